@@ -1,0 +1,1 @@
+"""How different makes of sensor write a reading."""

@@ -1,0 +1,1 @@
+"""Objects that own arrays and call kernels."""

@@ -1,0 +1,1 @@
+"""The one loop, and how it starts and stops."""

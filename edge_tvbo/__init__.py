@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edge_tvbo.model.exploration import AgnosticBeta, ConstantBeta, LogBeta, TheoryBeta
+    from edge_tvbo.model.exploration import AgnosticBeta, ConstantBeta, LogBeta
     from edge_tvbo.model.field import SensorField
     from edge_tvbo.policies import make_policy, policies
 
@@ -15,7 +15,6 @@ _HOME = {
     "AgnosticBeta": "edge_tvbo.model.exploration",
     "ConstantBeta": "edge_tvbo.model.exploration",
     "LogBeta": "edge_tvbo.model.exploration",
-    "TheoryBeta": "edge_tvbo.model.exploration",
     "make_policy": "edge_tvbo.policies",
     "policies": "edge_tvbo.policies",
 }
@@ -24,7 +23,6 @@ __all__ = [
     "ConstantBeta",
     "LogBeta",
     "SensorField",
-    "TheoryBeta",
     "make_policy",
     "policies",
 ]

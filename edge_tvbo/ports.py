@@ -44,7 +44,7 @@ class Link(Protocol):
     """
 
     def interest(self) -> tuple[int, int] | None:
-        """Give the file descriptor and the `selectors` mask to wait for; None while there is none."""
+        """Give the file descriptor and the `selectors` mask to wait for, if there is one."""
         ...
 
     def wake_at(self) -> float:

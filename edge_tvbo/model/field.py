@@ -1,0 +1,106 @@
+"""Who the sensors are, how they co-vary, and how their unit maps to the model's."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from edge_tvbo.errors import ConfigError
+
+
+class SensorField:
+    """The arms of the bandit and the prior over them; never written to once made.
+
+    Parameters
+    ----------
+    sensors : sequence of str
+        M different names; an arm is an index into them.
+    kernel : (M, M) array
+        Prior covariance in model units², symmetric, positive semi-definite.
+    noise_variance : float
+        Of one reading, in model units², > 0.
+    unit : str
+        Of the readings, "°C".
+    center, scale : float or (M,) array, float
+        ``model value = (reading - center) / scale``, negated where `objective` is "min".
+        One `center` for all keeps the arg max; one for each sensor is a prior mean.
+    objective : "max" or "min"
+        Which end of the readings is worth following; the model always looks for its maximum.
+
+    Raises
+    ------
+    ConfigError
+        For anything that breaks the above.
+
+    Examples
+    --------
+    >>> field = SensorField(("a", "b"), [[1, 0.5], [0.5, 1]], 0.01, unit="°C", center=20, scale=2)
+    >>> field.to_model(0, 23.0), field.to_unit(0, 1.5)
+    (1.5, 23.0)
+    """
+
+    def __init__(
+        self,
+        sensors: Sequence[str],
+        kernel: ArrayLike,
+        noise_variance: float,
+        *,
+        unit: str = "",
+        center: ArrayLike = 0.0,
+        scale: float = 1.0,
+        objective: Literal["max", "min"] = "max",
+    ) -> None:
+        self.sensors = tuple(sensors)
+        M = len(self.sensors)
+        self.kernel = _covariance(kernel, M)
+        self.noise_variance = float(noise_variance)
+        self.unit = unit
+        self.objective = objective
+        self.center = np.full(M, center, np.float64)
+        self.scale = float(scale)
+        if len(set(self.sensors)) != M or M == 0:
+            raise ConfigError("sensors: there must be at least one, and each name only once.")
+        if not (np.isfinite(self.noise_variance) and self.noise_variance > 0):
+            raise ConfigError(f"noise_variance is {noise_variance}; it must be above 0.")
+        if not (np.isfinite(self.scale) and self.scale > 0 and np.isfinite(self.center).all()):
+            raise ConfigError(f"scale is {scale}; it must be above 0, and center finite.")
+        if objective not in ("max", "min"):
+            raise ConfigError(f'objective is {objective!r}; it can be "max" or "min".')
+        self._sign = 1.0 if objective == "max" else -1.0
+        self._centers = self.center.tolist()
+
+    def __len__(self) -> int:
+        return len(self.sensors)
+
+    def to_model(self, arm: int, reading: float) -> float:
+        """Give a reading of `arm` in model units."""
+        return float(self._sign * (reading - self._centers[arm]) / self.scale)
+
+    def to_unit(self, arm: int, value: float) -> float:
+        """Give a model value of `arm` as a reading."""
+        return float(self._centers[arm] + self._sign * value * self.scale)
+
+    def fingerprint(self) -> str:
+        """Give 16 hex digits that differ between fields a snapshot cannot be shared by."""
+        parts = ("\0".join(self.sensors).encode(), self.kernel.tobytes(), self.center.tobytes())
+        settings = f"{self.noise_variance!r} {self.scale!r} {self.objective}".encode()
+        return sha256(b"\0".join((*parts, settings))).hexdigest()[:16]
+
+
+def _covariance(kernel: ArrayLike, M: int) -> NDArray[np.float64]:
+    K = np.array(kernel, dtype=np.float64, order="C")
+    if K.shape != (M, M):
+        raise ConfigError(f"kernel has shape {K.shape}; {M} sensors need ({M}, {M}).")
+    if not np.isfinite(K).all():
+        raise ConfigError("kernel holds values that are not finite.")
+    largest = float(np.max(np.diag(K)))
+    if not largest > 0 or np.min(np.diag(K)) < 0:
+        raise ConfigError("kernel: its diagonal, each sensor's prior variance, must be positive.")
+    if np.max(np.abs(K - K.T)) > 1e-9 * largest:
+        raise ConfigError("kernel is not symmetric; (K + K.T) / 2 would be.")
+    K = (K + K.T) / 2
+    if np.linalg.eigvalsh(K)[0] < -1e-8 * largest * M:
+        raise ConfigError("kernel is not positive semi-definite: no field co-varies like that.")
+    return np.ascontiguousarray(K)

@@ -1,0 +1,147 @@
+"""Spatial kernels: how alike two places are. Places in, covariance out, of variance 1.
+
+Formulas: Rasmussen & Williams, *Gaussian Processes for Machine Learning*, chapter 4.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from edge_tvbo.errors import ConfigError, MissingExtra
+
+Array = NDArray[np.float64]
+
+
+def squared_exponential(X: ArrayLike, length_scale: ArrayLike) -> Array:
+    """Give exp(-r²/2) for all pairs of places; see `distances` for the arguments."""
+    return np.asarray(np.exp(-0.5 * distances(X, length_scale) ** 2))
+
+
+def matern(X: ArrayLike, length_scale: ArrayLike, nu: float) -> Array:
+    """Give the Matérn covariance of all pairs of places, of smoothness `nu` > 0.
+
+    Closed forms for ½, 3/2 and 5/2; any other `nu` through scipy's Bessel function K_ν
+    (Rasmussen & Williams eq. 4.14). See `distances` for the other arguments.
+
+    Raises
+    ------
+    MissingExtra
+        For another `nu`, where scipy is not installed.
+    """
+    r = distances(X, length_scale)
+    if nu == 0.5:
+        return np.asarray(np.exp(-r))
+    if nu == 1.5:
+        s = math.sqrt(3.0) * r
+        return np.asarray((1.0 + s) * np.exp(-s))
+    if nu == 2.5:
+        s = math.sqrt(5.0) * r
+        return np.asarray((1.0 + s + s * s / 3.0) * np.exp(-s))
+    return _matern_of_any(nu, r)
+
+
+def linear(X: ArrayLike) -> Array:
+    """Give x · x' for all pairs of places, scaled so that the largest variance is 1."""
+    X = _places(X)
+    K = X @ X.T
+    largest = float(np.max(np.diag(K), initial=0.0))
+    if largest == 0.0:
+        raise ConfigError("A linear kernel needs a place other than the origin.")
+    return np.asarray(K / largest)
+
+
+def distances(X: ArrayLike, length_scale: ArrayLike) -> Array:
+    """Give the distances of all pairs of places in length scales.
+
+    Parameters
+    ----------
+    X : (M, d) or (M,) array
+        Places, in any unit of length.
+    length_scale : float or (d,) array
+        In the same unit, > 0; one for each dimension where there are several.
+
+    Returns
+    -------
+    (M, M) array, symmetric to the last bit, 0 on the diagonal.
+    """
+    X = _places(X)
+    scale = np.asarray(length_scale, np.float64)
+    if not (np.isfinite(scale).all() and (scale > 0).all()):
+        raise ConfigError(f"length_scale is {scale}; it must be above 0.")
+    difference = (X[:, None, :] - X[None, :, :]) / scale
+    return np.asarray(np.sqrt(np.sum(difference**2, axis=2)))
+
+
+def empirical_covariance(
+    readings: ArrayLike, *, shrinkage: float = 0.0, jitter: float = 1e-6
+) -> Array:
+    """Give the covariance of training data, made positive definite.
+
+    Parameters
+    ----------
+    readings : (T, M) array
+        T intervals of M sensors in model units, without gaps, T ≥ 2. The mean of each sensor is
+        taken off; [B16] section 5 and [ET] section 6 use this as the kernel.
+    shrinkage : float
+        0 to 1: how far the correlations are pulled to 0. Variances stay as they are.
+    jitter : float
+        Added to the diagonal, in model units²; multiplied by 10 until Cholesky succeeds. Apart
+        from it the scale of the data is kept.
+
+    Raises
+    ------
+    ConfigError
+        If the data hold gaps, or not even 1 % of the largest variance makes Cholesky succeed.
+    """
+    Y = np.asarray(readings, np.float64)
+    if Y.ndim != 2 or Y.shape[0] < 2 or not np.isfinite(Y).all():
+        raise ConfigError("An empirical covariance needs two or more rows of finite readings.")
+    if not 0.0 <= shrinkage <= 1.0:
+        raise ConfigError(f"shrinkage is {shrinkage}; it can be 0 to 1.")
+    centred = Y - Y.mean(axis=0)
+    K = centred.T @ centred / (Y.shape[0] - 1)
+    K = (1.0 - shrinkage) * (K + K.T) / 2 + shrinkage * np.diag(np.diag(K))
+    return positive_definite(K, jitter)
+
+
+def positive_definite(K: Array, jitter: float) -> Array:
+    """Give K plus the smallest of `jitter`, 10 `jitter`, ... times I that Cholesky accepts."""
+    largest = float(np.max(np.diag(K)))
+    step = jitter
+    while step <= max(0.01 * largest, jitter):
+        lifted = K + step * np.eye(len(K))
+        try:
+            np.linalg.cholesky(lifted)
+        except np.linalg.LinAlgError:
+            step *= 10.0
+        else:
+            return lifted
+    raise ConfigError(
+        "These readings give no usable covariance: 1 % of their variance does not make it definite."
+    )
+
+
+def _matern_of_any(nu: float, r: Array) -> Array:
+    if not (math.isfinite(nu) and nu > 0):
+        raise ConfigError(f"nu is {nu}; a Matérn kernel's smoothness must be above 0.")
+    try:
+        from scipy.special import gammaln, kv
+    except ImportError:
+        raise MissingExtra(
+            "scipy, which a Matérn kernel of this smoothness needs,", "science"
+        ) from None
+    s = math.sqrt(2.0 * nu) * np.maximum(r, 1e-12)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        K = np.exp((1.0 - nu) * math.log(2.0) - gammaln(nu) + nu * np.log(s)) * kv(nu, s)
+    K[r < 1e-12] = 1.0
+    return np.asarray(np.nan_to_num(K, nan=1.0, posinf=1.0))
+
+
+def _places(X: ArrayLike) -> Array:
+    places = np.asarray(X, np.float64)
+    if places.ndim == 1:
+        places = places[:, None]
+    if places.ndim != 2 or not np.isfinite(places).all():
+        raise ConfigError("Places must be an (M, d) array of finite numbers.")
+    return places

@@ -1,0 +1,263 @@
+"""What is believed of every arm now: two engines of fixed size behind one protocol.
+
+`StateSpacePosterior` is exact whatever the length of the history, at O(M²) an interval.
+`WindowPosterior` remembers the last W readings, at O(W² + WM). With W no less than the number of
+readings both are the textbook posterior (Rasmussen & Williams eq. 2.25-2.26) to rounding.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_tvbo.errors import ConfigError, SnapshotError
+from edge_tvbo.model.field import SensorField
+from edge_tvbo.model.snapshot import number, restore_into, seal, unseal, whole
+from edge_tvbo.model.temporal import Transition
+from edge_tvbo.numerics import state_space, window
+
+Array = NDArray[np.float64]
+
+
+class Posterior(Protocol):
+    """Mean and variance of every arm at the current interval."""
+
+    mean: Array  # (M,), model units; a view, valid until the next call
+    variance: Array  # (M,), model units², >= 0; likewise
+    observations: int  # readings held since the last reset
+
+    def observe(self, arm: int, y: float) -> None:
+        """Take in a reading of `arm`, in model units, at the current interval."""
+        ...
+
+    def advance(self) -> None:
+        """Move on by one interval."""
+        ...
+
+    def reset(self) -> None:
+        """Forget every reading, not the time: the prior of the current interval is left."""
+        ...
+
+    def mean_std(self) -> tuple[Array, Array]:
+        """Give copies of the mean and the standard deviation of every arm."""
+        ...
+
+    def snapshot(self) -> bytes:
+        """Give the state as bytes; the continuation from them is bit-identical."""
+        ...
+
+    def restore(self, blob: bytes) -> None:
+        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        ...
+
+
+class StateSpacePosterior:
+    """The exact posterior, as the mean and covariance of all arms.
+
+    Parameters
+    ----------
+    field : SensorField
+        M arms, their prior covariance and noise.
+    temporal : Transition
+        What an interval does: `Static()`, `TimeVarying(epsilon)`, `UncertaintyInjection(sigma_w2)`.
+
+    Attributes
+    ----------
+    covariance : (M, M) array
+        Of the posterior, in model units²; symmetric to the last bit.
+    """
+
+    def __init__(self, field: SensorField, temporal: Transition) -> None:
+        M = len(field)
+        self._field = field
+        self._kernel = field.kernel
+        self._noise_variance = field.noise_variance
+        self._retain, self._inject = temporal
+        self._changes = temporal != (1.0, 0.0)
+        self._workspace = np.empty(M)
+        self.mean = np.zeros(M)
+        self.covariance = field.kernel.copy()
+        self.variance = self.covariance.reshape(-1)[:: M + 1]
+        self.prior = 1.0  # scale of the kernel in the prior of the current interval
+        self.observations = 0
+
+    def observe(self, arm: int, y: float) -> None:
+        """Take in a reading of `arm`, in model units, at the current interval."""
+        state_space.condition(
+            self.mean, self.covariance, arm, y, self._noise_variance, self._workspace
+        )
+        self.observations += 1
+
+    def advance(self) -> None:
+        """Move on by one interval."""
+        if self._changes:
+            state_space.evolve(self.mean, self.covariance, self._kernel, self._retain, self._inject)
+            self.prior = self._retain * self.prior + self._inject
+
+    def reset(self) -> None:
+        """Forget every reading, not the time: the prior of the current interval is left."""
+        state_space.forget(self.mean, self.covariance, self._kernel, self.prior)
+        self.observations = 0
+
+    def mean_std(self) -> tuple[Array, Array]:
+        """Give copies of the mean and the standard deviation of every arm."""
+        return self.mean.copy(), np.sqrt(self.variance)
+
+    def snapshot(self) -> bytes:
+        """Give the state as bytes; the continuation from them is bit-identical."""
+        state = {"prior": self.prior, "observations": self.observations, **self._arrays()}
+        return seal(self._kind(), self._field.fingerprint(), state)
+
+    def restore(self, blob: bytes) -> None:
+        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        state = unseal(self._kind(), self._field.fingerprint(), blob)
+        prior, observations = number(state, "prior"), whole(state, "observations")
+        restore_into(self._arrays(), state)
+        self.prior, self.observations = prior, observations
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"mean": self.mean, "covariance": self.covariance}
+
+    def _kind(self) -> str:
+        return f"state-space {self._retain!r} {self._inject!r}"
+
+
+class WindowPosterior:
+    """The posterior from the last `window` readings, as an updated Cholesky factor.
+
+    Parameters
+    ----------
+    field, temporal
+        As for `StateSpacePosterior`.
+    window : int
+        W, the most readings held. The factor is computed anew after every W dropped readings, so
+        rounding stays that of W updates, for another O(W² + WM) an interval on average.
+    """
+
+    def __init__(self, field: SensorField, temporal: Transition, window: int) -> None:
+        if window < 1:
+            raise ConfigError(f"window is {window}; it must be 1 reading or more.")
+        M = len(field)
+        self._field = field
+        self._kernel = field.kernel
+        self._noise_variance = field.noise_variance
+        self._retain, self._inject = temporal
+        self._window = window
+        self._L = np.zeros((window, window))
+        self._V = np.zeros((window, M))
+        self._z = np.zeros(window)
+        self._arms = np.zeros(window, np.int64)
+        self._y = np.zeros(window)
+        self._times = np.zeros(window, np.int64)
+        self._priors = np.zeros(window)
+        self._time = 0
+        self._drops = 0  # since the factor was last computed anew
+        self.prior = 1.0
+        self.observations = 0
+        self.mean = np.zeros(M)
+        self.variance = np.diag(field.kernel).copy()
+
+    def observe(self, arm: int, y: float) -> None:
+        """Take in a reading of `arm`, in model units, and drop the oldest of a full window."""
+        if self.observations == self._window:
+            self._drop_oldest()
+        n = self.observations
+        window.append(
+            self._L, self._V, self._z, n, self._kernel, self.prior, arm, y, self._noise_variance
+        )
+        self._arms[n], self._y[n], self._times[n], self._priors[n] = arm, y, self._time, self.prior
+        self.observations = n + 1
+        if self._drops >= self._window:
+            self._refactor()
+        self._predict()
+
+    def advance(self) -> None:
+        """Move on by one interval."""
+        self._time += 1
+        if (self._retain, self._inject) != (1.0, 0.0):
+            window.decay(self._V, self._retain, self.observations)
+            self.prior = self._retain * self.prior + self._inject
+            self._predict()
+
+    def reset(self) -> None:
+        """Forget every reading, not the time: the prior of the current interval is left."""
+        self.observations = 0
+        self._drops = 0
+        self._predict()
+
+    def mean_std(self) -> tuple[Array, Array]:
+        """Give copies of the mean and the standard deviation of every arm."""
+        return self.mean.copy(), np.sqrt(self.variance)
+
+    def snapshot(self) -> bytes:
+        """Give the state as bytes; the continuation from them is bit-identical."""
+        state = {
+            "prior": self.prior,
+            "observations": self.observations,
+            "time": self._time,
+            "drops": self._drops,
+            **self._arrays(),
+        }
+        return seal(self._kind(), self._field.fingerprint(), state)
+
+    def restore(self, blob: bytes) -> None:
+        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        state = unseal(self._kind(), self._field.fingerprint(), blob)
+        prior, time = number(state, "prior"), whole(state, "time")
+        observations, drops = whole(state, "observations"), whole(state, "drops")
+        if observations > self._window:
+            raise SnapshotError(f"The snapshot holds {observations} readings of {self._window}.")
+        restore_into(self._arrays(), state)
+        self.prior, self._time = prior, time
+        self.observations, self._drops = observations, drops
+        self._predict()
+
+    def _drop_oldest(self) -> None:
+        n = self.observations
+        window.drop_oldest(self._L, self._V, self._z, n)
+        for array in (self._arms, self._y, self._times, self._priors):
+            array[: n - 1] = array[1:n]
+        self.observations = n - 1
+        self._drops += 1
+
+    def _refactor(self) -> None:
+        window.refactor(
+            self._L,
+            self._V,
+            self._z,
+            self.observations,
+            self._kernel,
+            self._arms,
+            self._y,
+            self._times,
+            self._priors,
+            self._time,
+            self._retain,
+            self._noise_variance,
+        )
+        self._drops = 0
+
+    def _predict(self) -> None:
+        window.predict(
+            self._V,
+            self._z,
+            self.observations,
+            self._kernel,
+            self.prior,
+            self.mean,
+            self.variance,
+        )
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {
+            "L": self._L,
+            "V": self._V,
+            "z": self._z,
+            "arms": self._arms,
+            "y": self._y,
+            "times": self._times,
+            "priors": self._priors,
+        }
+
+    def _kind(self) -> str:
+        return f"window {self._window} {self._retain!r} {self._inject!r}"

@@ -1,0 +1,186 @@
+"""The posterior from the last W readings alone, kept as an updated Cholesky factor.
+
+For readings y at arms x_1..x_n the engine keeps L Lᵀ = K̃ + σ²I, V = L⁻¹ K̃(x, all arms) and
+z = L⁻¹ y. Then mean = Vᵀz and variance = prior - Σ V², a new reading is one more row (which V
+already holds), and dropping the oldest is one sweep of Givens rotations: O(W² + WM) an interval.
+
+Temporal models enter as in `state_space`: with p_s the prior's scale at time s,
+Cov(f_t, f_s) = retain^((t-s)/2) p_s K for t >= s.
+"""
+
+from math import sqrt
+
+from edge_tvbo.numerics.jit import Indices, Matrix, Vector, kernel
+
+
+@kernel("void(f8[:, ::1], f8[:, ::1], f8[::1], i8, f8[:, ::1], f8, i8, f8, f8)")
+def append(
+    L: Matrix,
+    V: Matrix,
+    z: Vector,
+    n: int,
+    K: Matrix,
+    prior: float,
+    arm: int,
+    y: float,
+    noise_variance: float,
+) -> None:
+    """Take one reading in as row `n`, in place.
+
+    Parameters
+    ----------
+    L : float64[W, W], C order
+        Rows ``0..n-1`` hold the lower factor; row ``n`` is written, ``n < W`` (the caller checks).
+    V : float64[W, M], z : float64[W]
+        As the module says; row ``n`` is written.
+    K : float64[M, M]
+        Prior covariance; `prior` is its scale now.
+    arm, y, noise_variance
+        Whose reading, in model units, and its noise.
+
+    Notes
+    -----
+    nM multiply-adds. The new pivot is at least the noise's in exact arithmetic: it is held there.
+    Golub & Van Loan, *Matrix Computations*, 4th ed., section 4.2; twin: ``NaivePosterior``.
+    """
+    M = K.shape[0]
+    rest = prior * K[arm, arm] + noise_variance
+    residual = y
+    for j in range(M):
+        V[n, j] = prior * K[arm, j]
+    for i in range(n):
+        row = V[i, arm]
+        L[n, i] = row
+        rest -= row * row
+        residual -= row * z[i]
+        for j in range(M):
+            V[n, j] -= row * V[i, j]
+    pivot = sqrt(max(rest, noise_variance))
+    L[n, n] = pivot
+    z[n] = residual / pivot
+    for j in range(M):
+        V[n, j] /= pivot
+
+
+@kernel("void(f8[:, ::1], f8[:, ::1], f8[::1], i8)")
+def drop_oldest(L: Matrix, V: Matrix, z: Vector, n: int) -> None:
+    """Forget row 0 of `n` rows, in place; rows ``0..n-2`` remain.
+
+    Notes
+    -----
+    Rotations Q turn [l | L'] into [0 | L''], where l is the first column below the pivot and L'
+    what stands right of it; Qᵀ acts on the rows of V and z. Each rotation is orthogonal, so the
+    sweep is backward stable. n²+2nM multiply-adds. Golub & Van Loan, section 6.5.
+    """
+    M = V.shape[1]
+    for k in range(n - 1):
+        # what column 0 holds below row k has been rotated k times already
+        diagonal = L[k + 1, k + 1]
+        below = L[k + 1, 0]
+        r = sqrt(diagonal * diagonal + below * below)
+        c = diagonal / r
+        s = below / r
+        for i in range(k + 1, n):
+            kept = L[i, k + 1]
+            gone = L[i, 0]
+            L[i, k + 1] = c * kept + s * gone
+            L[i, 0] = c * gone - s * kept
+        for j in range(M):
+            kept = V[k + 1, j]
+            gone = V[0, j]
+            V[k + 1, j] = c * kept + s * gone
+            V[0, j] = c * gone - s * kept
+        kept = z[k + 1]
+        gone = z[0]
+        z[k + 1] = c * kept + s * gone
+        z[0] = c * gone - s * kept
+    for k in range(n - 1):
+        z[k] = z[k + 1]
+        for i in range(k + 1):
+            L[k, i] = L[k + 1, i + 1]
+        for j in range(M):
+            V[k, j] = V[k + 1, j]
+
+
+@kernel("void(f8[:, ::1], f8, i8)")
+def decay(V: Matrix, retain: float, n: int) -> None:
+    """Move on by one interval: every covariance with the past shrinks by sqrt(retain)."""
+    shrink = sqrt(retain)
+    for i in range(n):
+        for j in range(V.shape[1]):
+            V[i, j] *= shrink
+
+
+@kernel("void(f8[:, ::1], f8[::1], i8, f8[:, ::1], f8, f8[::1], f8[::1])")
+def predict(
+    V: Matrix, z: Vector, n: int, K: Matrix, prior: float, mean: Vector, variance: Vector
+) -> None:
+    """Fill `mean` and `variance` (float64[M]) of all arms at the current interval.
+
+    Rasmussen & Williams, algorithm 2.1, with the triangular solves already in V and z.
+    """
+    for j in range(mean.shape[0]):
+        mean[j] = 0.0
+        variance[j] = prior * K[j, j]
+    for i in range(n):
+        for j in range(mean.shape[0]):
+            mean[j] += V[i, j] * z[i]
+            variance[j] -= V[i, j] * V[i, j]
+    for j in range(mean.shape[0]):
+        variance[j] = max(variance[j], 0.0)
+
+
+@kernel(
+    "void(f8[:, ::1], f8[:, ::1], f8[::1], i8, f8[:, ::1],"
+    " i8[::1], f8[::1], i8[::1], f8[::1], i8, f8, f8)"
+)
+def refactor(
+    L: Matrix,
+    V: Matrix,
+    z: Vector,
+    n: int,
+    K: Matrix,
+    arms: Indices,
+    y: Vector,
+    times: Indices,
+    priors: Vector,
+    now: int,
+    retain: float,
+    noise_variance: float,
+) -> None:
+    """Compute L, V and z anew from the `n` readings, so that rounding cannot pile up.
+
+    Parameters
+    ----------
+    arms, y, times, priors : int64[W], float64[W], int64[W], float64[W]
+        Of each reading, oldest first: arm, value, interval, and the prior's scale in that interval.
+    now : int
+        The current interval.
+
+    Notes
+    -----
+    n³/3 + n²M multiply-adds.
+    """
+    M = K.shape[0]
+    for r in range(n):
+        a = arms[r]
+        z[r] = y[r]
+        fade = priors[r] * retain ** (0.5 * (now - times[r]))
+        for j in range(M):
+            V[r, j] = fade * K[a, j]
+        for i in range(r):
+            s = priors[i] * retain ** (0.5 * (times[r] - times[i])) * K[a, arms[i]]
+            for k in range(i):
+                s -= L[r, k] * L[i, k]
+            L[r, i] = s / L[i, i]
+            z[r] -= L[r, i] * z[i]
+            for j in range(M):
+                V[r, j] -= L[r, i] * V[i, j]
+        rest = priors[r] * K[a, a] + noise_variance
+        for k in range(r):
+            rest -= L[r, k] * L[r, k]
+        pivot = sqrt(max(rest, noise_variance))
+        L[r, r] = pivot
+        z[r] /= pivot
+        for j in range(M):
+            V[r, j] /= pivot

@@ -1,0 +1,92 @@
+"""How the next sensor is chosen: a registry by name, and three verbs.
+
+``select`` says which arm to activate in the current interval, ``observe`` takes a reading in,
+``advance`` ends the interval. A new policy is one file with one maker for each name, and one line
+for each name below; files do not import each other.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from edge_tvbo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from edge_tvbo.model.field import SensorField
+    from edge_tvbo.policies.policy import Policy
+
+
+class Entry(NamedTuple):
+    """Where a policy is made, and by which keywords it is tuned; `seed` is everyone's."""
+
+    maker: str  # "file:function" in this package
+    parameters: tuple[str, ...] = ()
+
+
+_REGISTRY = {
+    "gp-ucb": Entry("gp_ucb:static", ("beta",)),
+    "tv-gp-ucb": Entry("gp_ucb:time_varying", ("epsilon", "beta")),
+    "ui-tvbo": Entry("gp_ucb:uncertainty_injection", ("sigma_w2", "beta")),
+    "r-gp-ucb": Entry("resetting:periodic", ("period", "beta")),
+    "et-gp-ucb": Entry(
+        "resetting:event_triggered",
+        ("delta_b", "n_lower", "n_upper", "noise_cap", "keep_last", "beta"),
+    ),
+    "sw-gp-ucb": Entry("sliding_window:sliding_window", ("window", "beta")),
+    "random": Entry("baselines:random"),
+    "round-robin": Entry("baselines:round_robin"),
+}
+
+
+def policies() -> tuple[str, ...]:
+    """Give the names `make_policy` knows.
+
+    >>> "et-gp-ucb" in policies()
+    True
+    """
+    return tuple(_REGISTRY)
+
+
+def parameters() -> Mapping[str, tuple[str, ...]]:
+    """Give the keywords of each policy; needs neither numpy nor numba."""
+    return {name: (*entry.parameters, "seed") for name, entry in _REGISTRY.items()}
+
+
+def make_policy(name: str, field: "SensorField", **settings: Any) -> "Policy":
+    """Make the policy `name` over `field`, tuned by keywords that its maker documents.
+
+    Raises
+    ------
+    ConfigError
+        For a name or a keyword that does not exist, or a value out of range.
+
+    Examples
+    --------
+    >>> from edge_tvbo import SensorField
+    >>> field = SensorField(("a", "b"), [[1, 0.5], [0.5, 1]], noise_variance=0.01)
+    >>> policy = make_policy("et-gp-ucb", field, delta_b=0.1, seed=1)
+    >>> choice = policy.select()
+    >>> policy.observe(choice.arm, 0.3).reset
+    False
+    >>> policy.advance()
+    """
+    entry = _REGISTRY.get(name)
+    if entry is None:
+        raise ConfigError(f"There is no policy {name!r}.{_hint(name, _REGISTRY)}")
+    known = (*entry.parameters, "seed")
+    for keyword in settings:
+        if keyword not in known:
+            raise ConfigError(
+                f"{name} has no setting {keyword!r}; it has {', '.join(known)}."
+                f"{_hint(keyword, known)}"
+            )
+    module, _, function = entry.maker.partition(":")
+    make = getattr(import_module(f"{__name__}.{module}"), function)
+    policy: Policy = make(name, field, **settings)
+    return policy
+
+
+def _hint(word: str, known: Any) -> str:
+    close = get_close_matches(word, known, n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

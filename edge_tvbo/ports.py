@@ -1,6 +1,7 @@
 """What the inside needs from the outside, as Protocols; adapters provide it by entry point."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -91,27 +92,84 @@ class PayloadFormat(Protocol):
 
 
 class Recording(Protocol):
-    """What a sensor network measured, on a regular grid of intervals."""
+    """What a sensor network measured, on a regular grid of T intervals and M sensors."""
 
-    name: str
-    unit: str  # of the values, "°C"
-    objective: str  # "max" or "min": which end of the scale is worth following
-    sensors: Sequence[str]  # M ids, fit for a topic level
-    start: float  # s since 1970 of the first interval
-    interval: float  # s
-    values: "NDArray[np.float64]"  # (T, M); gaps are filled, see `observed`
-    observed: "NDArray[np.bool_]"  # (T, M): False where the value is filled in
-    positions: "NDArray[np.float64] | None"  # (M, 2) m, where known
-    source: str  # one sentence: whose data, under what licence, real or synthetic
+    @property
+    def name(self) -> str:
+        """Its dataset's name."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """Of the values, "°C"."""
+        ...
+
+    @property
+    def objective(self) -> str:
+        """ "max" or "min": which end of the scale is worth following."""
+        ...
+
+    @property
+    def sensors(self) -> Sequence[str]:
+        """M ids, each fit for a topic level."""
+        ...
+
+    @property
+    def start(self) -> float:
+        """Seconds since 1970 of the first interval."""
+        ...
+
+    @property
+    def interval(self) -> float:
+        """Seconds."""
+        ...
+
+    @property
+    def values(self) -> "NDArray[np.float64]":
+        """(T, M) readings; gaps are filled, see `observed`."""
+        ...
+
+    @property
+    def observed(self) -> "NDArray[np.bool_]":
+        """(T, M), False where a value is filled in."""
+        ...
+
+    @property
+    def positions(self) -> "NDArray[np.float64] | None":
+        """(M, 2) in m, where they are known."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """Whose data, under what licence, real or synthetic, in one sentence."""
+        ...
 
 
 class Dataset(Protocol):
     """What a dataset entry point holds: how to find, fetch and read one recording."""
 
-    name: str
-    summary: str  # one line for `data list`
-    url: str | None  # where `data fetch` gets it; None where it cannot be fetched
+    @property
+    def name(self) -> str:
+        """As registered."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """One line for `data list`."""
+        ...
+
+    @property
+    def url(self) -> str | None:
+        """Where `fetch` gets it; None where it cannot be fetched."""
+        ...
 
     def load(self, directories: Iterable[str]) -> Recording:
         """Read the recording from the first directory that has it; raises `DataError`."""
+        ...
+
+    def fetch(self, directory: Path, progress: Callable[[int, int | None], None]) -> None:
+        """Download what `load` needs; raises `DataError`.
+
+        `progress` is told the bytes so far and, where known, of how many.
+        """
         ...

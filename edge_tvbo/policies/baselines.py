@@ -27,10 +27,13 @@ def round_robin(name: str, field: SensorField, *, seed: int = 0) -> "Blind":
 class Blind:
     """A policy that learns nothing: its posterior is the prior for ever."""
 
+    learns = False
+
     def __init__(self, name: str, field: SensorField, pick: Callable[[int, int], int]) -> None:
         self.name = name
         self.field = field
         self.observations = 0
+        self.resets = 0
         self._pick = pick  # (interval, number of candidates) -> which of them
         self._std = np.sqrt(np.diag(field.kernel))
         self._time = 0

@@ -41,7 +41,9 @@ class Policy(Protocol):
 
     name: str
     field: SensorField
+    learns: bool  # whether readings change what it chooses
     observations: int  # readings the model holds
+    resets: int  # how often it began anew
 
     def select(self, eligible: Mask | None = None) -> Choice:
         """Give the arm for the current interval, among the eligible (bool[M]) if any are named.
@@ -95,6 +97,8 @@ class UpperConfidence:
         Decides between arms that tie.
     """
 
+    learns = True
+
     def __init__(
         self,
         name: str,
@@ -116,6 +120,7 @@ class UpperConfidence:
         self._everyone = np.ones(len(field), np.bool_)
         self._time = 0  # intervals gone by
         self._events = 0  # readings and intervals so far: the counter of tie-breaking draws
+        self.resets = 0
         self._asked = -1  # the arm whose first reading goes to the trigger
 
     @property
@@ -179,6 +184,7 @@ class UpperConfidence:
             "events": self._events,
             "asked": self._asked + 1,
             "age": self._trigger.age,
+            "resets": self.resets,
             "posterior": self._posterior.snapshot(),
         }
         return seal(self.name, self.field.fingerprint(), state)
@@ -186,11 +192,13 @@ class UpperConfidence:
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
         state = unseal(self.name, self.field.fingerprint(), blob)
-        time, events, asked, age = (whole(state, key) for key in ("time", "events", "asked", "age"))
+        time, events, asked = (whole(state, key) for key in ("time", "events", "asked"))
+        age, resets = whole(state, "age"), whole(state, "resets")
         self._posterior.restore(state.get("posterior", b""))
         self._time, self._events, self._asked = time, events, asked - 1
-        self._trigger.age = age
+        self._trigger.age, self.resets = age, resets
 
     def _reset(self) -> None:
         self._posterior.reset()
         self._trigger.clear()
+        self.resets += 1

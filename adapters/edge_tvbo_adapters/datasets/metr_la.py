@@ -1,0 +1,111 @@
+"""METR-LA: the speed of traffic at 207 loop detectors on the highways of Los Angeles."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edge_tvbo.errors import DataError
+from edge_tvbo_adapters.datasets import csv as table
+from edge_tvbo_adapters.datasets.fetch import Progress, cannot_fetch, find, look_for, verify
+from edge_tvbo_adapters.datasets.recording import GridRecording, fill_gaps, open_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+DATA = ("metr_la_week_5min.csv.gz", "metr_la_week_5min.csv")
+LOCATIONS = ("metr_la_sensor_locs.csv.gz", "metr_la_sensor_locs.csv")
+EARTH = 6_371_000.0  # m, mean radius
+ADVICE = (
+    "It is published as an HDF5 file with DCRNN (github.com/liyaguang/DCRNN, Li et al. 2018); "
+    f"write a week of it as {DATA[1]}, 'timestamp' and one column a detector, "
+    "and say where it is with --data-dir."
+)
+
+
+class MetrLa:
+    """The dataset `metr-la`."""
+
+    name = "metr-la"
+    summary = (
+        "207 loop detectors on the highways of Los Angeles, speed, 5 min, a week of March 2012"
+    )
+    url: str | None = None
+
+    def load(self, directories: Iterable[str]) -> GridRecording:
+        """Read the week; raises `DataError`. A speed of 0 is a missing reading in METR-LA."""
+        directories = list(directories)
+        path = find(directories, DATA, f"{self.name} is not here. {ADVICE}")
+        week = table.read(path)
+        observed = week.observed & (week.values != 0.0)
+        if silent := [
+            s for s, seen in zip(week.sensors, observed.any(axis=0), strict=True) if not seen
+        ]:
+            raise DataError(
+                f"{path}: detector {', '.join(silent)} has no reading but 0; leave its column out."
+            )
+        return GridRecording(
+            name=self.name,
+            unit="mph",
+            objective="max",
+            sensors=week.sensors,
+            start=week.start,
+            interval=week.interval,
+            values=fill_gaps(week.values, observed),
+            observed=observed,
+            positions=read_positions(directories, week.sensors),
+            source="METR-LA, measured by the loop detectors of Los Angeles County in 2012 and "
+            "published with DCRNN (Li et al. 2018); local times, taken as UTC.",
+        )
+
+    def fetch(self, directory: Path, progress: Progress) -> None:
+        """Raise `DataError` saying where the data come from."""
+        cannot_fetch(self.name, ADVICE)
+
+
+def read_positions(
+    directories: Iterable[str], sensors: tuple[str, ...]
+) -> "NDArray[np.float64] | None":
+    """Give each detector's place in metres; None where the file of locations is absent."""
+    path = look_for(directories, LOCATIONS)
+    if path is None:
+        return None
+    verify(path)
+    with open_text(path) as lines:
+        next(lines, None)
+        places = dict(_place(path, n, line) for n, line in enumerate(lines, 2) if line.strip())
+    if absent := [sensor for sensor in sensors if sensor not in places]:
+        raise DataError(
+            f"{path}: has no line for sensor {', '.join(absent)}; a line is "
+            "'sensor_id,latitude,longitude'. Remove the file to do without positions."
+        )
+    return degrees_to_metres([places[sensor] for sensor in sensors])
+
+
+def _place(path: Path, number: int, line: str) -> tuple[str, tuple[float, float]]:
+    try:
+        sensor, latitude, longitude = line.strip().split(",")
+        return sensor, (float(latitude), float(longitude))
+    except ValueError:
+        raise DataError(
+            f"{path}, line {number}: found {line.strip()!r}; "
+            "a line is 'sensor_id,latitude,longitude'."
+        ) from None
+
+
+def degrees_to_metres(places: list[tuple[float, float]]) -> "NDArray[np.float64]":
+    """Give metres east and north of the south-west corner, for places within a few 100 km.
+
+    >>> degrees_to_metres([(34.0, -118.0), (34.0, -118.1)]).round(0).tolist()
+    [[9218.0, 0.0], [0.0, 0.0]]
+    """
+    import numpy as np
+
+    latitude, longitude = np.radians(np.array(places, dtype=np.float64)).T
+    east = EARTH * np.cos(latitude.mean()) * longitude
+    north = EARTH * latitude
+    metres: NDArray[np.float64] = np.column_stack([east - east.min(), north - north.min()])
+    return metres
+
+
+dataset = MetrLa()

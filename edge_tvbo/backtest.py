@@ -1,0 +1,123 @@
+"""Policies compared on one recording: the same days, the same seeds, the same controller."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_tvbo.controller import Controller
+from edge_tvbo.learning.training import NOISE_VARIANCE, train
+from edge_tvbo.model.field import SensorField
+from edge_tvbo.policies import make_policy
+from edge_tvbo.ports import Recording
+from edge_tvbo.replay import Span, Tally, mean_and_sd, replay, rules, training_rows
+
+UNIT = "training sd"
+ORACLE = "oracle"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one policy came to on the test days, seed by seed."""
+
+    policy: str
+    regret: NDArray[np.float64]  # (seeds, T), in training standard deviations
+    picks: NDArray[np.int64]  # (seeds, T), arms; -1 where the policy is the oracle
+    resets: list[int]
+    activations: list[int]
+    missed: list[int]
+    digests: list[str]
+
+    def document(self) -> dict[str, Any]:
+        """Give the result as ``replay --json`` prints it."""
+        per_seed = self.regret.mean(axis=1).tolist()
+        mean, sd = mean_and_sd(per_seed)
+        return {
+            "policy": self.policy,
+            "regret_per_interval": {"mean": mean, "sd": sd, "seeds": per_seed},
+            "resets": float(np.mean(self.resets)),
+            "activations": float(np.mean(self.activations)),
+            "missed": float(np.mean(self.missed)),
+            "decisions_sha256": self.digests,
+        }
+
+
+class Backtest:
+    """A recording with its training and test days.
+
+    Parameters
+    ----------
+    recording : Recording
+        What the sensors measured.
+    train_span, test_span : Span
+        The rows the field is learned from, and those the policies are tried on.
+    noise_variance : float
+        Of a reading, as a share of the training variance.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        train_span: Span,
+        test_span: Span,
+        noise_variance: float = NOISE_VARIANCE,
+    ) -> None:
+        self.recording = recording
+        self.test_span = test_span
+        self.field: SensorField = train(
+            training_rows(recording, train_span),
+            tuple(recording.sensors),
+            unit=recording.unit,
+            objective="min" if recording.objective == "min" else "max",
+            noise_variance=noise_variance,
+        )
+
+    def controller(self, policy: str, settings: Mapping[str, Any], seed: int) -> Controller:
+        """Give a new controller of the field."""
+        made = make_policy(policy, self.field, **{"seed": seed, **settings})
+        return Controller(made, rules(self.recording))
+
+    def run(
+        self,
+        policy: str,
+        settings: Mapping[str, Any],
+        seeds: int,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> Result:
+        """Replay the test days with seeds 0, 1, ...; `progress` is told after each."""
+        return self.result(policy, list(self._tallies(policy, settings, seeds, progress)))
+
+    def result(self, policy: str, tallies: list[Tally]) -> Result:
+        """Give what some runs of `policy` came to."""
+        return Result(
+            policy,
+            regret=np.array([tally.regret for tally in tallies]) / self.field.scale,
+            picks=np.array([tally.picks for tally in tallies]),
+            resets=[tally.resets for tally in tallies],
+            activations=[tally.activations for tally in tallies],
+            missed=[tally.missed for tally in tallies],
+            digests=[tally.digest() for tally in tallies],
+        )
+
+    def oracle(self) -> Result:
+        """Give what someone who sees every sensor at every moment would come to: no regret."""
+        rows = self.test_span.last - self.test_span.first
+        nothing = np.zeros((1, rows))
+        nobody = np.full((1, rows), -1)
+        return Result(ORACLE, nothing, nobody, [0], [rows], [0], [""])
+
+    def _tallies(
+        self,
+        policy: str,
+        settings: Mapping[str, Any],
+        seeds: int,
+        progress: Callable[[int], None],
+    ) -> Iterator[Tally]:
+        for seed in range(seeds):
+            controller = self.controller(policy, settings, seed)
+            tally = replay(self.recording, self.test_span, controller)
+            tally.resets = controller.policy.resets
+            progress(seed + 1)
+            yield tally

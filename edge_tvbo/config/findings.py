@@ -1,0 +1,131 @@
+"""What is wrong with a file: every mistake with its line, all of them in one exception."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from edge_tvbo.errors import ConfigError
+
+KeyPath = tuple[str | int, ...]
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_LONGEST = 60  # characters of a value that a message repeats
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One mistake: where it is, what was found and what would do."""
+
+    file: str
+    line: int  # from 1; 0 where the file as a whole is meant
+    key: str  # "mqtt.port"; "" where no one setting is meant
+    message: str
+
+    def __str__(self) -> str:
+        """Give `file:line: message`, on one line."""
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.message}"
+
+
+class ConfigErrors(ConfigError):
+    """All that is wrong with a configuration; its text has one line for each finding."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = list(findings)
+        super().__init__(self.findings)
+
+    def __str__(self) -> str:
+        """Give the findings, one a line."""
+        return "\n".join(map(str, self.findings))
+
+
+class Report:
+    """Collects the findings about one file."""
+
+    def __init__(self, file: Path, lines: Mapping[KeyPath, int]) -> None:
+        self.file = file
+        self._lines = lines
+        self._findings: list[Finding] = []
+
+    def add(self, path: KeyPath, text: str, *hints: str) -> None:
+        """Note that the setting at `path` `text`: "is 0; it can be 1 to 9"."""
+        key = dotted(path)
+        hint = f" ({'; '.join(filter(None, hints))})" if any(hints) else ""
+        self._findings.append(
+            Finding(str(self.file), self.line(path), key, f"{key} {text}{hint}".strip())
+        )
+
+    def add_elsewhere(self, file: Path, line: int, message: str) -> None:
+        """Note a mistake in another file that the configuration names."""
+        self._findings.append(Finding(str(file), line, "", message))
+
+    def line(self, path: KeyPath) -> int:
+        """Find the line of the longest part of `path` that the file has."""
+        for size in range(len(path), 0, -1):
+            if (line := self._lines.get(path[:size])) is not None:
+                return line
+        return 1
+
+    def findings(self) -> list[Finding]:
+        """Give what was found, by line, the configuration itself first."""
+        own = str(self.file)
+        return sorted(self._findings, key=lambda one: (one.file != own, one.file, one.line))
+
+
+def dotted(path: KeyPath) -> str:
+    """Write a key path the way TOML does.
+
+    >>> dotted(("fields", "a b", "sensors", 0))
+    'fields."a b".sensors[0]'
+    """
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += "." * bool(text) + (part if _BARE.fullmatch(part) else shown(part))
+    return text
+
+
+def shown(value: object) -> str:
+    """Write a value for a message: short, on one line, and unmistakable.
+
+    >>> shown("warm"), shown(True), shown([1, 2]), shown(0.5)
+    ('"warm"', 'true', 'an array', '0.5')
+    """
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            short = value if len(value) <= _LONGEST else value[: _LONGEST - 3] + "..."
+            return '"' + repr(short + "'")[1:-2] + '"'
+        case dict():
+            return "a table"
+        case list() | tuple():
+            return "an array" if value else "an empty array"
+        case int():
+            return str(value) if abs(value) < 10**20 else "a huge number"
+        case _:
+            return str(value)
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """Suggest the known word that is nearest to `word`, or nothing.
+
+    >>> did_you_mean("passwd", ["port", "password"])
+    'did you mean "password"?'
+    """
+    near = difflib.get_close_matches(str(word)[:_LONGEST], list(known), n=1)
+    return f'did you mean "{near[0]}"?' if near else ""
+
+
+def listed(words: Iterable[str], most: int = 5) -> str:
+    """Write a few words in a row and count the rest.
+
+    >>> listed("abcdefg")
+    'a, b, c, d, e and 2 more'
+    """
+    every = list(words)
+    rest = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + rest

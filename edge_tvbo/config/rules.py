@@ -1,0 +1,195 @@
+"""What no setting can say alone: rules between settings, and between them and the disk."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from edge_tvbo.config import positions
+from edge_tvbo.config.findings import KeyPath, Report, did_you_mean, listed, shown
+from edge_tvbo.config.tables import Values
+from edge_tvbo.config.values import OURS, Secret, duration_text
+
+RESERVED = ("cmd", "health", "response", "status")  # levels beside the fields' own
+Policies = Mapping[str, tuple[str, ...]]
+
+
+class Rules:
+    """Checks what has been read so far, and fills in what follows from it."""
+
+    def __init__(
+        self,
+        report: Report,
+        base: Path,
+        policies: Policies | None,
+        payloads: Collection[str] | None,
+    ) -> None:
+        self.report = report
+        self.base = base
+        self.policies = policies
+        self.payloads = payloads
+
+    def apply(self, good: Values) -> None:
+        """Check `good` and complete it in place."""
+        self._mqtt(good.get("mqtt", {}))
+        fields = good.get("fields")
+        if fields == {}:
+            self.report.add(("fields",), "has no field; add a table [fields.<name>]")
+        for name, field in (fields or {}).items():
+            path = ("fields", name)
+            if name in RESERVED:
+                self.report.add(path, f"cannot be used: {OURS}/<instance>/{name} is our own topic")
+            self._times(field, path)
+            self._prior(field, path)
+            self._sensors(field, path)
+            self._policy(field.get("policy", {}), (*path, "policy"))
+            self._wire(field, path)
+        self._between(fields or {})
+
+    def _mqtt(self, mqtt: Values) -> None:
+        password, file = mqtt.get("password"), mqtt.get("password_file")
+        if password and file:
+            self.report.add(("mqtt", "password_file"), "is there beside password; keep one of them")
+        elif file:
+            mqtt["password_file"] = self.base / file
+            mqtt["password"] = password = self._secret(self.base / file)
+        if password and "username" in mqtt and mqtt["username"] is None:
+            self.report.add(
+                ("mqtt", "password_file" if file else "password"),
+                "is there without username; MQTT wants both, so add username",
+            )
+        reconnect = mqtt.get("reconnect", {})
+        if reconnect.get("min", 0) > reconnect.get("max", float("inf")):
+            most = duration_text(reconnect["max"])
+            self.report.add(
+                ("mqtt", "reconnect", "min"),
+                f"is {duration_text(reconnect['min'])}; it can be at most reconnect.max, {most}",
+            )
+
+    def _secret(self, file: Path) -> Secret | None:
+        key = ("mqtt", "password_file")
+        try:
+            text = file.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, ValueError) as error:
+            self.report.add(key, f"is {shown(str(file))}, which {positions.unreadable(error)}")
+            return None
+        if not text:
+            self.report.add(key, f"is {shown(str(file))}, which is empty; put the password in it")
+        return Secret(text)
+
+    def _times(self, field: Values, path: KeyPath) -> None:
+        if "interval" not in field:
+            return
+        interval = field["interval"]
+        waits = interval == "on-reading"
+        field.setdefault("reply_timeout", 120.0 if waits else interval / 5)
+        field.setdefault("max_age", 600.0 if waits else interval)
+        if not waits and field["reply_timeout"] > interval:
+            self.report.add(
+                (*path, "reply_timeout"),
+                f"is {duration_text(field['reply_timeout'])}; it can be at most the interval, "
+                f"{duration_text(interval)}",
+            )
+
+    def _prior(self, field: Values, path: KeyPath) -> None:
+        if not {"model", "kernel", "positions"} <= set(field):
+            return
+        model, kernel, places = field["model"], field["kernel"], field["positions"]
+        if model and kernel:
+            self.report.add((*path, "kernel"), "is there beside model; keep one of them")
+        if model and places:
+            self.report.add((*path, "positions"), "is there beside model, which has its own")
+        if not (model or kernel):
+            self.report.add(
+                path, "says neither model nor kernel; `edge-tvbo fit` writes a model for model"
+            )
+        if kernel and places is None:
+            self.report.add((*path, "kernel"), "wants positions beside it: { id = [x, y], ... }")
+        if model:
+            field["model"] = self._file(self.base / model, (*path, "model"))
+
+    def _file(self, file: Path, path: KeyPath) -> Path:
+        try:
+            with file.open("rb"):
+                pass
+        except (OSError, ValueError) as error:
+            self.report.add(path, f"is {shown(str(file))}, which {positions.unreadable(error)}")
+        return file
+
+    def _sensors(self, field: Values, path: KeyPath) -> None:
+        sensors = field.get("sensors", ())
+        seen: dict[str, int] = {}
+        for index, sensor in enumerate(sensors):
+            if seen.setdefault(sensor, index) != index:
+                self.report.add(
+                    (*path, "sensors", index),
+                    f"is {shown(sensor)} again; each id can be there once",
+                )
+        if field.get("positions") is not None:
+            field["positions"] = positions.of_sensors(
+                field["positions"], self.base, tuple(seen), (*path, "positions"), self.report
+            )
+
+    def _policy(self, policy: Values, path: KeyPath) -> None:
+        name, parameters = policy.get("name"), policy.get("parameters", {})
+        if parameters.get("n_lower", 0) > parameters.get("n_upper", float("inf")):
+            self.report.add(
+                (*path, "n_lower"),
+                f"is {shown(parameters['n_lower'])}; it can be at most n_upper, "
+                f"{shown(parameters['n_upper'])}",
+            )
+        if self.policies is None or name is None:
+            return
+        if name not in self.policies:
+            self._unknown((*path, "name"), name, "policy", self.policies)
+            return
+        takes = self.policies[name]
+        for key in parameters:
+            if key not in takes:
+                self.report.add(
+                    (*path, key),
+                    f"is not a parameter of {name}; it takes {listed(takes, most=99) or 'none'}",
+                    did_you_mean(key, takes),
+                )
+
+    def _unknown(self, path: KeyPath, name: str, what: str, known: Collection[str]) -> None:
+        self.report.add(
+            path,
+            f"is {shown(name)}; a {what} can be {listed(sorted(known), most=99)}",
+            did_you_mean(name, known),
+        )
+
+    def _wire(self, field: Values, path: KeyPath) -> None:
+        reading, activate = field.get("reading", {}), field.get("activate", {})
+        payload = reading.get("payload")
+        if payload is not None and self.payloads is not None and payload not in self.payloads:
+            self._unknown((*path, "reading", "payload"), payload, "format", self.payloads)
+        if activate.get("mode") == "live" and activate.get("topic", "") is None:
+            self.report.add(
+                (*path, "activate", "topic"), "is missing; mode live wants a topic with {sensor}"
+            )
+        for part, topic in (("reading", reading.get("topic")), ("activate", activate.get("topic"))):
+            if topic and topic.startswith("{sensor}/") and OURS in field.get("sensors", ()):
+                self.report.add(
+                    (*path, part, "topic"), f"gives topics under {OURS}/, which are our own"
+                )
+
+    def _between(self, fields: Mapping[str, Values]) -> None:
+        """Compare the topics of every field with those of every other, and its own."""
+        readings: dict[Any, str] = {}
+        topics = {field.get("reading", {}).get("topic"): name for name, field in fields.items()}
+        for name, field in fields.items():
+            reading, activate = field.get("reading", {}), field.get("activate", {})
+            topic = reading.get("topic")
+            same = (topic, reading.get("settings", {}).get("value"))
+            if topic and (first := readings.setdefault(same, name)) != name:
+                self.report.add(
+                    ("fields", name, "reading", "topic"),
+                    f"is {shown(topic)}, as in fields.{first}; "
+                    "fields that share a topic each want a `value` of their own",
+                )
+            if activate.get("topic") and activate["topic"] in topics:
+                self.report.add(
+                    ("fields", name, "activate", "topic"),
+                    f"is {shown(activate['topic'])}, where readings of "
+                    f"fields.{topics[activate['topic']]} arrive; it can be any other topic",
+                )

@@ -1,0 +1,235 @@
+"""Kinds of value that TOML lacks: durations, secrets, host names and MQTT topics.
+
+Each reader takes what TOML gave and returns what the settings hold, or raises `ValueError`
+with a hint that may be empty; what would do is said beside the setting.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Any, Literal
+
+from edge_tvbo.errors import ConfigError
+
+_UNITS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 0.001}
+_DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(ms|s|min|h|d)")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_HOST = re.compile(r"[A-Za-z0-9_.:%-]{1,253}")
+PAYLOAD_WORDS = ("sensor", "interval", "at", "expires_at")
+OURS = "edge_tvbo"  # the first level of every topic we publish
+_LONGEST_ID = "x" * 64
+
+
+class Secret:
+    """A text that is never shown by accident.
+
+    >>> print(Secret("hunter2"), [Secret("hunter2")], Secret("hunter2").reveal())
+    *** [***] hunter2
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Give the text itself; for the broker alone."""
+        return self._text
+
+    def __repr__(self) -> str:
+        """Hide the text."""
+        return "***"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the texts."""
+        return isinstance(other, Secret) and self._text == other._text
+
+    def __hash__(self) -> int:
+        """Agree with equality."""
+        return hash((Secret, self._text))
+
+
+def seconds(text: str) -> float:
+    """Read a duration; raises `ConfigError`.
+
+    >>> seconds("500ms"), seconds("1.5h"), seconds("10min")
+    (0.5, 5400.0, 600.0)
+    """
+    if found := _DURATION.fullmatch(text):
+        return float(found[1]) * _UNITS[found[2]]
+    raise ConfigError(f'"{text}" is not a duration; "500ms", "10s", "10min", "1.5h" or "1d" is')
+
+
+def duration_text(value: float) -> str:
+    """Write a duration in the largest unit that keeps it whole.
+
+    >>> duration_text(90.0), duration_text(7200.0), duration_text(0.01)
+    ('90s', '2h', '10ms')
+    """
+    for unit, size in _UNITS.items():
+        if value and math.isclose(value / size, round(value / size), rel_tol=1e-9):
+            return f"{round(value / size)}{unit}"
+    return f"{value:g}s"
+
+
+def _duration_hint(text: str) -> str:
+    """Guess what was meant by a text that is no duration."""
+    number, unit = re.fullmatch(r"\s*([0-9.]*)\s*(.*?)\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    known = {"m": "min", "mins": "min", "minutes": "min", "sec": "s", "hours": "h", "": "s"}
+    guess = number + known.get(unit.lower(), unit.lower())
+    return f'did you mean "{guess}"?' if _DURATION.fullmatch(guess) else ""
+
+
+def duration(least: str, most: str = "366d", default: str | None = None) -> dict[str, Any]:
+    """Describe a setting that is a duration between two others, for `Meta(extra=...)`."""
+
+    def reads(value: object) -> float:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            raise ValueError("a duration is a text with its unit" + _number_hint(value))
+        if not isinstance(value, str):
+            raise ValueError
+        try:
+            length = seconds(value)
+        except ConfigError:
+            raise ValueError(_duration_hint(value)) from None
+        if not seconds(least) <= length <= seconds(most):
+            raise ValueError
+        return length
+
+    can = f"a duration, {least} to {most}"
+    return {"reads": reads, "can": can, "text": duration_text} | (
+        {"default": default} if default else {}
+    )
+
+
+def _number_hint(value: float) -> str:
+    return f': did you mean "{value}s"?' if 0 < value < 1e12 else ""
+
+
+_EVERY = duration("10ms")["reads"]
+
+
+def interval(value: object) -> float | Literal["on-reading"]:
+    """Read how long an interval is."""
+    if value == "on-reading":
+        return "on-reading"
+    if isinstance(value, str) and value.replace("_", "-").lower().startswith("on"):
+        raise ValueError('did you mean "on-reading"?')
+    length: float = _EVERY(value)
+    return length
+
+
+def keepalive(value: object) -> int:
+    """Read whole seconds, given as a number or as a duration."""
+    try:
+        length = seconds(value) if isinstance(value, str) else value
+    except ConfigError:
+        raise ValueError(_duration_hint(str(value))) from None
+    if isinstance(length, bool) or not isinstance(length, int | float):
+        raise ValueError
+    if not (5 <= length <= 3600 and length == int(length)):
+        raise ValueError
+    return int(length)
+
+
+def secret(value: object) -> Secret:
+    """Read a password."""
+    if not isinstance(value, str) or not value:
+        raise ValueError
+    return Secret(value)
+
+
+def host(value: object) -> str:
+    """Read a host name or address; a URL is refused, and a password in one never repeated."""
+    if not isinstance(value, str):
+        raise ValueError
+    if "/" in value or "@" in value:
+        raise ValueError("a name alone, without mqtt://, user or path")
+    if not _HOST.fullmatch(value):
+        raise ValueError
+    return value
+
+
+def text_or_table(value: object) -> object:
+    """Let the name of a file, or a table, through."""
+    if isinstance(value, dict) or (isinstance(value, str) and value):
+        return value
+    raise ValueError
+
+
+def file_name(value: object) -> str:
+    """Let the name of a file through; whether there is one is looked up later."""
+    if isinstance(value, str) and value and "\0" not in value:
+        return value
+    raise ValueError
+
+
+def number_or_table(value: object) -> float:
+    """Read a number above 0; a table never comes here."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError
+    if not 0 < value < 1e300:
+        raise ValueError
+    return float(value)
+
+
+def _topic(value: object) -> str:
+    """Read what every topic of ours has in common."""
+    if not isinstance(value, str):
+        raise ValueError
+    if any(c in value for c in "+#"):
+        raise ValueError("the wildcards + and # cannot be used")
+    if any(unicodedata.category(c) == "Cc" for c in value):
+        raise ValueError("it has a control character")
+    if value.startswith("$"):
+        raise ValueError("topics that begin with $ are the broker's own")
+    if value.split("/")[0] == OURS:
+        raise ValueError(f"topics under {OURS}/ are what this daemon publishes")
+    for word in _PLACEHOLDER.findall(value):
+        if word != "sensor":
+            raise ValueError("{" + word + "} means nothing here; {sensor} is the only placeholder")
+    if any(c in value.replace("{sensor}", "") for c in "{}"):
+        raise ValueError("braces are for {sensor} alone")
+    if len(value.replace("{sensor}", _LONGEST_ID).encode()) >= 65535:
+        raise ValueError("it is too long: MQTT allows 65535 bytes")
+    return value
+
+
+def reading_topic(value: object) -> str:
+    """Read the topic that readings arrive on."""
+    topic = _topic(value)
+    if topic.count("{sensor}") != 1 or "{sensor}" not in topic.split("/"):
+        raise ValueError("{sensor} must be there once, as a whole level")
+    return topic
+
+
+def activate_topic(value: object) -> str:
+    """Read the topic that sensors are activated on."""
+    topic = _topic(value)
+    if "{sensor}" not in topic:
+        raise ValueError("without {sensor} every sensor would be activated at once")
+    return topic
+
+
+def activate_payload(value: object) -> str:
+    """Read the payload that activates a sensor."""
+    if not isinstance(value, str):
+        raise ValueError
+    for word in _PLACEHOLDER.findall(value):
+        if word not in PAYLOAD_WORDS:
+            raise ValueError("{" + word + "} is none of them")
+    return value
+
+
+def one_of(*words: str) -> Callable[[object], str]:
+    """Make a reader of one of a few words."""
+
+    def reads(value: object) -> str:
+        if isinstance(value, str) and value in words:
+            return value
+        raise ValueError
+
+    return reads

@@ -1,0 +1,247 @@
+"""The interval as a state machine: events in, commands out. No input, no output, no clock.
+
+An interval begins with `IntervalElapsed`: the policy chooses, and the sensor is activated. Then
+
+    waiting ──(its reading)──────────────▶ answered
+       └──(DeadlineElapsed, or the next interval)──▶ missed: the sensor is a suspect and backs off
+
+Readings of other sensors are free information. Whatever cannot be used is counted by its reason
+and touches nothing else.
+"""
+
+from math import isfinite
+from typing import Literal, assert_never
+
+import msgspec
+
+from edge_tvbo.explanation import Narrator, rfc3339
+from edge_tvbo.messages import (
+    Activate,
+    Command,
+    DeadlineElapsed,
+    Ending,
+    Event,
+    FieldHealth,
+    IntervalElapsed,
+    Kind,
+    Model,
+    Notice,
+    Notify,
+    PublishState,
+    Reading,
+    Record,
+    Unreadable,
+)
+from edge_tvbo.policies.policy import Outcome, Policy
+from edge_tvbo.suspicion import Suspicion
+
+SAME_VALUE = 2.0  # s; an unstamped reading repeated within it is a second delivery
+MOST_REASONS = 32  # reasons counted by name; the rest are "other"
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What an interval allows."""
+
+    reply_timeout: float  # s an activated sensor has to answer
+    max_age: float  # s; a reading older than this when it arrives is late
+    max_future: float = 60.0  # s a reading may be ahead of our clock
+    max_backoff: int = 64  # intervals a silent sensor is left alone, at the most
+    learn_from: Literal["all", "activated"] = "all"
+    on_reading: bool = False  # the next interval begins with the answer to this one
+
+
+class Controller:
+    """Runs one field: chooses sensors, learns from readings, keeps count of what it refuses.
+
+    Parameters
+    ----------
+    policy : Policy
+        Owned from now on.
+    rules : Rules
+        What an interval allows.
+    """
+
+    def __init__(self, policy: Policy, rules: Rules) -> None:
+        M = len(policy.field)
+        self.policy = policy
+        self.rules = rules
+        self._narrator = Narrator(policy)
+        self._suspicion = Suspicion(M, rules.max_backoff)
+        self._arms = {sensor: arm for arm, sensor in enumerate(policy.field.sensors)}
+        self._last_at = [float("-inf")] * M  # measured, of the last reading accepted
+        self._last_received = [float("-inf")] * M
+        self._last_value = [float("nan")] * M
+        self._interval = -1
+        self._began = 0.0
+        self._selected = -1
+        self._waiting = False
+        self._answered = 0
+        self._missed = 0
+        self._last_reset: str | None = None
+        self._refused: dict[str, int] = {}
+
+    def handle(self, event: Event) -> list[Command]:
+        """Take in what happened, and give what to do about it, in order."""
+        match event:
+            case Reading():
+                return self._reading(event)
+            case IntervalElapsed(at=at, intervals=intervals):
+                return self._elapsed(at, intervals)
+            case DeadlineElapsed(interval=interval, at=at):
+                if not self._waiting or interval != self._interval:
+                    return []
+                return [*self._miss(at), *self._follow(at)]
+            case Unreadable(reason=reason):
+                return self._refuse(reason)
+            case _:
+                assert_never(event)
+
+    def health(self) -> FieldHealth:
+        """Give how the field is doing."""
+        sensors = self.policy.field.sensors
+        return FieldHealth(
+            interval=self._interval,
+            selected=sensors[self._selected] if self._selected >= 0 else None,
+            answered=self._answered,
+            missed=self._missed,
+            suspects=self._suspicion.names(sensors),
+            refused=dict(self._refused),
+        )
+
+    # --- the interval -------------------------------------------------------------------------
+
+    def _elapsed(self, at: float, intervals: int) -> list[Command]:
+        commands = self._miss(at) if self._waiting else []
+        resets = self.policy.resets
+        if self._interval >= 0:
+            for _ in range(intervals):
+                self.policy.advance()
+        self._interval += intervals
+        if self.policy.resets != resets:
+            self._last_reset = rfc3339(at)
+        return [*commands, *self._begin(at)]
+
+    def _begin(self, at: float) -> list[Command]:
+        probing = self._suspicion.everyone
+        eligible = self._suspicion.eligible(self._interval) if self._suspicion.anyone else None
+        if probing and eligible is not None:
+            eligible[:] = False
+            eligible[self._suspicion.next_in_turn()] = True
+        choice = self.policy.select(eligible)
+        self._selected, self._waiting, self._began = choice.arm, True, at
+        expires_at = at + self.rules.reply_timeout
+        decision = self._narrator.decision(
+            choice,
+            eligible,
+            probing=probing,
+            interval=self._interval,
+            at=at,
+            expires_at=expires_at,
+            model=Model(self.policy.observations, self.policy.resets, self._last_reset),
+        )
+        activate = Activate(choice.sensor, self._interval, at, expires_at)
+        return [activate, PublishState(decision)]
+
+    def _follow(self, at: float) -> list[Command]:
+        """Begin the next interval at once where no clock does."""
+        return self._elapsed(at, 1) if self.rules.on_reading else []
+
+    def _miss(self, at: float) -> list[Command]:
+        arm = self._selected
+        sensor = self.policy.field.sensors[arm]
+        self._waiting = False
+        self._missed += 1
+        relied_on = not self._suspicion.suspects(arm)
+        answering = not self._suspicion.everyone
+        self._suspicion.missed(arm, self._interval)
+        commands: list[Command] = [
+            Record(self._interval, self._began, sensor, Ending.MISSED, None, None, None, False)
+        ]
+        if relied_on:
+            text = f"{sensor} did not answer; it is left alone for a while and then asked again"
+            commands.append(self._notice("sensor-lost", at, text, sensor))
+        if answering and self._suspicion.everyone:
+            text = "No sensor answers: the model waits, and each is asked in turn"
+            commands.append(self._notice("all-suspect", at, text))
+        return commands
+
+    # --- readings -----------------------------------------------------------------------------
+
+    def _reading(self, reading: Reading) -> list[Command]:
+        arm = self._arms.get(reading.sensor, -1)
+        reason = "unknown-sensor" if arm < 0 else self._objection(arm, reading)
+        if reason:
+            return self._refuse(reason)
+        self._last_at[arm] = reading.at
+        self._last_received[arm] = reading.received
+        self._last_value[arm] = reading.value
+        is_answer = self._waiting and arm == self._selected
+        outcome = self.policy.observe(arm, self.policy.field.to_model(arm, reading.value))
+        commands = self._welcome(arm, reading.received)
+        if is_answer:
+            commands += self._answer(arm, reading, outcome)
+        return commands
+
+    def _objection(self, arm: int, reading: Reading) -> str | None:
+        if reading.retained:
+            return "retained"
+        if not isfinite(reading.value) or not isfinite(reading.at):
+            return "non-finite"
+        if self._is_repeated(arm, reading):
+            return "duplicate"
+        if reading.at - reading.received > self.rules.max_future:
+            return "future-dated"
+        if reading.at < self._last_at[arm] or reading.received - reading.at > self.rules.max_age:
+            return "late"
+        if self.rules.learn_from == "activated" and not (self._waiting and arm == self._selected):
+            return "late" if arm == self._selected else "unsolicited"
+        return None
+
+    def _is_repeated(self, arm: int, reading: Reading) -> bool:
+        if reading.stamped:
+            return reading.at == self._last_at[arm]
+        since = reading.received - self._last_received[arm]
+        return reading.value == self._last_value[arm] and since < SAME_VALUE
+
+    def _answer(self, arm: int, reading: Reading, outcome: Outcome) -> list[Command]:
+        field = self.policy.field
+        self._waiting = False
+        self._answered += 1
+        commands: list[Command] = [
+            Record(
+                self._interval,
+                self._began,
+                reading.sensor,
+                Ending.ANSWERED,
+                reading.value,
+                outcome.surprise * field.scale,
+                None if outcome.threshold is None else outcome.threshold * field.scale,
+                outcome.reset,
+            )
+        ]
+        if outcome.reset:
+            self._last_reset = rfc3339(self._began)
+            text = f"{reading.sensor} contradicts the model, which begins anew"
+            commands.append(self._notice("model-reset", reading.received, text, reading.sensor))
+        return commands + self._follow(reading.received)
+
+    def _welcome(self, arm: int, at: float) -> list[Command]:
+        silence = self._suspicion.everyone
+        if not self._suspicion.answered(arm):
+            return []
+        sensor = self.policy.field.sensors[arm]
+        commands: list[Command] = [
+            self._notice("sensor-back", at, f"{sensor} answers again", sensor)
+        ]
+        if silence:
+            commands.append(self._notice("some-back", at, "The policy chooses again"))
+        return commands
+
+    def _refuse(self, reason: str) -> list[Command]:
+        if reason not in self._refused and len(self._refused) >= MOST_REASONS:
+            reason = "other"
+        self._refused[reason] = self._refused.get(reason, 0) + 1
+        return []
+
+    def _notice(self, kind: Kind, at: float, text: str, sensor: str | None = None) -> Notify:
+        return Notify(Notice(kind, rfc3339(at), text, sensor))

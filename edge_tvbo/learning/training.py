@@ -1,0 +1,60 @@
+"""A sensor field learned from recorded days: scale, mean and covariance."""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_tvbo.errors import DataError
+from edge_tvbo.model.field import SensorField
+from edge_tvbo.model.kernels import empirical_covariance
+
+NOISE_VARIANCE = 0.01  # of training variance: [ET] section 6, temperature data
+
+
+def train(
+    readings: NDArray[np.float64],
+    sensors: tuple[str, ...],
+    *,
+    unit: str = "",
+    objective: Literal["max", "min"] = "max",
+    noise_variance: float = NOISE_VARIANCE,
+    shrinkage: float = 0.0,
+) -> SensorField:
+    """Give the field whose kernel is the covariance of the training days.
+
+    Parameters
+    ----------
+    readings : (T, M) array
+        Training intervals without gaps, in the sensors' unit.
+    sensors, unit, objective
+        As for `SensorField`.
+    noise_variance : float
+        Of a reading, as a share of the variance of all training readings.
+    shrinkage : float
+        0 to 1, as for `empirical_covariance`.
+
+    Notes
+    -----
+    Readings are normalised by the mean and standard deviation of all sensors together, which keeps
+    the arg max ([B16] section 5, [ET] appendix A.2).
+
+    Raises
+    ------
+    DataError
+        Where there are fewer than two intervals, or all readings are the same.
+    """
+    if readings.shape[0] < 2:
+        raise DataError(f"Training needs two intervals or more; there are {readings.shape[0]}.")
+    center, scale = float(readings.mean()), float(readings.std())
+    if not scale > 0:
+        raise DataError("All training readings are the same: there is nothing to learn from them.")
+    return SensorField(
+        sensors,
+        empirical_covariance((readings - center) / scale, shrinkage=shrinkage),
+        noise_variance,
+        unit=unit,
+        center=center,
+        scale=scale,
+        objective=objective,
+    )

@@ -1,0 +1,26 @@
+"""Adapters by the name they registered, ours or a third party's: nothing here knows them."""
+
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from typing import Any
+
+from edge_tvbo.errors import ConfigError
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """Give the names registered under ``edge_tvbo.<kind>``, sorted.
+
+    >>> "intel-lab" in names("datasets")
+    True
+    """
+    return tuple(sorted(entry_points(group=f"edge_tvbo.{kind}").names))
+
+
+def load(kind: str, name: str) -> Any:
+    """Give what `name` registered under ``edge_tvbo.<kind>``; raises `ConfigError`."""
+    known = entry_points(group=f"edge_tvbo.{kind}")
+    if name not in known.names:
+        close = get_close_matches(name, known.names, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ConfigError(f"There is no {name!r} among the {kind}: {', '.join(names(kind))}.{hint}")
+    return known[name].load()

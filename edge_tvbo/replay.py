@@ -1,0 +1,189 @@
+"""A recorded network drives the controller: what it would have picked, and what that cost.
+
+The controller is the daemon's own. Only the sensors are simulated: the activated one answers at
+once with what it measured in that interval, or not at all where the recording has a gap.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from hashlib import sha256
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_tvbo.controller import Controller, Rules
+from edge_tvbo.errors import DataError
+from edge_tvbo.messages import (
+    Activate,
+    Command,
+    DeadlineElapsed,
+    Decision,
+    Ending,
+    Event,
+    IntervalElapsed,
+    Notify,
+    PublishState,
+    Reading,
+    Record,
+)
+from edge_tvbo.ports import Recording
+
+REPLY_SHARE = 0.2  # of the interval: how long a sensor has to answer
+
+
+@dataclass(frozen=True)
+class Span:
+    """Some whole days of a recording: the rows `first` to `last`, `last` not included."""
+
+    first: int
+    last: int
+
+
+class Tally:
+    """What a run came to: regret, activations, misses, resets, and a hash of every decision.
+
+    Regret of an interval is what the hottest sensor that was observed in it showed above the
+    chosen one, in the recording's unit; never below 0. The coldest, for the objective "min".
+    """
+
+    def __init__(self, recording: Recording, span: Span) -> None:
+        sign = 1.0 if recording.objective == "max" else -1.0
+        values = sign * recording.values[span.first : span.last]
+        observed = recording.observed[span.first : span.last]
+        self._arms = {sensor: arm for arm, sensor in enumerate(recording.sensors)}
+        self._values = values
+        self._hottest = np.where(observed, values, -np.inf).max(axis=1)
+        self._hottest = np.where(np.isfinite(self._hottest), self._hottest, values.max(axis=1))
+        self._hash = sha256()
+        self.regret = np.zeros(len(values))
+        self.picks = np.full(len(values), -1)
+        self.resets = 0  # by evidence
+        self.activations = 0
+        self.missed = 0
+
+    def take(self, command: Command) -> None:
+        """Count one command of the controller."""
+        match command:
+            case Activate():
+                self.activations += 1
+            case PublishState(decision=decision):
+                self._decided(decision)
+            case Record():
+                self.missed += command.ending is Ending.MISSED
+                self.resets += command.reset
+                self._hash.update(msgspec.json.encode(command) + b"\n")
+            case Notify():
+                pass
+
+    def _decided(self, decision: Decision) -> None:
+        row, arm = decision.interval, self._arms[decision.sensor]
+        self.picks[row] = arm
+        self.regret[row] = max(0.0, self._hottest[row] - self._values[row, arm])
+        self._hash.update(msgspec.json.encode(decision) + b"\n")
+
+    def digest(self) -> str:
+        """Give the SHA-256 of every decision and record so far, in hexadecimal."""
+        return self._hash.hexdigest()
+
+
+def replay(
+    recording: Recording,
+    span: Span,
+    controller: Controller,
+    watch: Callable[[Command], None] = lambda _: None,
+) -> Tally:
+    """Drive `controller` through `span` of the recording, as fast as it goes.
+
+    `watch` sees every command as it is given.
+    """
+    tally = Tally(recording, span)
+    sensors = SimulatedSensors(recording)
+    for row in range(span.last - span.first):
+        at = recording.start + (span.first + row) * recording.interval
+        pending: list[Event] = [IntervalElapsed(at)]
+        for event in pending:
+            for command in controller.handle(event):
+                tally.take(command)
+                watch(command)
+                if isinstance(command, Activate):
+                    pending.append(sensors.answer(command))
+    return tally
+
+
+@dataclass
+class SimulatedSensors:
+    """The recorded sensors, answering when they are asked."""
+
+    recording: Recording
+    _arms: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._arms = {sensor: arm for arm, sensor in enumerate(self.recording.sensors)}
+
+    def answer(self, activate: Activate) -> Event:
+        """Give the reading of the activated sensor, or the deadline where it has none."""
+        recording = self.recording
+        row = round((activate.at - recording.start) / recording.interval)
+        arm = self._arms[activate.sensor]
+        if not recording.observed[row, arm]:
+            return DeadlineElapsed(activate.interval, activate.expires_at)
+        value = float(recording.values[row, arm])
+        return Reading(activate.sensor, value, at=activate.at, received=activate.at)
+
+
+def rules(recording: Recording) -> Rules:
+    """Give the rules a recorded network is replayed by."""
+    interval = recording.interval
+    return Rules(reply_timeout=interval * REPLY_SHARE, max_age=interval, learn_from="activated")
+
+
+def days(recording: Recording, text: str) -> Span:
+    """Give the rows of the days ``first:last``, both included, written as 2004-03-01:2004-03-06.
+
+    Raises
+    ------
+    DataError
+        Where the text is something else, or the recording does not hold those days.
+    """
+    parts = text.split(":")
+    try:
+        first, last = (date.fromisoformat(part) for part in (parts[0], parts[-1]))
+    except ValueError:
+        parts = []
+    if len(parts) not in (1, 2):
+        raise DataError(f"{text!r} is no span of days; write  2004-03-01:2004-03-06")
+    begin = _row(recording, first)
+    end = _row(recording, last + timedelta(days=1))
+    if not 0 <= begin < end <= len(recording.values):
+        raise DataError(f"{text}: {recording.name} holds {_extent(recording)}.")
+    return Span(begin, end)
+
+
+def split(recording: Recording, share: float) -> tuple[Span, Span]:
+    """Give the first `share` of the intervals, and the rest."""
+    border = int(len(recording.values) * share)
+    return Span(0, border), Span(border, len(recording.values))
+
+
+def training_rows(recording: Recording, span: Span) -> NDArray[np.float64]:
+    """Give the readings of `span`, (T, M), gaps filled."""
+    return np.asarray(recording.values[span.first : span.last])
+
+
+def mean_and_sd(values: Iterable[float]) -> tuple[float, float]:
+    """Give the mean and the sample standard deviation (0 for a single value)."""
+    array = np.fromiter(values, np.float64)
+    return float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0
+
+
+def _row(recording: Recording, day: date) -> int:
+    midnight = datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
+    return round((midnight - recording.start) / recording.interval)
+
+
+def _extent(recording: Recording) -> str:
+    last = recording.start + (len(recording.values) - 1) * recording.interval
+    begin, end = (datetime.fromtimestamp(at, UTC).date() for at in (recording.start, last))
+    return f"the days {begin}:{end}"

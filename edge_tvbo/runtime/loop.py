@@ -1,0 +1,100 @@
+"""The one loop: it sleeps in one selector until the socket, a signal or the clock has news."""
+
+import os
+import selectors
+import time
+from collections.abc import Callable, Mapping
+from itertools import chain
+
+from edge_tvbo import __version__
+from edge_tvbo.controller import Controller
+from edge_tvbo.explanation import rfc3339
+from edge_tvbo.messages import Command, Health
+from edge_tvbo.ports import Link
+from edge_tvbo.runtime.clock import Clock
+from edge_tvbo.runtime.schedule import Schedule
+
+LONGEST_SLEEP = 1.0  # s; nothing is due for longer, so that a lost wake-up costs little
+
+
+class Loop:
+    """Carries events from link and clock to the controllers, and their commands back.
+
+    Parameters
+    ----------
+    link : Link
+        The network of every field.
+    controllers : mapping
+        One for each field.
+    schedule, clock
+        What is due when.
+    health_every : float
+        Real seconds between two health reports.
+    watch : callable
+        Is shown ``(field, command)`` for each command, after it was sent.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        controllers: Mapping[str, Controller],
+        schedule: Schedule,
+        clock: Clock,
+        *,
+        health_every: float = 60.0,
+        watch: Callable[[str, Command], None] = lambda field, command: None,
+    ) -> None:
+        self._link = link
+        self._controllers = controllers
+        self._schedule = schedule
+        self._clock = clock
+        self._health_every = health_every
+        self._health_due = time.monotonic()
+        self._began = time.monotonic()
+        self._watch = watch
+
+    def run(self, stop: Callable[[], bool], wakeup: int | None = None) -> None:
+        """Go round until `stop` says so; `wakeup` is a descriptor that ends a sleep."""
+        with selectors.DefaultSelector() as selector:
+            if wakeup is not None:
+                selector.register(wakeup, selectors.EVENT_READ, "wakeup")
+            while not stop():
+                self.turn(self._sleep(selector))
+
+    def turn(self, mask: int) -> None:
+        """Handle what came in, then what is due."""
+        now = time.monotonic()
+        for field, event in chain(self._link.service(mask, now), self._schedule.due()):
+            for command in self._controllers[field].handle(event):
+                self._schedule.note(field, command)
+                self._link.send(field, command)
+                self._watch(field, command)
+        if now >= self._health_due:
+            self._health_due = now + self._health_every
+            self._link.report(self.health())
+
+    def health(self) -> Health:
+        """Give how the daemon is doing."""
+        return Health(
+            at=rfc3339(round(self._clock.wall(self._clock.elapsed()), 3)),
+            uptime_s=int(time.monotonic() - self._began),
+            version=__version__,
+            fields={name: each.health() for name, each in self._controllers.items()},
+        )
+
+    def _sleep(self, selector: selectors.BaseSelector) -> int:
+        interest = self._link.interest()
+        if interest is not None:
+            selector.register(*interest)
+        ready = selector.select(max(0.0, self._sleep_for()))
+        if interest is not None:
+            selector.unregister(interest[0])
+        for key, _ in ready:
+            if key.data == "wakeup":
+                os.read(key.fd, 64)
+        return sum(mask for key, mask in ready if key.data is None)
+
+    def _sleep_for(self) -> float:
+        now = time.monotonic()
+        until_due = (self._schedule.next_due() - self._clock.elapsed()) / self._clock.speed
+        return min(until_due, self._link.wake_at() - now, self._health_due - now, LONGEST_SLEEP)

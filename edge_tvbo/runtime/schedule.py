@@ -1,0 +1,90 @@
+"""What is due when: each field's intervals, and the deadline of the sensor it has asked."""
+
+from collections.abc import Iterator, Mapping
+from math import inf
+
+from edge_tvbo.messages import Activate, Command, DeadlineElapsed, Event, IntervalElapsed, Record
+from edge_tvbo.runtime.clock import Clock
+
+
+class Schedule:
+    """Turns the clock into events.
+
+    Parameters
+    ----------
+    intervals : mapping
+        Seconds for each field, or None for one whose intervals follow its readings.
+    clock : Clock
+        What time it is.
+    last : int or None
+        How many intervals each field runs for; for ever without it.
+    """
+
+    def __init__(
+        self, intervals: Mapping[str, float | None], clock: Clock, last: int | None = None
+    ) -> None:
+        self._clock = clock
+        self._lines = {
+            name: _Line(interval, clock.elapsed(), inf if last is None else last)
+            for name, interval in intervals.items()
+        }
+
+    def next_due(self) -> float:
+        """Give the elapsed time at which `due` has something to say; inf for never again."""
+        return min(line.due() for line in self._lines.values())
+
+    def done(self) -> bool:
+        """Say whether every field has run its intervals and none is waiting."""
+        return self.next_due() == inf
+
+    def due(self) -> Iterator[tuple[str, Event]]:
+        """Yield ``(field, event)`` for all that is due by now."""
+        for name, line in self._lines.items():
+            now = self._clock.elapsed()
+            if line.deadline <= now:
+                line.deadline = inf
+                yield name, DeadlineElapsed(line.asked, self._clock.wall(now))
+            if line.due() <= self._clock.elapsed():
+                yield name, line.begin(self._clock)
+
+    def note(self, field: str, command: Command) -> None:
+        """Set or lift the deadline as the controller's command implies."""
+        line = self._lines[field]
+        match command:
+            case Activate(interval=interval, expires_at=expires_at):
+                now = self._clock.elapsed()
+                allowed = max(expires_at - self._clock.wall(now), self._clock.patience)
+                line.deadline, line.asked = now + allowed, interval
+            case Record(interval=interval) if interval == line.asked:
+                line.deadline = inf
+            case _:
+                pass
+
+
+class _Line:
+    """One field's next interval and pending deadline, in elapsed seconds.
+
+    A pending deadline comes before the next interval: whoever was asked is waited for.
+    """
+
+    def __init__(self, interval: float | None, first: float, left: float) -> None:
+        self.interval = interval
+        self.next = first
+        self.left = left  # intervals still to begin
+        self.deadline = inf
+        self.asked = -1
+
+    def due(self) -> float:
+        if self.deadline < inf:
+            return self.deadline
+        return self.next if self.left > 0 else inf
+
+    def begin(self, clock: Clock) -> IntervalElapsed:
+        if self.interval is None:
+            at, self.next = self.next, inf
+            return IntervalElapsed(clock.wall(at))
+        intervals = clock.settle(self.next, self.interval)
+        at = self.next + (intervals - 1) * self.interval
+        self.next = at + self.interval
+        self.left -= intervals
+        return IntervalElapsed(clock.wall(at), intervals)

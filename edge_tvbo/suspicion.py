@@ -1,0 +1,71 @@
+"""Which sensors can be relied on to answer: suspects back off and are tried again."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Suspicion:
+    """How often each of M sensors failed to answer in a row, and until when it is left alone.
+
+    After its n-th miss in a row a sensor is passed over for 1, 2, 4, ... intervals, `longest` at
+    the most; then it may be chosen again, and its next answer clears it.
+
+    >>> suspicion = Suspicion(2, longest=64)
+    >>> suspicion.missed(0, interval=10)
+    >>> [suspicion.eligible(interval).tolist() for interval in (11, 12)]
+    [[False, True], [True, True]]
+    """
+
+    def __init__(self, sensors: int, longest: int) -> None:
+        self._longest = longest
+        self._misses = np.zeros(sensors, np.int64)
+        self._retry = np.zeros(sensors, np.int64)  # the interval from which it may be chosen
+        self._count = 0
+        self._turn = -1
+
+    def missed(self, arm: int, interval: int) -> None:
+        """Note that `arm` did not answer in `interval`."""
+        self._count += int(self._misses[arm] == 0)
+        pause = min(2 ** int(min(self._misses[arm], 62)), self._longest)
+        self._misses[arm] += 1
+        self._retry[arm] = interval + 1 + pause
+
+    def answered(self, arm: int) -> bool:
+        """Note that `arm` reported, and say whether it was a suspect."""
+        was = self.suspects(arm)
+        if was:
+            self._misses[arm] = 0
+            self._retry[arm] = 0
+            self._count -= 1
+        return was
+
+    def suspects(self, arm: int) -> bool:
+        """Say whether `arm` failed to answer when it was last asked."""
+        return bool(self._misses[arm])
+
+    def misses(self, arm: int) -> int:
+        """Give how often in a row `arm` failed to answer."""
+        return int(self._misses[arm])
+
+    @property
+    def anyone(self) -> bool:
+        """Whether there is a suspect at all."""
+        return self._count > 0
+
+    @property
+    def everyone(self) -> bool:
+        """Whether all sensors are suspects."""
+        return self._count == len(self._misses)
+
+    def eligible(self, interval: int) -> NDArray[np.bool_]:
+        """Give which sensors (bool[M]) may be chosen in `interval`."""
+        return self._retry <= interval
+
+    def next_in_turn(self) -> int:
+        """Give the sensor to probe when everyone is a suspect: each in turn."""
+        self._turn = (self._turn + 1) % len(self._misses)
+        return self._turn
+
+    def names(self, sensors: tuple[str, ...]) -> list[str]:
+        """Give the suspects' names."""
+        return [sensors[arm] for arm in np.flatnonzero(self._misses)]

@@ -121,3 +121,21 @@ class Backtest:
             tally.resets = controller.policy.resets
             progress(seed + 1)
             yield tally
+
+
+def table(results: list[Result]) -> str:
+    """Give the results side by side, for a person."""
+    rows = [["policy", f"regret ({UNIT})", "±", "activations", "missed", "resets"]]
+    for result in results:
+        mean, sd = mean_and_sd(result.regret.mean(axis=1))
+        counts = (result.activations, result.missed, result.resets)
+        rows.append([result.policy, f"{mean:.3f}", f"{sd:.3f}"])
+        rows[-1] += [f"{np.mean(each):.4g}" for each in counts]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )

@@ -48,6 +48,11 @@ class Link(Protocol):
         """Give the file descriptor and the `selectors` mask to wait for, if there is one."""
         ...
 
+    @property
+    def online(self) -> bool:
+        """Whether the broker has let us in and granted our subscriptions."""
+        ...
+
     def wake_at(self) -> float:
         """Give the monotonic time by which `service` wants to be called even if nothing came."""
         ...
@@ -106,7 +111,7 @@ class Recording(Protocol):
 
     @property
     def objective(self) -> str:
-        """ "max" or "min": which end of the scale is worth following."""
+        """Which end of the scale is worth following: "max" or "min"."""
         ...
 
     @property

@@ -7,7 +7,6 @@ with a hint that may be empty; what would do is said beside the setting.
 import math
 import re
 import unicodedata
-from collections.abc import Callable
 from typing import Any, Literal
 
 from edge_tvbo.errors import ConfigError
@@ -222,14 +221,3 @@ def activate_payload(value: object) -> str:
         if word not in PAYLOAD_WORDS:
             raise ValueError("{" + word + "} is none of them")
     return value
-
-
-def one_of(*words: str) -> Callable[[object], str]:
-    """Make a reader of one of a few words."""
-
-    def reads(value: object) -> str:
-        if isinstance(value, str) and value in words:
-            return value
-        raise ValueError
-
-    return reads

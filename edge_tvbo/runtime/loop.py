@@ -59,7 +59,8 @@ class Loop:
             if wakeup is not None:
                 selector.register(wakeup, selectors.EVENT_READ, "wakeup")
             while not stop():
-                self.turn(self._sleep(selector))
+                timeout = self._sleep_for()
+                self.turn(sleep(selector, self._link, timeout))
 
     def turn(self, mask: int) -> None:
         """Handle what came in, then what is due."""
@@ -82,19 +83,21 @@ class Loop:
             fields={name: each.health() for name, each in self._controllers.items()},
         )
 
-    def _sleep(self, selector: selectors.BaseSelector) -> int:
-        interest = self._link.interest()
-        if interest is not None:
-            selector.register(*interest)
-        ready = selector.select(max(0.0, self._sleep_for()))
-        if interest is not None:
-            selector.unregister(interest[0])
-        for key, _ in ready:
-            if key.data == "wakeup":
-                os.read(key.fd, 64)
-        return sum(mask for key, mask in ready if key.data is None)
-
     def _sleep_for(self) -> float:
         now = time.monotonic()
         until_due = (self._schedule.next_due() - self._clock.elapsed()) / self._clock.speed
         return min(until_due, self._link.wake_at() - now, self._health_due - now, LONGEST_SLEEP)
+
+
+def sleep(selector: selectors.BaseSelector, link: Link, timeout: float) -> int:
+    """Wait for the link, a wake-up or `timeout` seconds; give what the socket is ready for."""
+    interest = link.interest()
+    if interest is not None:
+        selector.register(*interest)
+    ready = selector.select(max(0.0, timeout))
+    if interest is not None:
+        selector.unregister(interest[0])
+    for key, _ in ready:
+        if key.data == "wakeup":
+            os.read(key.fd, 64)
+    return sum(mask for key, mask in ready if key.data is None)

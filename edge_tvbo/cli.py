@@ -1,0 +1,403 @@
+"""The command line: the one module that talks to a person.
+
+What a command needs is imported when it runs, so that ``--help`` and ``check`` start at once.
+"""
+
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from edge_tvbo import __version__, datafiles, plugins
+from edge_tvbo.errors import ConfigError, EdgeTvboError
+
+if TYPE_CHECKING:
+    from edge_tvbo.backtest import Backtest, Result
+
+EX_USAGE = 2  # what click exits with for a wrong option; a wrong file is no different
+
+
+class Commands(click.Group):
+    """Turns what edge_tvbo raises on purpose into a message and exit status 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except EdgeTvboError as error:
+            click.echo(str(error), err=True)
+            ctx.exit(EX_USAGE)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="edge-tvbo")
+def main() -> None:
+    """Decide which sensor of an MQTT network to activate next.
+
+    Follows the hottest (or loudest, or most polluted) spot with a fraction of the readings.
+    """
+
+
+# --- the daemon -------------------------------------------------------------------------------
+
+
+@main.command()
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--verbose", is_flag=True, help="Log every message, not only what changes.")
+def run(config: Path, verbose: bool) -> None:
+    """Run the daemon that CONFIG describes, until Ctrl-C or SIGTERM."""
+    settings = _settings(config)
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(message)s",
+        stream=sys.stderr,
+    )
+    from edge_tvbo.runtime import lifecycle
+
+    lifecycle.run(settings)
+
+
+@main.command()
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def check(config: Path, as_json: bool) -> None:
+    """Read CONFIG and report every mistake in it, with its line."""
+    from edge_tvbo.config import ConfigErrors
+
+    try:
+        settings = _settings(config)
+    except ConfigErrors as errors:
+        if not as_json:
+            raise
+        _print_json({"ok": False, "findings": errors.findings})
+        raise click.exceptions.Exit(EX_USAGE) from None
+    sensors = sum(len(field.sensors) for field in settings.fields.values())
+    if as_json:
+        _print_json({"ok": True, "fields": len(settings.fields), "sensors": sensors})
+    else:
+        click.echo(f"{config}: good: {len(settings.fields)} field(s), {sensors} sensor(s)")
+
+
+@main.group()
+def config() -> None:
+    """Say what can be configured."""
+
+
+@config.command("explain")
+def config_explain() -> None:
+    """Print every setting of a configuration, with its range and default."""
+    from edge_tvbo.config import explain
+
+    click.echo(explain())
+
+
+@main.command()
+@click.argument("config", type=click.Path(path_type=Path), default="edge-tvbo.toml")
+@click.option("--sensor", "sensors", multiple=True, required=True, help="An id; repeat it.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The broker.")
+@click.option("--port", default=1883, show_default=True)
+@click.option("--topic", default="sensors/{sensor}/temperature", show_default=True)
+@click.option("--interval", default="10min", show_default=True)
+@click.option("--unit", default="°C", show_default=True)
+@click.option("--mean", default=20.0, show_default=True, help="What readings are on average.")
+@click.option("--spread", default=3.0, show_default=True, help="Their standard deviation.")
+def init(config: Path, **answers: Any) -> None:
+    """Write a commented configuration to CONFIG, to be completed with the sensors' positions."""
+    from edge_tvbo.starter import starter
+
+    if config.exists():
+        raise ConfigError(f"{config} is there already; name another file, or move it away.")
+    config.write_text(starter(**answers), encoding="utf-8")
+    click.echo(f"Wrote {config}. Put the sensors' positions in, then:  edge-tvbo check {config}")
+
+
+# --- recordings -------------------------------------------------------------------------------
+
+
+def _recording_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--test", help="Days tried on, both included; the rest by default."),
+        click.option("--train", help="Days learned from: 2004-03-01:2004-03-06."),
+        click.option("--data-dir", multiple=True, help="Where to look for data first."),
+        click.option("--dataset", default="lab-sample", show_default=True),
+    ):
+        command = option(command)
+    return command
+
+
+@main.command()
+@_recording_options
+@click.option("--policy", default="et-gp-ucb", show_default=True)
+@click.option("--set", "assignments", multiple=True, help="A parameter, such as epsilon=0.03.")
+@click.option("--noise", default=0.01, show_default=True, help="Noise by training variance.")
+@click.option("--seeds", default=1, show_default=True, type=click.IntRange(1))
+@click.option("--via", type=click.Choice(["process", "mqtt"]), default="process")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The broker, via mqtt.")
+@click.option("--port", default=1883, show_default=True)
+@click.option("--speed", default=600.0, show_default=True, help="How much faster, via mqtt.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def replay(
+    policy: str,
+    assignments: tuple[str, ...],
+    seeds: int,
+    via: str,
+    host: str,
+    port: int,
+    speed: float,
+    as_json: bool,
+    **source: Any,
+) -> None:
+    """Replay a recording: what POLICY would have picked, and what that would have missed."""
+    backtest = _backtest(**source)
+    settings = _parameters(assignments)
+    if via == "process":
+        with _progress(f"{policy} ", seeds) as step:
+            result = backtest.run(policy, settings, seeds, step)
+    else:
+        result = _over_mqtt(backtest, policy, settings, host, port, speed, source)
+    _show([result], as_json)
+
+
+@main.command()
+@_recording_options
+@click.option("--policies", help="Names with commas between; all by default.")
+@click.option("--noise", default=0.01, show_default=True, help="Noise by training variance.")
+@click.option("--seeds", default=8, show_default=True, type=click.IntRange(1))
+@click.option("--plot", type=click.Path(path_type=Path), help="Also draw this file (png, svg).")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+def compare(
+    policies: str | None, seeds: int, plot: Path | None, as_json: bool, **source: Any
+) -> None:
+    """Replay a recording with several policies, and print them side by side."""
+    from edge_tvbo.policies import policies as all_policies
+
+    backtest = _backtest(**source)
+    names = policies.split(",") if policies else list(all_policies())
+    results: list[Result] = []
+    with _progress("replaying ", len(names) * seeds) as step:
+        for name in names:
+            before = len(results) * seeds
+            results.append(backtest.run(name, {}, seeds, partial(_shifted, step, before)))
+    results.append(backtest.oracle())
+    _show(results, as_json)
+    if plot:
+        from edge_tvbo.plotting import plot_results
+
+        plot_results(backtest, results, plot)
+        click.echo(f"The picture is in {plot}", err=as_json)
+
+
+@main.command()
+@_recording_options
+@click.option("--noise", default=0.01, show_default=True, help="Noise by training variance.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), default="model.json")
+def fit(output: Path, **source: Any) -> None:
+    """Learn scale and covariance from the training days, for `model` in a configuration."""
+    from edge_tvbo.learning.model_file import write
+
+    field = _backtest(**source).field
+    write(output, field)
+    click.echo(
+        f"Wrote {output}: {len(field)} sensors, mean {field.center.mean():.4g} {field.unit}, "
+        f"standard deviation {field.scale:.3g} {field.unit}"
+    )
+
+
+@main.command()
+@click.option("--dataset", help="intel-lab where its data are, else lab-sample, by default.")
+@click.option("--data-dir", multiple=True, help="Where to look for data first.")
+@click.option("--out", type=click.Path(path_type=Path), default="demo-out", show_default=True)
+@click.option("--speed", default=6000.0, show_default=True, help="How much faster than it was.")
+@click.option("--policy", default="et-gp-ucb", show_default=True)
+def demo(
+    out: Path, speed: float, policy: str, dataset: str | None, data_dir: tuple[str, ...]
+) -> None:
+    """Watch the controller follow the hottest spot of a laboratory, over a broker of its own."""
+    from edge_tvbo.demo import Demo, default_dataset
+
+    dataset = dataset or default_dataset(data_dir)
+    Demo(click.echo, live=sys.stdout.isatty()).run(out, speed, policy, dataset, data_dir)
+
+
+@main.command()
+@click.option("--dataset", default="lab-sample", show_default=True)
+@click.option("--data-dir", multiple=True, help="Where to look for data first.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The broker.")
+@click.option("--port", default=1883, show_default=True)
+@click.option("--reading-topic", default="lab/{sensor}/reading", show_default=True)
+@click.option("--activate-topic", default="lab/{sensor}/activate", show_default=True)
+def nodes(
+    dataset: str,
+    data_dir: tuple[str, ...],
+    host: str,
+    port: int,
+    reading_topic: str,
+    activate_topic: str,
+) -> None:
+    """Simulate a recording's sensors as clients of a broker, until Ctrl-C.
+
+    A node that receives {"at": seconds since 1970} on its activate topic answers with what it
+    measured then, as {"t": value, "ts": at}.
+    """
+    from edge_tvbo.ports import Broker
+    from edge_tvbo.runtime.lifecycle import stopped_by_signal
+
+    recording = datafiles.recording(dataset, data_dir)
+    simulate = plugins.load("nodes", "mqtt")
+    with stopped_by_signal() as (stop, _):
+        simulate(
+            recording,
+            Broker(instance="nodes", host=host, port=port),
+            reading_topic,
+            activate_topic,
+            ready=lambda: click.echo(f"ready: {len(recording.sensors)} nodes on {host}:{port}"),
+            stop=stop,
+        )
+
+
+@main.group()
+def data() -> None:
+    """List, describe and download recorded sensor networks."""
+
+
+@data.command("list")
+@click.option("--json", "as_json", is_flag=True)
+def data_list(as_json: bool) -> None:
+    """List the datasets there are."""
+    rows = [(name, plugins.load("datasets", name)) for name in plugins.names("datasets")]
+    if as_json:
+        _print_json(
+            [{"name": name, "summary": each.summary, "url": each.url} for name, each in rows]
+        )
+        return
+    for name, each in rows:
+        click.echo(f"{name:12} {each.summary}")
+
+
+@data.command("info")
+@click.argument("dataset")
+@click.option("--data-dir", multiple=True, help="Where to look for data first.")
+@click.option("--json", "as_json", is_flag=True)
+def data_info(dataset: str, data_dir: tuple[str, ...], as_json: bool) -> None:
+    """Describe a recording: sensors, intervals, gaps, where it comes from."""
+    facts = datafiles.facts(datafiles.recording(dataset, data_dir))
+    if as_json:
+        _print_json(facts)
+        return
+    for name, value in facts.items():
+        click.echo(f"{name:12} {value}")
+
+
+@data.command("fetch")
+@click.argument("dataset")
+@click.option("--to", type=click.Path(path_type=Path), help="A directory; the cache by default.")
+def data_fetch(dataset: str, to: Path | None) -> None:
+    """Download a dataset from its publisher."""
+    directory = to or datafiles.cache()
+    directory.mkdir(parents=True, exist_ok=True)
+    with _progress("fetching ", None) as step:
+        plugins.load("datasets", dataset).fetch(directory, lambda done, total: step(done, total))
+    click.echo(f"{dataset} is in {directory}")
+
+
+# --- how it is said ---------------------------------------------------------------------------
+
+
+def _settings(config: Path) -> Any:
+    from edge_tvbo.config import load
+    from edge_tvbo.policies import parameters
+
+    return load(config, parameters(), plugins.names("payloads"))
+
+
+def _backtest(
+    dataset: str,
+    data_dir: Iterable[str],
+    train: str | None,
+    test: str | None,
+    noise: float,
+) -> "Backtest":
+    from edge_tvbo.backtest import Backtest
+    from edge_tvbo.replay import days, split
+
+    recording = datafiles.recording(dataset, data_dir)
+    train_span, test_span = split(recording, 0.75)
+    if train:
+        train_span = days(recording, train)
+        test_span = type(test_span)(train_span.last, len(recording.values))
+    if test:
+        test_span = days(recording, test)
+    return Backtest(recording, train_span, test_span, noise)
+
+
+def _over_mqtt(
+    backtest: "Backtest",
+    policy: str,
+    settings: dict[str, Any],
+    host: str,
+    port: int,
+    speed: float,
+    source: dict[str, Any],
+) -> "Result":
+    from edge_tvbo.ports import Broker
+    from edge_tvbo.runtime import simulation
+
+    broker = Broker(instance="replay", host=host, port=port)
+    arguments = ["--dataset", source["dataset"]]
+    arguments += [word for each in source["data_dir"] for word in ("--data-dir", each)]
+    controller = backtest.controller(policy, settings, seed=0)
+    with simulation.nodes(arguments, broker):
+        tally = simulation.over_mqtt(backtest, controller, broker, speed)
+    return backtest.result(policy, [tally])
+
+
+def _parameters(assignments: Iterable[str]) -> dict[str, Any]:
+    """Give ``name=value`` pairs as keywords; values are read as TOML.
+
+    >>> _parameters(["epsilon=0.03", "beta={c1=0.4, c2=4}"])
+    {'epsilon': 0.03, 'beta': {'c1': 0.4, 'c2': 4}}
+    """
+    import tomllib
+
+    try:
+        return tomllib.loads("\n".join(assignments))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"--set: {error}; write  --set epsilon=0.03") from None
+
+
+def _show(results: "list[Result]", as_json: bool) -> None:
+    from edge_tvbo.backtest import UNIT, table
+
+    if as_json:
+        _print_json({"unit": UNIT, "results": [result.document() for result in results]})
+    else:
+        click.echo(table(results))
+
+
+def _shifted(step: Callable[[int], None], before: int, done: int) -> None:
+    step(before + done)
+
+
+@contextmanager
+def _progress(label: str, length: int | None) -> Any:
+    """Give a function that is told how far the work is; draws only on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done, total=None: None
+        return
+    with click.progressbar(length=length or 1, label=label, file=sys.stderr) as bar:
+
+        def step(done: int, total: int | None = None) -> None:
+            bar.length = total or bar.length
+            bar.update(done - bar.pos)
+
+        yield step
+
+
+def _print_json(document: Any) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())

@@ -1,0 +1,50 @@
+"""Where recordings are looked for, and what can be said of one."""
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from edge_tvbo import plugins
+from edge_tvbo.ports import Recording
+
+
+def cache() -> Path:
+    """Give the user's cache, where `data fetch` puts what it downloads."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "edge_tvbo"
+
+
+def directories(first: Iterable[str] = ()) -> list[str]:
+    """Give where to look: `first`, $EDGE_TVBO_DATA, the cache, and ../shared/data of a checkout."""
+    named = [str(Path(each).expanduser()) for each in first]
+    from_environment = [os.environ["EDGE_TVBO_DATA"]] if os.environ.get("EDGE_TVBO_DATA") else []
+    shared = Path(__file__).resolve().parents[2] / "shared" / "data"
+    beside = [str(shared)] if shared.is_dir() else []
+    return [*named, *from_environment, str(cache()), *beside]
+
+
+def recording(name: str, first: Iterable[str] = ()) -> Recording:
+    """Give the recording of the dataset `name`; raises `ConfigError` or `DataError`."""
+    found: Recording = plugins.load("datasets", name).load(directories(first))
+    return found
+
+
+def facts(recording: Recording) -> dict[str, Any]:
+    """Give what can be said of a recording, by name, fit for JSON."""
+    rows = len(recording.values)
+    start = datetime.fromtimestamp(recording.start, UTC)
+    end = start + timedelta(seconds=rows * recording.interval)
+    return {
+        "name": recording.name,
+        "sensors": len(recording.sensors),
+        "intervals": rows,
+        "interval": f"{recording.interval:g} s",
+        "start": start.isoformat(),
+        "end": end.isoformat(),
+        "observed": f"{recording.observed.mean():.1%}",
+        "range": f"{recording.values.min():.4g} to {recording.values.max():.4g} {recording.unit}",
+        "positions": "known" if recording.positions is not None else "unknown",
+        "source": recording.source,
+    }

@@ -1,0 +1,112 @@
+"""The demonstration: a broker, forty-six sensors, the controller, and what it was worth."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from edge_tvbo import datafiles, plugins
+from edge_tvbo.backtest import Backtest, Result, table
+from edge_tvbo.errors import DataError, MissingExtra
+from edge_tvbo.messages import Command, PublishState, Record
+from edge_tvbo.plotting import plot_results
+from edge_tvbo.ports import Broker
+from edge_tvbo.replay import split
+from edge_tvbo.runtime import simulation
+
+REAL, SYNTHETIC = "intel-lab", "lab-sample"
+BASELINES = ("random", "round-robin")
+SEEDS = 8
+
+
+class Demo:
+    """Replays the last two days of a recording over MQTT, and sums up.
+
+    Parameters
+    ----------
+    say : callable
+        Prints a line; takes ``nl=False`` to stay on it, as `click.echo` does.
+    live : bool
+        Whether the output is a terminal, where one line is overwritten.
+    """
+
+    def __init__(self, say: Callable[..., None], *, live: bool) -> None:
+        self._say = say
+        self._live = live
+        self._text = ""
+
+    def run(
+        self,
+        out: Path,
+        speed: float,
+        policy: str,
+        dataset: str,
+        data_dir: Iterable[str],
+    ) -> None:
+        """Run it all, and leave a picture in `out`."""
+        data_dir = list(data_dir)
+        backtest = self._backtest(dataset, data_dir)
+        arguments = ["--dataset", backtest.recording.name]
+        arguments += [word for each in data_dir for word in ("--data-dir", each)]
+        online = self._online(backtest, policy, speed, arguments)
+        offline = backtest.run(policy, {}, 1)
+        same = online.digests == offline.digests
+        self._say(
+            f"The same days without a broker give "
+            f"{'the same' if same else 'OTHER'} decisions ({offline.digests[0][:12]}).\n"
+        )
+        results = [online, *(backtest.run(name, {}, SEEDS) for name in BASELINES)]
+        results.append(backtest.oracle())
+        self._say(table(results))
+        self._draw(backtest, results, out)
+
+    def _backtest(self, dataset: str, data_dir: list[str]) -> Backtest:
+        recording = datafiles.recording(dataset, data_dir)
+        train_span, test_span = split(recording, 0.75)
+        sensors = len(recording.sensors)
+        self._say(f"{recording.name}: {sensors} sensors. {recording.source}")
+        return Backtest(recording, train_span, test_span)
+
+    def _online(
+        self, backtest: Backtest, policy: str, speed: float, arguments: list[str]
+    ) -> Result:
+        with plugins.load("brokers", "default")() as running:
+            broker = Broker(instance="demo", host=running.host, port=running.port)
+            self._say(f"Broker: {running.name} on {running.host}:{running.port}")
+            with simulation.nodes(arguments, broker):
+                intervals = backtest.test_span.last - backtest.test_span.first
+                seconds = intervals * backtest.recording.interval / speed
+                self._say(f"Replaying {intervals} intervals over MQTT in about {seconds:.0f} s")
+                controller = backtest.controller(policy, {}, seed=0)
+                tally = simulation.over_mqtt(backtest, controller, broker, speed, self._watch)
+        if self._live:
+            self._say("")
+        return backtest.result(policy, [tally])
+
+    def _watch(self, command: Command) -> None:
+        match command:
+            case PublishState(decision=decision):
+                self._text = f"{decision.at}  {decision.text}"
+            case Record(value=value, reset=reset):
+                answer = "no answer" if value is None else f"measured {value:.2f}"
+                line = f"{self._text}; {answer}{', model reset' if reset else ''}"
+                self._say(f"\r\x1b[2K{line[:118]}" if self._live else line, nl=not self._live)
+            case _:
+                pass
+
+    def _draw(self, backtest: Backtest, results: list[Result], out: Path) -> None:
+        out.mkdir(parents=True, exist_ok=True)
+        path = out / "demo.png"
+        try:
+            plot_results(backtest, results, path)
+        except MissingExtra as error:
+            self._say(f"\nNo picture: {error}")
+        else:
+            self._say(f"\nThe picture is in {path}")
+
+
+def default_dataset(data_dir: Iterable[str]) -> str:
+    """Give the real laboratory where its data are, the synthetic one elsewhere."""
+    try:
+        datafiles.recording(REAL, data_dir)
+    except DataError:
+        return SYNTHETIC
+    return REAL

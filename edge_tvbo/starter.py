@@ -1,0 +1,64 @@
+"""A first configuration, written for a person to complete."""
+
+TEMPLATE = """\
+# edge_tvbo: which sensor to activate next.
+# Every setting with its range and default:  edge-tvbo config explain
+
+instance = "edge"
+
+[mqtt]
+host = "{host}"
+port = {port}
+
+[fields.temperature]
+unit = "{unit}"
+objective = "max"                  # "min" follows the coldest
+interval = "{interval}"                # or "on-reading"
+policy = {{ name = "et-gp-ucb" }}
+
+sensors = [{sensors}]
+reading = {{ topic = "{topic}", payload = "number" }}
+
+# "advise" only publishes edge_tvbo/edge/temperature/selected; "live" also commands the sensor.
+activate = {{ mode = "advise" }}
+
+# What is expected before any reading: how far apart sensors still read alike (length_scale, in m),
+# the mean, how much places differ (variance) and how exact a sensor is (noise_variance).
+[fields.temperature.kernel]
+name = "matern-5/2"
+length_scale = 6.0
+mean = {mean:g}
+variance = {variance:g}
+noise_variance = {noise:g}
+
+# Where the sensors stand, in m. These are made up: put yours in.
+[fields.temperature.positions]
+{positions}
+"""
+
+
+def starter(
+    *,
+    sensors: tuple[str, ...],
+    host: str,
+    port: int,
+    topic: str,
+    interval: str,
+    unit: str,
+    mean: float,
+    spread: float,
+) -> str:
+    """Give the text of a configuration for `sensors`, with placeholders for their positions."""
+    rows = [f"{sensor} = [{3.0 * index:.1f}, 0.0]" for index, sensor in enumerate(sensors)]
+    return TEMPLATE.format(
+        host=host,
+        port=port,
+        unit=unit,
+        interval=interval,
+        variance=spread**2,
+        noise=0.01 * spread**2,
+        mean=mean,
+        sensors=", ".join(f'"{sensor}"' for sensor in sensors),
+        topic=topic,
+        positions="\n".join(rows),
+    )

@@ -23,7 +23,7 @@ def run(settings: Settings) -> None:
     clock = LiveClock()
     link = load("links", "mqtt")(assembly.broker(settings), assembly.wirings(settings))
     with closing(link), stopped_by_signal() as (stop, wakeup):
-        schedule = Schedule(assembly.intervals(settings), clock)
+        schedule = Schedule(assembly.intervals(settings), clock, first=clock.elapsed())
         loop = Loop(
             link, controllers, schedule, clock, health_every=settings.health, watch=Journal()
         )

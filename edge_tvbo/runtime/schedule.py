@@ -16,16 +16,23 @@ class Schedule:
         Seconds for each field, or None for one whose intervals follow its readings.
     clock : Clock
         What time it is.
+    first : float
+        The elapsed time at which every field begins.
     last : int or None
         How many intervals each field runs for; for ever without it.
     """
 
     def __init__(
-        self, intervals: Mapping[str, float | None], clock: Clock, last: int | None = None
+        self,
+        intervals: Mapping[str, float | None],
+        clock: Clock,
+        *,
+        first: float,
+        last: int | None = None,
     ) -> None:
         self._clock = clock
         self._lines = {
-            name: _Line(interval, clock.elapsed(), inf if last is None else last)
+            name: _Line(interval, first, inf if last is None else last)
             for name, interval in intervals.items()
         }
 

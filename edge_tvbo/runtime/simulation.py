@@ -47,6 +47,7 @@ def over_mqtt(
         ACTIVATE_TOPIC,
         ACTIVATE_PAYLOAD,
     )
+    intervals = span.last - span.first
     clock = ReplayClock(recording.start + span.first * recording.interval, speed)
     link = load("links", "mqtt")(broker, {FIELD: wiring}, wall=lambda: clock.wall(clock.elapsed()))
 
@@ -56,7 +57,7 @@ def over_mqtt(
 
     with closing(link), stopped_by_signal() as (stop, wakeup):
         _connect(link, stop)
-        schedule = Schedule({FIELD: recording.interval}, clock, last=span.last - span.first)
+        schedule = Schedule({FIELD: recording.interval}, clock, first=0.0, last=intervals)
         loop = Loop(link, {FIELD: controller}, schedule, clock, watch=take)
         loop.run(lambda: stop() or schedule.done(), wakeup)
     return tally

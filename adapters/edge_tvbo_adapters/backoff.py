@@ -1,0 +1,47 @@
+"""How long to wait before the broker is tried again."""
+
+from random import Random
+
+STABLE = 60.0  # s a session must last before the waits begin anew
+SHORT = 10.0  # s; a session that the broker ends sooner looks like a rival with our name
+RIVAL = 3  # such sessions in a row
+
+
+class Backoff:
+    """Waits that double, with full jitter, and begin anew only after a stable session.
+
+    A CONNACK alone proves nothing: two clients with one id are both let in, in turns, for ever.
+
+    Parameters
+    ----------
+    shortest, longest : float
+        The first wait's and every wait's bound, in s.
+    chance : Random
+        Spreads the waits, so that a fleet does not come back all at once.
+    """
+
+    def __init__(self, shortest: float, longest: float, chance: Random) -> None:
+        self._shortest = shortest
+        self._longest = longest
+        self._chance = chance
+        self._attempt = 0
+        self._short = 0
+
+    def wait(self) -> float:
+        """Give the seconds until the next attempt, and count it."""
+        bound = min(self._longest, self._shortest * 2.0 ** min(self._attempt, 32))
+        self._attempt += 1
+        if self.rivalled:
+            return self._longest
+        return self._chance.uniform(bound / 10, bound)
+
+    def ended(self, lasted: float) -> None:
+        """Note that a session was lost after so many seconds."""
+        if lasted >= STABLE:
+            self._attempt = 0
+        self._short = self._short + 1 if lasted < SHORT else 0
+
+    @property
+    def rivalled(self) -> bool:
+        """Whether another client seems to take our place again and again."""
+        return self._short >= RIVAL

@@ -1,0 +1,44 @@
+"""Topics with a place for the sensor's id: what to subscribe to, whom a message is from."""
+
+from edge_tvbo.errors import ConfigError
+
+PLACE = "{sensor}"
+LONGEST = 65_535  # bytes, [MQTT-4.7.3-3]
+
+
+class Template:
+    """A topic in which ``{sensor}`` stands for the sensor's id.
+
+    >>> template = Template("lab/{sensor}/temperature")
+    >>> template.filter, template.sensor("lab/mote-17/temperature"), template.sensor("lab/x")
+    ('lab/+/temperature', 'mote-17', None)
+    """
+
+    def __init__(self, text: str) -> None:
+        self._levels = text.split("/")
+        if self._levels.count(PLACE) != 1:
+            raise ConfigError(f"{text!r}: {{sensor}} must be one whole level of the topic, once.")
+        self._place = self._levels.index(PLACE)
+        self.filter = text.replace(PLACE, "+")
+
+    def sensor(self, topic: str) -> str | None:
+        """Give the sensor that a message on `topic` is from; None where it is no such topic."""
+        levels = topic.split("/")
+        if len(levels) != len(self._levels):
+            return None
+        sensor = levels[self._place]
+        levels[self._place] = PLACE
+        return sensor if levels == self._levels else None
+
+
+def publishable(topic: str) -> bool:
+    """Say whether a broker accepts messages on `topic`.
+
+    >>> publishable("lab/mote-17/activate"), publishable("lab/+/activate"), publishable("")
+    (True, False, False)
+    """
+    return (
+        0 < len(topic.encode("utf-8", "surrogatepass")) <= LONGEST
+        and topic.isprintable()
+        and not any(character in topic for character in "+#\0")
+    )

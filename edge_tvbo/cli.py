@@ -120,10 +120,20 @@ def init(config: Path, **answers: Any) -> None:
 # --- recordings -------------------------------------------------------------------------------
 
 
+_gaps_option = click.option(
+    "--gaps",
+    type=click.Choice(["filled", "silent"]),
+    default="filled",
+    show_default=True,
+    help="Whether sensors answer with interpolated values where they measured nothing.",
+)
+
+
 def _recording_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--test", help="Days tried on, both included; the rest by default."),
         click.option("--train", help="Days learned from: 2004-03-01:2004-03-06."),
+        _gaps_option,
         click.option("--data-dir", multiple=True, help="Where to look for data first."),
         click.option("--dataset", default="lab-sample", show_default=True),
     ):
@@ -230,11 +240,13 @@ def demo(
 @click.option("--data-dir", multiple=True, help="Where to look for data first.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The broker.")
 @click.option("--port", default=1883, show_default=True)
+@_gaps_option
 @click.option("--reading-topic", default="lab/{sensor}/reading", show_default=True)
 @click.option("--activate-topic", default="lab/{sensor}/activate", show_default=True)
 def nodes(
     dataset: str,
     data_dir: tuple[str, ...],
+    gaps: str,
     host: str,
     port: int,
     reading_topic: str,
@@ -248,7 +260,7 @@ def nodes(
     from edge_tvbo.ports import Broker
     from edge_tvbo.runtime.lifecycle import stopped_by_signal
 
-    recording = datafiles.recording(dataset, data_dir)
+    recording = datafiles.recording(dataset, data_dir, gaps)
     simulate = plugins.load("nodes", "mqtt")
     with stopped_by_signal() as (stop, _):
         simulate(
@@ -322,11 +334,12 @@ def _backtest(
     train: str | None,
     test: str | None,
     noise: float,
+    gaps: str,
 ) -> "Backtest":
     from edge_tvbo.backtest import Backtest
     from edge_tvbo.replay import days, split
 
-    recording = datafiles.recording(dataset, data_dir)
+    recording = datafiles.recording(dataset, data_dir, gaps)
     train_span, test_span = split(recording, 0.75)
     if train:
         train_span = days(recording, train)
@@ -349,12 +362,12 @@ def _over_mqtt(
     from edge_tvbo.runtime import simulation
 
     broker = Broker(instance="replay", host=host, port=port)
-    arguments = ["--dataset", source["dataset"]]
+    arguments = ["--dataset", source["dataset"], "--gaps", source["gaps"]]
     arguments += [word for each in source["data_dir"] for word in ("--data-dir", each)]
     controller = backtest.controller(policy, settings, seed=0)
     with simulation.nodes(arguments, broker):
         tally = simulation.over_mqtt(backtest, controller, broker, speed)
-    return backtest.result(policy, [tally])
+    return backtest.result(policy, settings, [tally])
 
 
 def _parameters(assignments: Iterable[str]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Demo:
         """Run it all, and leave a picture in `out`."""
         data_dir = list(data_dir)
         backtest = self._backtest(dataset, data_dir)
-        arguments = ["--dataset", backtest.recording.name]
+        arguments = ["--dataset", backtest.recording.name, "--gaps", "silent"]
         arguments += [word for each in data_dir for word in ("--data-dir", each)]
         online = self._online(backtest, policy, speed, arguments)
         offline = backtest.run(policy, {}, 1)
@@ -79,7 +79,7 @@ class Demo:
                 tally = simulation.over_mqtt(backtest, controller, broker, speed, self._watch)
         if self._live:
             self._say("")
-        return backtest.result(policy, [tally])
+        return backtest.result(policy, {}, [tally])
 
     def _watch(self, command: Command) -> None:
         match command:

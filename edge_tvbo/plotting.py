@@ -60,6 +60,7 @@ def _picks(axes: Any, hours: Any, backtest: Backtest, result: Result) -> None:
     axes.plot(hours, best, color="0.4", linewidth=1, label="the sensor to follow")
     axes.plot(hours, chosen, ".", markersize=4, label=f"picked by {result.policy}")
     axes.set_xlabel("hours")
+    axes.margins(y=0.15)
     axes.set_ylabel(f"reading ({backtest.field.unit})" if backtest.field.unit else "reading")
     axes.grid(alpha=0.3)
     axes.legend(ncols=3, frameon=False)

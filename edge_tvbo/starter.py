@@ -14,7 +14,7 @@ port = {port}
 unit = "{unit}"
 objective = "max"                  # "min" follows the coldest
 interval = "{interval}"                # or "on-reading"
-policy = {{ name = "et-gp-ucb" }}
+policy = {{ name = "et-gp-ucb", n_upper = 29 }}
 
 sensors = [{sensors}]
 reading = {{ topic = "{topic}", payload = "number" }}

@@ -1,0 +1,158 @@
+"""The command line as a person or a program meets it, in processes of its own."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from edge_tvbo.cli import main
+from edge_tvbo.policies import policies
+
+MISTAKES = """\
+instance = "lab"
+[mqtt]
+hots = "127.0.0.1"
+[fields.temperature]
+interval = "10 parsecs"
+sensors = ["a", "b"]
+reading = { topic = "lab/+/t", payload = "number" }
+policy = { name = "et-gp-ubc" }
+kernel = { name = "se", length_scale = 5, variance = 1, noise_variance = 0.1, mean = 20 }
+positions = { a = [0, 0], b = [1, 0] }
+"""
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, arguments, catch_exceptions=False)
+
+
+def document(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["check"]])
+def test_help_and_check_import_neither_numpy_nor_numba(arguments, tmp_path):
+    if arguments == ["check"]:
+        path = tmp_path / "good.toml"
+        assert run("init", str(path), "--sensor", "a", "--sensor", "b").exit_code == 0
+        arguments = ["check", str(path)]
+    script = (
+        "import sys\nfrom edge_tvbo.cli import main\n"
+        f"try: main({arguments!r})\n"
+        "finally: print(sorted({'numpy', 'numba', 'scipy', 'paho'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("command", sorted(main.commands))
+def test_every_command_says_what_it_does(command):
+    result = run(command, "--help")
+
+    assert result.exit_code == 0
+    assert main.commands[command].help
+
+
+def test_every_mistake_is_reported_at_once_with_its_line_and_exit_status_2(tmp_path):
+    path = tmp_path / "lab.toml"
+    path.write_text(MISTAKES)
+
+    result = run("check", str(path))
+
+    assert result.exit_code == 2
+    lines = result.stderr.splitlines()
+    assert [line.split(": ")[0] for line in lines[:4]] == [f"{path}:{n}" for n in (3, 5, 7, 8)]
+    assert 'did you mean "host"?' in lines[0]
+    assert 'did you mean "et-gp-ucb"?' in lines[3]
+
+
+def test_findings_are_json_where_a_program_reads_them(tmp_path):
+    path = tmp_path / "lab.toml"
+    path.write_text(MISTAKES)
+
+    result = run("check", "--json", str(path))
+
+    assert result.exit_code == 2
+    findings = json.loads(result.stdout)["findings"]
+    assert [finding["line"] for finding in findings] == [3, 5, 7, 8]
+
+
+def test_a_missing_file_is_no_traceback(tmp_path):
+    result = run("run", str(tmp_path / "none.toml"))
+
+    assert result.exit_code == 2
+    assert "there is no such file" in result.stderr
+
+
+def test_init_writes_what_check_accepts_and_overwrites_nothing(tmp_path):
+    path = tmp_path / "new.toml"
+
+    assert run("init", str(path), "--sensor", "hall", "--sensor", "attic").exit_code == 0
+    assert document("check", "--json", str(path)) == {"ok": True, "fields": 1, "sensors": 2}
+    again = run("init", str(path), "--sensor", "hall")
+    assert again.exit_code == 2
+    assert "is there already" in again.stderr
+
+
+def test_replay_prints_the_agreed_document():
+    printed = document(
+        "replay", "--dataset", "lab-sample", "--seeds", "2", "--set", "delta_b=0.05", "--json"
+    )
+
+    assert printed["unit"] == "training sd"
+    (result,) = printed["results"]
+    assert result["policy"] == "et-gp-ucb"
+    assert result["settings"]["delta_b"] == 0.05
+    assert len(result["regret_per_interval"]["seeds"]) == 2
+    assert result["activations"] == 288
+
+
+def test_compare_shows_every_policy_and_the_oracle_and_draws_a_picture(tmp_path):
+    picture = tmp_path / "compare.png"
+    printed = document("compare", "--seeds", "1", "--json", "--plot", str(picture))
+
+    assert [result["policy"] for result in printed["results"]] == [*policies(), "oracle"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--policy", "et-gp-ubc"], "Did you mean 'et-gp-ucb'?"),
+        (["--dataset", "intel-lap"], "Did you mean 'intel-lab'?"),
+        (["--set", "epsilon"], "--set epsilon=0.03"),
+        (["--set", "epsilon=0.03"], "et-gp-ucb has no setting 'epsilon'"),
+        (["--set", "delta_b=2"], "delta_b is 2"),
+        (["--train", "yesterday"], "write  2004-03-01:2004-03-06"),
+        (["--test", "2004-03-01:2004-03-02"], "holds the days"),
+    ],
+)
+def test_a_wrong_argument_says_what_would_do(arguments, says):
+    result = run("replay", "--dataset", "lab-sample", *arguments)
+
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_datasets_are_listed_and_described():
+    names = [each["name"] for each in document("data", "list", "--json")]
+    facts = document("data", "info", "lab-sample", "--json")
+
+    assert {"csv", "intel-lab", "lab-sample", "metr-la"} <= set(names)
+    assert facts["sensors"] == 46
+    assert "synthetic" in facts["source"].lower()
+
+
+def test_a_field_is_learned_into_a_file_that_a_configuration_takes(tmp_path):
+    model = tmp_path / "lab.model.json"
+
+    assert run("fit", "--dataset", "lab-sample", "-o", str(model)).exit_code == 0
+    learned = json.loads(model.read_text())
+
+    assert len(learned["sensors"]) == len(learned["kernel"]) == 46

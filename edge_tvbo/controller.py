@@ -3,7 +3,8 @@
 An interval begins with `IntervalElapsed`: the policy chooses, and the sensor is activated. Then
 
     waiting ──(its reading)──────────────▶ answered
-       └──(DeadlineElapsed, or the next interval)──▶ missed: the sensor is a suspect and backs off
+       └──(DeadlineElapsed, or the next interval)──▶ missed: the sensor is a suspect and backs off,
+                                                     unless the broker was away meanwhile
 
 Readings of other sensors are free information. Whatever cannot be used is counted by its reason
 and touches nothing else.
@@ -24,6 +25,8 @@ from edge_tvbo.messages import (
     FieldHealth,
     IntervalElapsed,
     Kind,
+    LinkLost,
+    LinkRestored,
     Model,
     Notice,
     Notify,
@@ -75,6 +78,8 @@ class Controller:
         self._began = 0.0
         self._selected = -1
         self._waiting = False
+        self._linked = True
+        self._reachable = True  # whether the broker was there all through the interval
         self._answered = 0
         self._missed = 0
         self._last_reset: str | None = None
@@ -93,6 +98,12 @@ class Controller:
                 return [*self._miss(at), *self._follow(at)]
             case Unreadable(reason=reason):
                 return self._refuse(reason)
+            case LinkLost():
+                self._linked = self._reachable = False
+                return []
+            case LinkRestored():
+                self._linked = True
+                return []
             case _:
                 assert_never(event)
 
@@ -129,6 +140,7 @@ class Controller:
             eligible[self._suspicion.next_in_turn()] = True
         choice = self.policy.select(eligible)
         self._selected, self._waiting, self._began = choice.arm, True, at
+        self._reachable = self._linked
         expires_at = at + self.rules.reply_timeout
         decision = self._narrator.decision(
             choice,
@@ -151,12 +163,14 @@ class Controller:
         sensor = self.policy.field.sensors[arm]
         self._waiting = False
         self._missed += 1
+        record = Record(self._interval, self._began, sensor, Ending.MISSED, None, None, None, False)
+        return [record, *self._suspect(arm, sensor, at)] if self._reachable else [record]
+
+    def _suspect(self, arm: int, sensor: str, at: float) -> list[Command]:
         relied_on = not self._suspicion.suspects(arm)
         answering = not self._suspicion.everyone
         self._suspicion.missed(arm, self._interval)
-        commands: list[Command] = [
-            Record(self._interval, self._began, sensor, Ending.MISSED, None, None, None, False)
-        ]
+        commands: list[Command] = []
         if relied_on:
             text = f"{sensor} did not answer; it is left alone for a while and then asked again"
             commands.append(self._notice("sensor-lost", at, text, sensor))

@@ -46,7 +46,15 @@ class DeadlineElapsed(msgspec.Struct, frozen=True):
     at: float
 
 
-Event = Reading | Unreadable | IntervalElapsed | DeadlineElapsed
+class LinkLost(msgspec.Struct, frozen=True):
+    """The broker is out of reach: nobody can be asked."""
+
+
+class LinkRestored(msgspec.Struct, frozen=True):
+    """The broker is back, and our subscriptions with it."""
+
+
+Event = Reading | Unreadable | IntervalElapsed | DeadlineElapsed | LinkLost | LinkRestored
 
 # --- documents: what is published, as JSON ----------------------------------------------------
 

@@ -28,7 +28,7 @@ def run(settings: Settings) -> None:
             link, controllers, schedule, clock, health_every=settings.health, watch=Journal()
         )
         sensors = sum(len(each.sensors) for each in settings.fields.values())
-        log.info("ready: %d sensors in %d fields", sensors, len(settings.fields))
+        log.info("ready: %d sensors, fields %s", sensors, ", ".join(settings.fields))
         loop.run(stop, wakeup)
         log.info("stopped")
 

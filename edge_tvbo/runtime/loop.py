@@ -3,13 +3,13 @@
 import os
 import selectors
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 from edge_tvbo import __version__
 from edge_tvbo.controller import Controller
 from edge_tvbo.explanation import rfc3339
-from edge_tvbo.messages import Command, Health
+from edge_tvbo.messages import Command, Event, Health, LinkLost, LinkRestored
 from edge_tvbo.ports import Link
 from edge_tvbo.runtime.clock import Clock
 from edge_tvbo.runtime.schedule import Schedule
@@ -52,6 +52,7 @@ class Loop:
         self._health_due = time.monotonic()
         self._began = time.monotonic()
         self._watch = watch
+        self._online = True  # what the controllers believe
 
     def run(self, stop: Callable[[], bool], wakeup: int | None = None) -> None:
         """Go round until `stop` says so; `wakeup` is a descriptor that ends a sleep."""
@@ -65,7 +66,8 @@ class Loop:
     def turn(self, mask: int) -> None:
         """Handle what came in, then what is due."""
         now = time.monotonic()
-        for field, event in chain(self._link.service(mask, now), self._schedule.due()):
+        received = self._link.service(mask, now)
+        for field, event in chain(received, self._link_news(), self._schedule.due()):
             for command in self._controllers[field].handle(event):
                 self._schedule.note(field, command)
                 self._link.send(field, command)
@@ -73,6 +75,13 @@ class Loop:
         if now >= self._health_due:
             self._health_due = now + self._health_every
             self._link.report(self.health())
+
+    def _link_news(self) -> Iterator[tuple[str, Event]]:
+        online = self._link.online
+        if online is not self._online:
+            self._online = online
+            for field in self._controllers:
+                yield field, LinkRestored() if online else LinkLost()
 
     def health(self) -> Health:
         """Give how the daemon is doing."""

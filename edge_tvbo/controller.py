@@ -39,6 +39,7 @@ from edge_tvbo.policies.policy import Outcome, Policy
 from edge_tvbo.suspicion import Suspicion
 
 SAME_VALUE = 2.0  # s; an unstamped reading repeated within it is a second delivery
+PLAUSIBLE = 1e6  # model units; a reading further from the mean would drown all others for ever
 MOST_REASONS = 32  # reasons counted by name; the rest are "other"
 
 
@@ -192,8 +193,10 @@ class Controller:
         is_answer = self._waiting and arm == self._selected
         outcome = self.policy.observe(arm, self.policy.field.to_model(arm, reading.value))
         commands = self._welcome(arm, reading.received)
+        if outcome.reset:
+            commands.append(self._begun_anew(reading))
         if is_answer:
-            commands += self._answer(arm, reading, outcome)
+            commands += self._answer(reading, outcome)
         return commands
 
     def _objection(self, arm: int, reading: Reading) -> str | None:
@@ -201,6 +204,8 @@ class Controller:
             return "retained"
         if not isfinite(reading.value) or not isfinite(reading.at):
             return "non-finite"
+        if abs(self.policy.field.to_model(arm, reading.value)) > PLAUSIBLE:
+            return "implausible"
         if self._is_repeated(arm, reading):
             return "duplicate"
         if reading.at - reading.received > self.rules.max_future:
@@ -217,27 +222,26 @@ class Controller:
         since = reading.received - self._last_received[arm]
         return reading.value == self._last_value[arm] and since < SAME_VALUE
 
-    def _answer(self, arm: int, reading: Reading, outcome: Outcome) -> list[Command]:
-        field = self.policy.field
+    def _begun_anew(self, reading: Reading) -> Notify:
+        self._last_reset = rfc3339(self._began)
+        text = f"{reading.sensor} contradicts the model, which begins anew"
+        return self._notice("model-reset", reading.received, text, reading.sensor)
+
+    def _answer(self, reading: Reading, outcome: Outcome) -> list[Command]:
+        scale = self.policy.field.scale
         self._waiting = False
         self._answered += 1
-        commands: list[Command] = [
-            Record(
-                self._interval,
-                self._began,
-                reading.sensor,
-                Ending.ANSWERED,
-                reading.value,
-                outcome.surprise * field.scale,
-                None if outcome.threshold is None else outcome.threshold * field.scale,
-                outcome.reset,
-            )
-        ]
-        if outcome.reset:
-            self._last_reset = rfc3339(self._began)
-            text = f"{reading.sensor} contradicts the model, which begins anew"
-            commands.append(self._notice("model-reset", reading.received, text, reading.sensor))
-        return commands + self._follow(reading.received)
+        record = Record(
+            self._interval,
+            self._began,
+            reading.sensor,
+            Ending.ANSWERED,
+            reading.value,
+            outcome.surprise * scale,
+            None if outcome.threshold is None else outcome.threshold * scale,
+            outcome.reset,
+        )
+        return [record, *self._follow(reading.received)]
 
     def _welcome(self, arm: int, at: float) -> list[Command]:
         silence = self._suspicion.everyone

@@ -104,8 +104,9 @@ class Narrator:
         return factors
 
     def _text(self, choice: Choice, reason: Reason) -> str:
-        spread = f"{round(choice.std * self._field.scale, self._digits):g}"
-        believed = f"{self._value(choice.arm, choice.mean):g} ± {spread}{self._unit()}"
+        spread = self._said(choice.std * self._field.scale)
+        mean = self._said(self._value(choice.arm, choice.mean))
+        believed = f"{mean} ± {spread}{self._unit()}"
         match reason:
             case Reason.EXPLOIT:
                 why = f"{believed}; believed to be the {self._extreme}est"
@@ -121,10 +122,14 @@ class Narrator:
         return f"{choice.sensor}: {why}"
 
     def _value(self, arm: int, value: float) -> float:
-        return round(self._field.to_unit(arm, value), self._digits)
+        return round(self._field.to_unit(arm, value), self._digits) + 0.0  # no minus zero
+
+    def _said(self, value: float) -> str:
+        text = f"{value:.{self._digits}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
 
     def _words(self, arm: int, value: float) -> str:
-        return f"{self._value(arm, value):g}{self._unit()}"
+        return f"{self._said(self._value(arm, value))}{self._unit()}"
 
     def _unit(self) -> str:
         return f" {self._field.unit}" if self._field.unit else ""

@@ -6,7 +6,7 @@ once with what it measured in that interval, or not at all where the recording h
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from hashlib import sha256
 
 import msgspec
@@ -30,6 +30,7 @@ from edge_tvbo.messages import (
 )
 from edge_tvbo.ports import Recording
 
+DAY = 86_400.0  # s
 REPLY_SHARE = 0.2  # of the interval: how long a sensor has to answer
 
 
@@ -155,7 +156,7 @@ def days(recording: Recording, text: str) -> Span:
     if len(parts) not in (1, 2):
         raise DataError(f"{text!r} is no span of days; write  2004-03-01:2004-03-06")
     begin = _row(recording, first)
-    end = _row(recording, last + timedelta(days=1))
+    end = _row(recording, last) + round(DAY / recording.interval)
     if not 0 <= begin < end <= len(recording.values):
         raise DataError(f"{text}: {recording.name} holds {_extent(recording)}.")
     return Span(begin, end)

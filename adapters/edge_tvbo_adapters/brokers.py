@@ -42,8 +42,10 @@ def start(port: int = 0) -> Iterator[Running]:
     ------
     MissingExtra
         Where there is neither mosquitto nor amqtt.
+    EdgeTvboError
+        Where the port is taken, or the broker does not start.
     """
-    port = port or free_port()
+    port = free_port(port)
     with tempfile.TemporaryDirectory(prefix="edge_tvbo-") as directory:
         name, command = choose(port, Path(directory))
         log = Path(directory) / "log"
@@ -69,12 +71,16 @@ def choose(port: int, directory: Path) -> tuple[str, list[str]]:
     raise MissingExtra("A broker (mosquitto, or the package amqtt)", "broker")
 
 
-def free_port() -> int:
-    """Give a TCP port of loopback that nobody listens on."""
+def free_port(port: int = 0) -> int:
+    """Give `port`, or any TCP port of loopback, that nobody listens on; raises `EdgeTvboError`."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise EdgeTvboError(f"Port {port} of 127.0.0.1: {error.strerror}.") from None
+        free: int = probe.getsockname()[1]
+        return free
 
 
 def wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -9,6 +9,8 @@ command that arrives late is worse than none.
 """
 
 import logging
+import os
+import re
 import selectors
 import socket
 import time
@@ -17,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from errno import EINPROGRESS
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -43,7 +46,7 @@ from edge_tvbo_adapters.topics import publishable
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 10.0  # s for TCP, and again for CONNACK
+PATIENCE = 10.0  # s for TCP, again for CONNACK, and again for SUBACK
 GOOD_BYE = 1.0  # s to get the last messages out
 TICK = 1.0  # s between two looks at the keep-alive
 BATCH = 256  # messages read before the clock is looked at again
@@ -106,6 +109,7 @@ class MqttLink:
         self._subscribed = False
         self._until = 0.0  # monotonic: when the wait, the dialling or the greeting is over
         self._since = 0.0  # monotonic: when the session began
+        self._granted_by = inf  # monotonic: how long SUBACK is waited for
         self._refusal = ""  # why the broker did not let us in
         self._unsettled = 0  # publications that the broker has not acknowledged
         self._trouble = ""  # what was last said of the broker
@@ -197,7 +201,7 @@ class MqttLink:
             self._undialled(now, error)
             return
         if error_number not in (0, EINPROGRESS):
-            self._undialled(now, OSError(error_number, _words(error_number)))
+            self._undialled(now, OSError(error_number, os.strerror(error_number)))
 
     def _dialling(self, mask: int, now: float) -> None:
         if self._socket is None:
@@ -205,7 +209,7 @@ class MqttLink:
         if mask:
             error_number = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if error_number:
-                self._undialled(now, OSError(error_number, _words(error_number)))
+                self._undialled(now, OSError(error_number, os.strerror(error_number)))
             else:
                 self._greet(now)
         elif now >= self._until:
@@ -216,7 +220,7 @@ class MqttLink:
         if self._addresses:
             self._hang_up()
             self._state, self._until = State.AWAY, now
-        elif isinstance(error, ConnectionRefusedError) or "refused" in str(error).lower():
+        elif isinstance(error, ConnectionRefusedError):
             self._away(now, "the connection is refused; is a broker running there?")
         else:
             self._away(now, f"{error.strerror or error}; check mqtt.host, mqtt.port and firewalls")
@@ -244,12 +248,30 @@ class MqttLink:
         try:
             client.connect(self._broker.host, self._broker.port, keepalive=self._broker.keepalive)
         except OSError as error:
+            client.dialled.close()
             self._away(now, f"{error}")
 
     def _exchange(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
         client = self._client
         if client is None:
             return
+        broken = ""
+        try:
+            self._transfer(client, mask)
+        except Exception as error:  # paho's, for bytes that are no MQTT
+            broken = f"it does not speak MQTT 3.1.1 ({error!r}); check mqtt.host and mqtt.port"
+        if broken or client.socket() is None or self._refusal:
+            self._away(now, self._refusal or broken or "the connection was lost")
+        elif self._state is State.GREETING and now >= self._until:
+            self._away(now, "the broker took the connection and says nothing; is it MQTT?")
+        elif self._state is State.HERE and now >= self._granted_by:
+            self._away(now, "the broker does not answer our subscriptions")
+        elif self._state is State.HERE:
+            self._until = now + TICK
+        yield from self._inbox.events()
+
+    def _transfer(self, client: _Dialled, mask: int) -> None:
+        """Read a batch of packets, write, and see to the keep-alive."""
         for _ in range(BATCH if mask & selectors.EVENT_READ else 0):
             waiting = len(self._inbox)
             client.loop_read()
@@ -258,22 +280,15 @@ class MqttLink:
         if mask & selectors.EVENT_WRITE and client.socket() is not None:
             client.loop_write()
         client.loop_misc()
-        if client.socket() is None or self._refusal:
-            self._away(now, self._refusal or "the connection was lost")
-        elif self._state is State.GREETING and now >= self._until:
-            self._away(now, "the broker took the connection and says nothing; is it MQTT?")
-        elif self._state is State.HERE:
-            self._until = now + TICK
-        yield from self._inbox.events()
 
     def _away(self, now: float, trouble: str) -> None:
         if self._state is State.HERE:
             self._backoff.ended(now - self._since)
-        if self._backoff.rivalled:
-            trouble = (
-                f"the broker ends every session at once; does another client call itself "
-                f"{self._client_id!r}? Set mqtt.client_id"
-            )
+            if self._backoff.rivalled:
+                trouble = (
+                    f"the broker ends every session at once; does another client call itself "
+                    f"{self._client_id!r}? Set mqtt.client_id"
+                )
         if trouble != self._trouble:
             self._trouble = trouble
             log.error("broker %s:%d: %s", self._broker.host, self._broker.port, trouble)
@@ -288,6 +303,7 @@ class MqttLink:
                 each.close()
         self._client = self._socket = None
         self._subscribed = False
+        self._granted_by = inf
         self._refusal = ""
         self._unsettled = 0
 
@@ -309,11 +325,14 @@ class MqttLink:
         filters = [(each, 1) for each in self._inbox.filters()]
         if filters:
             client.subscribe(filters)
+            self._granted_by = self._since + PATIENCE
         self._subscribed = not filters
         for topic, payload in self._retained.items():
             self._publish(topic, payload, retain=True)
         while self._notices:
             self._publish(*self._notices.popleft())
+        if self._backoff.rivalled:
+            return  # said once; each session that follows would say it again
         if self._trouble:
             lost = f"; {self._dropped} messages were dropped meanwhile" if self._dropped else ""
             log.info("broker %s:%d: connected%s", self._broker.host, self._broker.port, lost)
@@ -330,7 +349,8 @@ class MqttLink:
         for each, reason in zip(self._inbox.filters(), reasons, strict=False):
             if reason.is_failure:
                 log.error("the broker refuses readings on %s; check its ACL", each)
-        self._subscribed = True
+        self._subscribed = not any(reason.is_failure for reason in reasons)
+        self._granted_by = inf
 
     def _on_publish(
         self,
@@ -398,14 +418,13 @@ def filled(template: str, activate: Activate) -> str:
     >>> filled('{"at": {at}}', Activate("a", 7, at=600.0, expires_at=720.5))
     '{"at": 600}'
     """
-    for place, value in (
-        ("{sensor}", activate.sensor),
-        ("{interval}", str(activate.interval)),
-        ("{at}", _number(activate.at)),
-        ("{expires_at}", _number(activate.expires_at)),
-    ):
-        template = template.replace(place, value)
-    return template
+    values = {
+        "{sensor}": activate.sensor,
+        "{interval}": str(activate.interval),
+        "{at}": _number(activate.at),
+        "{expires_at}": _number(activate.expires_at),
+    }
+    return re.sub("|".join(values), lambda place: values[place[0]], template)
 
 
 def default_client_id(instance: str) -> str:
@@ -419,7 +438,3 @@ def default_client_id(instance: str) -> str:
 
 def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
-
-
-def _words(error_number: int) -> str:
-    return OSError(error_number, "").__class__.__name__

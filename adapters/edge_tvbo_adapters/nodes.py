@@ -52,7 +52,7 @@ def simulate(
             for node in nodes:
                 node.keep_connected(selector)
             for key, mask in selector.select(TURN):
-                key.data.exchange(mask)
+                key.data.exchange(mask, selector)
             if not announced and all(node.subscribed for node in nodes):
                 announced = True
                 ready()
@@ -95,18 +95,23 @@ class Node:
     def keep_connected(self, selector: selectors.BaseSelector) -> None:
         """Connect where there is no connection, and have the selector watch the socket there is."""
         self.client.loop_misc()
+        self._watch(selector)
         now = time.monotonic()
         if self.client.socket() is None and now >= self._retry_at:
             self._retry_at = now + RETRY * self._chance.uniform(0.5, 1.5)
             self._connect()
         self._watch(selector)
 
-    def exchange(self, mask: int) -> None:
-        """Read and write what the socket is ready for."""
+    def exchange(self, mask: int, selector: selectors.BaseSelector) -> None:
+        """Read and write what the socket is ready for.
+
+        A socket that is closed here is forgotten here: another node may get its descriptor next.
+        """
         if mask & selectors.EVENT_READ:
             self.client.loop_read()
         if mask & selectors.EVENT_WRITE:
             self.client.loop_write()
+        self._watch(selector)
 
     def _connect(self) -> None:
         try:
@@ -156,7 +161,7 @@ class Node:
     def _on_message(self, client: Client, userdata: Any, message: MQTTMessage) -> None:
         try:
             at = msgspec.json.decode(message.payload, type=Activation).at
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:
             log.warning("%s: no activation: %s", self._activate_topic, error)
             return
         value = self._measured(at)

@@ -51,7 +51,7 @@ def read(path: Path) -> SensorField:
         document = msgspec.json.decode(path.read_bytes(), type=ModelFile)
     except OSError as error:
         raise ConfigError(f"{path}: the model cannot be read: {error.strerror}.") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"{path}: this is not a model file: {error}.\nLearn one anew from recorded days."
         ) from error

@@ -55,13 +55,15 @@ class SensorField:
         self.sensors = tuple(sensors)
         M = len(self.sensors)
         self.kernel = _covariance(kernel, M)
+        if len(set(self.sensors)) != M:
+            raise ConfigError("sensors: each name can be there only once.")
         self.noise_variance = float(noise_variance)
         self.unit = unit
         self.objective = objective
+        if np.shape(center) not in ((), (M,)):
+            raise ConfigError(f"center has shape {np.shape(center)}; it can be one, or {M} values.")
         self.center = np.full(M, center, np.float64)
         self.scale = float(scale)
-        if len(set(self.sensors)) != M or M == 0:
-            raise ConfigError("sensors: there must be at least one, and each name only once.")
         if not (np.isfinite(self.noise_variance) and self.noise_variance > 0):
             raise ConfigError(f"noise_variance is {noise_variance}; it must be above 0.")
         if not (np.isfinite(self.scale) and self.scale > 0 and np.isfinite(self.center).all()):
@@ -90,9 +92,14 @@ class SensorField:
 
 
 def _covariance(kernel: ArrayLike, M: int) -> NDArray[np.float64]:
-    K = np.array(kernel, dtype=np.float64, order="C")
+    try:
+        K = np.array(kernel, dtype=np.float64, order="C")
+    except ValueError as error:
+        raise ConfigError(f"kernel is no matrix of numbers: {error}") from None
     if K.shape != (M, M):
         raise ConfigError(f"kernel has shape {K.shape}; {M} sensors need ({M}, {M}).")
+    if M == 0:
+        raise ConfigError("sensors: there must be at least one.")
     if not np.isfinite(K).all():
         raise ConfigError("kernel holds values that are not finite.")
     largest = float(np.max(np.diag(K)))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from edge_tvbo.errors import ConfigError, MissingExtra
 
 Array = NDArray[np.float64]
+SMOOTHEST = 100.0
 
 
 def squared_exponential(X: ArrayLike, length_scale: ArrayLike) -> Array:
@@ -22,7 +23,8 @@ def matern(X: ArrayLike, length_scale: ArrayLike, nu: float) -> Array:
     """Give the Matérn covariance of all pairs of places, of smoothness `nu` > 0.
 
     Closed forms for ½, 3/2 and 5/2; any other `nu` through scipy's Bessel function K_ν
-    (Rasmussen & Williams eq. 4.14). See `distances` for the other arguments.
+    (Rasmussen & Williams eq. 4.14). Above 100 it is the squared exponential, not .01 away.
+    See `distances` for the other arguments.
 
     Raises
     ------
@@ -38,6 +40,10 @@ def matern(X: ArrayLike, length_scale: ArrayLike, nu: float) -> Array:
     if nu == 2.5:
         s = math.sqrt(5.0) * r
         return np.asarray((1.0 + s + s * s / 3.0) * np.exp(-s))
+    if not (math.isfinite(nu) and nu > 0):
+        raise ConfigError(f"nu is {nu}; a Matérn kernel's smoothness must be above 0.")
+    if nu > SMOOTHEST:
+        return np.asarray(np.exp(-0.5 * r**2))
     return _matern_of_any(nu, r)
 
 
@@ -123,8 +129,6 @@ def positive_definite(K: Array, jitter: float) -> Array:
 
 
 def _matern_of_any(nu: float, r: Array) -> Array:
-    if not (math.isfinite(nu) and nu > 0):
-        raise ConfigError(f"nu is {nu}; a Matérn kernel's smoothness must be above 0.")
     try:
         from scipy.special import gammaln, kv
     except ImportError:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.model.field import SensorField
-from edge_tvbo.model.snapshot import number, restore_into, seal, unseal, whole
+from edge_tvbo.model.snapshot import check_arrays, copy_arrays, number, seal, unseal, whole
 from edge_tvbo.model.temporal import Transition
 from edge_tvbo.numerics import state_space, window
 
@@ -112,7 +112,10 @@ class StateSpacePosterior:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
         state = unseal(self._kind(), self._field.fingerprint(), blob)
         prior, observations = number(state, "prior"), whole(state, "observations")
-        restore_into(self._arrays(), state)
+        check_arrays(self._arrays(), state)
+        if (np.diagonal(state["covariance"]) < 0).any():
+            raise SnapshotError("The snapshot's 'covariance' holds a negative variance.")
+        copy_arrays(self._arrays(), state)
         self.prior, self.observations = prior, observations
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -207,7 +210,10 @@ class WindowPosterior:
         observations, drops = whole(state, "observations"), whole(state, "drops")
         if observations > self._window:
             raise SnapshotError(f"The snapshot holds {observations} readings of {self._window}.")
-        restore_into(self._arrays(), state)
+        check_arrays(self._arrays(), state)
+        if not ((state["arms"] >= 0) & (state["arms"] < len(self._field))).all():
+            raise SnapshotError("The snapshot's 'arms' names a sensor that there is not.")
+        copy_arrays(self._arrays(), state)
         self.prior, self._time = prior, time
         self.observations, self._drops = observations, drops
         self._predict()

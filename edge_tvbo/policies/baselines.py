@@ -12,16 +12,21 @@ from edge_tvbo.policies.policy import Choice, Outcome
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Arms = NDArray[np.intp]
 
 
 def random(name: str, field: SensorField, *, seed: int = 0) -> "Blind":
     """Give the policy that draws an arm each interval, all with the same chance."""
-    return Blind(name, field, lambda t, n: int(draw(seed, t, n)))
+    return Blind(name, field, lambda t, arms: int(arms[draw(seed, t, len(arms))]))
 
 
 def round_robin(name: str, field: SensorField, *, seed: int = 0) -> "Blind":
-    """Give the policy that takes the arms in turn, beginning with number `seed` modulo M."""
-    return Blind(name, field, lambda t, n: (t + seed) % n)
+    """Give the policy that takes the arms in turn, beginning with number `seed` modulo M.
+
+    Where the one whose turn it is cannot be chosen, the next that can be is.
+    """
+    M = len(field)
+    return Blind(name, field, lambda t, arms: int(arms[((arms - t - seed) % M).argmin()]))
 
 
 class Blind:
@@ -29,12 +34,12 @@ class Blind:
 
     learns = False
 
-    def __init__(self, name: str, field: SensorField, pick: Callable[[int, int], int]) -> None:
+    def __init__(self, name: str, field: SensorField, pick: Callable[[int, Arms], int]) -> None:
         self.name = name
         self.field = field
         self.observations = 0
         self.resets = 0
-        self._pick = pick  # (interval, number of candidates) -> which of them
+        self._pick = pick  # (interval, candidates) -> one of them
         self._std = np.sqrt(np.diag(field.kernel))
         self._time = 0
 
@@ -44,7 +49,7 @@ class Blind:
         candidates = np.arange(M) if eligible is None else np.flatnonzero(eligible)
         if not len(candidates):
             raise ValueError("no arm is eligible")
-        arm = int(candidates[self._pick(self._time, len(candidates))])
+        arm = self._pick(self._time, candidates)
         return Choice(arm, self.field.sensors[arm], 0.0, float(self._std[arm]), 0.0)
 
     def observe(self, arm: int, y: float) -> Outcome:

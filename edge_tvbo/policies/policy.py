@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from edge_tvbo.model.exploration import Exploration
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.posterior import Posterior
-from edge_tvbo.model.snapshot import seal, unseal, whole
+from edge_tvbo.model.snapshot import inner, seal, unseal, whole
 from edge_tvbo.model.triggers import Trigger
 from edge_tvbo.numerics.acquisition import highest_bound
 
@@ -194,7 +194,7 @@ class UpperConfidence:
         state = unseal(self.name, self.field.fingerprint(), blob)
         time, events, asked = (whole(state, key) for key in ("time", "events", "asked"))
         age, resets = whole(state, "age"), whole(state, "resets")
-        self._posterior.restore(state.get("posterior", b""))
+        self._posterior.restore(inner(state, "posterior"))
         self._time, self._events, self._asked = time, events, asked - 1
         self._trigger.age, self.resets = age, resets
 

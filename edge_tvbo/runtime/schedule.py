@@ -19,7 +19,7 @@ class Schedule:
     first : float
         The elapsed time at which every field begins.
     last : int or None
-        How many intervals each field runs for; for ever without it.
+        How many intervals a field of fixed intervals runs for; for ever without it.
     """
 
     def __init__(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import paho.mqtt.client as paho
 import pytest
+from edge_tvbo_adapters import brokers
 from paho.mqtt.enums import CallbackAPIVersion
 
 from edge_tvbo import datafiles
@@ -16,7 +17,6 @@ from edge_tvbo.plugins import load
 from edge_tvbo.ports import Broker
 from edge_tvbo.replay import split
 from edge_tvbo.runtime import simulation
-from edge_tvbo_adapters import brokers
 
 pytestmark = pytest.mark.broker
 SPEED = 6000.0  # an interval of ten minutes in a tenth of a second

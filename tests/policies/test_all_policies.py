@@ -6,6 +6,7 @@ policy is asked for its choice, as a controller would.
 
 import inspect
 from importlib import import_module
+from itertools import permutations
 
 import msgspec
 import numpy as np
@@ -35,9 +36,9 @@ def make(name, field=None, **more):
     return make_policy(name, field_of(K) if field is None else field, **SHORT.get(name, {}), **more)
 
 
-def histories(M=len(K), size=1.0, max_size=30):
-    reading = st.tuples(st.integers(0, M - 1) | st.none(), st.floats(-5, 5).map(size.__mul__))
-    return st.lists(reading | st.none(), max_size=max_size)
+def histories(M=len(K), readings=st.floats(-5, 5)):
+    reading = st.tuples(st.integers(0, M - 1) | st.none(), readings)
+    return st.lists(reading | st.none(), max_size=30)
 
 
 def tell(policy, step):
@@ -227,15 +228,12 @@ def test_constant_readings_leave_it_sound(name, value, kernel):
 
 @every_policy
 @pytest.mark.parametrize("size", [1e6, 1e-6])
-@given(history=histories())
+@given(history=histories(readings=st.integers(-500, 500).map(lambda y: y / 100)))  # none subnormal
 @settings(max_examples=15)
 def test_a_field_of_another_scale_makes_the_same_choices(name, size, history):
-    """Powers of two scale exactly, so the factor nearest to `size` keeps every bit."""
-    if name == "sw-gp-ucb":  # its width is B + R ..., and B is 1 in model units
-        more = {"beta": 2.0}
-    else:
-        more = {}
-    factor = 2.0 ** round(np.log2(size) / 2) ** 1
+    """Powers of two scale without rounding, so every bit and every tie stays."""
+    more = {"beta": 2.0} if name == "sw-gp-ucb" else {}  # its own width is B + R ..., with a unit
+    factor = 2.0 ** round(np.log2(size) / 2)  # of a standard deviation; `size` is of the kernel
     plain = make(name, field_of(K, 0.05), **more)
     scaled = make(name, field_of(K * factor**2, 0.05 * factor**2), **more)
     for step in history:
@@ -257,7 +255,7 @@ def _arm_and_reset(policy, step):
 # --- snapshots that are not ours ----------------------------------------------------------------
 
 
-def assert_refused(policy, blob, match=""):
+def assert_refused(policy, blob, match=None):
     before, belief = policy.snapshot(), np.array(policy.posterior()).tobytes()
     with pytest.raises(SnapshotError, match=match):
         policy.restore(blob)
@@ -265,10 +263,8 @@ def assert_refused(policy, blob, match=""):
     assert np.array(policy.posterior()).tobytes() == belief
 
 
-@every_policy
-@pytest.mark.parametrize("other", policies())
+@pytest.mark.parametrize(("name", "other"), list(permutations(policies(), 2)))
 def test_a_snapshot_of_another_policy_is_refused_and_changes_nothing(name, other):
-    assume(name != other)
     policy = make(name)
     told(policy, [(None, 1.0), None, (2, 0.5)])
     assert_refused(policy, make(other).snapshot(), match="is of")
@@ -371,11 +367,9 @@ def resealed_posterior(name, **changes):
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-@pytest.mark.parametrize("wrong", [None, "text", 3, [1], {"a": 1}, 1.5, True])
+@pytest.mark.parametrize("wrong", [None, "text", -3, [1], {"a": 1}, 1.5, True], ids=repr)
 @pytest.mark.parametrize("key", ["time", "events", "asked", "age", "resets", "posterior"])
 def test_a_state_of_the_wrong_type_is_refused(name, key, wrong):
-    if wrong in (3, True) and type(wrong) is int and key != "posterior":
-        pytest.skip("a whole number is right there")
     assert_refused(make(name), resealed(name, **{key: wrong}))
 
 

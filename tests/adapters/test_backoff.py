@@ -1,0 +1,70 @@
+"""The waits between attempts: they grow, they end, and they tell a rival from an outage."""
+
+from itertools import pairwise
+from random import Random
+
+from edge_tvbo_adapters.backoff import RIVAL, SHORT, STABLE, Backoff
+from hypothesis import given
+from hypothesis import strategies as st
+
+seeds = st.integers(0, 2**32)
+
+
+@given(seeds, st.floats(0.01, 10), st.floats(10, 600), st.integers(1, 2000))
+def test_every_wait_is_positive_and_within_its_bound(seed, shortest, longest, attempts):
+    backoff = Backoff(shortest, longest, Random(seed))
+    for attempt in range(attempts):
+        bound = min(longest, shortest * 2.0 ** min(attempt, 64))
+        assert bound / 10 <= backoff.wait() <= bound
+
+
+def test_the_waits_grow_to_the_longest():
+    waits = [0.0] * 12
+    for seed in range(200):
+        backoff = Backoff(1.0, 60.0, Random(seed))
+        waits = [total + backoff.wait() / 200 for total in waits]
+    assert all(later > earlier for earlier, later in pairwise(waits[:7]))
+    assert min(waits[7:]) > 25
+
+
+@given(seeds)
+def test_the_jitter_is_the_seeds(seed):
+    first, again, other = (Backoff(1.0, 60.0, Random(each)) for each in (seed, seed, seed + 1))
+    waits = [first.wait() for _ in range(8)]
+    assert waits == [again.wait() for _ in range(8)]
+    assert waits != [other.wait() for _ in range(8)]
+
+
+@given(seeds, st.floats(SHORT, STABLE, exclude_max=True))
+def test_only_a_stable_session_begins_the_waits_anew(seed, lasted):
+    backoff = Backoff(1.0, 60.0, Random(seed))
+    for _ in range(10):
+        backoff.wait()
+    backoff.ended(lasted)
+    assert backoff.wait() >= 6.0
+    backoff.ended(STABLE)
+    assert backoff.wait() <= 1.0
+
+
+def test_sessions_that_end_at_once_again_and_again_mean_a_rival():
+    backoff = Backoff(1.0, 60.0, Random(0))
+    for _ in range(RIVAL):
+        assert not backoff.rivalled
+        backoff.ended(SHORT / 2)
+    assert backoff.rivalled
+    assert backoff.wait() == 60.0
+
+
+def test_one_longer_session_clears_the_rival():
+    backoff = Backoff(1.0, 60.0, Random(0))
+    for _ in range(RIVAL):
+        backoff.ended(0.1)
+    backoff.ended(SHORT)
+    assert not backoff.rivalled
+
+
+def test_failed_attempts_without_a_session_are_no_rival():
+    backoff = Backoff(1.0, 60.0, Random(0))
+    for _ in range(20):
+        backoff.wait()
+    assert not backoff.rivalled

@@ -1,0 +1,655 @@
+"""The link, over a real mosquitto: what goes in and out, and every way the network can fail."""
+
+import json
+import logging
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+import pytest
+from edge_tvbo_adapters import brokers
+from edge_tvbo_adapters.mqtt import connect
+from edge_tvbo_adapters.nodes import Node
+from edge_tvbo_adapters.payloads.json import make as json_format
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from edge_tvbo.errors import EdgeTvboError
+from edge_tvbo.messages import (
+    Activate,
+    Decision,
+    FieldHealth,
+    Health,
+    Model,
+    Notice,
+    Notify,
+    PublishState,
+    Reading,
+    Reason,
+    Unreadable,
+)
+from edge_tvbo.ports import Broker, Wiring
+
+pytestmark = pytest.mark.broker
+
+ROOT = Path(__file__).resolve().parents[2]
+numbers = count(1)
+LAB = Wiring(
+    sensors=("a", "b"),
+    reading_topic="lab/{sensor}/reading",
+    codec=json_format({"value": "t", "time": "ts"}),
+    activate_topic="lab/{sensor}/activate",
+    activate_payload='{"id": "{sensor}", "at": {at}}',
+)
+
+
+def link_to(port, **options):
+    """Give a link of an instance of its own, that tries again soon."""
+    options = {"reconnect_min": 0.05, "reconnect_max": 0.3} | options
+    instance = options.pop("instance", f"test-{next(numbers)}")
+    wiring = options.pop("wiring", LAB)
+    return connect(Broker(instance=instance, port=port, **options), {"lab": wiring})
+
+
+def decision(interval=1, sensor="a", mean=21.5):
+    """Give a decision as the controller publishes it."""
+    return PublishState(
+        Decision(
+            interval=interval,
+            at="2004-03-07T08:00:00Z",
+            expires_at="2004-03-07T08:00:30Z",
+            sensor=sensor,
+            policy="gp-ucb",
+            mean=mean,
+            std=0.5,
+            ucb=22.0,
+            unit="°C",
+            reason=Reason.EXPLOIT,
+            factors=["it is warm"],
+            text="It is the warmest.",
+            model=Model(observations=3, resets=0),
+        )
+    )
+
+
+def health(interval=1):
+    """Give a health report."""
+    field = FieldHealth(interval, "a", answered=1, missed=0, suspects=[], refused={})
+    return Health(at="2004-03-07T08:00:00Z", uptime_s=1, version="0", fields={"lab": field})
+
+
+def strict(payload):
+    """Read JSON as the standard has it: NaN and Infinity are no part of it."""
+
+    def refuse(word):
+        raise AssertionError(f"{word} is not JSON")
+
+    return json.loads(payload, parse_constant=refuse)
+
+
+def said(caplog, level=logging.ERROR):
+    """Give what the link has logged at `level`."""
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "edge_tvbo_adapters.mqtt" and record.levelno == level
+    ]
+
+
+def cut(link):
+    """End the link's connection as a pulled plug would: without a word of MQTT."""
+    with socket.socket(fileno=os.dup(link.interest()[0])) as sock:
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+# --- in and out -----------------------------------------------------------------------------
+
+
+def test_readings_come_in_with_their_time_and_in_order(broker, drive, peer):
+    driver = drive(link_to(broker.port))
+    driver.online()
+    sender = peer(broker.port)
+    for i in range(600):
+        sender.client.publish("lab/a/reading", f'{{"t": {i}, "ts": {1000 + i}}}', qos=1)
+    driver.until(lambda: len(driver.events) == 600)
+    assert {field for field, _ in driver.events} == {"lab"}
+    readings = [event for _, event in driver.events]
+    assert [each.value for each in readings] == list(range(600))
+    assert [each.at for each in readings] == list(range(1000, 1600))
+    assert all(each.stamped and not each.retained and each.sensor == "a" for each in readings)
+    assert all(abs(each.received - time.time()) < 60 for each in readings)
+
+
+def test_a_reading_that_the_broker_kept_arrives_as_retained(broker, drive, peer):
+    sender = peer(broker.port)
+    wiring = Wiring(("a",), "kept/{sensor}/reading", json_format({"value": "t"}))
+    sender.publish("kept/a/reading", '{"t": 5}', retain=True)
+    driver = drive(link_to(broker.port, wiring=wiring))
+    driver.until(lambda: driver.events)
+    sender.publish("kept/a/reading", '{"t": 6}', retain=True)
+    driver.until(lambda: len(driver.events) == 2)
+    first, second = (event for _, event in driver.events)
+    assert (first.value, first.retained, first.stamped) == (5.0, True, False)
+    assert first.at == first.received
+    assert (second.value, second.retained) == (6.0, False)
+    sender.publish("kept/a/reading", b"", retain=True)
+
+
+def test_what_is_published_is_strict_json_and_only_states_are_retained(broker, drive, peer):
+    before = peer(broker.port, "edge_tvbo/out/#", "lab/+/activate")
+    link = link_to(broker.port, instance="out")
+    driver = drive(link)
+    driver.online()
+    notice = Notify(Notice("sensor-lost", "2004-03-07T08:00:00Z", "a is silent", "a"))
+    for command in (decision(), notice, Activate("b", 7, 600.0, 660.0)):
+        link.send("lab", command)
+    link.report(health())
+    base = "edge_tvbo/out"
+    topics = {f"{base}/lab/selected", f"{base}/lab/event", f"{base}/health", f"{base}/status"}
+    driver.until(lambda: topics | {"lab/b/activate"} == {topic for topic, *_ in before.heard})
+    selected = strict(before.on(f"{base}/lab/selected")[0])
+    assert (selected["sensor"], selected["unit"], selected["reason"]) == ("a", "°C", "exploit")
+    event = strict(before.on(f"{base}/lab/event")[0])
+    assert (event["event"], event["sensor"]) == ("sensor-lost", "a")
+    assert strict(before.on(f"{base}/health")[0])["fields"]["lab"]["answered"] == 1
+    assert strict(before.on("lab/b/activate")[0]) == {"id": "b", "at": 600}
+    assert before.on(f"{base}/status") == [b"online"]
+    after = peer(broker.port, "edge_tvbo/out/#", "lab/+/activate")
+    after.wait(lambda: len(after.heard) >= 3)
+    driver.for_seconds(0.2)
+    assert {topic for topic, *_ in after.heard} == topics - {f"{base}/lab/event"}
+    assert all(retained for *_, retained in after.heard)
+
+
+def test_a_number_that_json_has_no_word_for_is_published_as_null(broker, drive, peer):
+    watcher = peer(broker.port)
+    link = link_to(broker.port, instance="nan")
+    driver = drive(link)
+    driver.online()
+    link.send("lab", decision(mean=float("nan")))
+    driver.until(lambda: watcher.on("edge_tvbo/nan/lab/selected"))
+    assert strict(watcher.on("edge_tvbo/nan/lab/selected")[0])["mean"] is None
+
+
+def test_a_sensor_that_the_field_does_not_have_is_never_activated(broker, drive, peer):
+    watcher = peer(broker.port, "lab/#")
+    link = link_to(broker.port)
+    driver = drive(link)
+    driver.online()
+    for sensor in ("c", "a/x", "#", ""):
+        link.send("lab", Activate(sensor, 1, 0.0, 1.0))
+    link.send("lab", Activate("a", 1, 0.0, 1.0))
+    driver.until(lambda: watcher.heard)
+    driver.for_seconds(0.1)
+    assert [topic for topic, *_ in watcher.heard] == ["lab/a/activate"]
+
+
+# --- hostile messages -----------------------------------------------------------------------
+
+odd = st.text(st.characters(exclude_characters="/+#\0", exclude_categories=["Cs", "Cc", "Cn"]))
+hostile = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "nobody"]) | odd.map(lambda text: text[:20]),
+        st.binary(max_size=200) | st.text(max_size=100).map(str.encode),
+    ),
+    max_size=10,
+)
+
+
+@settings(
+    max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+@given(hostile)
+@example(
+    [
+        ("a", b"NaN"),
+        ("a", b"Infinity"),
+        ("a", b"21,3"),
+        ("a", b"\xff\xfe"),
+        ("a", b""),
+        ("a", b"x" * 2_000_000),
+        ("a", b"[" * 10_000 + b"]" * 10_000),
+        ("a", b'{"t": ' * 10_000),
+        ("nobody", b'{"t": 1, "ts": 2}'),
+        ("Büro 7 ${x} {sensor} %s", b'{"t": 1, "ts": 2}'),
+        ("", b'{"t": 1, "ts": 2}'),
+        ("a", b'{"t": 1e308, "ts": -1e308}'),
+    ]
+)
+def test_no_message_hurts_and_each_is_accounted_for(broker, loud, messages):
+    driver, sender = loud
+    driver.events.clear()
+    for sensor, payload in messages:
+        sender.client.publish(f"lab/{sensor}/reading", payload, qos=1)
+    driver.until(lambda: len(driver.events) == len(messages))
+    for (sensor, payload), (field, event) in zip(messages, driver.events, strict=True):
+        assert field == "lab"
+        if isinstance(event, Reading):
+            assert event.sensor == sensor
+        else:
+            assert isinstance(event, Unreadable)
+            assert event.reason in HOSTILE_REASONS
+            assert event.topic == f"lab/{sensor}/reading"[:200]
+            assert len(event.detail) <= 200
+            assert (event.reason == "too-large") == (len(payload) > 64 * 1024)
+    assert all(link.online for link in driver.links)
+
+
+HOSTILE_REASONS = {
+    "bad-time",
+    "empty",
+    "missing-time",
+    "missing-value",
+    "naive-time",
+    "non-finite",
+    "not-a-number",
+    "not-json",
+    "not-utf8",
+    "too-deep",
+    "too-large",
+}
+
+
+@pytest.fixture
+def loud(broker, drive, peer):
+    """Give a driver with one link that is online, and a peer that is about to trouble it."""
+    driver = drive(link_to(broker.port))
+    driver.online()
+    return driver, peer(broker.port)
+
+
+def test_the_reasons_are_the_right_ones(loud):
+    driver, sender = loud
+    expected = {
+        b"NaN": "non-finite",
+        b"Infinity": "non-finite",
+        b"21,3": "not-json",
+        b'{"t": "21,3", "ts": 0}': "not-a-number",
+        b"\xff\xfe": "not-utf8",
+        b"": "empty",
+        b"x" * 2_000_000: "too-large",
+        b"[" * 10_000: "too-deep",
+    }
+    for payload in expected:
+        sender.client.publish("lab/a/reading", payload, qos=1)
+    driver.until(lambda: len(driver.events) == len(expected))
+    assert [event.reason for _, event in driver.events] == list(expected.values())
+
+
+# --- coming, going, and coming back -----------------------------------------------------------
+
+
+def test_the_broker_says_offline_when_the_connection_breaks(broker, drive, peer):
+    watcher = peer(broker.port)
+    link = link_to(broker.port, instance="will")
+    driver = drive(link)
+    driver.online()
+    watcher.wait(lambda: watcher.on("edge_tvbo/will/status") == [b"online"])
+    cut(link)
+    watcher.wait(lambda: watcher.on("edge_tvbo/will/status")[1:] == [b"offline"])
+    driver.until(lambda: watcher.on("edge_tvbo/will/status")[2:] == [b"online"])
+    driver.online()
+
+
+def test_closing_publishes_offline_once_and_leaves_nothing_open(broker, drive, peer):
+    watcher = peer(broker.port)
+    link = link_to(broker.port, instance="bye")
+    driver = drive(link)
+    driver.online()
+    link.send("lab", decision())
+    link.close()
+    watcher.wait(lambda: watcher.on("edge_tvbo/bye/status") == [b"online", b"offline"])
+    time.sleep(0.2)
+    assert watcher.on("edge_tvbo/bye/status") == [b"online", b"offline"]
+    assert watcher.on("edge_tvbo/bye/lab/selected")
+    assert link.interest() is None
+    assert not link.online
+    link.close()
+
+
+def test_closing_before_there_was_a_broker_is_no_error(mosquitto, drive):
+    link = link_to(mosquitto().port)
+    link.close()
+    driver = drive(link_to(mosquitto().port))
+    driver.for_seconds(0.2)
+
+
+def test_after_a_restart_of_the_broker_the_link_hears_again_and_tells_the_newest(
+    mosquitto, drive, peer, caplog
+):
+    caplog.set_level(logging.INFO)
+    broker = mosquitto()
+    broker.start()
+    link = link_to(broker.port, instance="back")
+    driver = drive(link)
+    driver.online()
+    link.send("lab", decision(1, "a"))
+    link.report(health(1))
+    driver.for_seconds(0.1)
+    broker.stop()
+    driver.until(lambda: not link.online)
+    link.send("lab", decision(2, "b"))
+    link.send("lab", decision(3, "a"))
+    link.report(health(3))
+    link.send("lab", Activate("a", 3, 600.0, 660.0))
+    notice = Notify(Notice("all-suspect", "2004-03-07T08:00:00Z", "nobody answers"))
+    link.send("lab", notice)
+    driver.for_seconds(0.5)
+    broker.start()
+    watcher = peer(broker.port, "edge_tvbo/#", "lab/+/activate")
+    driver.online()
+    topics = {f"edge_tvbo/back/{each}" for each in ("status", "health", "lab/selected")}
+    driver.until(lambda: topics <= {topic for topic, *_ in watcher.heard})
+    driver.until(lambda: watcher.on("edge_tvbo/back/lab/event"))
+    assert [strict(each)["interval"] for each in watcher.on("edge_tvbo/back/lab/selected")] == [3]
+    watcher.publish("lab/a/reading", '{"t": 1, "ts": 2}')
+    driver.until(lambda: driver.events)
+    driver.for_seconds(0.2)
+    assert watcher.on("lab/a/activate") == []  # it would be a command from the past
+    later = peer(broker.port)
+    later.wait(lambda: topics == {topic for topic, *_ in later.heard})
+    assert all(retained for *_, retained in later.heard)
+    assert len(said(caplog)) <= 2  # lost, and then refused
+    assert len([line for line in said(caplog, logging.INFO) if "1 messages were dropped" in line])
+
+
+def test_a_broker_that_comes_later_is_waited_for_and_said_once(mosquitto, drive, caplog):
+    caplog.set_level(logging.INFO)
+    broker = mosquitto()
+    link = link_to(broker.port)
+    driver = drive(link)
+    driver.for_seconds(1.0)
+    assert not link.online
+    (line,) = said(caplog)
+    assert f"127.0.0.1:{broker.port}: the connection is refused" in line
+    broker.start()
+    driver.online()
+    assert len(said(caplog)) == 1
+    assert len([each for each in said(caplog, logging.INFO) if "connected" in each]) == 1
+
+
+def test_an_unknown_host_is_a_state_and_not_an_error(drive, caplog):
+    link = connect(Broker(instance="x", host="no host", reconnect_min=0.05), {"lab": LAB})
+    driver = drive(link)
+    driver.until(lambda: said(caplog))
+    assert "mqtt.host" in said(caplog)[0]
+
+
+@pytest.mark.parametrize(
+    ("user", "password"), [("daemon", "wrong"), ("nobody", "right"), (None, None)]
+)
+def test_a_wrong_password_has_a_message_of_its_own(
+    mosquitto, drive, caplog, tmp_path, user, password
+):
+    accounts = tmp_path / "accounts"
+    subprocess.run(["mosquitto_passwd", "-b", "-c", accounts, "daemon", "right"], check=True)
+    broker = mosquitto(f"allow_anonymous false\npassword_file {accounts}\n")
+    broker.start()
+    refused = drive(link_to(broker.port, username=user, password=password))
+    refused.until(lambda: said(caplog))
+    refused.for_seconds(0.5)
+    (line,) = said(caplog)
+    assert "not authorised" in line or "wrong user or password" in line
+    assert "mqtt.username" in line
+    drive(link_to(broker.port, username="daemon", password="right")).online()
+
+
+def test_of_two_links_with_one_client_id_each_loser_names_it_once(broker, drive, caplog):
+    caplog.set_level(logging.INFO)
+    options = {"client_id": "twin", "reconnect_min": 0.02, "reconnect_max": 0.2}
+    driver = drive(link_to(broker.port, **options), link_to(broker.port, **options))
+
+    def naming():
+        return [line for line in said(caplog) if "'twin'" in line and "mqtt.client_id" in line]
+
+    driver.until(naming)
+    connected = [line for line in said(caplog, logging.INFO) if "connected" in line]
+    assert len(connected) <= 8
+    driver.for_seconds(2.0)
+    assert len(naming()) <= 2
+
+
+def test_an_outage_after_short_sessions_is_not_blamed_on_a_rival(mosquitto, drive, caplog):
+    broker = mosquitto()
+    broker.start()
+    link = link_to(broker.port)
+    driver = drive(link)
+    for _ in range(3):
+        driver.online()
+        cut(link)
+        driver.until(lambda: not link.online)
+    assert "another client" in said(caplog)[-1]
+    broker.stop()
+    driver.until(lambda: "refused" in said(caplog)[-1])
+
+
+# --- something else listens there -------------------------------------------------------------
+
+ACCEPTED = b"\x20\x02\x00\x00"
+
+
+class Impostor:
+    """Whatever listens on a port, and the link that takes it for its broker; no thread."""
+
+    def __enter__(self):
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server.settimeout(20)
+        port = self._server.getsockname()[1]
+        self.link = link_to(port, reconnect_min=100, reconnect_max=100)
+        list(self.link.service(0, time.monotonic()))
+        self._theirs, _ = self._server.accept()
+        self._theirs.setblocking(False)
+        self._heard = b""
+        return self
+
+    def __exit__(self, *error):
+        self.link.close()
+        self._theirs.close()
+        self._server.close()
+
+    def says(self, some, *, and_hangs_up=False):
+        self._theirs.sendall(some)
+        if and_hangs_up:
+            self._theirs.shutdown(socket.SHUT_WR)
+
+    def heard(self):
+        with suppress(BlockingIOError):
+            self._heard += self._theirs.recv(65536)
+        return self._heard
+
+    def until(self, condition):
+        deadline = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < deadline
+            with selectors.DefaultSelector() as selector:
+                selector.register(*self.link.interest())
+                mask = sum(mask for _, mask in selector.select(0.1))
+            list(self.link.service(mask, time.monotonic()))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.booleans(), st.binary(min_size=1, max_size=60))
+@example(False, b"HTTP/1.1 400 Bad Request\r\n\r\n")
+@example(False, b"\x20\x02\x00\x07")  # a CONNACK with a reason there is not
+@example(False, b"\x20\x01\x00")
+@example(True, ACCEPTED)
+@example(True, b"\x90\x03\x00\x01\x55")  # a SUBACK with a grant there is not
+@example(True, b"\x90\x02\x00\x01")
+@example(True, b"\x32\x05\x00\x09lab")
+@example(True, b"\x30\x04\x00\x02\xff\xfe")
+@example(True, b"\x40\x01\x00")
+@example(True, b"\xff\xff\xff\xff\xff\xff")
+def test_bytes_that_are_no_mqtt_leave_the_link_alive(accepted, noise):
+    with Impostor() as impostor:
+        impostor.says(ACCEPTED * accepted + noise, and_hangs_up=True)
+        impostor.until(lambda: impostor.link.interest() is None)
+
+
+def test_a_refused_subscription_is_said_and_does_not_count_as_online(caplog):
+    with Impostor() as impostor:
+        impostor.says(ACCEPTED + b"\x90\x03\x00\x01\x80")
+        impostor.until(lambda: said(caplog))
+        (line,) = said(caplog)
+        assert "lab/+/reading" in line
+        assert "ACL" in line
+        assert not impostor.link.online
+
+
+def test_a_granted_subscription_counts_as_online():
+    with Impostor() as impostor:
+        impostor.says(ACCEPTED + b"\x90\x03\x00\x01\x01")
+        impostor.until(lambda: impostor.link.online)
+        list(impostor.link.service(0, time.monotonic() + 11))
+        assert impostor.link.online
+
+
+def test_a_broker_that_never_answers_the_subscription_is_left(caplog):
+    caplog.set_level(logging.INFO)
+    with Impostor() as impostor:
+        impostor.says(ACCEPTED)
+        impostor.until(lambda: b"lab/+/reading" in impostor.heard())
+        assert impostor.link.interest() is not None
+        list(impostor.link.service(0, time.monotonic() + 11))
+        assert impostor.link.interest() is None
+        assert "subscription" in said(caplog)[0]
+
+
+# --- simulated nodes --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nodes():
+    """Give a maker of simulated networks, each a process that is ended by its own id."""
+    processes = []
+
+    def start(port):
+        command = [sys.executable, "-m", "edge_tvbo", "nodes", "--dataset", "lab-sample"]
+        process = subprocess.Popen(
+            [*command, "--gaps", "silent", "--port", str(port)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        processes.append(process)
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            assert selector.select(60), "the nodes were not ready in 60 s"
+        line = process.stdout.readline()
+        assert line.startswith("ready: "), line + process.stderr.read()
+        return process
+
+    yield start
+    for process in processes:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def recording():
+    """Give the recording whose sensors the nodes are, and its sensor with both gap and value."""
+    from edge_tvbo_adapters.datasets import lab_sample
+
+    return lab_sample.dataset.load([])
+
+
+def test_a_node_answers_for_the_interval_it_is_asked_about_and_is_silent_in_a_gap(
+    mosquitto, drive, nodes
+):
+    lab = recording()
+    arm = next(i for i in range(len(lab.sensors)) if 0 < lab.observed[:, i].sum() < len(lab.values))
+    gap = int((~lab.observed[:, arm]).argmax())
+    row = int(lab.observed[:, arm].argmax())
+    sensor = lab.sensors[arm]
+    wiring = Wiring(
+        tuple(lab.sensors), LAB.reading_topic, LAB.codec, LAB.activate_topic, '{"at": {at}}'
+    )
+    broker = mosquitto()
+    broker.start()
+    process = nodes(broker.port)
+    link = link_to(broker.port, wiring=wiring)
+    driver = drive(link)
+    driver.online()
+
+    def ask(which):
+        at = lab.start + which * lab.interval
+        link.send("lab", Activate(sensor, which, at, at + 1))
+        return at
+
+    ask(gap)
+    ask(len(lab.values))  # after its end
+    at = ask(row)
+    driver.until(lambda: driver.events)
+    driver.for_seconds(0.3)
+    ((_, answer),) = driver.events
+    assert (answer.sensor, answer.at, answer.stamped) == (sensor, at, True)
+    assert answer.value == pytest.approx(float(lab.values[row, arm]))
+
+    broker.stop()
+    driver.until(lambda: not link.online)
+    broker.start()
+    driver.online()
+
+    def answered_again():
+        ask(row)
+        driver.for_seconds(0.2)
+        return len(driver.events) > 1
+
+    driver.until(answered_again)
+    assert process.poll() is None
+
+
+def test_a_node_bears_whatever_it_is_sent(mosquitto, nodes, peer):
+    broker = mosquitto()
+    broker.start()
+    process = nodes(broker.port)
+    lab = recording()
+    sender = peer(broker.port, "lab/+/reading")
+    topic = f"lab/{lab.sensors[0]}/activate"
+    deep = b'{"x": ' + b"[" * 100_000
+    for payload in (b"", b"\xff", b"1", b"{}", b'{"at": 1e999}', b'{"at": null}', deep):
+        sender.publish(topic, payload)
+    row = int(lab.observed[:, 0].argmax())
+    sender.publish(topic, json.dumps({"at": lab.start + row * lab.interval}))
+    sender.wait(lambda: sender.heard)
+    assert process.poll() is None
+
+
+def test_a_node_may_get_the_descriptor_that_another_has_just_lost(mosquitto):
+    broker = mosquitto()
+    broker.start()
+    there = Broker(instance="nodes", port=broker.port)
+    first, second = (
+        Node(recording(), arm, there, LAB.reading_topic, LAB.activate_topic) for arm in (0, 1)
+    )
+    deadline = time.monotonic() + 20
+
+    def turn(selector, nodes):
+        assert time.monotonic() < deadline
+        for node in nodes:
+            node.keep_connected(selector)
+        for key, mask in selector.select(0.05):
+            key.data.exchange(mask, selector)
+
+    with selectors.DefaultSelector() as selector:
+        while not (first.subscribed and second.subscribed):
+            turn(selector, (first, second))
+        broker.stop()
+        broker.start()
+        while first.client.socket() or second.client.socket():
+            for key, mask in selector.select(0.05):
+                key.data.exchange(mask, selector)
+        while not (first.client.is_connected() and second.client.is_connected()):
+            turn(selector, (second, first))
+        for node in (first, second):
+            node.client.disconnect()
+
+
+def test_a_broker_of_ones_own_does_not_mistake_another_for_itself(broker):
+    with pytest.raises(EdgeTvboError, match=f"Port {broker.port} "), brokers.start(broker.port):
+        pass

@@ -1,0 +1,129 @@
+"""The arms and their unit: what is kept, what is converted, what is refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from naive import se
+
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.model.field import SensorField
+
+K = se(np.array([[0.0], [0.4], [1.0]]), 0.5)
+NAMES = ("a", "b", "c")
+NUMBERS = st.floats(-1e6, 1e6)
+SCALES = st.floats(1e-3, 1e3)
+
+
+def field(**changes):
+    settings = {"sensors": NAMES, "kernel": K, "noise_variance": 0.01, **changes}
+    return SensorField(**settings)
+
+
+@given(NUMBERS, NUMBERS, SCALES, st.sampled_from(["max", "min"]))
+def test_a_reading_to_the_model_and_back_is_itself(reading, center, scale, objective):
+    f = field(center=center, scale=scale, objective=objective)
+    for arm in range(3):
+        back = f.to_unit(arm, f.to_model(arm, reading))
+        assert back == pytest.approx(reading, rel=1e-9, abs=1e-9)
+
+
+@given(NUMBERS, NUMBERS, NUMBERS, SCALES, st.sampled_from(["max", "min"]))
+def test_the_better_reading_is_the_higher_in_the_model(one, other, center, scale, objective):
+    f = field(center=center, scale=scale, objective=objective)
+    a, b = f.to_model(0, one), f.to_model(1, other)
+    better = one > other if objective == "max" else one < other
+    assert not better or a >= b
+
+
+def test_one_center_is_everyones_and_several_are_each_ones_own():
+    assert field(center=3.0).center.tolist() == [3.0] * 3
+    f = field(center=[1.0, 2.0, 3.0], scale=2.0)
+    assert [f.to_model(arm, 5.0) for arm in range(3)] == [2.0, 1.5, 1.0]
+    assert [f.to_unit(arm, 1.0) for arm in range(3)] == [3.0, 4.0, 5.0]
+
+
+def test_the_coldest_is_the_maximum_of_a_field_that_follows_the_minimum():
+    f = field(center=20.0, scale=2.0, objective="min")
+    assert (f.to_model(0, 16.0), f.to_unit(0, 2.0)) == (2.0, 16.0)
+
+
+def test_it_keeps_a_kernel_of_its_own():
+    mine = K.copy()
+    f = field(kernel=mine)
+    mine[:] = 0.0
+    assert np.array_equal(f.kernel, K)
+    assert len(f) == 3
+
+
+def test_rounding_in_the_kernels_symmetry_is_evened_out():
+    askew = K.copy()
+    askew[0, 1] += 1e-12
+    kernel = field(kernel=askew).kernel
+    assert np.array_equal(kernel, kernel.T)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sensors": ("a", "b", "d")},
+        {"sensors": ("b", "a", "c")},
+        {"kernel": K * (1 + 1e-12)},
+        {"noise_variance": 0.011},
+        {"center": 1.0},
+        {"center": [0.0, 0.0, 1.0]},
+        {"scale": 2.0},
+        {"objective": "min"},
+    ],
+    ids=str,
+)
+def test_what_a_snapshot_depends_on_changes_the_fingerprint(changes):
+    assert field(**changes).fingerprint() != field().fingerprint()
+
+
+def test_the_same_field_made_twice_has_one_fingerprint_and_the_unit_is_no_part_of_it():
+    assert field().fingerprint() == field(unit="°C").fingerprint()
+    assert len(field().fingerprint()) == 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"sensors": ("a", "b")}, "kernel has shape"),
+        ({"sensors": ("a", "b", "b")}, "sensors"),
+        ({"sensors": ()}, "kernel has shape"),
+        ({"kernel": np.ones(3)}, "kernel has shape"),
+        ({"kernel": K * np.nan}, "not finite"),
+        ({"kernel": K + np.triu(np.ones((3, 3)), 1)}, "not symmetric"),
+        ({"kernel": -K}, "diagonal"),
+        ({"kernel": np.zeros((3, 3))}, "diagonal"),
+        ({"kernel": 2 * np.ones((3, 3)) - np.eye(3)}, "semi-definite"),
+        ({"noise_variance": 0.0}, "noise_variance"),
+        ({"noise_variance": -1.0}, "noise_variance"),
+        ({"noise_variance": np.nan}, "noise_variance"),
+        ({"noise_variance": np.inf}, "noise_variance"),
+        ({"scale": 0.0}, "scale"),
+        ({"scale": -1.0}, "scale"),
+        ({"scale": np.inf}, "scale"),
+        ({"center": np.nan}, "center"),
+        ({"objective": "most"}, "objective"),
+    ],
+    ids=str,
+)
+def test_what_is_no_field_is_refused_with_what_is_wrong(changes, word):
+    with pytest.raises(ConfigError, match=word):
+        field(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"center": [0.0, 1.0]},
+        {"sensors": (), "kernel": np.zeros((0, 0))},
+        {"kernel": [[1.0], [1.0, 2.0], [3.0]]},
+    ],
+    ids=["centers", "nobody", "ragged"],
+)
+def test_shapes_that_do_not_fit_are_the_operators_error_too(changes):
+    with pytest.raises(ConfigError):
+        field(**changes)

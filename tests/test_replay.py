@@ -1,0 +1,231 @@
+"""Recorded networks: sums by hand on a tiny one, the papers' figures on the Intel lab's."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge_tvbo import plugins
+from edge_tvbo.controller import Controller
+from edge_tvbo.errors import DataError
+from edge_tvbo.messages import Activate, Reading, Record
+from edge_tvbo.model.field import SensorField
+from edge_tvbo.policies import make_policy
+from edge_tvbo.replay import (
+    SimulatedSensors,
+    Span,
+    days,
+    mean_and_sd,
+    replay,
+    rules,
+    split,
+    training_rows,
+)
+
+SHARED = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+MIDNIGHT = datetime(2004, 3, 1, tzinfo=UTC).timestamp()
+
+# --- by hand ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tiny:
+    """Three sensors; round-robin from the first meets 10, a gap, 14, 9, 30."""
+
+    objective: str = "max"
+    name: str = "tiny"
+    unit: str = "°C"
+    sensors: tuple = ("a", "b", "c")
+    start: float = MIDNIGHT
+    interval: float = 600.0
+    values: np.ndarray = field(
+        default_factory=lambda: np.array(
+            [
+                [10.0, 12.0, 15.0],
+                [11.0, 40.0, 13.0],  # b is filled in: nobody saw 40
+                [9.0, 16.0, 14.0],
+                [9.0, 16.0, 99.0],  # c likewise
+                [20.0, 30.0, 25.0],
+            ]
+        )
+    )
+    positions: None = None
+    source: str = "made up"
+
+    def __post_init__(self):
+        self.observed = np.ones(self.values.shape, np.bool_)
+        self.observed[1, 1] = self.observed[3, 2] = False
+
+
+def run(recording, name="round-robin", span=None, watch=lambda _: None, **more):
+    scale = SensorField(
+        recording.sensors,
+        np.eye(len(recording.sensors)),
+        0.01,
+        center=15.0,
+        scale=5.0,
+        objective=recording.objective,
+    )
+    controller = Controller(make_policy(name, scale, **more), rules(recording))
+    return replay(recording, span or Span(0, len(recording.values)), controller, watch)
+
+
+def test_regret_is_what_the_hottest_observed_sensor_showed_above_the_chosen_one():
+    """Row 1: b has a gap and is believed at its filled 40, above the hottest seen: no regret."""
+    tally = run(Tiny())
+    assert tally.picks.tolist() == [0, 1, 2, 0, 1]
+    assert tally.regret.tolist() == [5.0, 0.0, 2.0, 7.0, 0.0]
+    assert (tally.activations, tally.missed, tally.resets) == (5, 1, 0)
+
+
+def test_for_the_coldest_regret_is_measured_from_below():
+    tally = run(Tiny(objective="min"))
+    assert tally.picks.tolist() == [0, 1, 2, 0, 1]
+    assert tally.regret.tolist() == [0.0, 29.0, 5.0, 0.0, 10.0]
+
+
+def test_a_span_is_replayed_alone_and_counted_from_0():
+    tally = run(Tiny(), span=Span(2, 4))
+    assert tally.picks.tolist() == [0, 1]
+    assert tally.regret.tolist() == [7.0, 0.0]
+
+
+def test_a_row_without_any_observation_is_measured_by_what_was_filled_in():
+    recording = Tiny()
+    recording.observed[0] = False
+    assert run(recording).regret[0] == 5.0
+
+
+def test_each_command_is_watched_and_the_clock_is_the_recordings():
+    seen = []
+    run(Tiny(), span=Span(1, 3), watch=seen.append)
+    asked = [command for command in seen if isinstance(command, Activate)]
+    assert [(a.sensor, a.at - MIDNIGHT) for a in asked] == [("a", 600.0), ("b", 1200.0)]
+    assert [a.expires_at - a.at for a in asked] == [120.0, 120.0]
+    values = [command.value for command in seen if isinstance(command, Record)]
+    assert values == [11.0, 16.0]
+
+
+def test_a_recorded_sensor_answers_with_what_it_measured_then():
+    sensors = SimulatedSensors(Tiny())
+    at = MIDNIGHT + 2 * 600.0
+    assert sensors.answer(Activate("b", 0, at, at + 120)) == Reading("b", 16.0, at=at, received=at)
+
+
+def test_a_gap_answers_with_the_deadline():
+    at = MIDNIGHT + 600.0
+    event = SimulatedSensors(Tiny()).answer(Activate("b", 7, at, at + 120))
+    assert (event.interval, event.at) == (7, at + 120)
+
+
+@given(st.integers(0, 2**31), st.sampled_from(["max", "min"]))
+@settings(max_examples=40)
+def test_regret_is_never_negative_and_misses_are_the_gaps_that_were_hit(seed, objective):
+    recording = Tiny(objective=objective)
+    tally = run(recording, "random", seed=seed)
+    assert (tally.regret >= 0).all()
+    gaps = ~recording.observed[np.arange(len(tally.picks)), tally.picks]
+    assert tally.missed == gaps.sum()
+    assert tally.activations == len(recording.values)
+
+
+def test_mean_and_sd_of_a_few_and_of_one():
+    assert mean_and_sd([1.0, 2.0, 3.0]) == (2.0, 1.0)
+    assert mean_and_sd([4.0]) == (4.0, 0.0)
+
+
+# --- days ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def week():
+    """Two sensors, an hour a row, 2004-03-01 to 2004-03-04."""
+    return Tiny(sensors=("a", "b"), interval=3600.0, values=np.zeros((96, 2)))
+
+
+@pytest.fixture(autouse=True)
+def observed_of_two(monkeypatch):
+    """`Tiny` marks gaps in three columns; narrower recordings have none."""
+
+    def observe(self):
+        self.observed = np.ones(self.values.shape, np.bool_)
+        if self.values.shape == (5, 3):
+            self.observed[1, 1] = self.observed[3, 2] = False
+
+    monkeypatch.setattr(Tiny, "__post_init__", observe)
+
+
+def test_a_span_of_days_holds_both_ends(week):
+    assert days(week, "2004-03-01:2004-03-04") == Span(0, 96)
+    assert days(week, "2004-03-02:2004-03-03") == Span(24, 72)
+    assert days(week, "2004-03-03") == Span(48, 72)
+    assert len(training_rows(week, Span(24, 72))) == 48
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ":",
+        "yesterday",
+        "2004-03-01:",
+        "2004-03-01:x",
+        "2004-02-30",
+        "2004-3-1",
+        "2004-03-01:2004-03-02:2004-03-03",
+    ],
+)
+def test_what_is_no_span_of_days_is_refused_with_one_that_is(week, text):
+    with pytest.raises(DataError, match="write  2004-03-01:2004-03-06"):
+        days(week, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2004-02-29:2004-03-01",
+        "2004-03-04:2004-03-05",
+        "2004-03-03:2004-03-01",
+        "1999-01-01",
+        "2004-03-03:2004-03-02",
+    ],
+)
+def test_days_that_the_recording_does_not_hold_are_refused_with_those_it_does(week, text):
+    with pytest.raises(DataError, match="holds the days 2004-03-01:2004-03-04"):
+        days(week, text)
+
+
+def test_the_last_day_there_is_is_refused_like_any_other(week):
+    with pytest.raises(DataError):
+        days(week, "2004-03-01:9999-12-31")
+
+
+def test_a_share_splits_the_intervals(week):
+    assert split(week, 0.75) == (Span(0, 72), Span(72, 96))
+
+
+# --- the Intel lab ------------------------------------------------------------------------------
+
+needs_the_lab = pytest.mark.skipif(
+    not (SHARED / "intel_lab_10min.csv.gz").is_file(), reason=f"no intel-lab dataset in {SHARED}"
+)
+TRAINING = "2004-03-01:2004-03-06"
+SPLITS = {
+    "7-8": ("2004-03-07:2004-03-08", 0.968, 0.340),
+    "5-6": ("2004-03-05:2004-03-06", 0.717, 0.246),
+    "3-4": ("2004-03-03:2004-03-04", 1.242, 0.249),
+}
+
+
+@pytest.fixture(scope="module")
+def lab():
+    return plugins.load("datasets", "intel-lab").load([str(SHARED)])
+
+
+def others(test):
+    """The rows of all days but the test's, which is what the papers train on for days 3 to 6."""
+    return TRAINING if test == "7-8" else None

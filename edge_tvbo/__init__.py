@@ -4,7 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edge_tvbo.model.exploration import AgnosticBeta, ConstantBeta, LogBeta
+    from edge_tvbo.model.exploration import (
+        AgnosticBeta,
+        CompactBeta,
+        ConstantBeta,
+        FiniteBeta,
+        LogBeta,
+    )
     from edge_tvbo.model.field import SensorField
     from edge_tvbo.policies import make_policy, policies
 
@@ -13,6 +19,8 @@ __version__ = "0.1.0"
 _HOME = {
     "SensorField": "edge_tvbo.model.field",
     "AgnosticBeta": "edge_tvbo.model.exploration",
+    "CompactBeta": "edge_tvbo.model.exploration",
+    "FiniteBeta": "edge_tvbo.model.exploration",
     "ConstantBeta": "edge_tvbo.model.exploration",
     "LogBeta": "edge_tvbo.model.exploration",
     "make_policy": "edge_tvbo.policies",
@@ -20,7 +28,9 @@ _HOME = {
 }
 __all__ = [
     "AgnosticBeta",
+    "CompactBeta",
     "ConstantBeta",
+    "FiniteBeta",
     "LogBeta",
     "SensorField",
     "make_policy",

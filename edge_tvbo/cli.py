@@ -170,6 +170,8 @@ def replay(
         with _progress(f"{policy} ", seeds) as step:
             result = backtest.run(policy, settings, seeds, step)
     else:
+        if seeds > 1:
+            raise ConfigError("--via mqtt replays once; leave --seeds out.")
         result = _over_mqtt(backtest, policy, settings, host, port, speed, source)
     _show([result], as_json)
 
@@ -214,7 +216,7 @@ def fit(output: Path, **source: Any) -> None:
     field = _backtest(**source).field
     write(output, field)
     click.echo(
-        f"Wrote {output}: {len(field)} sensors, mean {field.center.mean():.4g} {field.unit}, "
+        f"Wrote {output}: {len(field)} sensors, mean {field.center:.4g} {field.unit}, "
         f"standard deviation {field.scale:.3g} {field.unit}"
     )
 

@@ -191,7 +191,7 @@ class Controller:
         self._last_received[arm] = reading.received
         self._last_value[arm] = reading.value
         is_answer = self._waiting and arm == self._selected
-        outcome = self.policy.observe(arm, self.policy.field.to_model(arm, reading.value))
+        outcome = self.policy.observe(arm, self.policy.field.to_model(reading.value))
         commands = self._welcome(arm, reading.received)
         if outcome.reset:
             commands.append(self._begun_anew(reading))
@@ -204,13 +204,14 @@ class Controller:
             return "retained"
         if not isfinite(reading.value) or not isfinite(reading.at):
             return "non-finite"
-        if abs(self.policy.field.to_model(arm, reading.value)) > PLAUSIBLE:
+        if abs(self.policy.field.to_model(reading.value)) > PLAUSIBLE:
             return "implausible"
         if self._is_repeated(arm, reading):
             return "duplicate"
         if reading.at - reading.received > self.rules.max_future:
             return "future-dated"
-        if reading.at < self._last_at[arm] or reading.received - reading.at > self.rules.max_age:
+        overtaken = reading.stamped and reading.at < self._last_at[arm]
+        if overtaken or reading.received - reading.at > self.rules.max_age:
             return "late"
         if self.rules.learn_from == "activated" and not (self._waiting and arm == self._selected):
             return "late" if arm == self._selected else "unsolicited"

@@ -51,9 +51,9 @@ class Narrator:
             expires_at=rfc3339(expires_at),
             sensor=choice.sensor,
             policy=self._policy.name,
-            mean=self._value(choice.arm, choice.mean),
+            mean=self._value(choice.mean),
             std=round(choice.std * self._field.scale, self._digits),
-            ucb=self._value(choice.arm, choice.ucb),
+            ucb=self._value(choice.ucb),
             unit=self._field.unit,
             reason=reason,
             factors=self._factors(choice, mean, std, eligible, reason),
@@ -92,26 +92,26 @@ class Narrator:
         bound[choice.arm] = -np.inf
         if eligible is not None:
             bound[~eligible] = -np.inf
-        factors = [f"its bound is {self._words(choice.arm, choice.ucb)}"]
+        factors = [f"its bound is {self._words(choice.ucb)}"]
         runner_up = int(bound.argmax())
         if np.isfinite(bound[runner_up]):
-            words = self._words(runner_up, float(bound[runner_up]))
+            words = self._words(float(bound[runner_up]))
             factors.append(f"next is {self._field.sensors[runner_up]} with {words}")
         if reason is Reason.EXPLORE:
             likeliest = int(mean.argmax())
-            words = self._words(likeliest, float(mean[likeliest]))
+            words = self._words(float(mean[likeliest]))
             factors.append(f"{self._field.sensors[likeliest]} is believed at {words}")
         return factors
 
     def _text(self, choice: Choice, reason: Reason) -> str:
         spread = self._said(choice.std * self._field.scale)
-        mean = self._said(self._value(choice.arm, choice.mean))
+        mean = self._said(self._value(choice.mean))
         believed = f"{mean} ± {spread}{self._unit()}"
         match reason:
             case Reason.EXPLOIT:
                 why = f"{believed}; believed to be the {self._extreme}est"
             case Reason.EXPLORE:
-                bound = self._words(choice.arm, choice.ucb)
+                bound = self._words(choice.ucb)
                 why = f"{believed}; it could be as {self._extreme} as {bound}"
             case Reason.WARMUP:
                 why = "nothing is known yet, so it was drawn"
@@ -121,15 +121,15 @@ class Narrator:
                 why = "no sensor answers, so each is asked in turn"
         return f"{choice.sensor}: {why}"
 
-    def _value(self, arm: int, value: float) -> float:
-        return round(self._field.to_unit(arm, value), self._digits) + 0.0  # no minus zero
+    def _value(self, value: float) -> float:
+        return round(self._field.to_unit(value), self._digits) + 0.0  # no minus zero
 
     def _said(self, value: float) -> str:
         text = f"{value:.{self._digits}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
 
-    def _words(self, arm: int, value: float) -> str:
-        return f"{self._said(self._value(arm, value))}{self._unit()}"
+    def _words(self, value: float) -> str:
+        return f"{self._said(self._value(value))}{self._unit()}"
 
     def _unit(self) -> str:
         return f" {self._field.unit}" if self._field.unit else ""

@@ -18,7 +18,7 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: int
     unit: str
     objective: Literal["max", "min"]
-    center: list[float]  # in `unit`, one for each sensor
+    center: float  # in `unit`: 0 in model units
     scale: float  # in `unit`: one model unit
     noise_variance: float  # of one reading, in model units²
     sensors: list[str]
@@ -31,7 +31,7 @@ def write(path: Path, field: SensorField) -> None:
         format=FORMAT,
         unit=field.unit,
         objective=field.objective,
-        center=field.center.tolist(),
+        center=field.center,
         scale=field.scale,
         noise_variance=field.noise_variance,
         sensors=list(field.sensors),

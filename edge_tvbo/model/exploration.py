@@ -164,7 +164,7 @@ def exploration(beta: Beta) -> Exploration:
     LogBeta(c1=0.4, c2=4)
     """
     match beta:
-        case float() | int():
+        case float() | int() if not isinstance(beta, bool):
             return ConstantBeta(beta)
         case Mapping():
             if beta.keys() - {"c1", "c2"}:
@@ -172,5 +172,7 @@ def exploration(beta: Beta) -> Exploration:
                     f"beta is {dict(beta)}; it can be a number or {{c1 = .., c2 = ..}}."
                 )
             return LogBeta(**beta)
+        case bool() | str():
+            raise ConfigError(f"beta is {beta!r}; it can be a number or {{c1, c2}}.")
         case _:
             return beta

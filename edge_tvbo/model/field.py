@@ -23,9 +23,9 @@ class SensorField:
         Of one reading, in model units², > 0.
     unit : str
         Of the readings, "°C".
-    center, scale : float or (M,) array, float
-        ``model value = (reading - center) / scale``, negated where `objective` is "min".
-        One `center` for all keeps the arg max; one for each sensor is a prior mean.
+    center, scale : float
+        ``model value = (reading - center) / scale``, negated where `objective` is "min": one
+        mapping for all sensors, which keeps the arg max.
     objective : "max" or "min"
         Which end of the readings is worth following; the model always looks for its maximum.
 
@@ -37,7 +37,7 @@ class SensorField:
     Examples
     --------
     >>> field = SensorField(("a", "b"), [[1, 0.5], [0.5, 1]], 0.01, unit="°C", center=20, scale=2)
-    >>> field.to_model(0, 23.0), field.to_unit(0, 1.5)
+    >>> field.to_model(23.0), field.to_unit(1.5)
     (1.5, 23.0)
     """
 
@@ -48,7 +48,7 @@ class SensorField:
         noise_variance: float,
         *,
         unit: str = "",
-        center: ArrayLike = 0.0,
+        center: float = 0.0,
         scale: float = 1.0,
         objective: Literal["max", "min"] = "max",
     ) -> None:
@@ -60,34 +60,32 @@ class SensorField:
         self.noise_variance = float(noise_variance)
         self.unit = unit
         self.objective = objective
-        if np.shape(center) not in ((), (M,)):
-            raise ConfigError(f"center has shape {np.shape(center)}; it can be one, or {M} values.")
-        self.center = np.full(M, center, np.float64)
+        self.center = float(center)
         self.scale = float(scale)
         if not (np.isfinite(self.noise_variance) and self.noise_variance > 0):
             raise ConfigError(f"noise_variance is {noise_variance}; it must be above 0.")
-        if not (np.isfinite(self.scale) and self.scale > 0 and np.isfinite(self.center).all()):
+        if not (np.isfinite(self.scale) and self.scale > 0 and np.isfinite(self.center)):
             raise ConfigError(f"scale is {scale}; it must be above 0, and center finite.")
         if objective not in ("max", "min"):
             raise ConfigError(f'objective is {objective!r}; it can be "max" or "min".')
         self._sign = 1.0 if objective == "max" else -1.0
-        self._centers = self.center.tolist()
 
     def __len__(self) -> int:
         return len(self.sensors)
 
-    def to_model(self, arm: int, reading: float) -> float:
-        """Give a reading of `arm` in model units."""
-        return float(self._sign * (reading - self._centers[arm]) / self.scale)
+    def to_model(self, reading: float) -> float:
+        """Give a reading in model units."""
+        return self._sign * (reading - self.center) / self.scale
 
-    def to_unit(self, arm: int, value: float) -> float:
-        """Give a model value of `arm` as a reading."""
-        return float(self._centers[arm] + self._sign * value * self.scale)
+    def to_unit(self, value: float) -> float:
+        """Give a model value as a reading."""
+        return self.center + self._sign * value * self.scale
 
     def fingerprint(self) -> str:
         """Give 16 hex digits that differ between fields a snapshot cannot be shared by."""
-        parts = ("\0".join(self.sensors).encode(), self.kernel.tobytes(), self.center.tobytes())
-        settings = f"{self.noise_variance!r} {self.scale!r} {self.objective}".encode()
+        parts = ("\0".join(self.sensors).encode(), self.kernel.tobytes())
+        numbers = (self.noise_variance, self.center, self.scale)
+        settings = f"{numbers!r} {self.objective}".encode()
         return sha256(b"\0".join((*parts, settings))).hexdigest()[:16]
 
 

@@ -92,8 +92,8 @@ def empirical_covariance(
     shrinkage : float
         0 to 1: how far the correlations are pulled to 0. Variances stay as they are.
     jitter : float
-        Added to the diagonal, in model units²; multiplied by 10 until Cholesky succeeds. Apart
-        from it the scale of the data is kept.
+        Above 0, added to the diagonal, in model units²; multiplied by 10 until Cholesky
+        succeeds. Apart from it the scale of the data is kept.
 
     Raises
     ------
@@ -103,6 +103,8 @@ def empirical_covariance(
     Y = np.asarray(readings, np.float64)
     if Y.ndim != 2 or Y.shape[0] < 2 or not np.isfinite(Y).all():
         raise ConfigError("An empirical covariance needs two or more rows of finite readings.")
+    if not jitter > 0.0:
+        raise ConfigError(f"jitter is {jitter}; it must be above 0.")
     if not 0.0 <= shrinkage <= 1.0:
         raise ConfigError(f"shrinkage is {shrinkage}; it can be 0 to 1.")
     centred = Y - Y.mean(axis=0)

@@ -139,6 +139,10 @@ class Bounds:
     @classmethod
     def of(cls, epsilon_lower: float, epsilon_upper: float, *, horizon: int) -> "Bounds":
         """Give ⌈min(T, 12 ε^(-1/4))⌉ for both ends, T = `horizon` intervals."""
+        if not 0 <= epsilon_lower <= epsilon_upper <= 1:
+            raise ConfigError(
+                f"epsilon between {epsilon_lower} and {epsilon_upper}: 0 <= lower <= upper <= 1."
+            )
         return cls(_block(epsilon_upper, horizon), _block(epsilon_lower, horizon))
 
 

@@ -37,6 +37,7 @@ _REGISTRY = {
     "random": Entry("baselines:random"),
     "round-robin": Entry("baselines:round_robin"),
 }
+_WHOLE = ("window", "period", "n_lower", "n_upper", "noise_cap", "seed")
 
 
 def policies() -> tuple[str, ...]:
@@ -81,10 +82,17 @@ def make_policy(name: str, field: "SensorField", **settings: Any) -> "Policy":
                 f"{name} has no setting {keyword!r}; it has {', '.join(known)}."
                 f"{_hint(keyword, known)}"
             )
+        value = settings[keyword]
+        if keyword in _WHOLE and value is not None and not _is_count(value):
+            raise ConfigError(f"{keyword} is {value!r}; it must be a whole number, 0 or more.")
     module, _, function = entry.maker.partition(":")
     make = getattr(import_module(f"{__name__}.{module}"), function)
     policy: Policy = make(name, field, **settings)
     return policy
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62
 
 
 def _hint(word: str, known: Any) -> str:

@@ -92,7 +92,7 @@ def _learned(settings: FieldSettings) -> SensorField:
         field.kernel[rows][:, rows],
         field.noise_variance,
         unit=settings.unit or field.unit,
-        center=field.center[rows],
+        center=field.center,
         scale=field.scale,
         objective=settings.objective,
     )

@@ -36,7 +36,7 @@ def over_mqtt(
 ) -> Tally:
     """Drive `controller` through the test days over `broker`, `speed` times as fast as they were.
 
-    The nodes must be connected already (`nodes`). Ends early, with what there is, on SIGINT.
+    The nodes must be connected already (`nodes`). Raises `KeyboardInterrupt` on SIGINT and SIGTERM.
     """
     recording, span = backtest.recording, backtest.test_span
     tally = Tally(recording, span)
@@ -60,6 +60,9 @@ def over_mqtt(
         schedule = Schedule({FIELD: recording.interval}, clock, first=0.0, last=intervals)
         loop = Loop(link, {FIELD: controller}, schedule, clock, watch=take)
         loop.run(lambda: stop() or schedule.done(), wakeup)
+        interrupted = stop()
+    if interrupted:
+        raise KeyboardInterrupt
     return tally
 
 

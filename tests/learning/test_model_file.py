@@ -26,7 +26,7 @@ def fields(draw):
         K,
         draw(st.floats(1e-300, 1e300)),
         unit=draw(NAMES),
-        center=draw(centers | st.lists(centers, min_size=M, max_size=M)),
+        center=draw(centers),
         scale=draw(st.floats(1e-300, 1e300)),
         objective=draw(st.sampled_from(["max", "min"])),
     )
@@ -39,7 +39,7 @@ def test_written_and_read_it_is_the_same_to_the_last_bit(tmp_path, field):
     write(path, field)
     back = read(path)
     assert back.kernel.tobytes() == field.kernel.tobytes()
-    assert back.center.tobytes() == field.center.tobytes()
+    assert back.center == field.center
     for name in ("sensors", "noise_variance", "unit", "scale", "objective"):
         assert getattr(back, name) == getattr(field, name)
     assert back.fingerprint() == field.fingerprint()
@@ -58,7 +58,7 @@ def path(tmp_path):
 def test_a_person_can_read_it(path):
     document = json.loads(path.read_text(encoding="utf-8"))
     assert document["unit"] == "°C"
-    assert document["center"] == [20.0, 20.0]
+    assert document["center"] == 20.0
     assert document["kernel"] == [[1.0, 0.5], [0.5, 1.0]]
 
 
@@ -103,7 +103,7 @@ def test_a_damaged_file_is_refused_or_is_another_field(path, tmp_path, data):
         ("objective", "most"),
         ("center", [20.0]),
         ("center", [20.0, 20.0, 20.0]),
-        ("center", 20.0),
+        ("center", "warm"),
         ("scale", 0.0),
         ("scale", -2.0),
         ("noise_variance", 0.0),

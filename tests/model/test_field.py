@@ -23,29 +23,20 @@ def field(**changes):
 @given(NUMBERS, NUMBERS, SCALES, st.sampled_from(["max", "min"]))
 def test_a_reading_to_the_model_and_back_is_itself(reading, center, scale, objective):
     f = field(center=center, scale=scale, objective=objective)
-    for arm in range(3):
-        back = f.to_unit(arm, f.to_model(arm, reading))
-        assert back == pytest.approx(reading, rel=1e-9, abs=1e-9)
+    assert f.to_unit(f.to_model(reading)) == pytest.approx(reading, rel=1e-9, abs=1e-9)
 
 
 @given(NUMBERS, NUMBERS, NUMBERS, SCALES, st.sampled_from(["max", "min"]))
 def test_the_better_reading_is_the_higher_in_the_model(one, other, center, scale, objective):
     f = field(center=center, scale=scale, objective=objective)
-    a, b = f.to_model(0, one), f.to_model(1, other)
+    a, b = f.to_model(one), f.to_model(other)
     better = one > other if objective == "max" else one < other
     assert not better or a >= b
 
 
-def test_one_center_is_everyones_and_several_are_each_ones_own():
-    assert field(center=3.0).center.tolist() == [3.0] * 3
-    f = field(center=[1.0, 2.0, 3.0], scale=2.0)
-    assert [f.to_model(arm, 5.0) for arm in range(3)] == [2.0, 1.5, 1.0]
-    assert [f.to_unit(arm, 1.0) for arm in range(3)] == [3.0, 4.0, 5.0]
-
-
 def test_the_coldest_is_the_maximum_of_a_field_that_follows_the_minimum():
     f = field(center=20.0, scale=2.0, objective="min")
-    assert (f.to_model(0, 16.0), f.to_unit(0, 2.0)) == (2.0, 16.0)
+    assert (f.to_model(16.0), f.to_unit(2.0)) == (2.0, 16.0)
 
 
 def test_it_keeps_a_kernel_of_its_own():
@@ -71,7 +62,6 @@ def test_rounding_in_the_kernels_symmetry_is_evened_out():
         {"kernel": K * (1 + 1e-12)},
         {"noise_variance": 0.011},
         {"center": 1.0},
-        {"center": [0.0, 0.0, 1.0]},
         {"scale": 2.0},
         {"objective": "min"},
     ],
@@ -118,11 +108,10 @@ def test_what_is_no_field_is_refused_with_what_is_wrong(changes, word):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"center": [0.0, 1.0]},
         {"sensors": (), "kernel": np.zeros((0, 0))},
         {"kernel": [[1.0], [1.0, 2.0], [3.0]]},
     ],
-    ids=["centers", "nobody", "ragged"],
+    ids=["nobody", "ragged"],
 )
 def test_shapes_that_do_not_fit_are_the_operators_error_too(changes):
     with pytest.raises(ConfigError):

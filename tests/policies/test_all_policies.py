@@ -61,7 +61,7 @@ def told(policy, history):
 
 
 @every_policy
-@given(history=histories(), seed=st.integers(-(2**31), 2**31))
+@given(history=histories(), seed=st.integers(0, 2**62 - 1))
 @settings(max_examples=30)
 def test_seeded_twice_is_equal(name, history, seed):
     one, two = make(name, seed=seed), make(name, seed=seed)
@@ -470,3 +470,20 @@ def test_a_misspelt_setting_is_refused_with_the_one_that_was_meant(name, keyword
 def test_a_value_out_of_range_is_refused(name, wrong):
     with pytest.raises(ConfigError):
         make_policy(name, field_of(K), **wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("random", {"seed": -1}),
+        ("random", {"seed": 2**63}),
+        ("random", {"seed": 1.5}),
+        ("sw-gp-ucb", {"window": 2.5}),
+        ("et-gp-ucb", {"n_lower": True}),
+        ("gp-ucb", {"beta": True}),
+        ("gp-ucb", {"beta": "x"}),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_when_the_policy_is_made(name, settings):
+    with pytest.raises(ConfigError, match=next(iter(settings))):
+        make_policy(name, field_of(K), **settings)

@@ -147,6 +147,27 @@ def test_after_the_last_interval_and_its_answer_nothing_is_due():
     assert at(schedule, clock, 1000.0) == []
 
 
+def test_intervals_slept_through_count_towards_the_last():
+    clock = FakeClock()
+    schedule = Schedule({"t": 60.0}, clock, first=0.0, last=3)
+    at(schedule, clock, 0.0)
+    assert at(schedule, clock, 125.0) == [("t", IntervalElapsed(EPOCH + 120, 2))]
+    assert schedule.done()
+
+
+def test_the_first_interval_begins_when_it_is_said_to():
+    clock = FakeClock()
+    clock.now = 7.0
+    schedule = Schedule({"t": 60.0, "u": None}, clock, first=30.0)
+    assert list(schedule.due()) == []
+    assert schedule.next_due() == 30.0
+    assert at(schedule, clock, 31.0) == [
+        ("t", IntervalElapsed(EPOCH + 30)),
+        ("u", IntervalElapsed(EPOCH + 30)),
+    ]
+    assert schedule.next_due() == 90.0
+
+
 def test_each_field_keeps_its_own_time():
     clock = FakeClock()
     schedule = Schedule({"fast": 10.0, "slow": 25.0}, clock, first=0.0, last=3)

@@ -99,10 +99,23 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
     epsilon: Annotated[
         float | None,
-        Meta(ge=0, le=1, description="How fast the field forgets: 0 never, 1 at once."),
+        Meta(
+            ge=0,
+            le=1,
+            description="The share of the field that is new each interval; mtv-gp-ucb: left.",
+        ),
     ] = None
     sigma_w2: Annotated[
         float | None, Meta(ge=0, description="Variance that the field gains in each interval.")
+    ] = None
+    alpha: Annotated[
+        float | None, Meta(ge=0, lt=1, description="How much momentum is left each interval.")
+    ] = None
+    tau: Annotated[
+        float | None, Meta(description="The interval in the middle of a transition.")
+    ] = None
+    rho: Annotated[
+        float | None, Meta(gt=0, description="How long a transition takes, in intervals.")
     ] = None
     window: Annotated[
         int | None, Meta(ge=1, le=4096, description="How many readings the model remembers.")

@@ -138,6 +138,11 @@ class AgnosticBeta:
         gain = np.concatenate(([0.0], gain))
         self._widths = (bound + noise * np.sqrt(2 * (gain + 1 + log(1 / delta)))).tolist()
 
+    @classmethod
+    def of_noise(cls, field: SensorField, horizon: int) -> "AgnosticBeta":
+        """Give the schedule with B = 1, R the noise's standard deviation, and δ = 0.1."""
+        return cls(field, noise=field.noise_variance**0.5, horizon=horizon)
+
     def width(self, t: int, observations: int) -> float:
         """Give β, which the readings held decide."""
         return float(self._widths[min(observations, len(self._widths) - 1)])

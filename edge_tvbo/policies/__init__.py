@@ -34,6 +34,10 @@ _REGISTRY = {
         ("delta_b", "n_lower", "n_upper", "noise_cap", "keep_last", "beta"),
     ),
     "sw-gp-ucb": Entry("sliding_window:sliding_window", ("window", "beta")),
+    "igp-ucb": Entry("gp_ucb:agnostic", ("beta",)),
+    "br-gp-ucb": Entry("resetting:agnostic", ("period", "beta")),
+    "mtv-gp-ucb": Entry("two_components:momentum", ("epsilon", "alpha", "beta")),
+    "ttv-gp-ucb": Entry("two_components:transition", ("tau", "rho", "beta")),
     "random": Entry("baselines:random"),
     "round-robin": Entry("baselines:round_robin"),
 }

@@ -1,6 +1,6 @@
 """Upper confidence bounds on a static model that begins anew: by the clock, or by evidence."""
 
-from edge_tvbo.model.exploration import DEFAULT_BETA, Beta, exploration
+from edge_tvbo.model.exploration import DEFAULT_BETA, AgnosticBeta, Beta, exploration
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.posterior import StateSpacePosterior
 from edge_tvbo.model.temporal import Static
@@ -23,6 +23,23 @@ def periodic(
         EveryPeriod(period),
         seed=seed,
     )
+
+
+def agnostic(
+    name: str,
+    field: SensorField,
+    *,
+    period: int = 15,
+    beta: Beta | None = None,
+    seed: int = 0,
+) -> UpperConfidence:
+    """Give BR-GP-UCB, the R-GP-UCB of [ZS21] (algorithm 1), which restarts every `period`.
+
+    Without `beta` the width is B + R√(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
+    """
+    width = AgnosticBeta.of_noise(field, period) if beta is None else exploration(beta)
+    posterior = StateSpacePosterior(field, Static())
+    return UpperConfidence(name, field, posterior, width, EveryPeriod(period), seed=seed)
 
 
 def event_triggered(

@@ -18,13 +18,8 @@ def sliding_window(
 ) -> UpperConfidence:
     """Give SW-GP-UCB ([ZS21] algorithm 2), which remembers the last `window` readings.
 
-    Without `beta` the width is the paper's agnostic one, B + R√(2(γ + 1 + ln 1/δ)), with B = 1,
-    R the noise's standard deviation, δ = 0.1 and γ the greedy information gain on these sensors.
+    Without `beta` the width is B + R√(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
     """
-    width = (
-        AgnosticBeta(field, noise=field.noise_variance**0.5, horizon=window)
-        if beta is None
-        else exploration(beta)
-    )
+    width = AgnosticBeta.of_noise(field, window) if beta is None else exploration(beta)
     posterior = WindowPosterior(field, Static(), window)
     return UpperConfidence(name, field, posterior, width, Never(), seed=seed)

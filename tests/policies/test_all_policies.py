@@ -22,6 +22,7 @@ from edge_tvbo.policies import _REGISTRY, make_policy, parameters, policies
 
 every_policy = pytest.mark.parametrize("name", policies())
 LEARNERS = [name for name in policies() if name not in ("random", "round-robin")]
+AGNOSTIC = ("sw-gp-ucb", "igp-ucb", "br-gp-ucb")  # whose own width has a unit
 SHORT = {"r-gp-ucb": {"period": 4}, "sw-gp-ucb": {"window": 5}}  # so that short histories meet them
 
 PLACES = np.array([[0.0, 0.0], [0.3, 0.1], [0.3, 0.1], [0.9, 0.4], [0.2, 0.8]])  # one repeated
@@ -232,7 +233,7 @@ def test_constant_readings_leave_it_sound(name, value, kernel):
 @settings(max_examples=15)
 def test_a_field_of_another_scale_makes_the_same_choices(name, size, history):
     """Powers of two scale without rounding, so every bit and every tie stays."""
-    more = {"beta": 2.0} if name == "sw-gp-ucb" else {}  # its own width is B + R ..., with a unit
+    more = {"beta": 2.0} if name in AGNOSTIC else {}  # its own width is B + R ..., with a unit
     factor = 2.0 ** round(np.log2(size) / 2)  # of a standard deviation; `size` is of the kernel
     plain = make(name, field_of(K, 0.05), **more)
     scaled = make(name, field_of(K * factor**2, 0.05 * factor**2), **more)

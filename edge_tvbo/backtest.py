@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.controller import Controller
+from edge_tvbo.errors import DataError
 from edge_tvbo.learning.training import NOISE_VARIANCE, train
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.policies import make_policy
@@ -71,6 +72,8 @@ class Backtest:
         test_span: Span,
         noise_variance: float = NOISE_VARIANCE,
     ) -> None:
+        if test_span.last <= test_span.first:
+            raise DataError("No day is left to try on; name fewer --train days, or --test.")
         self.recording = recording
         self.test_span = test_span
         self.field: SensorField = train(
@@ -138,7 +141,8 @@ def table(results: list[Result]) -> str:
     for result in results:
         mean, sd = mean_and_sd(result.regret.mean(axis=1))
         counts = (result.activations, result.missed, result.resets)
-        rows.append([result.policy, f"{mean:.3f}", f"{sd:.3f}"])
+        spread = f"{sd:.3f}" if len(result.regret) > 1 else "-"
+        rows.append([result.policy, f"{mean:.3f}", spread])
         rows[-1] += [f"{np.mean(each):.4g}" for each in counts]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(

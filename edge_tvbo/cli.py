@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
+from errno import EPIPE
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ from edge_tvbo.errors import ConfigError, EdgeTvboError
 if TYPE_CHECKING:
     from edge_tvbo.backtest import Backtest, Result
 
+SPEED = click.FloatRange(0, 1e6, min_open=True)  # times as fast as it was
+POSITIVE = click.FloatRange(0, min_open=True)
 EX_USAGE = 2  # what click exits with for a wrong option; a wrong file is no different
 
 
@@ -32,7 +35,11 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except EdgeTvboError as error:
             click.echo(str(error), err=True)
-            ctx.exit(EX_USAGE)
+        except OSError as error:
+            if error.errno == EPIPE:
+                raise
+            click.echo(f"{error.filename or 'edge-tvbo'}: {error.strerror or error}", err=True)
+        return ctx.exit(EX_USAGE)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -106,14 +113,21 @@ def config_explain() -> None:
 @click.option("--interval", default="10min", show_default=True)
 @click.option("--unit", default="°C", show_default=True)
 @click.option("--mean", default=20.0, show_default=True, help="What readings are on average.")
-@click.option("--spread", default=3.0, show_default=True, help="Their standard deviation.")
+@click.option("--spread", default=3.0, show_default=True, type=POSITIVE, help="Their sd.")
 def init(config: Path, **answers: Any) -> None:
     """Write a commented configuration to CONFIG, to be completed with the sensors' positions."""
     from edge_tvbo.starter import starter
 
     if config.exists():
         raise ConfigError(f"{config} is there already; name another file, or move it away.")
-    config.write_text(starter(**answers), encoding="utf-8")
+    draft = config.with_name(config.name + ".new")
+    draft.write_text(starter(**answers), encoding="utf-8")
+    try:
+        _settings(draft)
+    except EdgeTvboError:
+        draft.unlink()
+        raise
+    draft.replace(config)
     click.echo(f"Wrote {config}. Put the sensors' positions in, then:  edge-tvbo check {config}")
 
 
@@ -150,7 +164,7 @@ def _recording_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--via", type=click.Choice(["process", "mqtt"]), default="process")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The broker, via mqtt.")
 @click.option("--port", default=1883, show_default=True)
-@click.option("--speed", default=600.0, show_default=True, help="How much faster, via mqtt.")
+@click.option("--speed", default=600.0, show_default=True, type=SPEED, help="Via mqtt.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def replay(
     policy: str,
@@ -190,7 +204,13 @@ def compare(
     from edge_tvbo.policies import policies as all_policies
 
     backtest = _backtest(**source)
-    names = policies.split(",") if policies else list(all_policies())
+    names = list(dict.fromkeys(policies.split(","))) if policies else list(all_policies())
+    for name in names:
+        backtest.controller(name, {}, seed=0)  # refuses what there is not
+    if plot:
+        from edge_tvbo import plotting
+
+        plotting.check(plot)
     results: list[Result] = []
     with _progress("replaying ", len(names) * seeds) as step:
         for name in names:
@@ -199,9 +219,7 @@ def compare(
     results.append(backtest.oracle())
     _show(results, as_json)
     if plot:
-        from edge_tvbo.plotting import plot_results
-
-        plot_results(backtest, results, plot)
+        plotting.plot_results(backtest, results, plot)
         click.echo(f"The picture is in {plot}", err=as_json)
 
 
@@ -225,7 +243,7 @@ def fit(output: Path, **source: Any) -> None:
 @click.option("--dataset", help="intel-lab where its data are, else lab-sample, by default.")
 @click.option("--data-dir", multiple=True, help="Where to look for data first.")
 @click.option("--out", type=click.Path(path_type=Path), default="demo-out", show_default=True)
-@click.option("--speed", default=6000.0, show_default=True, help="How much faster than it was.")
+@click.option("--speed", default=6000.0, show_default=True, type=SPEED)
 @click.option("--policy", default="et-gp-ucb", show_default=True)
 def demo(
     out: Path, speed: float, policy: str, dataset: str | None, data_dir: tuple[str, ...]
@@ -262,6 +280,7 @@ def nodes(
     from edge_tvbo.ports import Broker
     from edge_tvbo.runtime.lifecycle import stopped_by_signal
 
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     recording = datafiles.recording(dataset, data_dir, gaps)
     simulate = plugins.load("nodes", "mqtt")
     with stopped_by_signal() as (stop, _):
@@ -326,8 +345,15 @@ def data_fetch(dataset: str, to: Path | None) -> None:
 def _settings(config: Path) -> Any:
     from edge_tvbo.config import load
     from edge_tvbo.policies import parameters
+    from edge_tvbo.runtime.wiring import wirings
 
-    return load(config, parameters(), plugins.names("payloads"))
+    settings = load(config, parameters(), plugins.names("payloads"))
+    wirings(settings)
+    if any(field.model for field in settings.fields.values()):
+        from edge_tvbo.runtime.assembly import controllers
+
+        controllers(settings)
+    return settings
 
 
 def _backtest(
@@ -343,10 +369,10 @@ def _backtest(
 
     recording = datafiles.recording(dataset, data_dir, gaps)
     train_span, test_span = split(recording, 0.75)
-    if train:
+    if train is not None:
         train_span = days(recording, train)
         test_span = type(test_span)(train_span.last, len(recording.values))
-    if test:
+    if test is not None:
         test_span = days(recording, test)
     return Backtest(recording, train_span, test_span, noise)
 
@@ -363,6 +389,7 @@ def _over_mqtt(
     from edge_tvbo.ports import Broker
     from edge_tvbo.runtime import simulation
 
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     broker = Broker(instance="replay", host=host, port=port)
     arguments = ["--dataset", source["dataset"], "--gaps", source["gaps"]]
     arguments += [word for each in source["data_dir"] for word in ("--data-dir", each)]

@@ -220,6 +220,9 @@ class Controller:
     def _is_repeated(self, arm: int, reading: Reading) -> bool:
         if reading.stamped:
             return reading.at == self._last_at[arm]
+        asked_since = self._waiting and arm == self._selected
+        if asked_since and self._last_received[arm] <= self._began:
+            return False
         since = reading.received - self._last_received[arm]
         return reading.value == self._last_value[arm] and since < SAME_VALUE
 

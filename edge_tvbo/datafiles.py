@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from edge_tvbo import plugins
+from edge_tvbo.errors import DataError
 from edge_tvbo.ports import Recording
 
 
@@ -19,6 +20,9 @@ def cache() -> Path:
 def directories(first: Iterable[str] = ()) -> list[str]:
     """Give where to look: `first`, $EDGE_TVBO_DATA, the cache, and ../shared/data of a checkout."""
     named = [str(Path(each).expanduser()) for each in first]
+    for each in named:
+        if not Path(each).exists():
+            raise DataError(f"{each}: there is no such file or directory.")
     from_environment = [os.environ["EDGE_TVBO_DATA"]] if os.environ.get("EDGE_TVBO_DATA") else []
     shared = Path(__file__).resolve().parents[2] / "shared" / "data"
     beside = [str(shared)] if shared.is_dir() else []

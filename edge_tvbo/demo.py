@@ -46,6 +46,7 @@ class Demo:
         backtest = self._backtest(dataset, data_dir)
         arguments = ["--dataset", backtest.recording.name, "--gaps", "silent"]
         arguments += [word for each in data_dir for word in ("--data-dir", each)]
+        out.mkdir(parents=True, exist_ok=True)
         online = self._online(backtest, policy, speed, arguments)
         offline = backtest.run(policy, {}, 1)
         same = online.digests == offline.digests
@@ -68,6 +69,7 @@ class Demo:
     def _online(
         self, backtest: Backtest, policy: str, speed: float, arguments: list[str]
     ) -> Result:
+        controller = backtest.controller(policy, {}, seed=0)
         with plugins.load("brokers", "default")() as running:
             broker = Broker(instance="demo", host=running.host, port=running.port)
             self._say(f"Broker: {running.name} on {running.host}:{running.port}")
@@ -75,7 +77,6 @@ class Demo:
                 intervals = backtest.test_span.last - backtest.test_span.first
                 seconds = intervals * backtest.recording.interval / speed
                 self._say(f"Replaying {intervals} intervals over MQTT in about {seconds:.0f} s")
-                controller = backtest.controller(policy, {}, seed=0)
                 tally = simulation.over_mqtt(backtest, controller, broker, speed, self._watch)
         if self._live:
             self._say("")
@@ -93,7 +94,6 @@ class Demo:
                 pass
 
     def _draw(self, backtest: Backtest, results: list[Result], out: Path) -> None:
-        out.mkdir(parents=True, exist_ok=True)
         path = out / "demo.png"
         try:
             plot_results(backtest, results, path)

@@ -87,7 +87,7 @@ class Decision(msgspec.Struct, frozen=True):
     policy: str
     mean: float  # posterior of that sensor, in `unit`
     std: float
-    ucb: float  # what the policy compared: the optimistic bound of the mean
+    ucb: float  # what was compared: the optimistic bound, below the mean for the objective "min"
     unit: str
     reason: Reason
     factors: list[str]  # short statements, the weightiest first

@@ -8,6 +8,16 @@ import numpy as np
 from edge_tvbo.backtest import ORACLE, UNIT, Backtest, Result
 from edge_tvbo.errors import ConfigError, MissingExtra
 
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def check(path: Path) -> None:
+    """Raise `ConfigError` where no picture can be drawn to `path`, before the work is done."""
+    if path.suffix.lower() not in FORMATS:
+        raise ConfigError(f"{path}: a picture's name ends in {', '.join(FORMATS)}.")
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path}: there is no directory {path.parent}.")
+
 
 def plot_results(backtest: Backtest, results: list[Result], path: Path) -> None:
     """Draw mean regret so far of every policy, and what the first one picked, into `path`.

@@ -1,5 +1,7 @@
 """A first configuration, written for a person to complete."""
 
+import json
+
 TEMPLATE = """\
 # edge_tvbo: which sensor to activate next.
 # Every setting with its range and default:  edge-tvbo config explain
@@ -7,17 +9,17 @@ TEMPLATE = """\
 instance = "edge"
 
 [mqtt]
-host = "{host}"
+host = {host}
 port = {port}
 
 [fields.temperature]
-unit = "{unit}"
+unit = {unit}
 objective = "max"                  # "min" follows the coldest
-interval = "{interval}"                # or "on-reading"
+interval = {interval}                # or "on-reading"
 policy = {{ name = "et-gp-ucb", n_upper = 29 }}
 
 sensors = [{sensors}]
-reading = {{ topic = "{topic}", payload = "number" }}
+reading = {{ topic = {topic}, payload = "number" }}
 
 # "advise" only publishes edge_tvbo/edge/temperature/selected; "live" also commands the sensor.
 activate = {{ mode = "advise" }}
@@ -49,16 +51,21 @@ def starter(
     spread: float,
 ) -> str:
     """Give the text of a configuration for `sensors`, with placeholders for their positions."""
-    rows = [f"{sensor} = [{3.0 * index:.1f}, 0.0]" for index, sensor in enumerate(sensors)]
+    rows = [f"{_quoted(each)} = [{3.0 * index:.1f}, 0.0]" for index, each in enumerate(sensors)]
     return TEMPLATE.format(
-        host=host,
+        host=_quoted(host),
         port=port,
-        unit=unit,
-        interval=interval,
+        unit=_quoted(unit),
+        interval=_quoted(interval),
         variance=spread**2,
         noise=0.01 * spread**2,
         mean=mean,
-        sensors=", ".join(f'"{sensor}"' for sensor in sensors),
-        topic=topic,
+        sensors=", ".join(_quoted(each) for each in sensors),
+        topic=_quoted(topic),
         positions="\n".join(rows),
     )
+
+
+def _quoted(text: str) -> str:
+    """Give a text as TOML writes it, which for one line is as JSON does."""
+    return json.dumps(text, ensure_ascii=False)

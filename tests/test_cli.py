@@ -131,6 +131,15 @@ def test_compare_shows_every_policy_and_the_oracle_and_draws_a_picture(tmp_path)
         (["--set", "delta_b=2"], "delta_b is 2"),
         (["--train", "yesterday"], "write  2004-03-01:2004-03-06"),
         (["--test", "2004-03-01:2004-03-02"], "holds the days"),
+        (["--train", ""], "write  2004-03-01:2004-03-06"),
+        (["--train", "2026-03-02:2026-03-09"], "No day is left"),
+        (["--data-dir", "no-such-place"], "no such file or directory"),
+        (["--policy", "nope"], "there are gp-ucb, "),
+        (["--set", "field=1"], "has no setting 'field'"),
+        (["--set", "keep_last=3"], "true or false"),
+        (["--via", "mqtt", "--port", "1"], "is a broker running there?"),
+        (["--via", "mqtt", "--seeds", "2"], "leave --seeds out"),
+        (["--via", "mqtt", "--speed", "0"], "--speed"),
     ],
 )
 def test_a_wrong_argument_says_what_would_do(arguments, says):
@@ -156,3 +165,62 @@ def test_a_field_is_learned_into_a_file_that_a_configuration_takes(tmp_path):
     learned = json.loads(model.read_text())
 
     assert len(learned["sensors"]) == len(learned["kernel"]) == 46
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["init", "/nonexist/x.toml", "--sensor", "a"], "No such file or directory"),
+        (["fit", "-o", "/nonexist/m.json"], "No such file or directory"),
+        (["data", "fetch", "intel-lab", "--to", "/proc/x"], "/proc/x: "),
+        (["compare", "--plot", "/nonexist/x.png"], "there is no directory"),
+        (["compare", "--plot", "picture"], "a picture's name ends in"),
+        (["compare", "--policies", "random,,x"], "There is no policy ''"),
+        (["demo", "--speed", "0"], "--speed"),
+        (["nodes", "--reading-topic", "foo"], "{sensor} must be one whole level"),
+        (["nodes", "--activate-topic", "a/#/{sensor}"], "wildcards"),
+    ],
+)
+def test_what_cannot_be_done_is_said_at_once_without_a_traceback(arguments, says):
+    result = run(*arguments)
+
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_a_payloads_settings_are_checked_too(tmp_path):
+    path = tmp_path / "good.toml"
+    run("init", str(path), "--sensor", "a")
+    path.write_text(
+        path.read_text().replace('payload = "number"', 'payload = "number", value = "t"')
+    )
+
+    result = run("check", str(path))
+
+    assert result.exit_code == 2
+    assert "fields.temperature.reading: payload 'number' has no setting 'value'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--sensor", "hall way"],
+        ["--sensor", 'k"q'],
+        ["--sensor", "a", "--sensor", "a"],
+        ["--sensor", "a", "--topic", "foo"],
+        ["--sensor", "a", "--interval", "5parsec"],
+        ["--sensor", "a", "--spread", "-1"],
+    ],
+)
+def test_init_writes_nothing_that_check_would_refuse(arguments, tmp_path):
+    result = run("init", str(tmp_path / "new.toml"), *arguments)
+
+    assert result.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_init_quotes_what_a_unit_can_be(tmp_path):
+    path = tmp_path / "new.toml"
+
+    assert run("init", str(path), "--sensor", "a", "--unit", 'in "Hg"').exit_code == 0
+    assert run("check", str(path)).exit_code == 0

@@ -430,7 +430,7 @@ def test_what_is_not_toml_is_named_with_its_line(tmp_path, data, line, says):
 
 @pytest.mark.parametrize("name", ["none.toml", "x" * 5000, "nul\0", "."])
 def test_a_missing_file_says_where_to_start(tmp_path, name):
-    with pytest.raises(config.ConfigErrors, match=r"deploy/config\.example\.toml"):
+    with pytest.raises(config.ConfigErrors, match="edge-tvbo init my.toml"):
         config.load(tmp_path / name)
 
 

@@ -240,7 +240,11 @@ def test_in_the_lab_a_seed_decides_everything_and_the_counts_add_up(lab, name):
     backtest = backtest_of(lab, "2004-03-03:2004-03-04")  # the days with most gaps
     first, again = backtest.run(name, {}, seeds=2), backtest.run(name, {}, seeds=2)
     assert first.digests == again.digests
-    if name != "sw-gp-ucb":  # its width is above 0 from the start, so nothing ties
+    if name not in (
+        "sw-gp-ucb",
+        "igp-ucb",
+        "br-gp-ucb",
+    ):  # their width is above 0 from the start, so nothing ties
         assert len(set(first.digests)) == 2
     assert np.array_equal(first.picks, again.picks)
     assert (first.regret >= 0).all()

@@ -334,7 +334,7 @@ class MqttLink:
         if self._backoff.rivalled:
             return  # said once; each session that follows would say it again
         if self._trouble:
-            lost = f"; {self._dropped} messages were dropped meanwhile" if self._dropped else ""
+            lost = f"; {self._dropped} activations or notices were lost" if self._dropped else ""
             log.info("broker %s:%d: connected%s", self._broker.host, self._broker.port, lost)
         self._trouble, self._dropped = "", 0
 

@@ -15,10 +15,12 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge_tvbo.ports import Broker, Recording
+from edge_tvbo_adapters.topics import Template
 
 log = logging.getLogger(__name__)
 
 TURN = 0.2  # s between two looks at keep-alives and `stop`
+ROUNDING = 1e-6  # of an interval: what a time loses on its way
 RETRY = 0.2  # s before a lost connection is tried again, on average
 
 
@@ -42,6 +44,8 @@ def simulate(
     A node that receives ``{"at": ...}`` answers ``{"t": value, "ts": at}`` for the interval that
     holds that moment, and keeps silent where the recording has a gap or is over.
     """
+    for topic in (reading_topic, activate_topic):
+        Template(topic)  # refuses what cannot be
     nodes = [
         Node(recording, arm, broker, reading_topic, activate_topic)
         for arm in range(len(recording.sensors))
@@ -170,7 +174,10 @@ class Node:
 
     def _measured(self, at: float) -> float | None:
         recording = self._recording
-        row = int((at - recording.start) // recording.interval)
-        if not 0 <= row < len(recording.values) or not recording.observed[row, self._arm]:
+        elapsed = (at - recording.start) / recording.interval + ROUNDING
+        if not 0 <= elapsed < len(recording.values):
+            return None
+        row = int(elapsed)
+        if not recording.observed[row, self._arm]:
             return None
         return float(recording.values[row, self._arm])

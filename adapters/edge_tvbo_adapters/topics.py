@@ -16,6 +16,8 @@ class Template:
 
     def __init__(self, text: str) -> None:
         self._levels = text.split("/")
+        if "+" in text or "#" in text:
+            raise ConfigError(f"{text!r}: + and # are wildcards; {{sensor}} stands for the sensor.")
         if self._levels.count(PLACE) != 1:
             raise ConfigError(f"{text!r}: {{sensor}} must be one whole level of the topic, once.")
         self._place = self._levels.index(PLACE)

@@ -48,7 +48,7 @@ __all__ = [
     "seconds",
 ]
 
-_EXAMPLE = "deploy/config.example.toml is one to start from"
+_EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes one to start from"
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 

@@ -38,11 +38,15 @@ def write(path: Path, field: SensorField) -> None:
         kernel=field.kernel.tolist(),
     )
     beside = path.with_name(path.name + ".new")
-    with beside.open("wb") as file:
-        file.write(msgspec.json.encode(document))
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    try:
+        with beside.open("wb") as file:
+            file.write(msgspec.json.encode(document))
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def read(path: Path) -> SensorField:

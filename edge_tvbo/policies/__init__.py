@@ -58,7 +58,7 @@ def parameters() -> Mapping[str, tuple[str, ...]]:
     return {name: (*entry.parameters, "seed") for name, entry in _REGISTRY.items()}
 
 
-def make_policy(name: str, field: "SensorField", **settings: Any) -> "Policy":
+def make_policy(name: str, field: "SensorField", /, **settings: Any) -> "Policy":
     """Make the policy `name` over `field`, tuned by keywords that its maker documents.
 
     Raises
@@ -78,7 +78,10 @@ def make_policy(name: str, field: "SensorField", **settings: Any) -> "Policy":
     """
     entry = _REGISTRY.get(name)
     if entry is None:
-        raise ConfigError(f"There is no policy {name!r}.{_hint(name, _REGISTRY)}")
+        names = ", ".join(_REGISTRY)
+        raise ConfigError(
+            f"There is no policy {name!r}; there are {names}.{_hint(name, _REGISTRY)}"
+        )
     known = (*entry.parameters, "seed")
     for keyword in settings:
         if keyword not in known:
@@ -89,6 +92,8 @@ def make_policy(name: str, field: "SensorField", **settings: Any) -> "Policy":
         value = settings[keyword]
         if keyword in _WHOLE and value is not None and not _is_count(value):
             raise ConfigError(f"{keyword} is {value!r}; it must be a whole number, 0 or more.")
+        if keyword == "keep_last" and not isinstance(value, bool):
+            raise ConfigError(f"keep_last is {value!r}; it can be true or false.")
     module, _, function = entry.maker.partition(":")
     make = getattr(import_module(f"{__name__}.{module}"), function)
     policy: Policy = make(name, field, **settings)

@@ -1,4 +1,4 @@
-"""From settings to the objects that run: each field's controller, its wiring, and the broker."""
+"""From settings to the controllers that run."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +9,7 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.learning import model_file
 from edge_tvbo.model import kernels
 from edge_tvbo.model.field import SensorField
-from edge_tvbo.plugins import load
 from edge_tvbo.policies import make_policy
-from edge_tvbo.ports import Broker, Wiring
 
 _SHAPES: dict[str, Callable[[Any, float], Any]] = {
     "se": kernels.squared_exponential,
@@ -25,35 +23,6 @@ _SHAPES: dict[str, Callable[[Any, float], Any]] = {
 def controllers(settings: Settings) -> dict[str, Controller]:
     """Give a controller for each field; raises `ConfigError` naming the field."""
     return {name: _controller(name, each) for name, each in settings.fields.items()}
-
-
-def wirings(settings: Settings) -> dict[str, Wiring]:
-    """Give how each field meets the wire; raises `ConfigError`."""
-    return {name: _wiring(each) for name, each in settings.fields.items()}
-
-
-def intervals(settings: Settings) -> dict[str, float | None]:
-    """Give the seconds of each field's interval, None where intervals follow the readings."""
-    return {
-        name: None if each.interval == "on-reading" else each.interval
-        for name, each in settings.fields.items()
-    }
-
-
-def broker(settings: Settings) -> Broker:
-    """Give where the broker is and who we are to it."""
-    mqtt = settings.mqtt
-    return Broker(
-        instance=settings.instance,
-        host=mqtt.host,
-        port=mqtt.port,
-        username=mqtt.username,
-        password=mqtt.password.reveal() if mqtt.password else None,
-        client_id=mqtt.client_id,
-        keepalive=mqtt.keepalive,
-        reconnect_min=mqtt.reconnect.min,
-        reconnect_max=mqtt.reconnect.max,
-    )
 
 
 def _controller(name: str, settings: FieldSettings) -> Controller:
@@ -110,15 +79,4 @@ def _from_positions(
         center=kernel.mean,
         scale=kernel.variance**0.5,
         objective=settings.objective,
-    )
-
-
-def _wiring(settings: FieldSettings) -> Wiring:
-    activate = settings.activate
-    return Wiring(
-        sensors=settings.sensors,
-        reading_topic=settings.reading.topic,
-        codec=load("payloads", settings.reading.payload)(settings.reading.settings),
-        activate_topic=activate.topic if activate.mode == "live" else None,
-        activate_payload=activate.payload,
     )

@@ -49,13 +49,15 @@ class ReplayClock:
     """The time of a recording, run faster, which stands still for whoever is late.
 
     A replay must not depend on how busy the machine is: an interval that begins late turns the
-    clock back to where it was due, and an activated sensor has `wait` real seconds at the least.
+    clock back to where it was due, an activated sensor has `wait` real seconds at the least, and
+    the date does not pass the end of the interval that has begun while it is waited for.
     """
 
     def __init__(self, start: float, speed: float, wait: float = 1.0) -> None:
         self.speed = speed
         self.patience = wait * speed
         self._start = start
+        self._until = 0.0  # elapsed: the end of the interval that has begun
         self._origin = time.monotonic()
 
     def elapsed(self) -> float:
@@ -64,9 +66,10 @@ class ReplayClock:
 
     def wall(self, elapsed: float) -> float:
         """Give the recording's time since 1970, exact for whole seconds."""
-        return self._start + elapsed
+        return self._start + min(elapsed, self._until)
 
     def settle(self, due: float, interval: float) -> int:
         """Turn back to `due`: no interval is ever skipped."""
         self._origin += max(0.0, self.elapsed() - due) / self.speed
+        self._until = due + interval
         return 1

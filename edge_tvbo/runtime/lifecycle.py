@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from edge_tvbo.config import Settings
 from edge_tvbo.messages import Command, Notify, PublishState
 from edge_tvbo.plugins import load
-from edge_tvbo.runtime import assembly
+from edge_tvbo.runtime import assembly, wiring
 from edge_tvbo.runtime.clock import LiveClock
 from edge_tvbo.runtime.loop import Loop
 from edge_tvbo.runtime.schedule import Schedule
@@ -21,9 +21,9 @@ def run(settings: Settings) -> None:
     """Run every field of the configuration until SIGTERM or SIGINT; raises `ConfigError` early."""
     controllers = assembly.controllers(settings)
     clock = LiveClock()
-    link = load("links", "mqtt")(assembly.broker(settings), assembly.wirings(settings))
+    link = load("links", "mqtt")(wiring.broker(settings), wiring.wirings(settings))
     with closing(link), stopped_by_signal() as (stop, wakeup):
-        schedule = Schedule(assembly.intervals(settings), clock, first=clock.elapsed())
+        schedule = Schedule(wiring.intervals(settings), clock, first=clock.elapsed())
         loop = Loop(
             link, controllers, schedule, clock, health_every=settings.health, watch=Journal()
         )

@@ -1,11 +1,14 @@
 """A recording replayed through a real broker: the sensors are clients in another process."""
 
+import select
 import selectors
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from typing import IO
 
 from edge_tvbo.backtest import Backtest
 from edge_tvbo.controller import Controller
@@ -71,7 +74,7 @@ def _connect(link: Link, stop: Callable[[], bool]) -> None:
     with selectors.DefaultSelector() as selector:
         while not (link.online or stop()):
             if time.monotonic() > give_up:
-                raise EdgeTvboError("The broker does not answer; is it running? See the log above.")
+                raise EdgeTvboError("The broker does not let us in, or not subscribe; see above.")
             mask = sleep(selector, link, min(0.1, link.wake_at() - time.monotonic()))
             for _ in link.service(mask, time.monotonic()):
                 pass
@@ -83,13 +86,29 @@ def nodes(arguments: Sequence[str], broker: Broker) -> Iterator[subprocess.Popen
 
     `arguments` name the recording.
     """
+    _knock(broker)
     command = [sys.executable, "-m", "edge_tvbo", "nodes", *arguments]
     command += ["--host", broker.host, "--port", str(broker.port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            if not process.stdout.readline().startswith("ready"):
-                raise EdgeTvboError("The simulated nodes did not start; see above.")
+            if not _said(process.stdout).startswith("ready"):
+                raise EdgeTvboError("The simulated nodes did not get ready; see above.")
             yield process
         finally:
             process.terminate()
+
+
+def _knock(broker: Broker) -> None:
+    try:
+        socket.create_connection((broker.host, broker.port), timeout=CONNECT_TIMEOUT).close()
+    except OSError as error:
+        raise EdgeTvboError(
+            f"{broker.host}:{broker.port}: {error.strerror or error}; is a broker running there?"
+        ) from None
+
+
+def _said(output: IO[str]) -> str:
+    """Give the next line of `output`, or nothing where there is none in time."""
+    ready, _, _ = select.select([output], [], [], CONNECT_TIMEOUT)
+    return output.readline() if ready else ""

@@ -356,7 +356,13 @@ def test_after_a_restart_of_the_broker_the_link_hears_again_and_tells_the_newest
     later.wait(lambda: topics == {topic for topic, *_ in later.heard})
     assert all(retained for *_, retained in later.heard)
     assert len(said(caplog)) <= 2  # lost, and then refused
-    assert len([line for line in said(caplog, logging.INFO) if "1 messages were dropped" in line])
+    assert len(
+        [
+            line
+            for line in said(caplog, logging.INFO)
+            if "1 activations or notices were lost" in line
+        ]
+    )
 
 
 def test_a_broker_that_comes_later_is_waited_for_and_said_once(mosquitto, drive, caplog):

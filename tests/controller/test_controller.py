@@ -633,3 +633,13 @@ def test_a_wall_clock_set_back_by_an_hour_does_not_silence_sensors_without_one()
         controller.handle(Reading("a", 20.0 + n, at, at, stamped=False))
 
     assert controller.health().refused == {}
+
+
+def test_the_same_value_in_answer_to_a_new_question_is_an_answer():
+    controller = controller_of("gp-ucb", field_of(("a",)), on_reading=True)
+    begin(controller, NOW)
+    for n in range(1, 6):
+        controller.handle(Reading("a", 18.0, NOW + 0.3 * n, NOW + 0.3 * n, stamped=False))
+
+    assert controller.health().refused == {}
+    assert controller.health().answered == 5

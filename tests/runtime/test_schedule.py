@@ -246,3 +246,10 @@ def test_a_live_clocks_wall_is_the_worlds_at_a_moment_near_now(monotonic):
     monotonic(1000.0, wall=EPOCH)
     assert LiveClock().wall(1005.0) == EPOCH + 5.0
     assert LiveClock().elapsed() == 1000.0
+
+
+def test_a_replays_date_stands_still_while_an_interval_is_waited_for():
+    clock = ReplayClock(EPOCH, speed=1e9)
+    clock.settle(0.0, 600.0)
+
+    assert clock.wall(clock.elapsed() + 1e6) == EPOCH + 600.0

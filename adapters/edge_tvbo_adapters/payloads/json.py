@@ -62,6 +62,8 @@ def parsed(payload: bytes) -> Any:
         return msgspec.json.decode(text)
     except RecursionError:
         raise PayloadError("too-deep", "it is nested too deeply") from None
+    except msgspec.ValidationError as error:
+        raise PayloadError("non-finite", str(error)) from None
     except (msgspec.DecodeError, ValueError) as error:
         word = text.strip()
         if word.lstrip("+-") in ("NaN", "nan", "Infinity", "inf"):

@@ -75,14 +75,13 @@ def run(config: Path, verbose: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(config: Path, as_json: bool) -> None:
     """Read CONFIG and report every mistake in it, with its line."""
-    from edge_tvbo.config import ConfigErrors
-
     try:
         settings = _settings(config)
-    except ConfigErrors as errors:
+    except ConfigError as error:
         if not as_json:
             raise
-        _print_json({"ok": False, "findings": errors.findings})
+        alone = [{"file": str(config), "message": str(error)}]
+        _print_json({"ok": False, "findings": getattr(error, "findings", alone)})
         raise click.exceptions.Exit(EX_USAGE) from None
     sensors = sum(len(field.sensors) for field in settings.fields.values())
     if as_json:

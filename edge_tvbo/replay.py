@@ -36,7 +36,7 @@ REPLY_SHARE = 0.2  # of the interval: how long a sensor has to answer
 
 @dataclass(frozen=True)
 class Span:
-    """Some whole days of a recording: the rows `first` to `last`, `last` not included."""
+    """A stretch of a recording: the rows from `first` to before `last`."""
 
     first: int
     last: int

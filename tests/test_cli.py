@@ -199,6 +199,8 @@ def test_a_payloads_settings_are_checked_too(tmp_path):
 
     assert result.exit_code == 2
     assert "fields.temperature.reading: payload 'number' has no setting 'value'" in result.stderr
+    (finding,) = json.loads(run("check", "--json", str(path)).stdout)["findings"]
+    assert finding["message"] in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The link over MQTT 3.1.1, on paho-mqtt: no thread, nothing that blocks.
+"""The link over MQTT 3.1.1, on paho-mqtt: no thread, and only name resolution can block.
 
 A connection goes through four states, each left for `AWAY` when something fails:
 

@@ -2,7 +2,8 @@
 
 The state is (z_0, z_1), 2M numbers, and f = w_0 z_0 + w_1 z_1. One interval turns z into
 A z + noise, with A of 2 x 2 numbers, and the noise's covariance Q times K. A Kalman filter as in
-`state_space`, at four times its cost: O(M²) an interval for ever.
+`state_space`, at four times its cost: O(M²) an interval for ever. It calls no kernel of that
+file: numba's cache would not notice when the other file changes.
 """
 
 from math import sqrt

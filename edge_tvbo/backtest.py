@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ from numpy.typing import NDArray
 
 from edge_tvbo.controller import Controller
 from edge_tvbo.errors import DataError
-from edge_tvbo.learning.training import NOISE_VARIANCE, train
+from edge_tvbo.learning.lessons import Lessons, lessons
+from edge_tvbo.learning.training import NOISE_VARIANCE, train, with_rhythm
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.policies import make_policy
 from edge_tvbo.ports import Recording
@@ -17,6 +19,7 @@ from edge_tvbo.replay import Span, Tally, mean_and_sd, replay, rules, training_r
 
 UNIT = "training sd"
 ORACLE = "oracle"
+BY_RHYTHM = ("auto",)  # policies that go by the time of day
 
 # What a policy is set to unless one says otherwise, where its own defaults would not do. The bound
 # is the block length of [B16] and [ET] for the laboratory's temperatures, N = 15. Without any, the
@@ -76,18 +79,40 @@ class Backtest:
             raise DataError("No day is left to try on; name fewer --train days, or --test.")
         self.recording = recording
         self.test_span = test_span
+        self._train_span = train_span
+        self._training = training_rows(recording, train_span)
         self.field: SensorField = train(
-            training_rows(recording, train_span),
+            self._training,
             tuple(recording.sensors),
             unit=recording.unit,
             objective="min" if recording.objective == "min" else "max",
             noise_variance=noise_variance,
+            positions=recording.positions,
         )
+
+    @cached_property
+    def rhythmic(self) -> SensorField:
+        """The field with its daily rhythm, which takes a while to learn."""
+        recording = self.recording
+        start = recording.start + self._train_span.first * recording.interval
+        return with_rhythm(self.field, self._training, recording.interval, start)
+
+    def on_all_days(self) -> "Backtest":
+        """Give the same with every day to learn from."""
+        everything = Span(0, len(self.recording.values))
+        return Backtest(self.recording, everything, everything, self.field.noise_variance)
+
+    def lessons(self) -> Lessons:
+        """Say what the training days taught."""
+        recording = self.recording
+        start = recording.start + self._train_span.first * recording.interval
+        return lessons(self.rhythmic, self._training, recording.interval, start)
 
     def controller(self, policy: str, settings: Mapping[str, Any], seed: int) -> Controller:
         """Give a new controller of the field."""
         keywords = {"seed": seed, **SETTINGS.get(policy, {}), **settings}
-        return Controller(make_policy(policy, self.field, **keywords), rules(self.recording))
+        field = self.rhythmic if policy in BY_RHYTHM else self.field
+        return Controller(make_policy(policy, field, **keywords), rules(self.recording))
 
     def run(
         self,

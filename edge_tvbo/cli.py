@@ -4,6 +4,7 @@ What a command needs is imported when it runs, so that ``--help`` and ``check`` 
 """
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
@@ -191,7 +192,7 @@ def replay(
 
 @main.command()
 @_recording_options
-@click.option("--policies", help="Names with commas between; all by default.")
+@click.option("--policies", help="Names with commas between; by default all that learn from days.")
 @click.option("--noise", default=0.01, show_default=True, help="Noise by training variance.")
 @click.option("--seeds", default=8, show_default=True, type=click.IntRange(1))
 @click.option("--plot", type=click.Path(path_type=Path), help="Also draw this file (png, svg).")
@@ -200,10 +201,12 @@ def compare(
     policies: str | None, seeds: int, plot: Path | None, as_json: bool, **source: Any
 ) -> None:
     """Replay a recording with several policies, and print them side by side."""
+    from edge_tvbo.policies import needing_positions
     from edge_tvbo.policies import policies as all_policies
 
     backtest = _backtest(**source)
-    names = list(dict.fromkeys(policies.split(","))) if policies else list(all_policies())
+    trained = [name for name in all_policies() if name not in needing_positions()]
+    names = list(dict.fromkeys(policies.split(","))) if policies else trained
     for name in names:
         backtest.controller(name, {}, seed=0)  # refuses what there is not
     if plot:
@@ -226,16 +229,31 @@ def compare(
 @_recording_options
 @click.option("--noise", default=0.01, show_default=True, help="Noise by training variance.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default="model.json")
-def fit(output: Path, **source: Any) -> None:
-    """Learn scale and covariance from the training days, for `model` in a configuration."""
+@click.option("--plot", type=click.Path(path_type=Path), help="Also draw this file (png, svg).")
+def fit(output: Path, plot: Path | None, **source: Any) -> None:
+    """Learn a field from recorded days, for `model` in a configuration, and say what was learned.
+
+    The daily course, how sensors co-vary, noise, and how much to explore; all days are learned
+    from unless --train names some. A gateway's own history is a CSV file:  --dataset csv.
+    """
     from edge_tvbo.learning.model_file import write
 
-    field = _backtest(**source).field
+    if plot:
+        from edge_tvbo import plotting
+
+        plotting.check(plot)
+    backtest = _backtest(**source)
+    if source["train"] is None:
+        backtest = backtest.on_all_days()
+    field = backtest.rhythmic
     write(output, field)
-    click.echo(
-        f"Wrote {output}: {len(field)} sensors, mean {field.center:.4g} {field.unit}, "
-        f"standard deviation {field.scale:.3g} {field.unit}"
-    )
+    learned = backtest.lessons()
+    click.echo(f"Wrote {output}:")
+    for line in learned.lines():
+        click.echo(f"- {line}")
+    if plot:
+        plotting.plot_lessons(learned, plot)
+        click.echo(f"The picture is in {plot}")
 
 
 @main.command()
@@ -336,6 +354,84 @@ def data_fetch(dataset: str, to: Path | None) -> None:
     with _progress("fetching ", None) as step:
         plugins.load("datasets", dataset).fetch(directory, lambda done, total: step(done, total))
     click.echo(f"{dataset} is in {directory}")
+
+
+# --- research ---------------------------------------------------------------------------------
+
+
+@main.command()
+@click.argument("name", metavar="NAME|list")
+@click.option("--runs", type=click.IntRange(1), help="How many; as in the paper by default.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
+@click.option("--jobs", type=click.IntRange(1), help="Processes; one for each core by default.")
+@click.option("--out", type=click.Path(path_type=Path), help="A directory for what comes of it.")
+@click.option("--data-dir", multiple=True, help="Where to look for data first.")
+def experiment(
+    name: str,
+    runs: int | None,
+    seed: int,
+    jobs: int | None,
+    out: Path | None,
+    data_dir: tuple[str, ...],
+) -> None:
+    """Carry out experiment NAME of the papers, or list them all.
+
+    Runs that were finished are kept in the directory: the same command goes on where it was
+    stopped.
+    """
+    from edge_tvbo import experiments
+
+    if name == "list":
+        for each in experiments.names():
+            found = experiments.load(each)
+            click.echo(f"{each:5} {found.title}  ({found.source}; {found.runs} runs)")
+        return
+    from edge_tvbo.experiments import report, runner
+
+    chosen = experiments.load(name, data_dir)
+    directory = out or Path("experiments-out") / f"{chosen.name}-seed-{seed}"
+    with _progress(f"{chosen.name} ", None) as step:
+        rows = runner.carry_out(
+            chosen.name,
+            directory,
+            runs=runs or chosen.runs,
+            seed=seed,
+            jobs=jobs or os.cpu_count() or 1,
+            data_dirs=data_dir,
+            progress=step,
+        )
+    summary = report.write(chosen, rows, directory)
+    click.echo(f"{chosen.name}: {chosen.title}; printed: {chosen.source}\n")
+    click.echo(report.table(chosen, summary) + "\n")
+    click.echo(report.verdicts(chosen.claims(summary)))
+    took = runner.seconds(directory)
+    click.echo(
+        f"\n{len({row.run for row in rows})} runs in {took:.0f} s; all of it is in {directory}"
+    )
+
+
+@main.command()
+@_recording_options
+@click.option("--noise", default=0.01, show_default=True, help="Noise by training variance.")
+@click.option("--horizon", default=288, show_default=True, type=click.IntRange(1))
+@click.option("--epsilon", default=0.03, show_default=True, type=click.FloatRange(0, 1))
+@click.option("--epsilon-range", nargs=2, type=click.FloatRange(0, 1), help="Two bounds on it.")
+@click.option("--variation", type=POSITIVE, help="P_T of [ZS21]: the field's total change.")
+@click.option("--slope", default=1.0, show_default=True, type=POSITIVE, help="Guessed, b1.")
+@click.option("--delta", default=0.1, show_default=True, type=click.FloatRange(0, 1, True, True))
+@click.option("--json", "as_json", is_flag=True)
+def bound(noise: float, as_json: bool, **options: Any) -> None:
+    """Print what the papers prove for a recorded network: block lengths, best β, regret bounds."""
+    from edge_tvbo.theory import summary
+
+    source = {name: options.pop(name) for name in ("dataset", "data_dir", "train", "test", "gaps")}
+    lines = summary(_backtest(noise=noise, **source).field, **options)
+    if as_json:
+        _print_json([line._asdict() for line in lines])
+        return
+    width = max(len(line.name) for line in lines)
+    for line in lines:
+        click.echo(f"{line.name:{width}}  {line.value:10.4g}  {line.meaning}  ({line.source})")
 
 
 # --- how it is said ---------------------------------------------------------------------------

@@ -139,6 +139,7 @@ class Controller:
         if probing and eligible is not None:
             eligible[:] = False
             eligible[self._suspicion.next_in_turn()] = True
+        self.policy.align(at)
         choice = self.policy.select(eligible)
         self._selected, self._waiting, self._began = choice.arm, True, at
         self._reachable = self._linked

@@ -27,7 +27,7 @@ class Narrator:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._field = policy.field
+        self._field: SensorField = policy.field
         self._digits = decimals(policy.field)
         self._extreme = "high" if policy.field.objective == "max" else "low"
 
@@ -101,7 +101,7 @@ class Narrator:
             likeliest = int(mean.argmax())
             words = self._words(float(mean[likeliest]))
             factors.append(f"{self._field.sensors[likeliest]} is believed at {words}")
-        return factors
+        return [*factors, *self._policy.account()]
 
     def _text(self, choice: Choice, reason: Reason) -> str:
         spread = self._said(choice.std * self._field.scale)

@@ -7,6 +7,8 @@ import numpy as np
 
 from edge_tvbo.backtest import ORACLE, UNIT, Backtest, Result
 from edge_tvbo.errors import ConfigError, MissingExtra
+from edge_tvbo.learning.lessons import Lessons
+from edge_tvbo.model.field import SensorField
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -42,6 +44,52 @@ def plot_results(backtest: Backtest, results: list[Result], path: Path) -> None:
         figure.savefig(path, dpi=120)
     except (ValueError, OSError) as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def plot_lessons(learned: Lessons, path: Path) -> None:
+    """Draw what training days taught into `path`: course, covariance, memory and calibration.
+
+    Raises what `plot_results` raises.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("matplotlib", "plots") from None
+    figure = Figure(figsize=(10, 8), layout="constrained")
+    (course, covariance), (memory, calibration) = figure.subplots(2, 2)
+    _course(course, learned.field)
+    spread = np.sqrt(np.diag(learned.field.kernel))
+    image = covariance.imshow(learned.field.kernel / np.outer(spread, spread), vmin=-1, vmax=1)
+    covariance.set(title="correlation of the sensors", xlabel="sensor", ylabel="sensor")
+    figure.colorbar(image, ax=covariance)
+    memory.plot(np.arange(1, len(learned.autocorrelation) + 1), learned.autocorrelation)
+    memory.axhline(0, color="0.6", linewidth=0.8)
+    memory.set(title="autocorrelation of what is left", xlabel="intervals")
+    days = np.arange(1, len(learned.coverage) + 1)
+    calibration.bar(days, learned.coverage)
+    calibration.axhline(0.9, color="k", linestyle=":")
+    calibration.set(title="90 % intervals, day by day held out", xlabel="training day", ylim=(0, 1))
+    try:
+        figure.savefig(path, dpi=120)
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _course(axes: Any, field: SensorField) -> None:
+    axes.set(title="course of the day", xlabel="hour (UTC)")
+    axes.set_ylabel(f"reading ({field.unit})" if field.unit else "reading")
+    if field.rhythm is None:
+        axes.text(0.5, 0.5, "none", ha="center", transform=axes.transAxes)
+        return
+    hours = np.arange(len(field.rhythm.scale)) * 24 / len(field.rhythm.scale)
+    means = np.vectorize(field.to_unit)(field.rhythm.mean)
+    axes.plot(hours, means, color="0.7", linewidth=0.5)
+    middle, spread = means.mean(axis=1), field.rhythm.scale * field.scale
+    axes.plot(hours, middle, color="tab:blue", label="mean of all sensors")
+    axes.fill_between(
+        hours, middle - spread, middle + spread, alpha=0.2, label="about it, one deviation"
+    )
+    axes.legend(frameon=False)
 
 
 def _regret(axes: Any, hours: Any, results: list[Result]) -> None:

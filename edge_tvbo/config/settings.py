@@ -98,11 +98,10 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters that policies take; each policy takes some of them and has its own defaults."""
 
     epsilon: Annotated[
-        float | None,
+        float | str | None,
         Meta(
-            ge=0,
-            le=1,
             description="The share of the field that is new each interval; mtv-gp-ucb: left.",
+            extra={"reads": values.share_or_fitted, "can": 'a number from 0 to 1, or "fitted"'},
         ),
     ] = None
     sigma_w2: Annotated[
@@ -112,7 +111,11 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         float | None, Meta(ge=0, lt=1, description="How much momentum is left each interval.")
     ] = None
     tau: Annotated[
-        float | None, Meta(description="The interval in the middle of a transition.")
+        float | str | None,
+        Meta(
+            description="The interval in the middle of a transition.",
+            extra={"reads": values.interval_or_fitted, "can": 'a number, or "fitted"'},
+        ),
     ] = None
     rho: Annotated[
         float | None, Meta(gt=0, description="How long a transition takes, in intervals.")
@@ -137,6 +140,38 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     n_upper: Annotated[
         int | None, Meta(ge=1, description="Always a reset after this many answers.")
     ] = None
+    trigger: Annotated[
+        Literal["error-bound", "likelihood-ratio"] | None,
+        Meta(description="The test that says the model is stale."),
+    ] = None
+    gamma: Annotated[
+        float | None,
+        Meta(
+            gt=0,
+            le=1,
+            description="What a reading's weight is multiplied by each interval; rexp3: draws at"
+            " random, as a share.",
+        ),
+    ] = None
+    length_scale: Annotated[
+        float | None,
+        Meta(gt=0, description="The longest distance that may make a difference, in m."),
+    ] = None
+    nu: Annotated[
+        float | None, Meta(gt=0, description="Smoothness of the Matérn kernel that is scaled.")
+    ] = None
+    bound: Annotated[
+        float | None, Meta(gt=0, description="The field's norm at most, in model units.")
+    ] = None
+    delta: Annotated[
+        float | None, Meta(gt=0, lt=1, description="The probability of being wrong.")
+    ] = None
+    growth: Annotated[
+        float | None, Meta(gt=0, le=1, description="How fast shorter length scales are tried.")
+    ] = None
+    samples: Annotated[
+        int | None, Meta(ge=1, le=1000, description="Length scales drawn each interval.")
+    ] = None
     keep_last: Annotated[
         bool | None,
         Meta(description="Whether the answer that fired outlives the reset."),
@@ -145,12 +180,13 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         int | None, Meta(ge=1, description="Answers after which the noise margin grows no further.")
     ] = None
     beta: Annotated[
-        float | Beta | None,
+        float | str | Beta | None,
         Meta(
             description="How much uncertainty attracts: a constant, or one that grows with time.",
             extra={
-                "reads": values.number_or_table,
-                "can": "a number above 0, or a table { c1 = ..., c2 = ... }",
+                "reads": values.number_or_least_bound,
+                "can": "a number above 0, a table { c1 = ..., c2 = ... }, or, for tv-gp-ucb, "
+                '"least-bound"',
             },
         ),
     ] = None

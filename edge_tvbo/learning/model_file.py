@@ -5,11 +5,25 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
+import numpy as np
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.model.field import SensorField
+from edge_tvbo.model.rhythm import Rhythm
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, 2)  # 1 had no positions and no rhythm
+
+
+class RhythmFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is kept of a `Rhythm`, likewise."""
+
+    days: float  # that taught it
+    exploration: float  # c1
+    noise_variance: float  # of one reading, in model units²
+    mean: list[list[float]]  # of each sensor by the interval of the day, in model units
+    scale: list[float]  # by the interval of the day, in model units
+    kernel: list[list[float]]  # without unit
 
 
 class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,6 +37,8 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     noise_variance: float  # of one reading, in model units²
     sensors: list[str]
     kernel: list[list[float]]  # prior covariance, in model units²
+    positions: list[list[float]] | None = None  # in m
+    rhythm: RhythmFile | None = None
 
 
 def write(path: Path, field: SensorField) -> None:
@@ -36,6 +52,8 @@ def write(path: Path, field: SensorField) -> None:
         noise_variance=field.noise_variance,
         sensors=list(field.sensors),
         kernel=field.kernel.tolist(),
+        positions=None if field.positions is None else field.positions.tolist(),
+        rhythm=None if field.rhythm is None else _kept(field.rhythm),
     )
     beside = path.with_name(path.name + ".new")
     try:
@@ -59,8 +77,8 @@ def read(path: Path) -> SensorField:
         raise ConfigError(
             f"{path}: this is not a model file: {error}.\nLearn one anew from recorded days."
         ) from error
-    if document.format != FORMAT:
-        raise ConfigError(f"{path}: format {document.format}; this version reads {FORMAT}.")
+    if document.format not in READABLE:
+        raise ConfigError(f"{path}: format {document.format}; this version reads {READABLE}.")
     try:
         return SensorField(
             document.sensors,
@@ -70,6 +88,30 @@ def read(path: Path) -> SensorField:
             center=document.center,
             scale=document.scale,
             objective=document.objective,
+            positions=document.positions,
+            rhythm=None if document.rhythm is None else _rhythm(document.rhythm),
         )
     except (ConfigError, ValueError) as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def _kept(rhythm: Rhythm) -> RhythmFile:
+    return RhythmFile(
+        days=rhythm.days,
+        exploration=rhythm.exploration,
+        noise_variance=rhythm.noise_variance,
+        mean=rhythm.mean.tolist(),
+        scale=rhythm.scale.tolist(),
+        kernel=rhythm.kernel.tolist(),
+    )
+
+
+def _rhythm(kept: RhythmFile) -> Rhythm:
+    return Rhythm(
+        np.array(kept.mean, np.float64),
+        np.array(kept.scale, np.float64),
+        np.array(kept.kernel, np.float64),
+        kept.days,
+        kept.exploration,
+        kept.noise_variance,
+    )

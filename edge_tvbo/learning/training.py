@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
+from edge_tvbo.learning.rhythm import learn
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.kernels import empirical_covariance
 
@@ -20,6 +21,7 @@ def train(
     objective: Literal["max", "min"] = "max",
     noise_variance: float = NOISE_VARIANCE,
     shrinkage: float = 0.0,
+    positions: NDArray[np.float64] | None = None,
 ) -> SensorField:
     """Give the field whose kernel is the covariance of the training days.
 
@@ -27,7 +29,7 @@ def train(
     ----------
     readings : (T, M) array
         Training intervals without gaps, in the sensors' unit.
-    sensors, unit, objective
+    sensors, unit, objective, positions
         As for `SensorField`.
     noise_variance : float
         Of a reading, as a share of the variance of all training readings.
@@ -57,4 +59,26 @@ def train(
         center=center,
         scale=scale,
         objective=objective,
+        positions=positions,
+    )
+
+
+def with_rhythm(
+    field: SensorField, readings: NDArray[np.float64], interval: float, start: float
+) -> SensorField:
+    """Give a field that `train` gave with the daily rhythm of the same `readings`, if it has one.
+
+    `interval` is the seconds between rows, `start` the time of the first, s since 1970, UTC.
+    """
+    modelled = np.vectorize(field.to_model)(readings)
+    return SensorField(
+        field.sensors,
+        field.kernel,
+        field.noise_variance,
+        unit=field.unit,
+        center=field.center,
+        scale=field.scale,
+        objective=field.objective,
+        positions=field.positions,
+        rhythm=learn(field, modelled, interval, start),
     )

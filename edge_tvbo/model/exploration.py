@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.model.field import SensorField
+from edge_tvbo.model.domain import Field
 from edge_tvbo.numerics.state_space import information_gain
 
 
@@ -107,7 +107,7 @@ class AgnosticBeta:
 
     Parameters
     ----------
-    field : SensorField
+    field : SensorField or BoxField
         Its kernel and noise give γ_n, greedily, on the actual arms.
     bound : float
         B, the most the field's norm in the kernel's space can be, in model units.
@@ -122,7 +122,7 @@ class AgnosticBeta:
 
     def __init__(
         self,
-        field: SensorField,
+        field: Field,
         *,
         bound: float = 1.0,
         noise: float = 0.1,
@@ -139,7 +139,7 @@ class AgnosticBeta:
         self._widths = (bound + noise * np.sqrt(2 * (gain + 1 + log(1 / delta)))).tolist()
 
     @classmethod
-    def of_noise(cls, field: SensorField, horizon: int) -> "AgnosticBeta":
+    def of_noise(cls, field: Field, horizon: int) -> "AgnosticBeta":
         """Give the schedule with B = 1, R the noise's standard deviation, and δ = 0.1."""
         return cls(field, noise=field.noise_variance**0.5, horizon=horizon)
 
@@ -158,7 +158,7 @@ def _probability(name: str, value: float) -> None:
         raise ConfigError(f"{name} is {value}; it must lie between 0 and 1.")
 
 
-Beta = Exploration | float | Mapping[str, float]
+Beta = Exploration | float | str | Mapping[str, float]
 DEFAULT_BETA = LogBeta()  # [ET] section 6, temperature data
 
 

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.model.kernels import SpatialKernel
+from edge_tvbo.model.rhythm import Rhythm
 
 
 class SensorField:
@@ -28,6 +30,10 @@ class SensorField:
         mapping for all sensors, which keeps the arg max.
     objective : "max" or "min"
         Which end of the readings is worth following; the model always looks for its maximum.
+    positions : (M, d) array or None
+        Where the sensors are, for policies that learn how fast the field changes in space.
+    rhythm : Rhythm or None
+        What the time of day says of the field, for policies that go by it.
 
     Raises
     ------
@@ -51,6 +57,8 @@ class SensorField:
         center: float = 0.0,
         scale: float = 1.0,
         objective: Literal["max", "min"] = "max",
+        positions: ArrayLike | None = None,
+        rhythm: Rhythm | None = None,
     ) -> None:
         self.sensors = tuple(sensors)
         M = len(self.sensors)
@@ -69,9 +77,29 @@ class SensorField:
         if objective not in ("max", "min"):
             raise ConfigError(f'objective is {objective!r}; it can be "max" or "min".')
         self._sign = 1.0 if objective == "max" else -1.0
+        if rhythm is not None and rhythm.mean.shape[1] != M:
+            raise ConfigError(f"The rhythm is of {rhythm.mean.shape[1]} sensors, not of {M}.")
+        self.rhythm = rhythm
+        self.positions = None if positions is None else _positions(positions, M)
 
     def __len__(self) -> int:
         return len(self.sensors)
+
+    def arm(self, index: int) -> int:
+        """Give the arm of a number: they are the same."""
+        return index
+
+    def index(self, arm: int) -> int:
+        """Give the number of an arm: they are the same."""
+        return arm
+
+    def name(self, arm: int) -> str:
+        """Give the sensor an arm stands for."""
+        return self.sensors[arm]
+
+    def holds(self, places: NDArray[np.float64]) -> bool:
+        """Say whether places (n, 1), which are arms as numbers, are arms of this field."""
+        return bool(((places >= 0) & (places < len(self)) & (places % 1 == 0)).all())
 
     def to_model(self, reading: float) -> float:
         """Give a reading in model units."""
@@ -86,7 +114,28 @@ class SensorField:
         parts = ("\0".join(self.sensors).encode(), self.kernel.tobytes())
         numbers = (self.noise_variance, self.center, self.scale)
         settings = f"{numbers!r} {self.objective}".encode()
-        return sha256(b"\0".join((*parts, settings))).hexdigest()[:16]
+        rhythm = b"" if self.rhythm is None else self.rhythm.fingerprint()
+        places = b"" if self.positions is None else self.positions.tobytes()
+        return sha256(b"\0".join((*parts, settings, rhythm, places))).hexdigest()[:16]
+
+
+def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField:
+    """Give the field over `side` × `side` places of [0, 1]², row by row.
+
+    >>> grid(3, SpatialKernel(length_scale=0.2), 0.01).positions[5].tolist()
+    [0.5, 1.0]
+    """
+    line = np.linspace(0.0, 1.0, side)
+    places = np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2)
+    names = tuple(f"{i}-{j}" for i in range(side) for j in range(side))
+    return SensorField(names, kernel(places, places), noise_variance, positions=places)
+
+
+def _positions(positions: ArrayLike, M: int) -> NDArray[np.float64]:
+    places = np.array(positions, np.float64, ndmin=2)
+    if places.shape[0] != M or not np.isfinite(places).all():
+        raise ConfigError(f"positions have shape {places.shape}; {M} sensors need ({M}, d).")
+    return places
 
 
 def _covariance(kernel: ArrayLike, M: int) -> NDArray[np.float64]:
@@ -106,6 +155,10 @@ def _covariance(kernel: ArrayLike, M: int) -> NDArray[np.float64]:
     if np.max(np.abs(K - K.T)) > 1e-9 * largest:
         raise ConfigError("kernel is not symmetric; (K + K.T) / 2 would be.")
     K = (K + K.T) / 2
-    if np.linalg.eigvalsh(K)[0] < -1e-8 * largest * M:
-        raise ConfigError("kernel is not positive semi-definite: no field co-varies like that.")
+    try:
+        np.linalg.cholesky(K + 1e-8 * largest * M * np.eye(M))
+    except np.linalg.LinAlgError:
+        raise ConfigError(
+            "kernel is not positive semi-definite: no field co-varies like that."
+        ) from None
     return np.ascontiguousarray(K)

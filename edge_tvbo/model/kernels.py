@@ -4,6 +4,7 @@ Formulas: Rasmussen & Williams, *Gaussian Processes for Machine Learning*, chapt
 """
 
 import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,12 +15,50 @@ Array = NDArray[np.float64]
 SMOOTHEST = 100.0
 
 
+@dataclass(frozen=True)
+class SpatialKernel:
+    """A stationary covariance between any two places: shape, length scale, variance.
+
+    Parameters
+    ----------
+    nu : float
+        Smoothness of a Matérn kernel, > 0; above 100, and at infinity, the squared exponential.
+    length_scale : float or tuple of float
+        In the places' unit, > 0; one for each dimension where there are several.
+    variance : float
+        Of the field at any place, in model units², > 0.
+
+    Examples
+    --------
+    >>> SpatialKernel(math.inf, 0.2)([[0.0], [0.2]], [[0.0]]).round(3).tolist()
+    [[1.0], [0.607]]
+    """
+
+    nu: float = math.inf
+    length_scale: float | tuple[float, ...] = 1.0
+    variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.variance) and self.variance > 0):
+            raise ConfigError(f"variance is {self.variance}; it must be above 0.")
+
+    def __call__(self, A: ArrayLike, B: ArrayLike) -> Array:
+        """Give the covariance (a, b) of places A (a, d) with places B (b, d)."""
+        return self.variance * matern(A, self.length_scale, self.nu, others=B)
+
+    def at(self, length_scale: float) -> "SpatialKernel":
+        """Give the same kernel with another length scale."""
+        return replace(self, length_scale=length_scale)
+
+
 def squared_exponential(X: ArrayLike, length_scale: ArrayLike) -> Array:
     """Give exp(-r²/2) for all pairs of places; see `distances` for the arguments."""
     return np.asarray(np.exp(-0.5 * distances(X, length_scale) ** 2))
 
 
-def matern(X: ArrayLike, length_scale: ArrayLike, nu: float) -> Array:
+def matern(
+    X: ArrayLike, length_scale: ArrayLike, nu: float, *, others: ArrayLike | None = None
+) -> Array:
     """Give the Matérn covariance of all pairs of places, of smoothness `nu` > 0.
 
     Closed forms for ½, 3/2 and 5/2; any other `nu` through scipy's Bessel function K_ν
@@ -31,7 +70,7 @@ def matern(X: ArrayLike, length_scale: ArrayLike, nu: float) -> Array:
     MissingExtra
         For another `nu`, where scipy is not installed.
     """
-    r = distances(X, length_scale)
+    r = distances(X, length_scale, others=others)
     if nu == 0.5:
         return np.asarray(np.exp(-r))
     if nu == 1.5:
@@ -40,7 +79,7 @@ def matern(X: ArrayLike, length_scale: ArrayLike, nu: float) -> Array:
     if nu == 2.5:
         s = math.sqrt(5.0) * r
         return np.asarray((1.0 + s + s * s / 3.0) * np.exp(-s))
-    if not (math.isfinite(nu) and nu > 0):
+    if not nu > 0:
         raise ConfigError(f"nu is {nu}; a Matérn kernel's smoothness must be above 0.")
     if nu > SMOOTHEST:
         return np.asarray(np.exp(-0.5 * r**2))
@@ -57,7 +96,7 @@ def linear(X: ArrayLike) -> Array:
     return np.asarray(K / largest)
 
 
-def distances(X: ArrayLike, length_scale: ArrayLike) -> Array:
+def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None = None) -> Array:
     """Give the distances of all pairs of places in length scales.
 
     Parameters
@@ -66,16 +105,19 @@ def distances(X: ArrayLike, length_scale: ArrayLike) -> Array:
         Places, in any unit of length.
     length_scale : float or (d,) array
         In the same unit, > 0; one for each dimension where there are several.
+    others : (N, d) array
+        The second place of each pair; X again where they are left out.
 
     Returns
     -------
-    (M, M) array, symmetric to the last bit, 0 on the diagonal.
+    (M, N) array; of X with itself symmetric to the last bit, 0 on the diagonal.
     """
     X = _places(X)
+    Y = X if others is None else _places(others)
     scale = np.asarray(length_scale, np.float64)
     if not (np.isfinite(scale).all() and (scale > 0).all()):
         raise ConfigError(f"length_scale is {scale}; it must be above 0.")
-    difference = (X[:, None, :] - X[None, :, :]) / scale
+    difference = (X[:, None, :] - Y[None, :, :]) / scale
     return np.asarray(np.sqrt(np.sum(difference**2, axis=2)))
 
 

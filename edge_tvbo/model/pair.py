@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.model.field import SensorField
+from edge_tvbo.model.posterior import OverArms
 from edge_tvbo.model.snapshot import check_arrays, copy_arrays, seal, unseal, whole
 from edge_tvbo.numerics import pair_space
 
@@ -94,7 +95,7 @@ class Sigmoid:
         return 1.0 - s, s
 
 
-class PairPosterior:
+class PairPosterior(OverArms):
     """The exact posterior of a field of two components; a `Posterior`.
 
     Parameters
@@ -118,6 +119,12 @@ class PairPosterior:
         self.observations = 0
         self.reset()
 
+    def prior_std(self, arm: int) -> float:
+        """Give the standard deviation of `arm` now, were nothing known of it."""
+        w = np.array(self._dynamics.weights(self._time))
+        scale = float(w @ self._dynamics.prior @ w)
+        return sqrt(scale * float(self._field.kernel[arm, arm]))
+
     def observe(self, arm: int, y: float) -> None:
         """Take in a reading of `arm`, in model units, at the current interval."""
         w0, w1 = self._dynamics.weights(self._time)
@@ -140,10 +147,6 @@ class PairPosterior:
         pair_space.forget(self._m, self._C, self._field.kernel, self._dynamics.prior)
         self.observations = 0
         self._predict()
-
-    def mean_std(self) -> tuple[Array, Array]:
-        """Give copies of the mean and the standard deviation of every arm."""
-        return self.mean.copy(), np.sqrt(self.variance)
 
     def snapshot(self) -> bytes:
         """Give the state as bytes; the continuation from them is bit-identical."""

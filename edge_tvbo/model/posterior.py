@@ -5,28 +5,63 @@
 readings both are the textbook posterior (Rasmussen & Williams eq. 2.25-2.26) to rounding.
 """
 
-from typing import Any, Protocol
+from math import sqrt
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError, SnapshotError
+from edge_tvbo.model.domain import Arm
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.snapshot import check_arrays, copy_arrays, number, seal, unseal, whole
 from edge_tvbo.model.temporal import Transition
 from edge_tvbo.numerics import state_space, window
+from edge_tvbo.numerics.acquisition import highest_bound
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+class Belief(NamedTuple):
+    """What is believed of one arm, in model units."""
+
+    arm: Arm
+    mean: float
+    std: float
 
 
 class Posterior(Protocol):
     """Mean and variance of every arm at the current interval."""
 
-    mean: Array  # (M,), model units; a view, valid until the next call
-    variance: Array  # (M,), model units², >= 0; likewise
     observations: int  # readings held since the last reset
 
-    def observe(self, arm: int, y: float) -> None:
+    @property
+    def mean(self) -> Array:
+        """Mean of every arm, (M,), model units; a view, valid until the next call."""
+        ...
+
+    @property
+    def variance(self) -> Array:
+        """Variance of every arm, (M,), model units², >= 0; likewise."""
+        ...
+
+    def at(self, arm: Arm) -> Belief:
+        """Give what is believed of `arm` at the current interval."""
+        ...
+
+    def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Belief | None:
+        """Give the arm with the highest mean + width · std among the eligible (bool[M]).
+
+        `seed` and `counter` decide between arms that tie; None where no arm is eligible.
+        """
+        ...
+
+    def prior_std(self, arm: Arm) -> float:
+        """Give the standard deviation of `arm` now, were nothing known of it."""
+        ...
+
+    def observe(self, arm: Arm, y: float) -> None:
         """Take in a reading of `arm`, in model units, at the current interval."""
         ...
 
@@ -51,7 +86,27 @@ class Posterior(Protocol):
         ...
 
 
-class StateSpacePosterior:
+class OverArms:
+    """Looks up beliefs in the arrays `mean` and `variance` of a finite number of arms."""
+
+    mean: Array
+    variance: Array
+
+    def at(self, arm: int) -> Belief:
+        """Give what is believed of `arm` at the current interval."""
+        return Belief(arm, float(self.mean[arm]), float(self.variance[arm]) ** 0.5)
+
+    def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Belief | None:
+        """Give the eligible arm with the highest mean + width · std."""
+        arm = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
+        return None if arm < 0 else self.at(arm)
+
+    def mean_std(self) -> tuple[Array, Array]:
+        """Give copies of the mean and the standard deviation of every arm."""
+        return self.mean.copy(), np.sqrt(self.variance)
+
+
+class StateSpacePosterior(OverArms):
     """The exact posterior, as the mean and covariance of all arms.
 
     Parameters
@@ -81,6 +136,10 @@ class StateSpacePosterior:
         self.prior = 1.0  # scale of the kernel in the prior of the current interval
         self.observations = 0
 
+    def prior_std(self, arm: int) -> float:
+        """Give the standard deviation of `arm` now, were nothing known of it."""
+        return sqrt(self.prior * float(self._kernel[arm, arm]))
+
     def observe(self, arm: int, y: float) -> None:
         """Take in a reading of `arm`, in model units, at the current interval."""
         state_space.condition(
@@ -99,10 +158,6 @@ class StateSpacePosterior:
         state_space.forget(self.mean, self.covariance, self._kernel, self.prior)
         self.observations = 0
 
-    def mean_std(self) -> tuple[Array, Array]:
-        """Give copies of the mean and the standard deviation of every arm."""
-        return self.mean.copy(), np.sqrt(self.variance)
-
     def snapshot(self) -> bytes:
         """Give the state as bytes; the continuation from them is bit-identical."""
         state = {"prior": self.prior, "observations": self.observations, **self._arrays()}
@@ -111,7 +166,7 @@ class StateSpacePosterior:
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
         state = unseal(self._kind(), self._field.fingerprint(), blob)
-        prior, observations = number(state, "prior"), whole(state, "observations")
+        prior, observations = _scale(state), whole(state, "observations")
         check_arrays(self._arrays(), state)
         if (np.diagonal(state["covariance"]) < 0).any():
             raise SnapshotError("The snapshot's 'covariance' holds a negative variance.")
@@ -125,7 +180,7 @@ class StateSpacePosterior:
         return f"state-space {self._retain!r} {self._inject!r}"
 
 
-class WindowPosterior:
+class WindowPosterior(OverArms):
     """The posterior from the last `window` readings, as an updated Cholesky factor.
 
     Parameters
@@ -160,6 +215,10 @@ class WindowPosterior:
         self.mean = np.zeros(M)
         self.variance = np.diag(field.kernel).copy()
 
+    def prior_std(self, arm: int) -> float:
+        """Give the standard deviation of `arm` now, were nothing known of it."""
+        return sqrt(self.prior * float(self._kernel[arm, arm]))
+
     def observe(self, arm: int, y: float) -> None:
         """Take in a reading of `arm`, in model units, and drop the oldest of a full window."""
         if self.observations == self._window:
@@ -188,10 +247,6 @@ class WindowPosterior:
         self._drops = 0
         self._predict()
 
-    def mean_std(self) -> tuple[Array, Array]:
-        """Give copies of the mean and the standard deviation of every arm."""
-        return self.mean.copy(), np.sqrt(self.variance)
-
     def snapshot(self) -> bytes:
         """Give the state as bytes; the continuation from them is bit-identical."""
         state = {
@@ -206,7 +261,7 @@ class WindowPosterior:
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
         state = unseal(self._kind(), self._field.fingerprint(), blob)
-        prior, time = number(state, "prior"), whole(state, "time")
+        prior, time = _scale(state), whole(state, "time")
         observations, drops = whole(state, "observations"), whole(state, "drops")
         if observations > self._window:
             raise SnapshotError(f"The snapshot holds {observations} readings of {self._window}.")
@@ -267,3 +322,10 @@ class WindowPosterior:
 
     def _kind(self) -> str:
         return f"window {self._window} {self._retain!r} {self._inject!r}"
+
+
+def _scale(state: dict[str, Any]) -> float:
+    prior = number(state, "prior")
+    if prior < 0:
+        raise SnapshotError("The snapshot's 'prior' is negative.")
+    return prior

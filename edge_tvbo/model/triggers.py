@@ -7,6 +7,15 @@ from typing import NamedTuple, Protocol
 from edge_tvbo.errors import ConfigError
 
 
+class Answer(NamedTuple):
+    """The reading of a selected arm, and what was believed of it before, in model units."""
+
+    y: float
+    mean: float
+    std: float
+    prior_std: float  # were nothing known of the arm
+
+
 class Verdict(NamedTuple):
     """What a trigger makes of one answer."""
 
@@ -24,8 +33,8 @@ class Trigger(Protocol):
         """Say whether the model is stale at the beginning of interval `t` = 0, 1, ..."""
         ...
 
-    def judge(self, surprise: float, std: float) -> Verdict:
-        """Judge an answer |y - mean| away, given the standard deviation before it; count it."""
+    def judge(self, answer: Answer) -> Verdict:
+        """Judge an answer; count it."""
         ...
 
     def clear(self) -> None:
@@ -47,7 +56,7 @@ class _Counting:
         """Say no."""
         return False
 
-    def judge(self, surprise: float, std: float) -> Verdict:
+    def judge(self, answer: Answer) -> Verdict:
         """Count the answer and let it be."""
         self.age += 1
         return Verdict(False, None, self.age)
@@ -98,10 +107,7 @@ class ErrorBound(_Counting):
         noise_cap: int | None = None,
     ) -> None:
         super().__init__()
-        if not 0 < delta_b < 1:
-            raise ConfigError(f"delta_b is {delta_b}; it must lie between 0 and 1.")
-        if n_lower < 1 or (n_upper is not None and n_upper < n_lower):
-            raise ConfigError(f"n_lower is {n_lower}, n_upper {n_upper}; 1 <= n_lower <= n_upper.")
+        _check(delta_b, n_lower, n_upper)
         if noise_cap is not None and noise_cap < 1:
             raise ConfigError(f"noise_cap is {noise_cap}; it must be 1 answer or more.")
         self.noise_variance = noise_variance
@@ -110,12 +116,12 @@ class ErrorBound(_Counting):
         self.n_upper = n_upper
         self.noise_cap = noise_cap
 
-    def judge(self, surprise: float, std: float) -> Verdict:
+    def judge(self, answer: Answer) -> Verdict:
         """Judge an answer by lemma 3; count it."""
         self.age += 1
         age = self.age
-        threshold = self.threshold(age, std)
-        stale = surprise > threshold and age >= self.n_lower
+        threshold = self.threshold(age, answer.std)
+        stale = abs(answer.y - answer.mean) > threshold and age >= self.n_lower
         return Verdict(stale or age == self.n_upper, threshold, age)
 
     def threshold(self, age: int, std: float) -> float:
@@ -123,6 +129,39 @@ class ErrorBound(_Counting):
         noise_age = age if self.noise_cap is None else min(age, self.noise_cap)
         noise = sqrt(2.0 * self.noise_variance * _log_union(noise_age, self.delta_b))
         return sqrt(2.0 * _log_union(age, self.delta_b)) * std + noise
+
+
+class LikelihoodRatio(_Counting):
+    """A trigger for [ET] definition 2, which leaves the test open: by a likelihood ratio.
+
+    Stale when the answer is 2π_{t'}/δ_B times likelier under the prior, as if nothing were known,
+    than under the model: κ bounds a likelihood ratio here instead of a distance. By Markov's
+    inequality a static field is taken for a changed one with probability below δ_B/2, as by
+    `ErrorBound`, whose bounds apply here too.
+    """
+
+    def __init__(
+        self,
+        noise_variance: float,
+        delta_b: float = 0.1,
+        n_lower: int = 1,
+        n_upper: int | None = None,
+    ) -> None:
+        super().__init__()
+        _check(delta_b, n_lower, n_upper)
+        self.noise_variance = noise_variance
+        self.delta_b = delta_b
+        self.n_lower = n_lower
+        self.n_upper = n_upper
+
+    def judge(self, answer: Answer) -> Verdict:
+        """Judge an answer by its likelihood ratio; count it."""
+        self.age += 1
+        age = self.age
+        fresh = _log_density(answer.y, answer.prior_std**2 + self.noise_variance)
+        known = _log_density(answer.y - answer.mean, answer.std**2 + self.noise_variance)
+        stale = fresh - known > _log_union(age, self.delta_b) and age >= self.n_lower
+        return Verdict(stale or age == self.n_upper, None, age)
 
 
 @dataclass(frozen=True)
@@ -149,6 +188,17 @@ class Bounds:
 def _block(epsilon: float, horizon: int) -> int:
     length = horizon if epsilon == 0 else min(horizon, 12 * epsilon**-0.25)
     return int(-(-length // 1))
+
+
+def _check(delta_b: float, n_lower: int, n_upper: int | None) -> None:
+    if not 0 < delta_b < 1:
+        raise ConfigError(f"delta_b is {delta_b}; it must lie between 0 and 1.")
+    if n_lower < 1 or (n_upper is not None and n_upper < n_lower):
+        raise ConfigError(f"n_lower is {n_lower}, n_upper {n_upper}; 1 <= n_lower <= n_upper.")
+
+
+def _log_density(error: float, variance: float) -> float:
+    return -0.5 * (error * error / variance + log(variance))
 
 
 def _log_union(age: int, delta_b: float) -> float:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
+Array3 = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 

@@ -22,26 +22,76 @@ class Entry(NamedTuple):
 
     maker: str  # "file:function" in this package
     parameters: tuple[str, ...] = ()
+    needs_positions: bool = False  # of the sensors: it learns how fast the field changes in space
 
 
 _REGISTRY = {
-    "gp-ucb": Entry("gp_ucb:static", ("beta",)),
-    "tv-gp-ucb": Entry("gp_ucb:time_varying", ("epsilon", "beta")),
-    "ui-tvbo": Entry("gp_ucb:uncertainty_injection", ("sigma_w2", "beta")),
-    "r-gp-ucb": Entry("resetting:periodic", ("period", "beta")),
+    "auto": Entry("automatic:mixture", ("delta_b", "length_scale", "beta")),
+    "gp-ucb": Entry("gp_ucb:static", ("window", "beta")),
+    "tv-gp-ucb": Entry("gp_ucb:time_varying", ("epsilon", "window", "beta")),
+    "ui-tvbo": Entry("gp_ucb:uncertainty_injection", ("sigma_w2", "window", "beta")),
+    "r-gp-ucb": Entry("resetting:periodic", ("period", "window", "beta")),
     "et-gp-ucb": Entry(
         "resetting:event_triggered",
-        ("delta_b", "n_lower", "n_upper", "noise_cap", "keep_last", "beta"),
+        ("delta_b", "n_lower", "n_upper", "noise_cap", "trigger", "keep_last", "window", "beta"),
     ),
     "sw-gp-ucb": Entry("sliding_window:sliding_window", ("window", "beta")),
-    "igp-ucb": Entry("gp_ucb:agnostic", ("beta",)),
-    "br-gp-ucb": Entry("resetting:agnostic", ("period", "beta")),
-    "mtv-gp-ucb": Entry("two_components:momentum", ("epsilon", "alpha", "beta")),
-    "ttv-gp-ucb": Entry("two_components:transition", ("tau", "rho", "beta")),
+    "igp-ucb": Entry("gp_ucb:agnostic", ("window", "beta")),
+    "br-gp-ucb": Entry("resetting:agnostic", ("period", "window", "beta")),
+    "mtv-gp-ucb": Entry("two_components:momentum", ("epsilon", "alpha", "window", "beta")),
+    "ttv-gp-ucb": Entry("two_components:transition", ("tau", "rho", "window", "beta")),
+    "w-gp-ucb": Entry("sliding_window:weighted", ("gamma", "window", "beta")),
+    "a-gp-ucb": Entry(
+        "length_scales:shrinking",
+        (
+            "length_scale",
+            "nu",
+            "bound",
+            "delta",
+            "growth",
+            "norm_growth",
+            "ratio",
+            "beta",
+            "window",
+        ),
+        needs_positions=True,
+    ),
+    "lb-gp-ucb": Entry(
+        "length_scales:balanced",
+        ("length_scale", "nu", "bound", "delta", "growth", "ratio", "beta", "window"),
+        needs_positions=True,
+    ),
+    "lnb-gp-ucb": Entry(
+        "length_scales:norm_balanced",
+        (
+            "length_scale",
+            "nu",
+            "bound",
+            "delta",
+            "growth",
+            "norm_growth",
+            "ratio",
+            "beta",
+            "window",
+        ),
+        needs_positions=True,
+    ),
+    "mle-gp-ucb": Entry(
+        "length_scales:most_likely",
+        ("length_scale", "nu", "bound", "delta", "prior", "beta", "window"),
+        needs_positions=True,
+    ),
+    "mcmc-gp-ucb": Entry(
+        "length_scales:sampled",
+        ("length_scale", "nu", "bound", "delta", "prior", "samples", "beta", "window"),
+        needs_positions=True,
+    ),
+    "rexp3": Entry("baselines:rexp3", ("period", "gamma")),
+    "oracle": Entry("baselines:oracle"),
     "random": Entry("baselines:random"),
     "round-robin": Entry("baselines:round_robin"),
 }
-_WHOLE = ("window", "period", "n_lower", "n_upper", "noise_cap", "seed")
+_WHOLE = ("window", "period", "n_lower", "n_upper", "noise_cap", "samples", "seed")
 
 
 def policies() -> tuple[str, ...]:
@@ -51,6 +101,11 @@ def policies() -> tuple[str, ...]:
     True
     """
     return tuple(_REGISTRY)
+
+
+def needing_positions() -> tuple[str, ...]:
+    """Give the policies for fields of which nothing is known but where the sensors are."""
+    return tuple(name for name, entry in _REGISTRY.items() if entry.needs_positions)
 
 
 def parameters() -> Mapping[str, tuple[str, ...]]:

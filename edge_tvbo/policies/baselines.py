@@ -1,26 +1,31 @@
-"""What any model has to beat: a draw, and everyone in turn."""
+"""What any model has to beat: a draw, everyone in turn, a bandit without a model, an oracle."""
 
 from collections.abc import Callable
+from math import e, exp, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_tvbo.model.field import SensorField
-from edge_tvbo.model.snapshot import seal, unseal, whole
+from edge_tvbo.errors import ConfigError, SnapshotError
+from edge_tvbo.model.domain import Arm, Field, over
+from edge_tvbo.model.snapshot import check_arrays, copy_arrays, seal, unseal, whole
 from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.policies.policy import Choice, Outcome
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Arms = NDArray[np.intp]
+LOWEST = -1e300  # of what was never read
+FINE = 2**53  # draws of a uniform number
+REACH = 3.0  # prior standard deviations that RExp3's rewards from 0 to 1 span, up and down
 
 
-def random(name: str, field: SensorField, *, seed: int = 0) -> "Blind":
+def random(name: str, field: Field, *, seed: int = 0) -> "Blind":
     """Give the policy that draws an arm each interval, all with the same chance."""
     return Blind(name, field, lambda t, arms: int(arms[draw(seed, t, len(arms))]))
 
 
-def round_robin(name: str, field: SensorField, *, seed: int = 0) -> "Blind":
+def round_robin(name: str, field: Field, *, seed: int = 0) -> "Blind":
     """Give the policy that takes the arms in turn, beginning with number `seed` modulo M.
 
     Where the one whose turn it is cannot be chosen, the next that can be is.
@@ -29,30 +34,53 @@ def round_robin(name: str, field: SensorField, *, seed: int = 0) -> "Blind":
     return Blind(name, field, lambda t, arms: int(arms[((arms - t - seed) % M).argmin()]))
 
 
-class Blind:
-    """A policy that learns nothing: its posterior is the prior for ever."""
+def rexp3(
+    name: str, field: Field, *, period: int = 100, gamma: float | None = None, seed: int = 0
+) -> "RExp3":
+    """Give RExp3 (Besbes, Gur & Zeevi 2014; baseline in [B16] section 5)."""
+    return RExp3(name, field, period, gamma, seed)
+
+
+def oracle(name: str, field: Field, *, seed: int = 0) -> "Oracle":
+    """Give the policy that takes the arm which read the highest last."""
+    return Oracle(name, field, seed)
+
+
+class Unmodelled:
+    """What policies without a model share: their posterior is the prior for ever."""
 
     learns = False
 
-    def __init__(self, name: str, field: SensorField, pick: Callable[[int, Arms], int]) -> None:
+    def __init__(self, name: str, field: Field) -> None:
         self.name = name
         self.field = field
         self.observations = 0
         self.resets = 0
-        self._pick = pick  # (interval, candidates) -> one of them
-        self._std = np.sqrt(np.diag(field.kernel))
+        self._std = np.sqrt(over(field).prior)
         self._time = 0
 
     def select(self, eligible: Mask | None = None) -> Choice:
-        """Give the arm whose turn it is."""
+        """Give the arm for the current interval, among the eligible (bool[M])."""
         M = len(self.field)
         candidates = np.arange(M) if eligible is None else np.flatnonzero(eligible)
         if not len(candidates):
             raise ValueError("no arm is eligible")
-        arm = self._pick(self._time, candidates)
-        return Choice(arm, self.field.sensors[arm], 0.0, float(self._std[arm]), 0.0)
+        return self._choice(self._pick(candidates))
 
-    def observe(self, arm: int, y: float) -> Outcome:
+    def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
+        """Give up to k different arms, each as if those before it were not eligible."""
+        left = np.ones(len(self.field), np.bool_) if eligible is None else eligible.copy()
+        choices = []
+        for _ in range(min(k, int(left.sum())) or 1):
+            candidates = np.flatnonzero(left)
+            if not len(candidates):
+                raise ValueError("no arm is eligible")
+            index = self._pick(candidates)
+            left[index] = False
+            choices.append(self._choice(index))
+        return tuple(choices)
+
+    def observe(self, arm: Arm, y: float) -> Outcome:
         """Take no notice."""
         return Outcome(False, abs(y), None, 0)
 
@@ -60,9 +88,34 @@ class Blind:
         """End the interval."""
         self._time += 1
 
+    def align(self, at: float) -> None:
+        """Take no notice: the time of day does not matter."""
+
+    def account(self) -> tuple[str, ...]:
+        """Give nothing: there is no model."""
+        return ()
+
     def posterior(self) -> tuple[Array, Array]:
         """Give the prior's mean and standard deviation (M,)."""
         return np.zeros(len(self.field)), self._std.copy()
+
+    def _pick(self, candidates: Arms) -> int:
+        raise NotImplementedError
+
+    def _choice(self, index: int) -> Choice:
+        arm: Arm = self.field.arm(index)
+        return Choice(arm, self.field.name(arm), 0.0, float(self._std[index]), 0.0)
+
+
+class Blind(Unmodelled):
+    """A policy that learns nothing."""
+
+    def __init__(self, name: str, field: Field, pick: Callable[[int, Arms], int]) -> None:
+        super().__init__(name, field)
+        self._choose = pick  # (interval, candidates) -> one of them
+
+    def _pick(self, candidates: Arms) -> int:
+        return self._choose(self._time, candidates)
 
     def snapshot(self) -> bytes:
         """Give the state, which is the time, as bytes."""
@@ -71,3 +124,150 @@ class Blind:
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
         self._time = whole(unseal(self.name, self.field.fingerprint(), blob), "time")
+
+
+class RExp3(Unmodelled):
+    """Exponential weights, forgotten every `period` intervals (Besbes, Gur & Zeevi 2014, alg. 1).
+
+    Parameters
+    ----------
+    period : int
+        Δ, intervals in a batch.
+    gamma : float or None
+        Share of the draws that are uniform; None for min(1, √(M ln M / ((e - 1) Δ))), theorem 2.
+
+    Notes
+    -----
+    A reading counts as the reward (y + 3 s) / 6 s within 0 to 1, s being the arm's prior standard
+    deviation. In a box it knows the candidates alone. Only answers of drawn arms can be weighed.
+    """
+
+    learns = True
+
+    def __init__(
+        self, name: str, field: Field, period: int, gamma: float | None, seed: int
+    ) -> None:
+        super().__init__(name, field)
+        M = len(field)
+        if period < 1:
+            raise ConfigError(f"period is {period}; it must be 1 interval or more.")
+        if gamma is None:
+            gamma = min(1.0, sqrt(M * log(M) / ((e - 1) * period))) if M > 1 else 1.0
+        if not 0.0 < gamma <= 1.0:
+            raise ConfigError(f"gamma is {gamma}; it must be above 0, and at most 1.")
+        self._period = period
+        self._gamma = gamma
+        self._seed = seed
+        self._weights = np.ones(M)
+        self._asked: list[tuple[int, float]] = []  # arm's number, and how probable it was
+
+    def observe(self, arm: Arm, y: float) -> Outcome:
+        """Weigh the answer of a drawn arm by how improbable it was."""
+        for index, chance in self._asked:
+            if index == self.field.index(arm):
+                reach = REACH * float(self._std[index])
+                reward = min(max((y + reach) / (2.0 * reach), 0.0), 1.0) if reach else 0.5
+                gain = self._gamma * reward / (chance * len(self.field))
+                self._weights[index] *= exp(min(gain, 50.0))
+                self._weights /= self._weights.max()
+                self.observations += 1
+        self._asked = [each for each in self._asked if each[0] != self.field.index(arm)]
+        return Outcome(False, abs(y), None, self.observations)
+
+    def advance(self) -> None:
+        """End the interval; at the end of a batch all weights are equal again."""
+        super().advance()
+        self._asked = []
+        if self._time % self._period == 0:
+            self._weights[:] = 1.0
+            self.observations = 0
+            self.resets += 1
+
+    def select(self, eligible: Mask | None = None) -> Choice:
+        """Draw an arm."""
+        self._asked = []
+        return super().select(eligible)
+
+    def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
+        """Draw up to k different arms."""
+        self._asked = []
+        return super().select_many(k, eligible)
+
+    def snapshot(self) -> bytes:
+        """Give the state as bytes; the continuation from them is bit-identical."""
+        chances = np.zeros(len(self.field))
+        for index, chance in self._asked:
+            chances[index] = chance
+        state = {
+            "time": self._time,
+            "observations": self.observations,
+            "resets": self.resets,
+            "weights": self._weights,
+            "chances": chances,
+        }
+        return seal(self._kind(), self.field.fingerprint(), state)
+
+    def restore(self, blob: bytes) -> None:
+        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        state = unseal(self._kind(), self.field.fingerprint(), blob)
+        time, observations = whole(state, "time"), whole(state, "observations")
+        resets = whole(state, "resets")
+        check_arrays({"weights": self._weights, "chances": self._weights}, state)
+        if (state["weights"] < 0).any() or not (state["weights"] > 0).any():
+            raise SnapshotError("The snapshot's 'weights' are no weights.")
+        if ((state["chances"] < 0) | (state["chances"] > 1)).any():
+            raise SnapshotError("The snapshot's 'chances' are no probabilities.")
+        copy_arrays({"weights": self._weights}, state)
+        self._time, self.observations, self.resets = time, observations, resets
+        drawn = np.flatnonzero(state["chances"])
+        self._asked = [(int(index), float(state["chances"][index])) for index in drawn]
+
+    def _pick(self, candidates: Arms) -> int:
+        weights = self._weights[candidates]
+        chances = (1.0 - self._gamma) * weights / weights.sum() + self._gamma / len(candidates)
+        u = draw(self._seed, self._time * len(self.field) + len(self._asked), FINE) / FINE
+        at = min(int(np.searchsorted(np.cumsum(chances), u, side="right")), len(candidates) - 1)
+        self._asked.append((int(candidates[at]), float(chances[at])))
+        return int(candidates[at])
+
+    def _kind(self) -> str:
+        return f"{self.name} {self._period} {self._gamma!r}"
+
+
+class Oracle(Unmodelled):
+    """Takes the arm whose last reading was the highest: told all of them, it has no regret.
+
+    The seed decides between arms that tie, as all do before the first reading. In a box it knows
+    the candidates alone.
+    """
+
+    learns = True
+
+    def __init__(self, name: str, field: Field, seed: int) -> None:
+        super().__init__(name, field)
+        self._seed = seed
+        self._last = np.full(len(field), LOWEST)
+
+    def observe(self, arm: Arm, y: float) -> Outcome:
+        """Remember the reading."""
+        self._last[self.field.index(arm)] = max(y, LOWEST)
+        self.observations += 1
+        return Outcome(False, abs(y), None, self.observations)
+
+    def snapshot(self) -> bytes:
+        """Give the state as bytes; the continuation from them is bit-identical."""
+        state = {"time": self._time, "observations": self.observations, "last": self._last}
+        return seal(self.name, self.field.fingerprint(), state)
+
+    def restore(self, blob: bytes) -> None:
+        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        state = unseal(self.name, self.field.fingerprint(), blob)
+        time, observations = whole(state, "time"), whole(state, "observations")
+        check_arrays({"last": self._last}, state)
+        copy_arrays({"last": self._last}, state)
+        self._time, self.observations = time, observations
+
+    def _pick(self, candidates: Arms) -> int:
+        last = self._last[candidates]
+        highest = np.flatnonzero(last == last.max())
+        return int(candidates[highest[draw(self._seed, self._time, len(highest))]])

@@ -1,17 +1,19 @@
 """What every policy offers, and the upper confidence bound that most of them share."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.model.domain import Arm, Field, arm_state, arms_of
 from edge_tvbo.model.exploration import Exploration
-from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.posterior import Posterior
 from edge_tvbo.model.snapshot import inner, seal, unseal, whole
-from edge_tvbo.model.triggers import Trigger
-from edge_tvbo.numerics.acquisition import highest_bound
+from edge_tvbo.model.triggers import Answer, Trigger
+
+FITTED = "fitted"  # a parameter to be learned from the readings as they come
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -20,7 +22,7 @@ Mask = NDArray[np.bool_]
 class Choice(msgspec.Struct, frozen=True, gc=False):
     """The arm to activate in the current interval, and what is believed of it, in model units."""
 
-    arm: int
+    arm: Arm  # int; in a box a tuple of floats
     sensor: str
     mean: float
     std: float
@@ -40,10 +42,14 @@ class Policy(Protocol):
     """Chooses arms and learns from their readings."""
 
     name: str
-    field: SensorField
+    field: Any  # SensorField, or BoxField where nobody wants to know of sensors
     learns: bool  # whether readings change what it chooses
-    observations: int  # readings the model holds
     resets: int  # how often it began anew
+
+    @property
+    def observations(self) -> int:
+        """Readings the model holds."""
+        ...
 
     def select(self, eligible: Mask | None = None) -> Choice:
         """Give the arm for the current interval, among the eligible (bool[M]) if any are named.
@@ -52,15 +58,27 @@ class Policy(Protocol):
         """
         ...
 
-    def observe(self, arm: int, y: float) -> Outcome:
+    def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
+        """Give k different arms for the current interval, fewer where fewer are eligible."""
+        ...
+
+    def observe(self, arm: Arm, y: float) -> Outcome:
         """Take in a reading of any arm, in model units; as often in an interval as there are any.
 
-        Only the first reading of the arm that was selected last is put to the event trigger.
+        Only the first reading of an arm that was selected last is put to the event trigger.
         """
         ...
 
     def advance(self) -> None:
         """End the interval: time moves on by one, observed or not."""
+        ...
+
+    def align(self, at: float) -> None:
+        """Say when the current interval began, s since 1970, UTC: some go by the time of day."""
+        ...
+
+    def account(self) -> tuple[str, ...]:
+        """Give what moves the policy now, in words, beside mean and bound."""
         ...
 
     def posterior(self) -> tuple[Array, Array]:
@@ -76,6 +94,13 @@ class Policy(Protocol):
         ...
 
 
+def number(name: str, value: float | str) -> float:
+    """Give the value of a parameter that is a number, or raise `ConfigError`."""
+    if isinstance(value, str | bool):
+        raise ConfigError(f'{name} is {value!r}; it can be a number, or "{FITTED}".')
+    return value
+
+
 class UpperConfidence:
     """A policy that activates the arm with the highest mean + width · std.
 
@@ -83,8 +108,8 @@ class UpperConfidence:
     ----------
     name : str
         As registered.
-    field : SensorField
-        M arms.
+    field : SensorField or BoxField
+        M arms, or a box with M candidates.
     posterior : Posterior
         What is believed of them; owned from now on.
     exploration : Exploration
@@ -102,7 +127,7 @@ class UpperConfidence:
     def __init__(
         self,
         name: str,
-        field: SensorField,
+        field: Field,
         posterior: Posterior,
         exploration: Exploration,
         trigger: Trigger,
@@ -121,7 +146,7 @@ class UpperConfidence:
         self._time = 0  # intervals gone by
         self._events = 0  # readings and intervals so far: the counter of tie-breaking draws
         self.resets = 0
-        self._asked = -1  # the arm whose first reading goes to the trigger
+        self._asked: tuple[Arm, ...] = ()  # whose first readings go to the trigger
 
     @property
     def observations(self) -> int:
@@ -130,34 +155,43 @@ class UpperConfidence:
 
     def select(self, eligible: Mask | None = None) -> Choice:
         """Give the arm with the highest upper confidence bound."""
-        posterior = self._posterior
-        width = self._exploration.width(self._time + 1, posterior.observations)
-        arm = highest_bound(
-            posterior.mean,
-            posterior.variance,
-            width,
-            self._everyone if eligible is None else eligible,
-            self._seed,
-            self._events,
-        )
-        if arm < 0:
+        choice = self._highest(self._everyone if eligible is None else eligible)
+        if choice is None:
             raise ValueError("no arm is eligible")
-        self._asked = arm
-        mean = float(posterior.mean[arm])
-        std = float(posterior.variance[arm]) ** 0.5
-        return Choice(arm, self.field.sensors[arm], mean, std, mean + width * std)
+        self._asked = (choice.arm,)
+        return choice
 
-    def observe(self, arm: int, y: float) -> Outcome:
+    def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
+        """Give up to k different arms, each as if those before it had read what is expected.
+
+        Hallucinated readings leave the means alone and narrow what they would tell (Desautels,
+        Krause & Burdick 2014, GP-BUCB; the setting is that of [M24] section 11.1).
+        """
+        left = (self._everyone if eligible is None else eligible).copy()
+        before = self._posterior.snapshot()
+        choices: list[Choice] = []
+        while len(choices) < k and (choice := self._highest(left)) is not None:
+            choices.append(choice)
+            self._posterior.observe(choice.arm, choice.mean)
+            left[self.field.index(choice.arm)] = False
+        self._posterior.restore(before)
+        if not choices:
+            raise ValueError("no arm is eligible")
+        self._asked = tuple(choice.arm for choice in choices)
+        return tuple(choices)
+
+    def observe(self, arm: Arm, y: float) -> Outcome:
         """Take a reading in, after the trigger judged it if it is the answer."""
         posterior = self._posterior
-        surprise = abs(y - float(posterior.mean[arm]))
+        _, mean, std = posterior.at(arm)
+        surprise = abs(y - mean)
         self._events += 1
-        if arm != self._asked:
+        if arm not in self._asked:
             posterior.observe(arm, y)
             return Outcome(False, surprise, None, self._trigger.age)
-        self._asked = -1
-        std = float(posterior.variance[arm]) ** 0.5
-        stale, threshold, age = self._trigger.judge(surprise, std)
+        self._asked = tuple(other for other in self._asked if other != arm)
+        answer = Answer(y, mean, std, posterior.prior_std(arm))
+        stale, threshold, age = self._trigger.judge(answer)
         if stale:
             self._reset()
         if self._keep_last or not stale:
@@ -169,9 +203,16 @@ class UpperConfidence:
         self._posterior.advance()
         self._time += 1
         self._events += 1
-        self._asked = -1
+        self._asked = ()
         if self._trigger.expires(self._time):
             self._reset()
+
+    def align(self, at: float) -> None:
+        """Take no notice: the time of day does not matter."""
+
+    def account(self) -> tuple[str, ...]:
+        """Give nothing: mean and bound are all there is."""
+        return ()
 
     def posterior(self) -> tuple[Array, Array]:
         """Give mean and standard deviation (M,) of all arms at the current interval."""
@@ -182,7 +223,7 @@ class UpperConfidence:
         state = {
             "time": self._time,
             "events": self._events,
-            "asked": self._asked + 1,
+            "asked": [arm_state(arm) for arm in self._asked],
             "age": self._trigger.age,
             "resets": self.resets,
             "posterior": self._posterior.snapshot(),
@@ -192,11 +233,20 @@ class UpperConfidence:
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
         state = unseal(self.name, self.field.fingerprint(), blob)
-        time, events, asked = (whole(state, key) for key in ("time", "events", "asked"))
+        time, events = whole(state, "time"), whole(state, "events")
+        asked = arms_of(self.field, state.get("asked"))
         age, resets = whole(state, "age"), whole(state, "resets")
         self._posterior.restore(inner(state, "posterior"))
-        self._time, self._events, self._asked = time, events, asked - 1
+        self._time, self._events, self._asked = time, events, asked
         self._trigger.age, self.resets = age, resets
+
+    def _highest(self, eligible: Mask) -> Choice | None:
+        width = self._exploration.width(self._time + 1, self._posterior.observations)
+        best = self._posterior.highest(width, eligible, self._seed, self._events)
+        if best is None:
+            return None
+        arm, mean, std = best
+        return Choice(arm, self.field.name(arm), mean, std, mean + width * std)
 
     def _reset(self) -> None:
         self._posterior.reset()

@@ -1,15 +1,24 @@
 """Upper confidence bounds on a static model that begins anew: by the clock, or by evidence."""
 
+from typing import Literal
+
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.model.domain import Field
+from edge_tvbo.model.engines import engine
 from edge_tvbo.model.exploration import DEFAULT_BETA, AgnosticBeta, Beta, exploration
-from edge_tvbo.model.field import SensorField
-from edge_tvbo.model.posterior import StateSpacePosterior
-from edge_tvbo.model.temporal import Static
-from edge_tvbo.model.triggers import ErrorBound, EveryPeriod
+from edge_tvbo.model.temporal_kernels import StaticKernel
+from edge_tvbo.model.triggers import ErrorBound, EveryPeriod, LikelihoodRatio, Trigger
 from edge_tvbo.policies.policy import UpperConfidence
 
 
 def periodic(
-    name: str, field: SensorField, *, period: int = 15, beta: Beta = DEFAULT_BETA, seed: int = 0
+    name: str,
+    field: Field,
+    *,
+    period: int = 15,
+    window: int | None = None,
+    beta: Beta = DEFAULT_BETA,
+    seed: int = 0,
 ) -> UpperConfidence:
     """Give R-GP-UCB ([B16] algorithm 1), which forgets everything every `period` intervals.
 
@@ -18,7 +27,7 @@ def periodic(
     return UpperConfidence(
         name,
         field,
-        StateSpacePosterior(field, Static()),
+        engine(field, StaticKernel(), window),
         exploration(beta),
         EveryPeriod(period),
         seed=seed,
@@ -27,9 +36,10 @@ def periodic(
 
 def agnostic(
     name: str,
-    field: SensorField,
+    field: Field,
     *,
     period: int = 15,
+    window: int | None = None,
     beta: Beta | None = None,
     seed: int = 0,
 ) -> UpperConfidence:
@@ -38,34 +48,55 @@ def agnostic(
     Without `beta` the width is B + R√(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
     """
     width = AgnosticBeta.of_noise(field, period) if beta is None else exploration(beta)
-    posterior = StateSpacePosterior(field, Static())
+    posterior = engine(field, StaticKernel(), window)
     return UpperConfidence(name, field, posterior, width, EveryPeriod(period), seed=seed)
 
 
 def event_triggered(
     name: str,
-    field: SensorField,
+    field: Field,
     *,
     delta_b: float = 0.1,
     n_lower: int = 1,
     n_upper: int | None = None,
     noise_cap: int | None = None,
+    trigger: Literal["error-bound", "likelihood-ratio"] = "error-bound",
     keep_last: bool = True,
+    window: int | None = None,
     beta: Beta = DEFAULT_BETA,
     seed: int = 0,
 ) -> UpperConfidence:
     """Give ET-GP-UCB ([ET] algorithm 1), which forgets when an answer contradicts the model.
 
-    `delta_b`, `n_lower`, `n_upper` and `noise_cap` are those of `ErrorBound`. `keep_last` begins
+    `delta_b`, `n_lower`, `n_upper` and `noise_cap` are those of `ErrorBound`, the paper's trigger;
+    ``"likelihood-ratio"`` is `LikelihoodRatio`, which has no noise to cap. `keep_last` begins
     the new model with the reading that fired, as algorithm 1 is printed; the paper's table 1 is
     met without it.
     """
     return UpperConfidence(
         name,
         field,
-        StateSpacePosterior(field, Static()),
+        engine(field, StaticKernel(), window),
         exploration(beta),
-        ErrorBound(field.noise_variance, delta_b, n_lower, n_upper, noise_cap),
+        _evidence(trigger, field.noise_variance, delta_b, n_lower, n_upper, noise_cap),
         keep_last=keep_last,
         seed=seed,
     )
+
+
+def _evidence(
+    trigger: str,
+    noise_variance: float,
+    delta_b: float,
+    n_lower: int,
+    n_upper: int | None,
+    noise_cap: int | None,
+) -> Trigger:
+    match trigger:
+        case "error-bound":
+            return ErrorBound(noise_variance, delta_b, n_lower, n_upper, noise_cap)
+        case "likelihood-ratio" if noise_cap is None:
+            return LikelihoodRatio(noise_variance, delta_b, n_lower, n_upper)
+        case "likelihood-ratio":
+            raise ConfigError("noise_cap belongs to the trigger error-bound; leave it out.")
+    raise ConfigError(f'trigger is {trigger!r}; it can be "error-bound" or "likelihood-ratio".')

@@ -1,16 +1,19 @@
-"""Upper confidence bounds on the last readings alone."""
+"""Upper confidence bounds on the last readings alone, or on them before others."""
 
+from math import ceil
+
+from edge_tvbo.model.domain import Field
+from edge_tvbo.model.engines import engine
 from edge_tvbo.model.exploration import AgnosticBeta, Beta, exploration
-from edge_tvbo.model.field import SensorField
-from edge_tvbo.model.posterior import WindowPosterior
-from edge_tvbo.model.temporal import Static
+from edge_tvbo.model.kernel_posterior import KernelPosterior
+from edge_tvbo.model.temporal_kernels import StaticKernel
 from edge_tvbo.model.triggers import Never
 from edge_tvbo.policies.policy import UpperConfidence
 
 
 def sliding_window(
     name: str,
-    field: SensorField,
+    field: Field,
     *,
     window: int = 32,
     beta: Beta | None = None,
@@ -21,5 +24,26 @@ def sliding_window(
     Without `beta` the width is B + R√(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
     """
     width = AgnosticBeta.of_noise(field, window) if beta is None else exploration(beta)
-    posterior = WindowPosterior(field, Static(), window)
+    posterior = engine(field, StaticKernel(), window)
+    return UpperConfidence(name, field, posterior, width, Never(), seed=seed)
+
+
+def weighted(
+    name: str,
+    field: Field,
+    *,
+    gamma: float = 0.95,
+    window: int = 128,
+    beta: Beta | None = None,
+    seed: int = 0,
+) -> UpperConfidence:
+    """Give W-GP-UCB (Deng et al. 2022; [ET] appendix B), to which old readings count for less.
+
+    A reading i intervals old has the weight `gamma`^i, which is to say the noise σ² / `gamma`^i.
+    Of the last `window` ones; without `beta` the width is B + R√(2(γ + 1 + ln 1/δ)), with the
+    information of 1/(1 - `gamma`) readings.
+    """
+    posterior = KernelPosterior(field, StaticKernel(), window, gamma=gamma)
+    horizon = min(window, ceil(1 / (1 - gamma))) if gamma < 1 else window
+    width = AgnosticBeta.of_noise(field, horizon) if beta is None else exploration(beta)
     return UpperConfidence(name, field, posterior, width, Never(), seed=seed)

@@ -56,6 +56,7 @@ def _learned(settings: FieldSettings) -> SensorField:
     if unknown:
         raise ConfigError(f"{settings.model} does not know {', '.join(unknown)}; learn it anew.")
     rows = [field.sensors.index(sensor) for sensor in settings.sensors]
+    positions, rhythm = field.positions, field.rhythm
     return SensorField(
         settings.sensors,
         field.kernel[rows][:, rows],
@@ -64,6 +65,8 @@ def _learned(settings: FieldSettings) -> SensorField:
         center=field.center,
         scale=field.scale,
         objective=settings.objective,
+        positions=None if positions is None else positions[rows],
+        rhythm=None if rhythm is None else rhythm.of(rows),
     )
 
 
@@ -79,4 +82,5 @@ def _from_positions(
         center=kernel.mean,
         scale=kernel.variance**0.5,
         objective=settings.objective,
+        positions=places,
     )

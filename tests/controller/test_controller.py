@@ -40,7 +40,8 @@ STEP = 100.0  # s, an interval
 
 def field_of(names=NAMES, **changes):
     M = len(names)
-    settings = {"unit": "°C", "center": 20.0, "scale": 2.0, **changes}
+    places = np.array([[0.0], [0.3], [0.5], [1.0]])[:M]
+    settings = {"unit": "°C", "center": 20.0, "scale": 2.0, "positions": places, **changes}
     return SensorField(names, K[:M, :M], 0.01, **settings)
 
 

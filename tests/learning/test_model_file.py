@@ -97,7 +97,7 @@ def test_a_damaged_file_is_refused_or_is_another_field(path, tmp_path, data):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("format", 2),
+        ("format", 3),
         ("format", "1"),
         ("unit", None),
         ("objective", "most"),

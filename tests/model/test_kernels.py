@@ -117,7 +117,7 @@ def test_a_length_scale_that_is_none_is_refused(length):
         squared_exponential([[0.0, 0.0], [1.0, 1.0]], length)
 
 
-@pytest.mark.parametrize("nu", [0.0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("nu", [0.0, -1.0, np.nan])
 def test_a_smoothness_that_is_none_is_refused(nu):
     with pytest.raises(ConfigError, match="nu is"):
         matern([0.0, 1.0], 1.0, nu)

@@ -125,6 +125,44 @@ def test_et_follows_its_twin_on_fields_nobody_chose(field, data):
     assert_follows_the_event_triggered_twin(K, noise_variance, values, variant)
 
 
+@given(data=st.data(), field=fields(), delta_b=st.sampled_from([0.1, 0.9]), keep=st.booleans())
+@settings(max_examples=40)
+def test_et_with_the_likelihood_ratio_resets_exactly_when_the_prior_is_so_much_likelier(
+    field, data, delta_b, keep
+):
+    K, noise_variance = field
+    policy = make_policy(
+        "et-gp-ucb",
+        field_of(K, noise_variance),
+        trigger="likelihood-ratio",
+        delta_b=delta_b,
+        keep_last=keep,
+    )
+    plain, age = NaivePosterior(K, noise_variance, temporal("static")), 0
+    for row in data.draw(abrupt(len(K)), label="values"):
+        arm = policy.select().arm
+        y, age = float(row[arm]), age + 1
+        mean, std = plain.mean_std()
+
+        def log_density(error, variance):
+            return -0.5 * math.log(2 * math.pi * variance) - error**2 / (2 * variance)
+
+        fresh = log_density(y, K[arm, arm] + noise_variance)
+        known = log_density(y - mean[arm], std[arm] ** 2 + noise_variance)
+        evidence, allowed = fresh - known, math.log(math.pi**2 * age**2 / (3 * delta_b))
+        outcome = policy.observe(arm, y)
+        assert outcome.age == age
+        if abs(evidence - allowed) > 1e-6:
+            assert outcome.reset == (evidence > allowed)
+        if outcome.reset:
+            plain.reset()
+            age = 0
+        if keep or not outcome.reset:
+            plain.observe(arm, y)
+        assert_belief(policy, plain)
+        policy.advance()
+
+
 def test_a_threshold_grows_for_ever_without_a_cap_and_slower_with_one():
     field = field_of(np.eye(1), 0.5)
     free, capped = (make_policy("et-gp-ucb", field, noise_cap=cap) for cap in (None, 2))
@@ -199,6 +237,9 @@ UNRESET = {
     "tv-gp-ucb": ({"epsilon": 0.07}, ("tv", 0.07), None),
     "ui-tvbo": ({"sigma_w2": 0.04}, ("ui", 0.04), None),
     "sw-gp-ucb": ({"window": 6}, ("static", None), 6),
+    "gp-ucb of a window": ({"window": 6}, ("static", None), 6),
+    "tv-gp-ucb of a window": ({"epsilon": 0.07, "window": 6}, ("tv", 0.07), 6),
+    "ui-tvbo of a window": ({"sigma_w2": 0.04, "window": 6}, ("ui", 0.04), 6),
 }
 
 
@@ -208,7 +249,7 @@ UNRESET = {
 def test_the_choice_has_the_highest_bound_of_the_plain_posterior(name, field, data):
     settings, model, window = UNRESET[name]
     K, noise_variance = field
-    policy = make_policy(name, field_of(K, noise_variance), beta=BETA, **settings)
+    policy = make_policy(name.split()[0], field_of(K, noise_variance), beta=BETA, **settings)
     plain = NaivePosterior(K, noise_variance, temporal(*model), window)
     reading = st.tuples(st.integers(0, len(K) - 1), st.floats(-3, 3))
     t = 1

@@ -1,0 +1,246 @@
+"""The plant of the policy-search experiment: gains go in, what the optimiser maximises comes out.
+
+An inverted pendulum stands on a cart whose speed follows the command u as a first-order lag:
+
+    T1 s'' = K u - s'                                         cart
+    J φ''  = m g (l/2) φ - m (l/2) s'' - μ φ'                 pole, φ = 0 upright
+
+with J = m l²/3 + m d²/16. The state is x = [s, s', φ, φ'] in m, m/s, rad, rad/s, the command is
+u = -gains · x in m/s, held for one period of 20 ms, and the plant between two commands is the exact
+solution of these linear equations. Every controller of the box is then stable at both frictions.
+
+The equations, their constants, the start, the weights and the sign come from the public code of
+Brunzema, von Rohr & Trimpe, *On Controller Tuning with Time-Varying Bayesian Optimization*, CDC
+2022 (github.com/brunzema/uitvbo, ``src/objective_functions_LQR.py``), which [ET] App. A.3 builds
+on; the box and the friction's step at t = 100 are [ET] Table 7 and section 6. Two things differ.
+Their simulation also shakes the state (sd 0.0006 each step), which here is left to the noise of the
+reading, so that regret has a noise-free reward to be measured in; and they normalise by the first
+30 readings of each run, here one pair of constants serves every run (see `normalisation`).
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from edge_tvbo.errors import MissingExtra
+from edge_tvbo.numerics.jit import Matrix, Vector, kernel
+
+LOWER: Vector = np.array([-3.0, -6.0, -50.0, -4.0])  # gains on s, s', φ, φ'; [ET] Table 7
+UPPER: Vector = np.array([-2.0, -4.0, -25.0, -2.0])
+SCALES: Vector = np.array([1 / 8, 1 / 4, 3.0, 1 / 8])  # of the gains, before a length scale; ibid.
+START: Vector = np.array([4.0, 0.0, 0.1, -0.01])  # m, m/s, rad, rad/s
+
+FRICTION = 2.2e-3  # of the bearing, N m s/rad
+WORN_FRICTION = 2.5 * FRICTION  # from t = 100 on
+WORN_AT = 100  # interval
+
+MASS = 0.0804  # of the pole, kg
+LENGTH = 0.147  # of the pole, m
+DIAMETER = 0.005  # of the pole, m
+GAIN = 1.0  # of the cart, K
+LAG = 1.0  # of the cart, T1, s
+GRAVITY = 9.81  # m/s²
+PERIOD = 0.02  # of the controller, s
+STEPS = 1000  # 20 s
+STATE_WEIGHT = 10.0  # Q = 10 I
+COMMAND_WEIGHT = 1.0  # R
+CEILING = 1e6  # cost of a pole that fell
+
+SAMPLE = 1024  # controllers behind `normalisation`
+STARTS = 4  # of the local searches behind `optimum`
+
+
+@kernel("void(f8[:, ::1], f8[:, ::1], f8[:, ::1])")
+def multiply(A: Matrix, B: Matrix, C: Matrix) -> None:
+    """Fill C, distinct from A and B, with A B; all float64[n, n]."""
+    n = A.shape[0]
+    for i in range(n):
+        for j in range(n):
+            s = 0.0
+            for k in range(n):
+                s += A[i, k] * B[k, j]
+            C[i, j] = s
+
+
+@kernel("f8[:, ::1](f8[:, ::1])")
+def exponential(A: Matrix) -> Matrix:
+    """Give e^A to rounding for float64[n, n] A whose largest row sum is at most 16.
+
+    Taylor's series of A/16, 20 terms by Horner's rule, squared four times (Moler & Van Loan,
+    *Nineteen Dubious Ways to Compute the Exponential of a Matrix*, method 3).
+    """
+    n = A.shape[0]
+    S = A / 16.0
+    P = np.eye(n)
+    work = np.empty((n, n))
+    for k in range(20, 0, -1):
+        multiply(S, P, work)
+        for i in range(n):
+            for j in range(n):
+                P[i, j] = work[i, j] / k
+            P[i, i] += 1.0
+    for _ in range(4):
+        multiply(P, P, work)
+        P[:, :] = work
+    return P
+
+
+@kernel("f8[:, ::1](f8)")
+def plant(friction: float) -> Matrix:
+    """Give one period of the plant: x_next = P[:4, :4] x + P[:4, 4] u, for `friction` in N m s/rad.
+
+    Returns
+    -------
+    float64[5, 5]
+        The exponential of [[A, B], [0, 0]] times the period, which holds u between two commands.
+    """
+    inertia = MASS * LENGTH * LENGTH / 3.0 + MASS * DIAMETER * DIAMETER / 16.0  # kg m²
+    push = 0.5 * MASS * LENGTH / inertia  # rad/s² of the pole a m/s² of the cart, 1/m
+    A = np.zeros((5, 5))
+    A[0, 1] = 1.0
+    A[1, 1] = -1.0 / LAG
+    A[1, 4] = GAIN / LAG
+    A[2, 3] = 1.0
+    A[3, 1] = push / LAG
+    A[3, 2] = push * GRAVITY
+    A[3, 3] = -friction / inertia
+    A[3, 4] = -push * GAIN / LAG
+    return exponential(A * PERIOD)
+
+
+@kernel("f8(f8[:, ::1], f8[::1], f8[::1])")
+def cost_from(P: Matrix, gains: Vector, start: Vector) -> float:
+    """Give the mean of xᵀQx + Ru² over the 1000 steps from `start`, at most `CEILING`.
+
+    Parameters
+    ----------
+    P : float64[5, 5]
+        From `plant`.
+    gains, start : float64[4]
+        Of the controller u = -gains · x; the state at the first step.
+
+    Notes
+    -----
+    About 30 multiply-adds a step. It grows with the square of `start`. A state that runs away, to
+    NaN included, costs the ceiling, so that every controller has a finite cost.
+    """
+    x = start.copy()
+    y = np.empty(4)
+    total = 0.0
+    for _ in range(STEPS):
+        u = 0.0
+        for i in range(4):
+            u -= gains[i] * x[i]
+            total += STATE_WEIGHT * x[i] * x[i]
+        total += COMMAND_WEIGHT * u * u
+        if not total < CEILING * STEPS:
+            return CEILING
+        for i in range(4):
+            y[i] = P[i, 4] * u
+            for j in range(4):
+                y[i] += P[i, j] * x[j]
+        x[:] = y
+    return total / STEPS
+
+
+@kernel("f8(f8[::1], f8)")
+def cost(gains: Vector, friction: float) -> float:
+    """Give the mean quadratic cost a step of 20 s under u = -gains · x, without noise.
+
+    Parameters
+    ----------
+    gains : float64[4]
+        On position, speed, angle and angular speed; between `LOWER` and `UPPER` for the paper.
+    friction : float
+        Of the bearing, N m s/rad; `FRICTION`, later `WORN_FRICTION`.
+
+    Returns
+    -------
+    float
+        About 14 to 18 over the box; `CEILING` for a controller that lets the pole fall.
+    """
+    return cost_from(plant(friction), gains, START.copy())
+
+
+def spread(n: int) -> Matrix:
+    """Give `n` controllers spread evenly over the box, float64[n, 4], the same at every call.
+
+    The additive recurrence whose steps are powers of 1/φ, φ⁵ = φ + 1 (M. Roberts, *The Unreasonable
+    Effectiveness of Quasirandom Sequences*, 2018): as even as Sobol's points, in one line.
+
+    >>> bool((spread(100) > LOWER).all() and (spread(100) < UPPER).all())
+    True
+    """
+    phi = 1.1673039782614187
+    unit = (0.5 + np.outer(np.arange(1, n + 1), phi ** -np.arange(1.0, 5.0))) % 1.0
+    return np.ascontiguousarray(LOWER + (UPPER - LOWER) * unit)
+
+
+class Normalisation(NamedTuple):
+    """What a cost is measured against."""
+
+    mean: float
+    sd: float
+
+
+@lru_cache(maxsize=1)
+def normalisation() -> Normalisation:
+    """Give the mean and the standard deviation of the cost over the box before the bearing wears.
+
+    >>> normalisation().mean > normalisation().sd > 0
+    True
+    """
+    costs = np.array([cost(gains, FRICTION) for gains in spread(SAMPLE)])
+    return Normalisation(float(costs.mean()), float(costs.std()))
+
+
+def reward(gains: Vector, friction: float) -> float:
+    """Give what the optimiser maximises: the cost turned round, with mean 0 and sd 1 over the box.
+
+    Parameters
+    ----------
+    gains : float64[4]
+        See `cost`.
+    friction : float
+        N m s/rad. The mean and sd are those at `FRICTION`; a worn bearing lowers the mean.
+    """
+    mean, sd = normalisation()
+    return (mean - float(cost(gains, friction))) / sd
+
+
+def friction_at(t: int) -> float:
+    """Give the bearing's friction in interval `t`, N m s/rad: 2.5 times as much from t = 100 on.
+
+    >>> [round(friction_at(t), 4) for t in (99, 100)]
+    [0.0022, 0.0055]
+    """
+    return WORN_FRICTION if t >= WORN_AT else FRICTION
+
+
+def optimum(friction: float) -> tuple[Vector, float]:
+    """Give the best controller of the box, float64[4], and its reward.
+
+    The best of four L-BFGS-B searches from `spread` controllers, the same at every call. The
+    horizon is long enough for it to be the LQR controller to three digits where that is in the box.
+
+    Raises
+    ------
+    MissingExtra
+        Where scipy is not installed.
+    """
+    try:
+        from scipy.optimize import minimize
+    except ImportError:
+        raise MissingExtra("scipy, which finds the best controller,", "science") from None
+    width = UPPER - LOWER
+
+    def loss(unit: Vector) -> float:
+        return -reward(LOWER + width * unit, friction)
+
+    found = [
+        minimize(loss, (gains - LOWER) / width, jac="3-point", bounds=[(0.0, 1.0)] * 4, tol=1e-12)
+        for gains in spread(STARTS)
+    ]
+    best = min(found, key=lambda result: float(result.fun))
+    return LOWER + width * best.x, -float(best.fun)

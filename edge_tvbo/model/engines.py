@@ -1,0 +1,62 @@
+"""Which engine carries a model: the fastest exact one there is for the field and its kernel."""
+
+from edge_tvbo.model.box import BoxField
+from edge_tvbo.model.domain import Field
+from edge_tvbo.model.kernel_posterior import FittedPosterior, KernelPosterior
+from edge_tvbo.model.pair import Momentum, PairPosterior, Sigmoid
+from edge_tvbo.model.posterior import Posterior, StateSpacePosterior, WindowPosterior
+from edge_tvbo.model.temporal import Static, TimeVarying, Transition, UncertaintyInjection
+from edge_tvbo.model.temporal_kernels import (
+    FittableKernel,
+    MomentumKernel,
+    SigmoidKernel,
+    StaticKernel,
+    TemporalKernel,
+    TimeVaryingKernel,
+    WienerKernel,
+)
+
+FIT_WINDOW = 200  # readings that a fit learns from, likewise
+WINDOW = 256  # readings held in a box, where nobody says how many
+
+
+def engine(field: Field, temporal: TemporalKernel, window: int | None = None) -> Posterior:
+    """Give the posterior of `field` under `temporal`, of the last `window` readings.
+
+    Among sensors and without `window` all readings count, for ever. With it, the approximation is
+    the one of [M24] section 11.1: covariances beyond a band of `window` readings are taken for 0.
+    """
+    if isinstance(field, BoxField):
+        return KernelPosterior(field, temporal, WINDOW if window is None else window)
+    match temporal:
+        case MomentumKernel(epsilon, alpha) if window is None:
+            return PairPosterior(field, Momentum(epsilon, alpha))
+        case SigmoidKernel(tau, rho) if window is None:
+            return PairPosterior(field, Sigmoid(tau, rho))
+    transition = _transition(temporal)
+    if transition is None:
+        assert window is not None
+        return KernelPosterior(field, temporal, window)
+    if window is None:
+        return StateSpacePosterior(field, transition)
+    return WindowPosterior(field, transition, window)
+
+
+def fitted_engine(
+    field: Field, temporal: FittableKernel, window: int | None, seed: int
+) -> Posterior:
+    """Give the posterior of the last `window` readings, `temporal` being fitted to them."""
+    held = FIT_WINDOW if window is None else window
+    return FittedPosterior(field, temporal, held, seed=seed)
+
+
+def _transition(temporal: TemporalKernel) -> Transition | None:
+    match temporal:
+        case StaticKernel():
+            return Static()
+        case TimeVaryingKernel(epsilon):
+            return TimeVarying(epsilon)
+        case WienerKernel(sigma_w2):
+            return UncertaintyInjection(sigma_w2)
+        case _:
+            return None

@@ -1,0 +1,252 @@
+"""The posterior from the last W readings for any kernel in time, on sensors and in a box."""
+
+from math import log, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_tvbo.errors import ConfigError, SnapshotError
+from edge_tvbo.model.domain import Arm, Field, over
+from edge_tvbo.model.likelihood import fit
+from edge_tvbo.model.posterior import Belief, Mask
+from edge_tvbo.model.regression import Regression
+from edge_tvbo.model.snapshot import check_arrays, copy_arrays, seal, unseal, whole
+from edge_tvbo.model.temporal_kernels import FittableKernel, TemporalKernel
+from edge_tvbo.numerics.acquisition import highest_bound
+
+Array = NDArray[np.float64]
+MOST_NOISE = log(1e12)  # of a weighted reading: it is as good as forgotten
+
+
+class KernelPosterior:
+    """The posterior of a field with covariance k(x, x') d(t, t'), by plain regression.
+
+    Costs O(W³ + W²M) an interval, W²M + W² more for each point a box is searched at; where an
+    engine of `posterior` applies, that one is faster by orders.
+
+    Parameters
+    ----------
+    field : SensorField or BoxField
+        Arms, spatial prior and noise.
+    temporal : TemporalKernel
+        d(t, t').
+    window : int
+        W, the most readings held; the oldest makes room.
+    gamma : float
+        What a reading's weight is multiplied by in each interval since, above 0, at most 1.
+    """
+
+    def __init__(
+        self, field: Field, temporal: TemporalKernel, window: int, *, gamma: float = 1.0
+    ) -> None:
+        if window < 1:
+            raise ConfigError(f"window is {window}; it must be 1 reading or more.")
+        if not 0.0 < gamma <= 1.0:
+            raise ConfigError(f"gamma is {gamma}; it must be above 0, and at most 1.")
+        self._field = field
+        self._domain = over(field)
+        self._temporal = temporal
+        self._gamma = gamma
+        self._places = np.zeros((window, self._domain.candidates.shape[1]))
+        self._y = np.zeros(window)
+        self._times = np.zeros(window, np.int64)
+        self._time = 0
+        self.observations = 0
+        self._stale = True  # whether mean and variance are to be computed anew
+
+    @property
+    def mean(self) -> Array:
+        """Mean of every candidate, (M,)."""
+        self._predict()
+        return self._mean
+
+    @property
+    def variance(self) -> Array:
+        """Variance of every candidate, (M,)."""
+        self._predict()
+        return self._variance
+
+    def at(self, arm: Arm) -> Belief:
+        """Give what is believed of `arm` at the current interval."""
+        self._predict()
+        mean, variance = self._predicted(self._domain.place(arm)[None, :])
+        return Belief(arm, float(mean[0]), float(variance[0]) ** 0.5)
+
+    def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Belief | None:
+        """Give the arm with the highest mean + width · std.
+
+        Where some are not eligible, a box is not searched: the candidates that are stand for it.
+        """
+        index = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
+        if index < 0:
+            return None
+        if not eligible.all():
+            return self.at(self._field.arm(index))
+
+        def bound(P: Array) -> Array:
+            mean, variance = self._predicted(P)
+            return mean + width * np.sqrt(variance)
+
+        scores = self.mean + width * np.sqrt(self.variance)
+        return self.at(self._domain.best(index, bound, scores))
+
+    def prior_std(self, arm: Arm) -> float:
+        """Give the standard deviation of `arm` now, were nothing known of it."""
+        variance = float(self._domain.variance(self._domain.place(arm)[None, :])[0])
+        return sqrt(variance * float(self._temporal.variance(np.array([float(self._time)]))[0]))
+
+    def observe(self, arm: Arm, y: float) -> None:
+        """Take in a reading of `arm`, in model units, and drop the oldest of a full window."""
+        n = self.observations
+        if n == len(self._y):
+            n -= 1
+            for array in (self._places, self._y, self._times):
+                array[:n] = array[1:]
+        self._places[n], self._y[n], self._times[n] = self._domain.place(arm), y, self._time
+        self.observations = n + 1
+        self._stale = True
+
+    def advance(self) -> None:
+        """Move on by one interval."""
+        self._time += 1
+        self._stale = True
+
+    def reset(self) -> None:
+        """Forget every reading, not the time: the prior of the current interval is left."""
+        self.observations = 0
+        self._stale = True
+
+    def mean_std(self) -> tuple[Array, Array]:
+        """Give copies of the mean and the standard deviation of every candidate."""
+        return self.mean.copy(), np.sqrt(self.variance)
+
+    def snapshot(self) -> bytes:
+        """Give the state as bytes; the continuation from them is bit-identical."""
+        return seal(self._kind(), self._field.fingerprint(), self._state())
+
+    def restore(self, blob: bytes) -> None:
+        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        self._resume(unseal(self._kind(), self._field.fingerprint(), blob))
+
+    def _state(self) -> dict[str, Any]:
+        return {"time": self._time, "observations": self.observations, **self._arrays()}
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        time, observations = whole(state, "time"), whole(state, "observations")
+        if observations > len(self._y):
+            raise SnapshotError(f"The snapshot holds {observations} readings of {len(self._y)}.")
+        check_arrays(self._arrays(), state)
+        if (state["times"][:observations] > time).any() or (state["times"] < 0).any():
+            raise SnapshotError("The snapshot holds readings of the future.")
+        if not self._field.holds(state["places"][:observations]):
+            raise SnapshotError("The snapshot's 'places' names an arm that there is not.")
+        copy_arrays(self._arrays(), state)
+        self._time, self.observations = time, observations
+        self._stale = True
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"places": self._places, "y": self._y, "times": self._times}
+
+    def _kind(self) -> str:
+        return f"kernel {self._temporal!r} {len(self._y)} {self._gamma!r}"
+
+    def _predict(self) -> None:
+        if not self._stale:
+            return
+        n = self.observations
+        times = self._times[:n].astype(np.float64)
+        K = self._domain.covariance(self._places[:n], self._places[:n])
+        age = self._time - times
+        noise = self._field.noise_variance * np.exp(np.minimum(-log(self._gamma) * age, MOST_NOISE))
+        self._regression = Regression(K * self._temporal.matrix(times, times), noise, self._y[:n])
+        self._mean, self._variance = self._predicted(self._domain.candidates)
+        self._stale = False
+
+    def _predicted(self, P: Array) -> tuple[Array, Array]:
+        n, now = self.observations, np.array([float(self._time)])
+        fade = self._temporal.matrix(self._times[:n].astype(np.float64), now)  # (n, 1)
+        k = self._domain.covariance(self._places[:n], P) * fade
+        return self._regression.predict(
+            k, self._domain.variance(P) * float(self._temporal.variance(now)[0])
+        )
+
+
+class FittedPosterior(KernelPosterior):
+    """A `KernelPosterior` whose temporal kernel is fitted to the readings each interval.
+
+    By maximum likelihood, from the parameters of the interval before and from others drawn at
+    random, of which there are fewer as readings come: `restarts` and 200/n at most ([M24]
+    algorithm 3; [B16] appendix B for ε of TV).
+
+    Parameters
+    ----------
+    field, temporal, window
+        As for `KernelPosterior`; `temporal` is what the first fit begins from.
+    restarts : int
+        The most starts in an interval, the first of them warm.
+    seed : int
+        Of the random starts.
+    """
+
+    def __init__(
+        self,
+        field: Field,
+        temporal: FittableKernel,
+        window: int,
+        *,
+        restarts: int = 10,
+        seed: int = 0,
+    ) -> None:
+        self._restarts = restarts
+        self._seed = seed
+        super().__init__(field, temporal, window)
+        self._shape = type(temporal).__name__
+        self._fresh = False  # whether a reading came since the last fit
+
+    @property
+    def temporal(self) -> FittableKernel:
+        """The kernel as it is fitted now."""
+        return self._temporal  # type: ignore[return-value]
+
+    def observe(self, arm: Arm, y: float) -> None:
+        """Take in a reading of `arm`; the fit waits for the end of the interval."""
+        super().observe(arm, y)
+        self._fresh = True
+
+    def advance(self) -> None:
+        """Fit, and move on by one interval."""
+        if self._fresh and self.observations:
+            self._fit()
+        super().advance()
+
+    def _fit(self) -> None:
+        n = self.observations
+        places = self._places[:n]
+        self._temporal = fit(
+            self.temporal,
+            self._domain.covariance(places, places),
+            self._times[:n].astype(np.float64),
+            self._y[:n],
+            self._field.noise_variance,
+            restarts=max(min(self._restarts, 200 // n) - 1, 0),
+            rng=np.random.default_rng((self._seed, self._time)),
+        )
+        self._fresh = False
+
+    def _state(self) -> dict[str, Any]:
+        return {**super()._state(), "temporal": self.temporal.values, "fresh": int(self._fresh)}
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        check_arrays({"temporal": self.temporal.values}, state)
+        fresh, before = whole(state, "fresh"), self._temporal
+        try:
+            self._temporal = self.temporal.replaced(state["temporal"])
+            super()._resume(state)
+        except (ConfigError, SnapshotError) as error:
+            self._temporal = before
+            raise SnapshotError(str(error)) from error
+        self._fresh = bool(fresh)
+
+    def _kind(self) -> str:
+        return f"fitted {self._shape} {len(self._y)} {self._restarts} {self._seed}"

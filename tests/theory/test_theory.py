@@ -1,0 +1,695 @@
+"""Bounds against what they bound, against each other, and against what the papers print."""
+
+import math
+from dataclasses import replace
+from itertools import combinations_with_replacement, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from naive import se
+
+from edge_tvbo import theory
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.model.exploration import CompactBeta
+from edge_tvbo.model.field import SensorField
+from edge_tvbo.theory import Domain, bogunovic2016, brunzema
+
+HORIZONS = st.integers(2, 5000)
+EPSILONS = st.floats(1e-6, 1.0)
+NOISES = st.floats(1e-3, 2.0)
+DELTAS = st.floats(1e-4, 0.999)
+GAINS = st.floats(0.01, 1e4)
+DOMAINS = st.builds(
+    Domain, st.integers(1, 4), st.floats(0.1, 10), st.floats(0.1, 20), st.floats(0.1, 20)
+)
+PLACES = st.lists(st.floats(0, 1), min_size=1, max_size=3)
+
+
+def field_at(places, noise_variance=0.1, length=0.3, **options):
+    x = np.array(places, dtype=float)[:, None]
+    names = [f"s{i}" for i in range(len(x))]
+    return SensorField(names, se(x, length), noise_variance, **options)
+
+
+def log_gain(K, noise_variance):
+    return 0.5 * np.linalg.slogdet(np.eye(len(K)) + K / noise_variance)[1]
+
+
+# --- gain ---------------------------------------------------------------------------------------
+
+
+def best_gain(field, n):
+    """The true maximum over all multisets."""
+    choices = combinations_with_replacement(range(len(field)), n)
+    return max(log_gain(field.kernel[np.ix_(A, A)], field.noise_variance) for A in choices)
+
+
+@given(PLACES, st.floats(0.01, 2), st.integers(1, 4))
+def test_the_greedy_gain_is_within_1_less_1_over_e_of_the_best_and_the_ceiling_above(p, noise, n):
+    field = field_at(p, noise)
+    best = best_gain(field, n)
+    assert theory.greedy_gain(field, n)[-1] <= best * (1 + 1e-9)
+    assert theory.greedy_gain(field, n)[-1] >= (1 - 1 / math.e) * best
+    assert theory.gain_ceiling(field, n)[-1] >= best * (1 - 1e-9)
+
+
+def test_the_ceiling_is_above_the_best_where_greed_takes_the_middle_and_regrets_it():
+    field = field_at([0.5, 0.0, 1.0], 0.05, length=0.5)
+    assert theory.greedy_gain(field, 2)[-1] < best_gain(field, 2) * 0.99
+    assert theory.gain_ceiling(field, 2)[-1] >= best_gain(field, 2)
+
+
+@given(PLACES, st.floats(0.01, 2))
+def test_each_further_reading_says_something_but_less_than_the_one_before(places, noise):
+    steps = np.diff(theory.greedy_gain(field_at(places, noise), 12), prepend=0.0)
+    assert (steps > 0).all()
+    assert (np.diff(steps) <= 1e-12).all()
+
+
+@given(st.floats(0.01, 5), NOISES)
+def test_the_gain_constant_turns_gain_into_squared_widths(share, noise):
+    """[M24] lemma 4.6: 4 σ² <= C1 ½ ln(1 + σ²/noise) for σ² in [0, 1]."""
+    width = min(share, 1.0)
+    told = 0.5 * math.log1p(width / noise)
+    assert 4 * width <= theory.gain_constant(noise) * told * (1 + 1e-12)
+
+
+@given(st.integers(1, 10**6), st.integers(1, 4), st.floats(0.6, 10))
+def test_a_rough_field_is_never_easier_than_the_smooth_one_in_the_long_run(n, d, nu):
+    assert 0 < theory.matern_exponent(dimension=d, nu=nu + 1) < 1
+    rough, smooth = (theory.matern_rate(n, dimension=d, nu=v) for v in (nu, nu + 1))
+    assert rough >= smooth >= math.log(n)
+    assert theory.se_rate(n + 1, dimension=d) > theory.se_rate(n, dimension=d)
+
+
+# --- [B16] --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "printed"), [(0.01, 38), (0.03, 29), (0.05, 26), (0.001, 68), (0.2, 18)]
+)
+def test_block_lengths_are_those_of_et_table_5(epsilon, printed):
+    """Table 5 says 17 for .2, but 12 · .2^(-1/4) = 17.94, and its other four are rounded up."""
+    assert theory.block_length_se(epsilon, horizon=400) == printed
+
+
+def test_a_matern_block_by_hand():
+    """D = 2, ν = 3: c = 6/12, so 24 · .01^(-1/3.5) = 89.46."""
+    assert theory.block_length_matern(0.01, horizon=400, dimension=2, nu=3) == 90
+
+
+@given(EPSILONS, EPSILONS, HORIZONS, st.integers(1, 4), st.floats(0.6, 10))
+def test_blocks_shrink_as_the_field_quickens_and_fit_the_horizon(one, other, T, d, nu):
+    slow, quick = sorted((one, other))
+    for length in (
+        lambda e: theory.block_length_se(e, horizon=T),
+        lambda e: theory.block_length_matern(e, horizon=T, dimension=d, nu=nu),
+    ):
+        assert 1 <= length(quick) <= length(slow) <= length(0.0) == T
+
+
+@given(HORIZONS, DOMAINS, DELTAS)
+def test_the_resetting_beta_is_the_width_the_policies_use(T, domain, delta):
+    schedule = CompactBeta(domain.dimension, delta, domain.a1, domain.b1, domain.side)
+    beta = theory.resetting_beta(T, domain=domain, delta=delta)
+    assert beta == pytest.approx(schedule.width(T, 0) ** 2, rel=1e-12)
+
+
+def test_the_varying_beta_is_eq_19_by_hand():
+    """T = 3, δ = .1, d = 2, a = b = r = 1."""
+    inner = 2 * math.pi**2 * 9 / 0.2
+    beta = 2 * math.log(math.pi**2 * 9 / 0.2) + 4 * math.log(2 * 9 * math.sqrt(math.log(inner)))
+    assert theory.varying_beta(3, domain=Domain(2), delta=0.1) == pytest.approx(beta, rel=1e-12)
+
+
+@given(HORIZONS, st.integers(1, 500), DELTAS)
+def test_a_beta_on_arms_leaves_no_more_than_delta_to_chance(T, arms, delta):
+    for beta, events in (
+        (theory.resetting_beta_on_arms(T, arms=arms, delta=delta), 4),
+        (theory.varying_beta_on_arms(T, arms=arms, delta=delta), 3),
+    ):
+        at_t = events * arms * math.exp(-beta / 2)  # union over arms and events at interval T
+        assert at_t * math.pi**2 * T**2 / 6 == pytest.approx(delta, rel=1e-9)
+
+
+RESETTING = {"gain": 5.0, "beta": 12.0, "noise_variance": 0.1, "delta": 0.1}
+
+
+def test_the_resetting_bound_is_eq_17_with_the_2_of_et_by_hand():
+    """T = 100, N = 10, ε = .001, σ² = 1, β = 4, δ = .1, a0 = b0 = 1, γ = 2."""
+    psi = math.sqrt(4 * 4 * 1.0) + 2 * 1.0 * 3 * math.sqrt(math.log(4 * math.pi**2 * 1e4 / 0.3))
+    first = math.sqrt(8 / math.log(2) * 100 * 4 * 11 * 2)
+    bound = theory.resetting_regret(
+        100, 0.001, 10, gain=2.0, beta=4.0, noise_variance=1.0, delta=0.1
+    )
+    assert bound == pytest.approx(first + 2 + 2 * 100 * psi, rel=1e-12)
+
+
+@given(HORIZONS, EPSILONS, st.integers(1, 100))
+def test_a_resetting_bound_grows_with_the_horizon_and_the_rate(T, epsilon, block):
+    assume(block <= T)
+    bound = theory.resetting_regret(T, epsilon, block, **RESETTING)
+    assert theory.resetting_regret(T + 1, epsilon, block, **RESETTING) > bound
+    assert theory.resetting_regret(T, epsilon / 2, block, **RESETTING) < bound
+
+
+@given(HORIZONS, st.integers(1, 1000))
+def test_a_field_at_rest_is_told_apart_by_nothing_but_learning(T, block):
+    assume(block <= T)
+    learning = (T / block + 1) * RESETTING["gain"]
+    told = theory.varying_regret(T, gain=learning, beta=12.0, noise_variance=0.1)
+    assert theory.resetting_regret(T, 0.0, block, **RESETTING) == pytest.approx(told)
+
+
+@given(HORIZONS, EPSILONS, st.integers(1, 12), st.floats(0.05, 1), st.integers(0, 2**32 - 1))
+@settings(max_examples=200)
+def test_the_mismatch_bounds_the_gap_between_two_posteriors(T, epsilon, n, noise, seed):
+    """[B16] lemma D.1, (82): what ψ charges for the width is at least what it errs by."""
+    assume(n <= T)
+    rng = np.random.default_rng(seed)
+    K = se(rng.random((n + 1, 2)), 0.4)
+    D = (1 - epsilon) ** (np.abs(np.subtract.outer(np.arange(n + 1), np.arange(n + 1))) / 2)
+    stds = []
+    for C in (K, K * D):
+        k = C[:n, n]
+        held = np.linalg.solve(C[:n, :n] + noise * np.eye(n), k)
+        stds.append(math.sqrt(max(0.0, C[n, n] - k @ held)))
+    allowed = bogunovic2016.mismatch(
+        max(T, n), epsilon, n, beta=1.0, noise_variance=noise, delta=0.5
+    )
+    assert abs(stds[0] - stds[1]) <= allowed
+
+
+@given(HORIZONS, EPSILONS)
+def test_no_upper_rate_is_below_the_lower_one(T, epsilon):
+    least = theory.least_regret_rate(T, epsilon)
+    assert least == T * epsilon
+    assert theory.regret_rate_se(T, epsilon, epsilon, epsilon) >= least
+
+
+# --- [M24]: the gain of a field that moves ------------------------------------------------------
+
+
+def moving_gain(places, chosen, epsilon, noise):
+    K = se(np.array(places, dtype=float)[:, None], 0.3)[np.ix_(chosen, chosen)]
+    t = np.arange(len(chosen))
+    return log_gain(K * (1 - epsilon) ** (np.abs(t[:, None] - t) / 2), noise)
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=3),
+    st.lists(st.integers(0, 2), min_size=1, max_size=12),
+    EPSILONS,
+    st.floats(0.01, 1),
+    st.data(),
+)
+def test_no_path_tells_more_of_a_moving_field_than_theorem_3_2_allows(p, path, eps, noise, data):
+    chosen = [i % len(p) for i in path]
+    block = data.draw(st.integers(1, len(chosen)))
+    gain = float(theory.gain_ceiling(field_at(p, noise), block)[-1])
+    bound = theory.varying_gain(len(chosen), eps, block, gain=gain, noise_variance=noise)
+    assert moving_gain(p, chosen, eps, noise) <= bound * (1 + 1e-9)
+
+
+def test_the_gain_that_b16_prints_can_be_exceeded_and_the_corrected_one_not():
+    """One arm, σ² = .01, T = N = 12, ε = .02: eq. 46 is too small without its σ^-2."""
+    told = moving_gain([0.5], [0] * 12, 0.02, 1e-4)
+    still = log_gain(np.ones((12, 12)), 1e-4)
+    # one block that covers the horizon counts once: the "+ 1" is for a broken last block
+    printed = theory.varying_gain_as_printed(12, 0.02, 12, gain=still) / 2
+    mended = theory.varying_gain(12, 0.02, 12, gain=still, noise_variance=1e-4) / 2
+    assert told < mended
+    assert printed - still == pytest.approx(12**3 * 0.02)
+    assert mended - still == pytest.approx(1e4 * 12**2.5 * 0.02)
+    sharp = log_gain(np.ones((3, 3)), 1e-6)
+    moved = moving_gain([0.5], [0] * 3, 0.1, 1e-6)
+    assert moved > theory.varying_gain_as_printed(3, 0.1, 3, gain=sharp) / 2
+    assert moved < theory.varying_gain(3, 0.1, 3, gain=sharp, noise_variance=1e-6) / 2
+
+
+@given(HORIZONS, EPSILONS, st.integers(1, 5000), NOISES, GAINS)
+def test_the_printed_gain_is_too_small_just_where_the_block_is_below_sigma_to_the_minus_4(
+    T, epsilon, block, noise, gain
+):
+    assume(block <= T and not math.isclose(block, noise**-2, rel_tol=1e-6))
+    assume(block**2.5 * epsilon > 1e-6 * gain)
+    printed = theory.varying_gain_as_printed(T, epsilon, block, gain=gain)
+    mended = theory.varying_gain(T, epsilon, block, gain=gain, noise_variance=noise)
+    assert (printed < mended) == (block < noise**-2)
+
+
+@given(PLACES, EPSILONS, st.floats(0.01, 1), st.integers(2, 40), st.data())
+def test_the_best_block_is_no_worse_than_any_other(places, epsilon, noise, T, data):
+    gains = theory.gain_ceiling(field_at(places, noise), T)
+    best = theory.best_varying_gain(T, epsilon, gains=gains, noise_variance=noise)
+    block = data.draw(st.integers(1, T))
+    other = theory.varying_gain(
+        T, epsilon, block, gain=float(gains[block - 1]), noise_variance=noise
+    )
+    assert best.gain <= other
+    quicker = theory.best_varying_gain(T, epsilon * 0.9, gains=gains, noise_variance=noise)
+    assert quicker.gain <= best.gain
+
+
+# --- [M24]: the best constant β -----------------------------------------------------------------
+
+
+def test_theorem_4_1_by_hand():
+    """T = 10, γ̃ = 8, d = 1, r = b = 1, a = 2, δ = .5, τ = 4, σ² = 1."""
+    beta = 2 * (math.log(3) + math.log(4))
+    learned = math.sqrt(8 / math.log(2) * 10 * beta * 8)
+    grid = math.sqrt(math.log(12)) / 4
+    tail = math.sqrt(math.log(4)) + math.sqrt(math.pi) / (2 * math.sqrt(math.log(4)))
+    bound = 0.5 * (learned + 10 * grid) + 10 * 0.5 * tail
+    got = theory.expected_regret(
+        10, gain=8.0, delta=0.5, tau=4, domain=Domain(1, a1=2.0), noise_variance=1.0
+    )
+    assert got == pytest.approx(bound, rel=1e-12)
+    assert theory.constant_beta(0.5, 4, dimension=1) == pytest.approx(beta, rel=1e-12)
+
+
+@given(HORIZONS, GAINS, DOMAINS, NOISES, st.floats(1e-6, 0.9999), st.integers(1, 10**6))
+@settings(max_examples=300)
+def test_no_other_delta_and_tau_promise_more_than_the_best(T, gain, domain, noise, delta, tau):
+    best = theory.best_constant_beta(T, gain=gain, domain=domain, noise_variance=noise)
+    assume(delta < domain.a1 * domain.dimension)
+    other = theory.expected_regret(
+        T, gain=gain, delta=delta, tau=tau, domain=domain, noise_variance=noise
+    )
+    assert best.bound <= other * (1 + 1e-6)
+
+
+@given(HORIZONS, GAINS, DOMAINS, NOISES)
+def test_the_best_beta_keeps_its_word(T, gain, domain, noise):
+    best = theory.best_constant_beta(T, gain=gain, domain=domain, noise_variance=noise)
+    d = domain.dimension
+    assert best.beta == pytest.approx(theory.constant_beta(best.delta, best.tau, dimension=d))
+    assert best.bound == pytest.approx(
+        theory.expected_regret(
+            T, gain=gain, delta=best.delta, tau=best.tau, domain=domain, noise_variance=noise
+        )
+    )
+    for tau in {best.tau - 1, best.tau + 1} - {0}:
+        neighbour = theory.expected_regret(
+            T, gain=gain, delta=best.delta, tau=tau, domain=domain, noise_variance=noise
+        )
+        assert best.bound <= neighbour * (1 + 1e-9)
+
+
+@given(PLACES, st.floats(0.05, 1), st.integers(10, 60), st.floats(1, 20))
+@example([0.1, 0.5, 0.9], 0.1, 50, 5.0)
+def test_the_best_beta_falls_as_the_field_quickens(places, noise, T, slope):
+    gains = theory.gain_ceiling(field_at(places, noise), T)
+    domain = Domain(2, b1=slope)
+    betas, bounds = [], []
+    for epsilon in (1e-6, 1e-3, 0.01, 0.1, 0.5, 1.0):
+        gain = theory.best_varying_gain(T, epsilon, gains=gains, noise_variance=noise).gain
+        best = theory.best_constant_beta(T, gain=gain, domain=domain, noise_variance=noise)
+        betas.append(best.beta)
+        bounds.append(best.bound)
+    assert all(quick <= slow + 1e-3 for slow, quick in pairwise(betas))
+    assert all(quick >= slow * (1 - 1e-9) for slow, quick in pairwise(bounds))
+
+
+def test_the_best_beta_falls_by_a_lot_where_it_can():
+    gains = theory.gain_ceiling(field_at([0.1, 0.5, 0.9], 0.1), 300)
+    betas = [
+        theory.best_constant_beta(
+            300,
+            gain=theory.best_varying_gain(300, epsilon, gains=gains, noise_variance=0.1).gain,
+            domain=Domain(2, b1=5.0),
+            noise_variance=0.1,
+        ).beta
+        for epsilon in (1e-6, 0.5)
+    ]
+    assert betas[0] > betas[1] + 1
+
+
+@given(st.floats(0.5, 6), st.floats(1, 20))
+def test_the_tail_that_theorem_4_1_charges_is_no_less_than_the_true_one(odds, a):
+    """C3 >= (1/δ) ∫_0^δ √ln(ad/ρ) dρ, which is √L + (√π/2) (ad/δ) erfc(√L), L = ln(ad/δ)."""
+    delta = a * math.exp(-odds)
+    assume(delta < 1)
+    root = math.sqrt(odds)
+    true = root + math.sqrt(math.pi) / 2 * (a / delta) * math.erfc(root)
+    huge = theory.expected_regret(
+        1, gain=1e-300, delta=delta, tau=10**9, domain=Domain(1, a1=a), noise_variance=1.0
+    )
+    assert huge >= delta * true * (1 - 1e-9)
+
+
+# --- [M24]: how far from the mean ---------------------------------------------------------------
+
+
+@given(st.integers(1, 60), st.floats(0, 1), st.floats(0.01, 0.99), st.floats(0.1, 20))
+def test_the_deviation_is_chebyshevs_on_the_double_sum(T, c, omega, variance):
+    total = sum(c ** abs(i - j) for i in range(T) for j in range(T))
+    got = theory.deviation(T, c, omega=omega, variance=variance)
+    assert got == pytest.approx(math.sqrt(variance * total / omega), rel=1e-9)
+
+
+@given(st.integers(1, 2000), st.floats(1e-3, 1), st.floats(0.01, 0.99))
+def test_the_mended_deviation_is_below_the_printed_one_and_below_lemma_4_7(T, epsilon, omega):
+    c = math.sqrt(1 - epsilon)
+    mended = theory.likely_regret(0.0, T, epsilon, omega=omega)
+    sums = T * (1 + c) / (1 - c) + 2 * c / (c - 1) ** 2 * (c ** (T + 1) + 1)  # eq. 4.40
+    assert mended <= math.sqrt(9 * sums / omega) * (1 + 1e-9)
+    assert mended <= 3 * T / math.sqrt(omega) * (1 + 1e-9)
+
+
+def momentum_correlation(k, epsilon, alpha):
+    """[M24] eq. 8.9."""
+    top = (epsilon**2 - 1) * alpha ** (k + 1) + (1 - alpha**2) * epsilon ** (k + 1)
+    return top / ((epsilon - alpha) * (epsilon * alpha + 1))
+
+
+MOMENTA = st.tuples(st.floats(0.1, 0.999), st.floats(0, 0.95)).map(lambda p: (p[0], p[0] * p[1]))
+
+
+@given(MOMENTA, st.integers(2, 12), st.floats(0.01, 1))
+def test_no_path_tells_more_of_a_field_with_momentum_than_theorem_8_2_allows(momentum, T, noise):
+    epsilon, alpha = momentum
+    lag = np.abs(np.subtract.outer(np.arange(T), np.arange(T)))
+    told = log_gain(momentum_correlation(lag, epsilon, alpha), noise)  # one arm
+    gains = np.array([log_gain(np.ones((n, n)), noise) for n in range(1, T + 1)])
+    best = theory.best_momentum_gain(T, epsilon, alpha, gains=gains, noise_variance=noise)
+    assert told <= best.gain * (1 + 1e-9)
+    at_best = theory.momentum_gain(
+        T, epsilon, alpha, best.block, gain=float(gains[best.block - 1]), noise_variance=noise
+    )
+    assert at_best == best.gain
+
+
+def test_theorem_8_2_as_printed_can_be_exceeded():
+    """One arm, ε = .5, α = 0, N = 1: without (T/N + 1) ten independent-ish readings are one."""
+    lag = np.abs(np.subtract.outer(np.arange(10), np.arange(10)))
+    told = log_gain(momentum_correlation(lag, 0.5, 0.0), 0.1)
+    one = log_gain(np.ones((1, 1)), 0.1)
+    assert told > one
+    assert theory.momentum_gain(10, 0.5, 0.0, 1, gain=one, noise_variance=0.1) > told
+
+
+@given(MOMENTA, st.integers(0, 200))
+def test_momentum_covariance_decays_as_the_mended_theorem_8_1_says_not_as_printed(momentum, k):
+    epsilon, alpha = momentum
+    p = (1 - alpha**2) * epsilon / ((epsilon - alpha) * (epsilon * alpha + 1))
+    assert momentum_correlation(k, epsilon, alpha) <= p * epsilon**k * (1 + 1e-9)
+
+
+def test_a_slow_field_with_momentum_strays_further_than_the_printed_c_allows():
+    slow = theory.momentum_likely_regret(0.0, 100, 0.99, 0.5, omega=0.1)
+    p = 0.75 * 0.99 / (0.49 * 1.495)
+    assert slow == pytest.approx(theory.deviation(100, 0.99, omega=0.1, variance=9 * p))
+    assert slow > theory.deviation(100, math.sqrt(1 - 0.99), omega=0.1)
+
+
+# --- [ET] ---------------------------------------------------------------------------------------
+
+
+@given(HORIZONS, EPSILONS, st.integers(1, 200), st.integers(1, 200))
+def test_a_trigger_is_promised_less_the_wider_its_blocks_may_range(T, epsilon, one, other):
+    lower, upper = sorted((min(one, T), min(other, T)))
+    at = theory.triggered_regret(T, epsilon, theory.Bounds(upper, upper), **RESETTING)
+    wide = theory.triggered_regret(T, epsilon, theory.Bounds(lower, upper), **RESETTING)
+    assert wide > at or lower == upper
+
+
+@given(HORIZONS, EPSILONS, st.integers(1, 200))
+def test_a_trigger_that_cannot_choose_is_r_gp_ucb_but_for_the_bound_on_readings(T, epsilon, N):
+    assume(N <= T)
+    rest = {k: v for k, v in RESETTING.items() if k != "gain"}
+    et = theory.triggered_regret(T, epsilon, theory.Bounds(N, N), **RESETTING)
+    b16 = theory.resetting_regret(T, epsilon, N, **RESETTING)
+    gap = brunzema.mismatch(T, epsilon, N, **rest) - 2 * bogunovic2016.mismatch(
+        T, epsilon, N, **rest
+    )
+    assert et - b16 == pytest.approx(T * gap, rel=1e-6, abs=1e-6 * b16)
+
+
+@given(HORIZONS, st.floats(1e-6, 0.9), st.floats(0.01, 1), st.floats(1, 10))
+def test_the_rate_grows_with_the_horizon_and_with_what_is_not_known(T, epsilon, below, above):
+    lower, upper = epsilon * below, min(1.0, epsilon * above)
+    known = theory.regret_rate_se(T, epsilon, epsilon, epsilon)
+    assert known == pytest.approx(max(math.sqrt(T), T * epsilon**0.125, T * epsilon**0.25))
+    assert theory.regret_rate_se(T, epsilon, lower, upper) >= known * (1 - 1e-12)
+    assert theory.regret_rate_se(T + 1, epsilon, lower, upper) > known
+    rough = theory.regret_rate_matern(T, epsilon, lower, upper, dimension=2, nu=2.5)
+    assert rough >= theory.regret_rate_matern(T, epsilon, lower, upper, dimension=2, nu=50)
+
+
+def test_the_terms_of_corollary_1_by_hand():
+    """Each is the greatest of the four somewhere: T = 16, ε = 2^-8, with λ2 = 2^8, λ1 = 2^-8."""
+    slow, quick = 2.0**-16, 1.0
+    assert theory.regret_rate_se(16, 2.0**-8, 2.0**-8, quick) == pytest.approx(16.0)
+    assert theory.regret_rate_se(16, 2.0**-8, slow, 2.0**-8) == pytest.approx(2.0**4 * 2**4)
+    tiny, tinier = 2.0**-32, 2.0**-36  # λ1^(-3/8) ε^(1/8) = 2^-2.5, its square 2^-5
+    assert theory.regret_rate_se(4096, tiny, tinier, tiny) == pytest.approx(4096 * 2**-2.5)
+
+
+def test_a_very_smooth_matern_rate_is_the_se_rate_and_a_static_one_that_of_b16():
+    se_rate = theory.regret_rate_se(400, 0.03, 0.01, 0.1)
+    smooth = theory.regret_rate_matern(400, 0.03, 0.01, 0.1, dimension=1, nu=1e9)
+    assert smooth == pytest.approx(se_rate, rel=1e-6)
+    c = theory.matern_exponent(dimension=2, nu=3)
+    static = theory.regret_rate_matern(400, 1e-30, 1e-30, 1e-30, dimension=2, nu=3)
+    assert static == pytest.approx(math.sqrt(400 ** (1 + c)))
+
+
+@given(EPSILONS, EPSILONS, HORIZONS, st.integers(1, 3), st.floats(2.1, 10))
+def test_the_bounds_on_a_block_are_r_gp_ucbs_at_either_end(one, other, T, d, nu):
+    lower, upper = sorted((one, other))
+    bounds = theory.block_bounds_se(lower, upper, horizon=T)
+    assert bounds.n_upper == theory.block_length_se(lower, horizon=T)
+    assert bounds.n_lower == theory.block_length_se(upper, horizon=T)
+    rough = theory.block_bounds_matern(lower, upper, horizon=T, dimension=d, nu=nu)
+    assert 1 <= rough.n_lower <= rough.n_upper <= T
+
+
+# --- [ZS21] -------------------------------------------------------------------------------------
+
+
+@given(HORIZONS, GAINS, st.floats(0.01, 100), st.floats(1.01, 10))
+def test_a_field_that_varies_more_is_forgotten_sooner(T, gain, variation, more):
+    H = theory.restart_interval(T, gain=gain, variation=variation)
+    assert 1 <= theory.restart_interval(T, gain=gain, variation=variation * more) <= H <= T
+    assert theory.window_length(T, gain=gain, variation=variation) == H
+    assert theory.restart_interval(T, gain=gain, variation=0.0) == T
+    assert theory.restart_interval(T, gain=gain) == theory.restart_interval(
+        T, gain=gain, variation=1.0
+    )
+
+
+def test_at_the_suggested_interval_the_rate_is_that_of_remark_2():
+    """γ_H = γ_T = 16, P = 4, T = 10 000, β = √γ: each term is γ^(7/8) P^(1/4) T^(3/4)."""
+    H = theory.restart_interval(10_000, gain=16.0, variation=4.0)
+    assert H == 100
+    rate = theory.regret_rate(10_000, H, 4.0, gain=16.0, beta=4.0)
+    assert rate == pytest.approx(2 * 16**0.875 * 4**0.25 * 1000)
+
+
+@given(HORIZONS, st.integers(1, 5000), st.floats(0, 100), GAINS, st.floats(0.1, 100), NOISES)
+def test_the_bound_with_its_constants_is_no_less_than_the_rate(T, H, variation, gain, beta, lam):
+    assume(H <= T)
+    full = theory.dynamic_regret(T, H, variation, gain=gain, beta=beta, regularization=lam)
+    rate = theory.regret_rate(T, H, variation, gain=gain, beta=beta)
+    assert full >= rate * min(1.0, 2 * math.sqrt(2 / math.log1p(1 / lam)))
+    assert theory.dynamic_regret(
+        T + H, H, variation, gain=gain, beta=beta, regularization=lam
+    ) > full  # fmt: skip
+
+
+@given(HORIZONS, GAINS, DELTAS, st.floats(0.1, 10), st.floats(0.01, 1), NOISES)
+def test_a_window_pays_for_what_it_forgets(T, gain, delta, bound, noise, lam):
+    shared = {"bound": bound, "noise": noise, "regularization": lam, "delta": delta}
+    restart = theory.restart_beta(gain, **shared)
+    assert restart > bound
+    assert theory.window_beta(T, gain, **shared) > restart
+    assert theory.window_beta(1, gain, **shared) == restart
+
+
+# --- [LB] ---------------------------------------------------------------------------------------
+
+
+@given(st.integers(3, 10**6), st.floats(0.05, 1), st.floats(0.1, 0.99), st.integers(1, 4))
+def test_a_shorter_length_scale_is_suspected_of_more(n, scale, shorter, d):
+    for rate in (
+        lambda s: theory.rbf_gain_rate(n, s, dimension=d),
+        lambda s: theory.matern_gain_rate(n, s, dimension=d, nu=2.5),
+    ):
+        assert rate(scale * shorter) == pytest.approx(rate(scale) * shorter**-d, rel=1e-9)
+        regrets = [
+            theory.suspected_regret(n, gain=rate(s), bound=1.0) for s in (scale, scale * shorter)
+        ]
+        assert regrets[1] > regrets[0]
+
+
+@given(st.integers(3, 10**6), st.integers(2, 4), st.floats(0.6, 10))
+def test_proposition_2_2_as_proved_is_below_what_it_states(n, d, nu):
+    stated = n ** theory.matern_exponent(dimension=d, nu=nu) * math.log(n) ** (
+        2 * nu / (2 * nu + d)
+    )
+    assert theory.matern_gain_rate(n, 1.0, dimension=d, nu=nu) < stated
+
+
+@given(st.floats(1, 50), st.integers(1, 4), st.sampled_from([0.25, 0.5, 0.75]))
+def test_at_the_first_good_interval_a_candidate_that_fits_is_in(ratio, d, power):
+    def growth(t):
+        return t**power
+
+    t0 = theory.first_good_interval(growth, ratio, dimension=d, horizon=10**5)
+    assume(t0 < 10**5)
+    shortest = 1 / growth(t0)  # θ0 = 1: every candidate down to here is in
+    fitting = next(q for q in (math.exp(-i / d) for i in range(1000)) if q <= 1 / ratio)
+    assert shortest <= fitting * (1 + 1e-9)
+    if t0 > 1:
+        assert growth(t0 - 1) < ratio * math.exp(1 / d)
+
+
+@given(HORIZONS, st.integers(1, 4), st.floats(0.01, 1), DELTAS)
+def test_the_margin_is_that_of_lemma_b_5_with_half_of_delta(t, d, noise, delta):
+    margin = theory.noise_margin(
+        t, growth=math.e**3, dimension=d, noise_variance=noise, delta=delta
+    )
+    lemma = 2 * noise * math.log(3 * d * math.pi**2 * t**2 / (6 * (delta / 2)))
+    assert margin == pytest.approx(lemma, rel=1e-9)
+
+
+def test_theorem_4_1_of_lb_by_hand():
+    """(5 + 2) 3 + (10 + √(4·9)) (2·ln 2 + 2) with d = 1, g = e², θ0/θ* = 2."""
+    got = theory.balancing_regret(
+        4, suspected=10.0, first=5, ratio=2.0, growth=math.e**2, margin=9.0, bound=3.0, dimension=1
+    )
+    assert got == pytest.approx(21 + 16 * (2 * math.log(2) + 2))
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+FIELD = field_at(np.linspace(0, 1, 8), 0.05, unit="°C", scale=2.0)
+
+
+def values(lines):
+    return {line.name: line.value for line in lines}
+
+
+def test_the_table_holds_the_lengths_of_the_functions():
+    table = values(
+        theory.summary(FIELD, horizon=400, epsilon=0.01, epsilon_range=(0.001, 0.05), variation=4.0)
+    )
+    assert table["N, R-GP-UCB, SE"] == 38
+    assert (table["N_lo, ET-GP-UCB"], table["N_hi, ET-GP-UCB"]) == (26, 68)
+    gain = float(theory.gain_ceiling(FIELD, 400)[-1])
+    assert table["H, BR-GP-UCB"] == theory.restart_interval(400, gain=gain, variation=4.0)
+    assert table["w, SW-GP-UCB"] == table["H, BR-GP-UCB"]
+    assert table["gain of 38 readings"] == theory.greedy_gain(FIELD, 38)[-1]
+
+
+def test_the_table_holds_the_bounds_of_the_functions_in_the_readings_unit():
+    """A reading is worth 2 °C a model unit, and the field's greatest variance is 1."""
+    T = 100
+    table = {
+        (line.name, line.source[:6].strip()): line.value
+        for line in theory.summary(FIELD, horizon=T, epsilon=0.03, variation=4.0)
+    }
+    gains = theory.gain_ceiling(FIELD, T)
+    moving = theory.best_varying_gain(T, 0.03, gains=gains, noise_variance=0.05).gain
+    beta = theory.varying_beta_on_arms(T, arms=8, delta=0.1)
+    regret = theory.varying_regret(T, gain=moving, beta=beta, noise_variance=0.05)
+    assert table["TV-GP-UCB", "[B16]"] == pytest.approx(2 * regret / T)
+    H = theory.restart_interval(T, gain=float(gains[-1]), variation=4.0)
+    gain = float(gains[H - 1])
+    beta = theory.restart_beta(gain, bound=1, noise=0.05**0.5, regularization=0.05, delta=0.1)
+    regret = theory.dynamic_regret(T, H, 4.0, gain=gain, beta=beta, regularization=0.05)
+    assert table["BR-GP-UCB", "[ZS21]"] == pytest.approx(2 * regret / T)
+
+
+def test_what_is_worse_than_the_worst_policy_is_called_vacuous_and_what_is_not_is_not():
+    field = field_at([0.2, 0.8], 1.0, length=2.0)
+    lines = theory.summary(field, horizon=100_000, epsilon=0.0, variation=0.0, dimension=1)
+    said = {line.name: "vacuous" in line.meaning for line in lines}
+    assert not said["TV-GP-UCB"]
+    assert not said["R-GP-UCB"]
+    quick = theory.summary(field, horizon=100, epsilon=1.0, variation=100.0, dimension=1)
+    said = {line.name: "vacuous" in line.meaning for line in quick}
+    assert said["R-GP-UCB"]
+    assert said["BR-GP-UCB"]
+
+
+@given(st.floats(0.1, 10), st.floats(0.1, 10))
+@settings(max_examples=25)
+def test_the_table_says_the_same_in_any_unit(stretch, scale):
+    """Multiplying the field by c, and what a reading is divided by with 1/c, changes no reading."""
+    names = [f"s{i}" for i in range(len(FIELD))]
+    other = SensorField(
+        names,
+        FIELD.kernel * stretch**2,
+        FIELD.noise_variance * stretch**2,
+        unit="°C",
+        scale=scale / stretch,
+    )
+    plain = SensorField(names, FIELD.kernel, FIELD.noise_variance, unit="°C", scale=scale)
+    options = {"horizon": 60, "epsilon": 0.03, "variation": 2.0}
+    one = values(theory.summary(plain, slope=2.0, **options))
+    two = values(theory.summary(other, slope=2.0 * stretch, **options))
+    assert two == pytest.approx(one, rel=1e-4)
+
+
+def test_every_line_names_its_source_and_no_two_lines_share_a_place():
+    lines = theory.summary(FIELD, horizon=50, epsilon=0.03, variation=1.0)
+    assert all(line.source and line.meaning and math.isfinite(line.value) for line in lines)
+    assert len({(line.name, line.source) for line in lines}) == len(lines)
+    unknown = theory.summary(FIELD, horizon=50, epsilon=0.03)
+    assert len(unknown) == len(lines) - 2  # without P_T, [ZS21] promises nothing in numbers
+    assert len(theory.summary(FIELD, horizon=1, epsilon=0.03)) > 10
+
+
+# --- what is refused ----------------------------------------------------------------------------
+
+BLOCKED = {"gain": 1.0, "noise_variance": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("refused", "word"),
+    [
+        (lambda: theory.greedy_gain(FIELD, 0), "readings"),
+        (lambda: theory.gain_constant(0.0), "noise_variance"),
+        (lambda: theory.matern_exponent(dimension=0, nu=1), "dimension"),
+        (lambda: theory.block_length_se(1.5, horizon=10), "epsilon"),
+        (lambda: theory.block_length_se(0.1, horizon=0), "horizon"),
+        (lambda: theory.block_bounds_se(0.2, 0.1, horizon=10), "epsilon"),
+        (lambda: theory.block_bounds_matern(0.2, 0.1, horizon=9, dimension=1, nu=3), "epsilon"),
+        (lambda: theory.resetting_beta(10, domain=Domain(), delta=1.0), "delta"),
+        (lambda: theory.resetting_regret(10, 0.1, 11, **RESETTING), "block"),
+        (lambda: theory.resetting_regret(10, 0.1, 5, **(RESETTING | {"gain": 0.0})), "gain"),
+        (lambda: theory.triggered_regret(9, 0.1, theory.Bounds(3, 2), **RESETTING), "n_lower"),
+        (lambda: theory.regret_rate_se(10, 0.5, 0.1, 0.2), "epsilon"),
+        (lambda: theory.regret_rate_matern(9, 0.1, 0.1, 0.1, dimension=1, nu=2), "nu"),
+        (lambda: theory.varying_gain(10, -0.1, 5, **BLOCKED), "epsilon"),
+        (lambda: theory.momentum_gain(10, 0.5, 0.5, 5, **BLOCKED), "alpha"),
+        (lambda: theory.constant_beta(0.5, 0, dimension=1), "tau"),
+        (
+            lambda: theory.expected_regret(
+                9, delta=0.5, tau=1, domain=Domain(1, a1=0.4), **BLOCKED
+            ),
+            "delta",
+        ),
+        (
+            lambda: theory.best_varying_gain(3, 0.1, gains=np.ones(4), noise_variance=0.1),
+            "gains",
+        ),
+        (lambda: theory.deviation(10, 0.5, omega=0.0), "omega"),
+        (lambda: theory.restart_interval(10, gain=1.0, variation=-1.0), "variation"),
+        (lambda: theory.suspected_regret(10, gain=-1.0, bound=1.0), "gain"),
+        (lambda: theory.summary(FIELD, horizon=0, epsilon=0.1), "horizon"),
+        (
+            lambda: theory.summary(FIELD, horizon=9, epsilon=0.1, epsilon_range=(0.2, 0.3)),
+            "epsilon",
+        ),
+        (lambda: replace(Domain(), a1=math.inf), "a1"),
+        (lambda: Domain(dimension=math.nan), "dimension"),
+    ],
+)
+def test_what_is_out_of_range_is_refused_by_name(refused, word):
+    with pytest.raises(ConfigError, match=rf"^{word}"):
+        refused()

@@ -261,7 +261,7 @@ def fit(output: Path, plot: Path | None, **source: Any) -> None:
 @click.option("--data-dir", multiple=True, help="Where to look for data first.")
 @click.option("--out", type=click.Path(path_type=Path), default="demo-out", show_default=True)
 @click.option("--speed", default=6000.0, show_default=True, type=SPEED)
-@click.option("--policy", default="et-gp-ucb", show_default=True)
+@click.option("--policy", default="auto", show_default=True)
 def demo(
     out: Path, speed: float, policy: str, dataset: str | None, data_dir: tuple[str, ...]
 ) -> None:

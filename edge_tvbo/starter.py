@@ -16,7 +16,7 @@ port = {port}
 unit = {unit}
 objective = "max"                  # "min" follows the coldest
 interval = {interval}                # or "on-reading"
-policy = {{ name = "et-gp-ucb", n_upper = 29 }}
+policy = {{ name = "auto" }}          # finds out how the field changes; needs no setting
 
 sensors = [{sensors}]
 reading = {{ topic = {topic}, payload = "number" }}

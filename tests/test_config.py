@@ -19,6 +19,7 @@ from edge_tvbo.errors import ConfigError
 
 EXAMPLE = Path(__file__).parent.parent / "deploy" / "config.example.toml"
 POLICIES = {
+    "auto": ("delta_b", "length_scale", "beta", "seed"),
     "et-gp-ucb": ("delta_b", "n_lower", "n_upper", "keep_last", "noise_cap", "beta", "seed"),
     "sw-gp-ucb": ("window", "beta", "seed"),
     "a-gp-ucb": ("alpha", "epsilon", "sigma_w2", "period"),
@@ -68,7 +69,7 @@ def test_a_short_file_gets_every_default(tmp_path):
     field = settings.fields["heat"]
     assert (settings.instance, settings.health, settings.mqtt.port) == ("edge", 60.0, 1883)
     assert (field.interval, field.reply_timeout, field.max_age) == (600.0, 120.0, 600.0)
-    assert (field.policy.name, field.policy.parameters) == ("et-gp-ucb", {})
+    assert (field.policy.name, field.policy.parameters) == ("auto", {})
     assert (field.activate.mode, field.activate.payload) == ("advise", "1")
     assert field.positions == {"a": (0.0, 0.0), "b": (1.0, 2.5)}
     assert field.sensors == ("a", "b")
@@ -110,7 +111,8 @@ def test_payload_and_policy_settings_are_handed_on(tmp_path):
 def test_parameters_of_a_policy_are_the_keywords_that_make_it(tmp_path):
     from edge_tvbo import SensorField, make_policy
 
-    text = with_line("policy = { delta_b = 0.2, n_upper = 9, beta = { c1 = 1, c2 = 4 }, seed = 3 }")
+    settings = "delta_b = 0.2, n_upper = 9, beta = { c1 = 1, c2 = 4 }, seed = 3"
+    text = with_line(f'policy = {{ name = "et-gp-ucb", {settings} }}')
     policy = load(tmp_path, text).fields["heat"].policy
 
     field = SensorField(("a", "b"), [[1, 0.5], [0.5, 1]], noise_variance=0.01)
@@ -258,7 +260,7 @@ FIELD = [
     ("kernel.name = 'se'", "kernel.mean", "expected to have on average"),
     ('policy = "et-gp-ucb"', "policy", "a table"),
     ('policy = { name = "et-gp-ubc" }', "policy.name", 'did you mean "et-gp-ucb"?'),
-    ("policy = { window = 64 }", "policy.window", "not a parameter of et-gp-ucb"),
+    ('policy = { name = "et-gp-ucb", window = 64 }', "policy.window", "not a parameter of et-gp-ucb"),
     ('policy = { name = "sw-gp-ucb", windw = 9 }', "policy.windw", 'did you mean "window"?'),
     ('policy = { name = "sw-gp-ucb", window = 0 }', "policy.window", "1 to 4096"),
     ('policy = { name = "sw-gp-ucb", window = 4097 }', "policy.window", "1 to 4096"),
@@ -269,7 +271,7 @@ FIELD = [
     ('policy = { name = "a-gp-ucb", alpha = [] }', "policy.alpha", "a number"),
     ("policy = { delta_b = 1 }", "policy.delta_b", "above 0, below 1"),
     ("policy = { delta_b = nan }", "policy.delta_b", "above 0, below 1"),
-    ("policy = { n_lower = 9, n_upper = 8 }", "policy.n_lower", "at most n_upper, 8"),
+    ('policy = { name = "et-gp-ucb", n_lower = 9, n_upper = 8 }', "policy.n_lower", "at most n_upper, 8"),
     ("policy = { keep_last = 1 }", "policy.keep_last", "true or false"),
     ("policy = { noise_cap = 0 }", "policy.noise_cap", "at least 1"),
     ("policy = { seed = -1 }", "policy.seed", "at least 0"),

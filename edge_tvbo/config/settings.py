@@ -154,8 +154,14 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     length_scale: Annotated[
-        float | None,
-        Meta(gt=0, description="The longest distance that may make a difference, in m."),
+        float | str | None,
+        Meta(
+            description="The longest distance that may make a difference, in m.",
+            extra={
+                "reads": values.length_or_learned,
+                "can": 'a number above 0; for auto "learned", from the sensors\' positions',
+            },
+        ),
     ] = None
     nu: Annotated[
         float | None, Meta(gt=0, description="Smoothness of the Matérn kernel that is scaled.")
@@ -200,7 +206,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     name: Annotated[
         str, Meta(description="A registered policy.", extra={"can": "the name of a policy"})
-    ] = "et-gp-ucb"
+    ] = "auto"
     parameters: Annotated[dict[str, Any], Meta(extra={"rest": Parameters})] = {}  # by keyword
 
 

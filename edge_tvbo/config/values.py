@@ -193,6 +193,11 @@ def interval_or_fitted(value: object) -> float | str:
     return float(value)
 
 
+def length_or_learned(value: object) -> float | str:
+    """Read a number above 0, or the word that has it learned."""
+    return "learned" if value == "learned" else number_or_table(value)
+
+
 def number_or_least_bound(value: object) -> float | str:
     """Read a number above 0, or the word for the β of the least bound; a table never comes."""
     return "least-bound" if value == "least-bound" else number_or_table(value)

@@ -76,7 +76,7 @@ class Automatic:
     name = "AUTO"
     title = "the policy that is told nothing"
     source = "issue 4; no paper"
-    runs = 100
+    runs = 300
     block = 1
 
     def __init__(self, data_dirs: tuple[str, ...] = (), *, horizon: int = HORIZON) -> None:

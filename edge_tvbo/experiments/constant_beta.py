@@ -11,28 +11,27 @@ from typing import Any
 import numpy as np
 
 from edge_tvbo.experiments import truth
-from edge_tvbo.experiments.experiment import Claim, Printed, Row, Summary
-from edge_tvbo.experiments.play import play, rng
+from edge_tvbo.experiments.experiment import Claim, Row, Summary
+from edge_tvbo.experiments.on_grid import SIDE, RunByRun
+from edge_tvbo.experiments.play import play
 from edge_tvbo.model.exploration import LogBeta
 from edge_tvbo.model.field import SensorField, grid
 from edge_tvbo.model.kernels import SpatialKernel
 from edge_tvbo.policies import make_policy
 
 HORIZON = 200
-SIDE = 50
 BETAS = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 16.0)
 GROWING = ".8 ln(4t)"
 SETTINGS = ((0.09, 0.1), (0.03, 0.1), (0.003, 0.1), (0.03, 0.01), (0.03, 0.5))  # ε, σ
 
 
-class ConstantBetas:
+class ConstantBetas(RunByRun):
     """R_T/T of TV-GP-UCB that is told the truth, by β."""
 
     name = "E9"
     title = "TV-GP-UCB with a constant β"
     source = "[M24] figures 5.1-5.4"
     runs = 200
-    block = 1
 
     def __init__(self, data_dirs: tuple[str, ...] = (), *, side: int = SIDE) -> None:
         self._side = side
@@ -45,14 +44,6 @@ class ConstantBetas:
     @cached_property
     def _factor(self) -> Any:
         return truth.factor(next(iter(self._fields.values())).kernel)
-
-    def measure(self, runs: range, seed: int) -> list[Row]:
-        """Carry out some runs."""
-        return [row for run in runs for row in self._run(run, rng(self.name, seed, run))]
-
-    def printed(self) -> list[Printed]:
-        """Give nothing: the thesis has figures, no numbers."""
-        return []
 
     def claims(self, summary: Summary) -> list[Claim]:
         """Look for the best β."""

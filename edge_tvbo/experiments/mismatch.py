@@ -7,18 +7,17 @@ best, 2, is taken.
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.experiments import truth
-from edge_tvbo.experiments.experiment import Claim, Printed, Row, Summary
-from edge_tvbo.experiments.play import play, rng
+from edge_tvbo.experiments.experiment import Claim, Row, Summary
+from edge_tvbo.experiments.on_grid import OnGrid
+from edge_tvbo.experiments.play import play
 from edge_tvbo.model.engines import engine
 from edge_tvbo.model.exploration import ConstantBeta
-from edge_tvbo.model.field import SensorField, grid
 from edge_tvbo.model.kernel_posterior import FittedPosterior
 from edge_tvbo.model.kernels import SpatialKernel
 from edge_tvbo.model.temporal_kernels import (
@@ -31,7 +30,6 @@ from edge_tvbo.model.triggers import Never
 from edge_tvbo.policies.policy import UpperConfidence
 
 HORIZON = 200
-SIDE = 50
 SIGMA = 0.1
 BETA = ConstantBeta(2.0)
 SMOOTHED = 20  # intervals of the moving average
@@ -58,33 +56,15 @@ STARTS: dict[str, FittableKernel] = {
 TOLD = "told the truth"
 
 
-class Mismatch:
+class Mismatch(OnGrid):
     """R_T/T of each model on each model's data."""
 
     name = "E10"
     title = "models of change on their own data and on others'"
     source = "[M24] figures 10.1-10.4"
     runs = 200
-    block = 1
-
-    def __init__(self, data_dirs: tuple[str, ...] = (), *, side: int = SIDE) -> None:
-        self._side = side
-
-    @cached_property
-    def _field(self) -> SensorField:
-        return grid(self._side, SpatialKernel(math.inf, math.sqrt(0.2)), SIGMA**2)
-
-    @cached_property
-    def _factor(self) -> Any:
-        return truth.factor(self._field.kernel)
-
-    def measure(self, runs: range, seed: int) -> list[Row]:
-        """Carry out some runs."""
-        return [row for run in runs for row in self._run(run, rng(self.name, seed, run))]
-
-    def printed(self) -> list[Printed]:
-        """Give nothing: the thesis has figures, no numbers."""
-        return []
+    spatial = SpatialKernel(math.inf, math.sqrt(0.2))
+    noise_variance = SIGMA**2
 
     def claims(self, summary: Summary) -> list[Claim]:
         """Say which model wins where, told and fitted."""

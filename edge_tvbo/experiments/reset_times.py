@@ -7,18 +7,17 @@ refers to. Its continuous [0, 1]² is a grid here.
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.experiments import truth
-from edge_tvbo.experiments.experiment import Claim, Printed, Row, Summary
+from edge_tvbo.experiments.experiment import Claim, Row, Summary
 from edge_tvbo.experiments.inverse_gamma import likelier_than_gamma
+from edge_tvbo.experiments.on_grid import OnGrid
 from edge_tvbo.experiments.play import rng
 from edge_tvbo.model.exploration import LogBeta
-from edge_tvbo.model.field import SensorField, grid
 from edge_tvbo.model.kernels import SpatialKernel
 from edge_tvbo.numerics.monte_carlo import follow
 
@@ -42,7 +41,7 @@ class Trigger(NamedTuple):
     keep_last: bool = True
 
 
-class ResetTimes:
+class ResetTimes(OnGrid):
     """Reset times and R_T/T, by window size and rate of change."""
 
     name = "E3"
@@ -50,17 +49,11 @@ class ResetTimes:
     source = "[ET] figures 2 and 7"
     runs = 30_000
     block = 250
+    spatial = SpatialKernel(math.inf, 0.2)
+    noise_variance = NOISE_VARIANCE
 
     def __init__(self, data_dirs: tuple[str, ...] = (), *, side: int = SIDE) -> None:
-        self._side = side
-
-    @cached_property
-    def _field(self) -> SensorField:
-        return grid(self._side, SpatialKernel(math.inf, 0.2), NOISE_VARIANCE)
-
-    @cached_property
-    def _factor(self) -> NDArray[np.float64]:
-        return truth.factor(self._field.kernel)
+        super().__init__(data_dirs, side=side)
 
     def measure(self, runs: range, seed: int) -> list[Row]:
         """Carry out some runs; histograms of reset times are one row for all of them."""
@@ -70,15 +63,11 @@ class ResetTimes:
             for trigger in _triggers(period)
             if trigger.n_upper
         }
-        rows = [row for run in runs for row in self._run(run, seed, histograms)]
+        rows = [row for run in runs for row in self._resets(run, seed, histograms)]
         for (rate, label), counts in histograms.items():
             case = {"epsilon": str(rate), "reset times of": label}
             rows.append(Row(runs.start, case, {}, {"counts": counts.astype(float).tolist()}))
         return rows
-
-    def printed(self) -> list[Printed]:
-        """Give nothing: the paper has figures, no numbers."""
-        return []
 
     def claims(self, summary: Summary) -> list[Claim]:
         """Compare ET with R and with resets at N_lo, window by window."""
@@ -119,7 +108,7 @@ class ResetTimes:
         panels[-1].set(xlabel="window W", ylabel="R_T / T")
         panels[-1].legend(fontsize=7)
 
-    def _run(
+    def _resets(
         self, run: int, seed: int, histograms: dict[tuple[float, str], NDArray[np.int64]]
     ) -> Iterator[Row]:
         generator = rng(self.name, seed, run)

@@ -7,23 +7,21 @@ resets fewer than printed at δ_B = .5; without, the printed R_T is that of `kee
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from edge_tvbo.experiments import truth
 from edge_tvbo.experiments.experiment import Claim, Printed, Row, Summary
-from edge_tvbo.experiments.play import play, rng
+from edge_tvbo.experiments.on_grid import OnGrid
+from edge_tvbo.experiments.play import play
 from edge_tvbo.model.exploration import LogBeta
-from edge_tvbo.model.field import SensorField, grid
 from edge_tvbo.model.kernels import SpatialKernel
 from edge_tvbo.policies import make_policy
 
 HORIZON = 400
 NOISE_VARIANCE = 0.02
 BETA = LogBeta(0.4, 4.0)
-SIDE = 50
 RATES = (0.01, 0.03, 0.05)
 TABLE = {  # [ET] table 3: average resets and R_T for each rate
     0.005: ((2.66, 191.39), (6.42, 276.84), (9.60, 331.69)),
@@ -35,29 +33,15 @@ TABLE = {  # [ET] table 3: average resets and R_T for each rate
 KEPT = {"nothing": False, "last": True}
 
 
-class Sensitivity:
+class Sensitivity(OnGrid):
     """Resets and R_T of ET-GP-UCB, by δ_B and rate of change."""
 
     name = "E2"
     title = "the event trigger's sensitivity to δ_B"
     source = "[ET] table 3"
     runs = 50
-    block = 1
-
-    def __init__(self, data_dirs: tuple[str, ...] = (), *, side: int = SIDE) -> None:
-        self._side = side
-
-    @cached_property
-    def _field(self) -> SensorField:
-        return grid(self._side, SpatialKernel(math.inf, 0.2), NOISE_VARIANCE)
-
-    @cached_property
-    def _factor(self) -> Any:
-        return truth.factor(self._field.kernel)
-
-    def measure(self, runs: range, seed: int) -> list[Row]:
-        """Carry out some runs."""
-        return [row for run in runs for row in self._run(run, rng(self.name, seed, run))]
+    spatial = SpatialKernel(math.inf, 0.2)
+    noise_variance = NOISE_VARIANCE
 
     def printed(self) -> list[Printed]:
         """Give table 3, which has no spreads."""

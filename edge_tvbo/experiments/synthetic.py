@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from edge_tvbo.experiments import truth
-from edge_tvbo.experiments.experiment import Claim, Printed, Row, Summary
-from edge_tvbo.experiments.play import play, rng
+from edge_tvbo.experiments.experiment import Claim, Row, Summary
+from edge_tvbo.experiments.on_grid import SIDE, RunByRun
+from edge_tvbo.experiments.play import play
 from edge_tvbo.model.exploration import LogBeta
 from edge_tvbo.model.field import SensorField, grid
 from edge_tvbo.model.kernels import SpatialKernel
@@ -22,7 +23,6 @@ from edge_tvbo.theory import block_length_matern, block_length_se
 HORIZON = 200
 NOISE_VARIANCE = 0.01
 BETA = LogBeta(0.8, 4.0)
-SIDE = 50
 RATES = (0.001, 0.01, 0.03)
 KERNELS = {"SE": math.inf, "Matérn 5/2": 2.5}
 TOLD = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)  # to TV, where the truth is MISSED
@@ -30,14 +30,13 @@ PERIODS = (5, 10, 20, 40, 80, 160)  # to R, likewise
 MISSED = 0.01
 
 
-class Synthetic:
+class Synthetic(RunByRun):
     """R_T/T of TV, R and GP-UCB, by kernel and rate; and of TV and R that are told wrong."""
 
     name = "E7"
     title = "the synthetic fields of [B16]"
     source = "[B16] figure 2"
     runs = 200
-    block = 1
 
     def __init__(self, data_dirs: tuple[str, ...] = (), *, side: int = SIDE) -> None:
         self._side = side
@@ -52,14 +51,6 @@ class Synthetic:
     @cached_property
     def _factors(self) -> dict[str, Any]:
         return {label: truth.factor(field.kernel) for label, field in self._fields.items()}
-
-    def measure(self, runs: range, seed: int) -> list[Row]:
-        """Carry out some runs."""
-        return [row for run in runs for row in self._run(run, rng(self.name, seed, run))]
-
-    def printed(self) -> list[Printed]:
-        """Give nothing: the paper has figures, no numbers."""
-        return []
 
     def claims(self, summary: Summary) -> list[Claim]:
         """Compare TV with R, and how wrong rates cost."""

@@ -5,7 +5,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -13,10 +12,10 @@ import numpy as np
 
 from edge_tvbo.experiments import truth
 from edge_tvbo.experiments.experiment import Claim, Printed, Row, Summary
-from edge_tvbo.experiments.play import play, rng
+from edge_tvbo.experiments.on_grid import OnGrid
+from edge_tvbo.experiments.play import play
 from edge_tvbo.experiments.statistics import errors_apart
 from edge_tvbo.model.exploration import LogBeta
-from edge_tvbo.model.field import SensorField, grid
 from edge_tvbo.model.kernels import SpatialKernel
 from edge_tvbo.model.triggers import Bounds
 from edge_tvbo.policies import make_policy
@@ -24,7 +23,6 @@ from edge_tvbo.policies import make_policy
 HORIZON = 400
 NOISE_VARIANCE = 0.02
 BETA = LogBeta(0.4, 4.0)
-SIDE = 50
 RATES = (0.01, 0.03, 0.05)
 PERIODS = {0.01: 38, 0.03: 29, 0.05: 26, 0.001: 68, 0.2: 17}
 INTERVALS = {"[.01,.05]": (0.01, 0.05), "[.001,.1]": (0.001, 0.1), "[0,1]": (0.0, 1.0)}
@@ -44,29 +42,15 @@ TABLE = {  # [ET] table 1: mean and sd of R_T/T over 50 runs, column by column
 MISPRINT = "TV told .2 is printed as GP-UCB's cell to the last digit: a misprint, it seems"
 
 
-class WithinModel:
+class WithinModel(OnGrid):
     """R_T/T of each policy, by rate of change."""
 
     name = "E1"
     title = "within the model, the rate of change known or not"
     source = "[ET] table 1"
     runs = 50
-    block = 1
-
-    def __init__(self, data_dirs: tuple[str, ...] = (), *, side: int = SIDE) -> None:
-        self._side = side
-
-    @cached_property
-    def _field(self) -> SensorField:
-        return grid(self._side, SpatialKernel(math.inf, 0.2), NOISE_VARIANCE)
-
-    @cached_property
-    def _factor(self) -> Any:
-        return truth.factor(self._field.kernel)
-
-    def measure(self, runs: range, seed: int) -> list[Row]:
-        """Carry out some runs: three fields each, the same draws changing at three rates."""
-        return [row for run in runs for row in self._run(run, rng(self.name, seed, run))]
+    spatial = SpatialKernel(math.inf, 0.2)
+    noise_variance = NOISE_VARIANCE
 
     def printed(self) -> list[Printed]:
         """Give table 1."""

@@ -201,12 +201,14 @@ def compare(
     policies: str | None, seeds: int, plot: Path | None, as_json: bool, **source: Any
 ) -> None:
     """Replay a recording with several policies, and print them side by side."""
+    from edge_tvbo.backtest import ORACLE
     from edge_tvbo.policies import needing_positions
     from edge_tvbo.policies import policies as all_policies
 
     backtest = _backtest(**source)
     trained = [name for name in all_policies() if name not in needing_positions()]
-    names = list(dict.fromkeys(policies.split(","))) if policies else trained
+    asked = dict.fromkeys(policies.split(",")) if policies else trained
+    names = [name for name in asked if name != ORACLE]  # who sees everything comes last anyway
     for name in names:
         backtest.controller(name, {}, seed=0)  # refuses what there is not
     if plot:

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import NaivePosterior, se, temporal
 
+from edge_tvbo.controller import Controller, Rules
 from edge_tvbo.errors import ConfigError, SnapshotError
+from edge_tvbo.messages import IntervalElapsed, PublishState, Reading
 from edge_tvbo.model import mixture
 from edge_tvbo.model.box import BoxField
 from edge_tvbo.model.field import SensorField
@@ -261,3 +263,16 @@ def test_the_phase_is_the_interval_of_the_day():
     assert [RHYTHM.phase(at) for at in (0.0, DAY / P - 1, DAY / P, 2.5 * DAY, 3 * DAY - 1e-9)] == [
         0, 0, 1, 3, 0,
     ]  # fmt: skip
+
+
+def test_a_decision_names_the_model_that_moved_it():
+    controller = Controller(make_policy("auto", DAILY, seed=0), Rules(reply_timeout=60.0))
+    decision = None
+    for t in range(4):
+        at = t * DAY / P
+        for command in controller.handle(IntervalElapsed(at)):
+            if isinstance(command, PublishState):
+                decision = command.decision
+        controller.handle(Reading(decision.sensor, 0.5 * t, at=at, received=at))
+    assert any("the model " in each and "weighs" in each for each in decision.factors)
+    assert any("is new each interval" in each for each in decision.factors)

@@ -266,7 +266,9 @@ def test_the_phase_is_the_interval_of_the_day():
 
 
 def test_a_decision_names_the_model_that_moved_it():
-    controller = Controller(make_policy("auto", DAILY, seed=0), Rules(reply_timeout=60.0))
+    controller = Controller(
+        make_policy("auto", DAILY, seed=0), Rules(reply_timeout=60.0, max_age=600.0)
+    )
     decision = None
     for t in range(4):
         at = t * DAY / P

@@ -5,6 +5,7 @@ What a command needs is imported when it runs, so that ``--help`` and ``check`` 
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
@@ -390,6 +391,7 @@ def experiment(
         return
     from edge_tvbo.experiments import report, runner
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the workers end too
     chosen = experiments.load(name, data_dir)
     directory = out or Path("experiments-out") / f"{chosen.name}-seed-{seed}"
     with _progress(f"{chosen.name} ", None) as step:

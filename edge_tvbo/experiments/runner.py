@@ -86,6 +86,8 @@ def _carry_out(
                 progress(done, total)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.terminate()  # in the middle of a unit, of which nothing is written yet
             raise
 
 

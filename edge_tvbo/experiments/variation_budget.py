@@ -114,9 +114,9 @@ class VariationBudget:
         return [row for run in runs for row in self._run(run, seed)]
 
     def printed(self) -> list[Printed]:
-        """Give table 2 (a) and (b), whose functions are not these."""
+        """Give the means of table 2 (a) and (b); its functions are not these, nor its spreads."""
         return [
-            Printed({"policy": policy, "function": kind}, "R_T", *cell, 20)
+            Printed({"policy": policy, "function": kind}, "R_T", cell[0], None, 20)
             for policy, cells in TABLE.items()
             for kind, cell in zip(KINDS, cells, strict=True)
         ]

@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo -n)
 APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
-.PHONY: demo test lint broker bench clean
+.PHONY: demo test lint broker soak bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
@@ -21,6 +21,10 @@ lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Hours: what only time shows.
+soak: $(VENV)/test.stamp broker
+	PATH="$$PATH:/usr/sbin" $(BIN)/python -m pytest tests/faults -m soak
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m pytest tests/benchmarks

@@ -12,19 +12,20 @@ from contextlib import contextmanager
 from errno import EPIPE
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import msgspec
 
 from edge_tvbo import __version__, datafiles, plugins
-from edge_tvbo.errors import ConfigError, EdgeTvboError
+from edge_tvbo.errors import ConfigError, DataError, EdgeTvboError, MissingExtra
 
 if TYPE_CHECKING:
     from edge_tvbo.backtest import Backtest, Result
 
 SPEED = click.FloatRange(0, 1e6, min_open=True)  # times as fast as it was
 POSITIVE = click.FloatRange(0, min_open=True)
+EX_CONFIG = 78  # sysexits.h: what tells systemd not to start the daemon again
 EX_USAGE = 2  # what click exits with for a wrong option; a wrong file is no different
 
 
@@ -59,17 +60,26 @@ def main() -> None:
 @main.command()
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--verbose", is_flag=True, help="Log every message, not only what changes.")
-def run(config: Path, verbose: bool) -> None:
-    """Run the daemon that CONFIG describes, until Ctrl-C or SIGTERM."""
-    settings = _settings(config)
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(message)s",
-        stream=sys.stderr,
-    )
-    from edge_tvbo.runtime import lifecycle
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the log on stderr is written.",
+)
+def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> None:
+    """Run the daemon that CONFIG describes, until Ctrl-C or SIGTERM.
 
-    lifecycle.run(settings)
+    Its exit status is 78 where CONFIG has to be mended first: no use to start it again.
+    """
+    from edge_tvbo.runtime import journal, lifecycle
+
+    journal.start(log_format, verbose=verbose)
+    try:
+        lifecycle.run(partial(_settings, config))
+    except (ConfigError, DataError, MissingExtra) as error:
+        click.echo(str(error), err=True)
+        raise click.exceptions.Exit(EX_CONFIG) from None
 
 
 @main.command()
@@ -90,6 +100,15 @@ def check(config: Path, as_json: bool) -> None:
         _print_json({"ok": True, "fields": len(settings.fields), "sensors": sensors})
     else:
         click.echo(f"{config}: good: {len(settings.fields)} field(s), {sensors} sensor(s)")
+
+
+@main.command()
+@click.argument("config", type=click.Path(path_type=Path))
+def report(config: Path) -> None:
+    """Print what a public bug report wants to know of CONFIG, without secrets, hosts and names."""
+    from edge_tvbo import diagnosis
+
+    click.echo(diagnosis.report(config, _settings))
 
 
 @main.group()

@@ -8,13 +8,17 @@ An interval begins with `IntervalElapsed`: the policy chooses, and the sensor is
 
 Readings of other sensors are free information. Whatever cannot be used is counted by its reason
 and touches nothing else.
+
+A restored controller goes on with the interval that was running: its sensor is not asked again,
+and is not blamed if its answer was lost with the process. The next interval has a higher number.
 """
 
-from math import isfinite
+from math import inf, isfinite, isnan, nan
 from typing import Literal, assert_never
 
 import msgspec
 
+from edge_tvbo.errors import SnapshotError
 from edge_tvbo.explanation import Narrator, rfc3339
 from edge_tvbo.messages import (
     Activate,
@@ -25,6 +29,7 @@ from edge_tvbo.messages import (
     FieldHealth,
     IntervalElapsed,
     Kind,
+    Latest,
     LinkLost,
     LinkRestored,
     Model,
@@ -35,12 +40,16 @@ from edge_tvbo.messages import (
     Record,
     Unreadable,
 )
+from edge_tvbo.model.snapshot import inner, seal, unseal
 from edge_tvbo.policies.policy import Outcome, Policy
 from edge_tvbo.suspicion import Suspicion
 
 SAME_VALUE = 2.0  # s; an unstamped reading repeated within it is a second delivery
 PLAUSIBLE = 1e6  # model units; a reading further from the mean would drown all others for ever
 MOST_REASONS = 32  # reasons counted by name; the rest are "other"
+MOST = 2**53  # of anything counted
+LONGEST = 64  # characters of a time
+_KIND = "controller"
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -52,6 +61,22 @@ class Rules(msgspec.Struct, frozen=True):
     max_backoff: int = 64  # intervals a silent sensor is left alone, at the most
     learn_from: Literal["all", "activated"] = "all"
     on_reading: bool = False  # the next interval begins with the answer to this one
+
+
+class _Progress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a snapshot holds of a controller beside its policy and the suspects."""
+
+    interval: int
+    began: float
+    selected: int
+    waiting: bool
+    answered: int
+    missed: int
+    last_reset: str | None
+    refused: dict[str, int]
+    last_at: list[float]
+    last_received: list[float]
+    last_value: list[float]
 
 
 class Controller:
@@ -72,9 +97,9 @@ class Controller:
         self._narrator = Narrator(policy)
         self._suspicion = Suspicion(M, rules.max_backoff)
         self._arms = {sensor: arm for arm, sensor in enumerate(policy.field.sensors)}
-        self._last_at = [float("-inf")] * M  # measured, of the last reading accepted
-        self._last_received = [float("-inf")] * M
-        self._last_value = [float("nan")] * M
+        self._last_at = [-inf] * M  # measured, of the last reading accepted
+        self._last_received = [-inf] * M
+        self._last_value = [nan] * M
         self._interval = -1
         self._began = 0.0
         self._selected = -1
@@ -120,12 +145,70 @@ class Controller:
             refused=dict(self._refused),
         )
 
+    def latest(self) -> dict[str, Latest]:
+        """Give the last reading accepted of each sensor that has had one."""
+        last = zip(self._last_value, self._last_received, strict=True)
+        return {
+            sensor: Latest(value, received)
+            for sensor, (value, received) in zip(self.policy.field.sensors, last, strict=True)
+            if received > -inf
+        }
+
+    # --- over a restart -----------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Give the state as bytes: the policy's, the suspects, the counters, the last readings."""
+        progress = _Progress(
+            interval=self._interval,
+            began=self._began,
+            selected=self._selected,
+            waiting=self._waiting,
+            answered=self._answered,
+            missed=self._missed,
+            last_reset=self._last_reset,
+            refused=self._refused,
+            last_at=self._last_at,
+            last_received=self._last_received,
+            last_value=self._last_value,
+        )
+        state = {
+            "policy": self.policy.snapshot(),
+            "progress": msgspec.msgpack.encode(progress),
+            **self._suspicion.state(),
+        }
+        return seal(_KIND, self.policy.field.fingerprint(), state)
+
+    def restore(self, blob: bytes) -> None:
+        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        state = unseal(_KIND, self.policy.field.fingerprint(), blob)
+        progress = _progress(inner(state, "progress"), len(self.policy.field))
+        self._suspicion.check(state)
+        self.policy.restore(inner(state, "policy"))
+        self._suspicion.resume(state, progress.interval)
+        self._interval, self._began = progress.interval, progress.began
+        self._selected, self._waiting = progress.selected, progress.waiting
+        self._reachable = False  # an answer may have been lost
+        self._answered, self._missed = progress.answered, progress.missed
+        self._last_reset, self._refused = progress.last_reset, dict(progress.refused)
+        self._last_at = progress.last_at
+        self._last_received = progress.last_received
+        self._last_value = progress.last_value
+
+    @property
+    def interval(self) -> int:
+        """Number of the interval that began last; -1 before the first."""
+        return self._interval
+
+    def skip_to(self, interval: int) -> None:
+        """Take all numbers up to `interval` for used: those of intervals that are forgotten."""
+        self._interval = max(self._interval, interval)
+
     # --- the interval -------------------------------------------------------------------------
 
     def _elapsed(self, at: float, intervals: int) -> list[Command]:
         commands = self._miss(at) if self._waiting else []
         resets = self.policy.resets
-        if self._interval >= 0:
+        if self._selected >= 0:
             for _ in range(intervals):
                 self.policy.advance()
         self._interval += intervals
@@ -268,3 +351,34 @@ class Controller:
 
     def _notice(self, kind: Kind, at: float, text: str, sensor: str | None = None) -> Notify:
         return Notify(Notice(kind, rfc3339(at), text, sensor))
+
+
+def _progress(blob: bytes, sensors: int) -> _Progress:
+    """Give what `blob` holds, which fits a field of so many sensors; raises `SnapshotError`."""
+    try:
+        progress = msgspec.msgpack.decode(blob, type=_Progress)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise SnapshotError(f"The controller's snapshot does not decode: {error}.") from error
+    counts = (progress.answered, progress.missed, *progress.refused.values())
+    sound = (
+        -1 <= progress.selected < sensors
+        and min(progress.selected, 0) <= progress.interval <= MOST
+        and not (progress.waiting and progress.selected < 0)
+        and isfinite(progress.began)
+        and len(progress.last_reset or "") <= LONGEST
+        and len(progress.refused) <= MOST_REASONS + 1
+        and all(0 <= count <= MOST for count in counts)
+    )
+    if not sound:
+        raise SnapshotError("The controller's snapshot holds what cannot be.")
+    _check_column(progress.last_value, sensors, nan)
+    for column in (progress.last_at, progress.last_received):
+        _check_column(column, sensors, -inf)
+    return progress
+
+
+def _check_column(column: list[float], sensors: int, never: float) -> None:
+    """Raise `SnapshotError` unless there is a number, or `never`, for each sensor."""
+    known = [each for each in column if not (isnan(each) if isnan(never) else each == never)]
+    if len(column) != sensors or not all(map(isfinite, known)):
+        raise SnapshotError("The controller's snapshot holds readings that cannot be.")

@@ -101,6 +101,7 @@ Kind = Literal[
     "sensor-back",
     "all-suspect",
     "some-back",
+    "inputs-silent",
 ]
 
 
@@ -131,6 +132,49 @@ class Health(msgspec.Struct, frozen=True):
     uptime_s: int
     version: str
     fields: dict[str, FieldHealth]
+
+
+class Latest(msgspec.Struct, frozen=True):
+    """The last reading of a sensor that was accepted."""
+
+    value: float  # in the field's unit
+    received: float  # s since 1970
+
+
+class Tally(msgspec.Struct):
+    """What one field has done since the daemon started."""
+
+    decisions: int = 0
+    activations: int = 0
+    answered: int = 0
+    missed: int = 0
+    resets: int = 0  # of the model, those before a restart included
+
+
+class FieldStatus(msgspec.Struct, frozen=True):
+    """How one field is doing, for whoever measures it."""
+
+    tally: Tally
+    refused: dict[str, int]  # readings and messages not used, by reason
+    sensors: int
+    suspects: int
+    selected: str | None
+    latest: dict[str, Latest]  # by sensor; one that is silent is not in it
+
+
+class Status(msgspec.Struct, frozen=True):
+    """How the daemon is doing, for whoever measures it: `/metrics` and `/healthz`."""
+
+    at: float  # s since 1970
+    uptime: float  # s
+    version: str
+    healthy: bool
+    reason: str  # why it is not healthy, or how it does, in one line
+    online: bool  # whether the broker has let us in
+    away: float  # s since the broker was lost; 0 while it is here
+    reconnects: int
+    fields: dict[str, FieldStatus]
+    written: int | None = None  # bytes of state written since the start
 
 
 # --- commands: imperative -----------------------------------------------------------------------

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from edge_tvbo.messages import Command, Event, Health
+from edge_tvbo.messages import Command, Event, Health, Status
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +21,18 @@ class Wiring(msgspec.Struct, frozen=True):
     codec: "PayloadCodec"
     activate_topic: str | None = None  # None: advise only, command nobody
     activate_payload: str = "1"  # {sensor} {interval} {at} {expires_at} are filled in
+    max_payload: int = 65_536  # bytes; a longer message is refused
+    max_rate: float = 100.0  # messages a second of one sensor; what is beyond is refused
+
+
+class Tls(msgspec.Struct, frozen=True):
+    """How the connection is encrypted; the files are in PEM form."""
+
+    ca: str | None = None  # whose signature we believe; None for those this system knows
+    certificate: str | None = None  # who we are
+    key: str | None = None  # of the certificate; None where that file has both
+    minimum_version: Literal["1.2", "1.3"] = "1.2"
+    server_name: str | None = None  # what the broker's certificate must be for; None for the host
 
 
 class Broker(msgspec.Struct, frozen=True):
@@ -35,6 +47,8 @@ class Broker(msgspec.Struct, frozen=True):
     keepalive: int = 30  # s
     reconnect_min: float = 1.0  # s; the first wait after a lost connection
     reconnect_max: float = 60.0  # s; the longest
+    tls: Tls | None = None  # None for a connection in clear
+    silence: float | None = None  # s without a message until the connection is made anew
 
 
 class Link(Protocol):
@@ -51,6 +65,10 @@ class Link(Protocol):
     @property
     def online(self) -> bool:
         """Whether the broker has let us in and granted our subscriptions."""
+        ...
+
+    def alive(self, now: float) -> bool:
+        """Say whether it moves: the broker was heard of late, or is about to be tried again."""
         ...
 
     def wake_at(self) -> float:
@@ -74,6 +92,93 @@ class Link(Protocol):
 
     def close(self) -> None:
         """Say good-bye and let go of the socket."""
+        ...
+
+
+class Notifier(Protocol):
+    """Whoever started the daemon and wants to know how it does; never raises, never blocks."""
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds without `feed` after which the daemon is taken for hung; None for never."""
+        ...
+
+    def ready(self, text: str) -> None:
+        """Say that the start, or a reload, is over, and how it went."""
+        ...
+
+    def status(self, text: str) -> None:
+        """Say in one line how it goes."""
+        ...
+
+    def feed(self) -> None:
+        """Say that work is being done."""
+        ...
+
+    def reloading(self) -> None:
+        """Say that the configuration is read again; `ready` ends it."""
+        ...
+
+    def stopping(self) -> None:
+        """Say that the end has begun."""
+        ...
+
+
+class Attendant(Protocol):
+    """Something that the loop serves beside the link; `service` neither blocks nor raises."""
+
+    def fileno(self) -> int:
+        """Give the descriptor that is readable when there is something to do; -1 for none."""
+        ...
+
+    def wake_at(self) -> float:
+        """Give the monotonic time by which `service` wants to be called even so."""
+        ...
+
+    def service(self, now: float) -> None:
+        """Do what is due; called in every turn of the loop, after the controllers."""
+        ...
+
+    def close(self) -> None:
+        """Let go of every descriptor."""
+        ...
+
+
+class Monitor(Protocol):
+    """What a monitor entry point holds: a server that shows how the daemon does."""
+
+    def __call__(self, host: str, port: int, status: Callable[[], Status]) -> Attendant:
+        """Listen; raises `EdgeTvboError` where that cannot be."""
+        ...
+
+
+class Store(Protocol):
+    """Where state is kept over restarts: the newest document and the one before it.
+
+    Nothing here raises for what a disk does: the store says in the log what it cannot do, once for
+    each change, and the daemon goes on.
+    """
+
+    @property
+    def written(self) -> int:
+        """Bytes written since the start."""
+        ...
+
+    @property
+    def newest(self) -> str:
+        """Name of the generation that was written last."""
+        ...
+
+    def generations(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the name and the content of each document there is, the newest first."""
+        ...
+
+    def set_aside(self, generation: str, why: str) -> str:
+        """Take a document out of use but keep it; give what became of it, in words."""
+        ...
+
+    def save(self, document: bytes) -> bool:
+        """Keep `document`, whole or not at all, and the one before; say whether that was done."""
         ...
 
 

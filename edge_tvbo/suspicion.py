@@ -1,7 +1,12 @@
 """Which sensors can be relied on to answer: suspects back off and are tried again."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.model.snapshot import check_arrays, copy_arrays, whole
 
 
 class Suspicion:
@@ -69,3 +74,26 @@ class Suspicion:
     def names(self, sensors: tuple[str, ...]) -> list[str]:
         """Give the suspects' names."""
         return [sensors[arm] for arm in np.flatnonzero(self._misses)]
+
+    def state(self) -> dict[str, Any]:
+        """Give what a snapshot has to hold."""
+        return {"turn": self._turn + 1, **self._arrays()}
+
+    def check(self, state: dict[str, Any]) -> None:
+        """Raise `SnapshotError` unless `resume` can make sense of `state`."""
+        check_arrays(self._arrays(), state)
+        misses, retry = state["misses"], state["retry"]
+        if (misses < 0).any() or (retry < 0).any() or retry[misses == 0].any():
+            raise SnapshotError("The snapshot's suspects cannot be.")
+        if whole(state, "turn") > len(self._misses):
+            raise SnapshotError("The snapshot's 'turn' is of a sensor that there is not.")
+
+    def resume(self, state: dict[str, Any], interval: int) -> None:
+        """Go on from `state`, which was checked, after `interval`."""
+        copy_arrays(self._arrays(), state)
+        np.minimum(self._retry, interval + 1 + self._longest, out=self._retry)
+        self._count = int(np.count_nonzero(self._misses))
+        self._turn = int(state["turn"]) - 1
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"misses": self._misses, "retry": self._retry}

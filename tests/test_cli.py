@@ -83,10 +83,11 @@ def test_findings_are_json_where_a_program_reads_them(tmp_path):
     assert [finding["line"] for finding in findings] == [3, 5, 7, 8]
 
 
-def test_a_missing_file_is_no_traceback(tmp_path):
-    result = run("run", str(tmp_path / "none.toml"))
+@pytest.mark.parametrize(("command", "status"), [("run", 78), ("check", 2)])
+def test_a_missing_file_is_no_traceback(command, status, tmp_path):
+    result = run(command, str(tmp_path / "none.toml"))
 
-    assert result.exit_code == 2
+    assert result.exit_code == status
     assert "there is no such file" in result.stderr
 
 

@@ -5,6 +5,7 @@ from random import Random
 STABLE = 60.0  # s a session must last before the waits begin anew
 SHORT = 10.0  # s; a session that the broker ends sooner looks like a rival with our name
 RIVAL = 3  # such sessions in a row
+APART = 60.0  # s between two attempts while a rival is suspected
 
 
 class Backoff:
@@ -25,23 +26,27 @@ class Backoff:
         self._longest = longest
         self._chance = chance
         self._attempt = 0
-        self._short = 0
+        self.short = 0  # sessions in a row that the broker ended soon
 
     def wait(self) -> float:
         """Give the seconds until the next attempt, and count it."""
         bound = min(self._longest, self._shortest * 2.0 ** min(self._attempt, 32))
         self._attempt += 1
         if self.rivalled:
-            return self._longest
+            return max(APART, self._longest)
         return self._chance.uniform(bound / 10, bound)
 
-    def ended(self, lasted: float) -> None:
-        """Note that a session was lost after so many seconds."""
+    def ended(self, lasted: float, *, by_broker: bool = True) -> None:
+        """Note that a session is over after so many seconds, and who ended it."""
         if lasted >= STABLE:
             self._attempt = 0
-        self._short = self._short + 1 if lasted < SHORT else 0
+        self.short = self.short + 1 if by_broker and lasted < SHORT else 0
+
+    def clear(self) -> None:
+        """Note that there is no rival: a broker that is away has no other client either."""
+        self.short = 0
 
     @property
     def rivalled(self) -> bool:
         """Whether another client seems to take our place again and again."""
-        return self._short >= RIVAL
+        return self.short >= RIVAL

@@ -1,31 +1,30 @@
-"""The link over MQTT 3.1.1, on paho-mqtt: no thread, and only name resolution can block.
+"""The link over MQTT 3.1.1, on paho-mqtt, without a thread of paho's.
 
 A connection goes through four states, each left for `AWAY` when something fails:
 
-    AWAY ──(wait is over)──▶ DIALLING ──(TCP is up)──▶ GREETING ──(CONNACK)──▶ HERE
+    AWAY ──(wait is over)──▶ DIALLING ──(TCP, TLS)──▶ GREETING ──(CONNACK)──▶ HERE
 
-Every attempt has a paho client of its own, so that nothing unacknowledged is carried over: a
-command that arrives late is worse than none.
+Every attempt has a paho client of its own, and a clean session: what the broker would have kept
+for us while we were away is too old to be believed, and a command that arrives late is worse than
+none. A reading is acknowledged once the loop has handled what it said, so that the broker holds
+back when we are slow; that a crash in between had it delivered again would take a session that
+the broker keeps, which earns nothing where the sensor is asked again in the next interval.
 """
 
 import logging
 import os
-import re
 import selectors
 import socket
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from enum import Enum
-from errno import EINPROGRESS
-from hashlib import sha256
 from math import inf
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import msgspec
-from paho.mqtt.client import Client, ConnectFlags, MQTTMessage
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
@@ -35,23 +34,28 @@ from edge_tvbo.messages import (
     Command,
     Event,
     Health,
+    Notice,
     Notify,
     PublishState,
     Record,
 )
 from edge_tvbo.ports import Broker, Wiring
-from edge_tvbo_adapters.backoff import Backoff
+from edge_tvbo_adapters.backoff import SHORT, Backoff
+from edge_tvbo_adapters.dialling import PATIENCE, Dialler, Outcome
 from edge_tvbo_adapters.inbox import Inbox
-from edge_tvbo_adapters.topics import publishable
+from edge_tvbo_adapters.outage import Outage, Trouble
+from edge_tvbo_adapters.outbox import WINDOW, Outbox
+from edge_tvbo_adapters.refusals import Refusals
+from edge_tvbo_adapters.resolving import is_here
+from edge_tvbo_adapters.session import Dialled, hung_up, no_mqtt, refused
+from edge_tvbo_adapters.topics import LONGEST, default_client_id, filled, publishable
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 10.0  # s for TCP, again for CONNACK, and again for SUBACK
 GOOD_BYE = 1.0  # s to get the last messages out
 TICK = 1.0  # s between two looks at the keep-alive
-BATCH = 256  # messages read before the clock is looked at again
-QUEUED = 1000  # publications that paho may hold for a slow broker
-EVENTS = 100  # notices kept while the broker is away
+MOST_SILENCE = 8  # a silence that a new connection does not end is borne so many times longer
+ASK_AGAIN = 60.0  # s until a subscription that was refused is asked for again
 
 
 class State(Enum):
@@ -63,26 +67,25 @@ class State(Enum):
     HERE = "here"
 
 
-class _Dialled(Client):
-    """A paho client over a socket that is connected already."""
-
-    dialled: socket.socket
-
-    def _create_socket_connection(self) -> socket.socket:
-        return self.dialled
-
-
 def connect(
     broker: Broker,
     fields: Mapping[str, Wiring],
     *,
-    seed: int = 0,
+    seed: int | None = None,
     wall: Callable[[], float] = time.time,
 ) -> "MqttLink":
     """Give a link to `broker` that carries `fields`; it dials when it is first serviced.
 
-    `wall` says when a reading was received, `seed` spreads the waits between attempts.
+    `wall` says when a reading was received. `seed` spreads the waits between attempts; without
+    one they differ from gateway to gateway, so that a fleet does not come back all at once.
     """
+    if broker.password is not None and broker.tls is None and not is_here(broker.host):
+        log.warning(
+            "broker %s:%d: the password crosses the network in clear; add [mqtt.tls]",
+            broker.host,
+            broker.port,
+        )
+    seed = int.from_bytes(os.urandom(8)) if seed is None else seed
     return MqttLink(broker, fields, Random(seed), wall)
 
 
@@ -98,24 +101,28 @@ class MqttLink:
     ) -> None:
         self._broker = broker
         self._fields = dict(fields)
+        self._wall = wall
         self._base = f"edge_tvbo/{broker.instance}"
         self._client_id = broker.client_id or default_client_id(broker.instance)
-        self._inbox = Inbox(fields, wall)
+        self._refusals = Refusals(log)
+        self._inbox = Inbox(fields, wall, self._refusals)
+        self._outbox = Outbox()
         self._backoff = Backoff(broker.reconnect_min, broker.reconnect_max, chance)
+        self._outage = Outage(log, f"broker {broker.host}:{broker.port}")
+        self._dialler = Dialler(broker)
         self._state = State.AWAY
-        self._addresses: list[tuple[Any, ...]] = []
-        self._socket: socket.socket | None = None
-        self._client: _Dialled | None = None
+        self._knocking = False  # this attempt only asks whether the broker is there at all
+        self._client: Dialled | None = None
         self._subscribed = False
         self._until = 0.0  # monotonic: when the wait, the dialling or the greeting is over
         self._since = 0.0  # monotonic: when the session began
+        self._heard = 0.0  # monotonic: when the broker last sent anything, a PINGRESP at the least
+        self._read = 0.0  # monotonic: when it last sent a message
+        self._bears = broker.silence or inf  # s without a message
         self._granted_by = inf  # monotonic: how long SUBACK is waited for
-        self._refusal = ""  # why the broker did not let us in
-        self._unsettled = 0  # publications that the broker has not acknowledged
-        self._trouble = ""  # what was last said of the broker
-        self._retained: dict[str, bytes] = {f"{self._base}/status": b"online"}
-        self._notices: deque[tuple[str, bytes]] = deque(maxlen=EVENTS)
-        self._dropped = 0
+        self._ask_at = inf  # monotonic: when a refused subscription is asked for again
+        self._trouble: Trouble | None = None  # what paho's callbacks found
+        self._retain(f"{self._base}/status", b"online")
 
     # --- what the loop calls ------------------------------------------------------------------
 
@@ -124,10 +131,16 @@ class MqttLink:
         """Whether the broker has let us in and granted our subscriptions."""
         return self._state is State.HERE and self._subscribed
 
+    def alive(self, now: float) -> bool:
+        """Say whether the broker was heard within two keep-alives, or is tried again in time."""
+        if self._state is State.HERE:
+            return now - self._heard <= 2 * self._broker.keepalive + PATIENCE
+        return now <= self._until + PATIENCE
+
     def interest(self) -> tuple[int, int] | None:
         """Give the socket and what to wait for on it."""
-        if self._state is State.DIALLING and self._socket is not None:
-            return self._socket.fileno(), selectors.EVENT_WRITE
+        if self._state is State.DIALLING:
+            return self._dialler.interest()
         sock = self._client.socket() if self._client else None
         if sock is None or self._client is None:
             return None
@@ -136,16 +149,18 @@ class MqttLink:
 
     def wake_at(self) -> float:
         """Give when the wait or the patience is over, or the keep-alive wants a look."""
-        lost = self._client is not None and self._client.socket() is None
-        return 0.0 if lost else self._until
+        client = self._client
+        at_once = client is not None and (client.socket() is None or client.pending)
+        return 0.0 if at_once else self._until
 
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
         """Do what is due on the connection, and yield what came in."""
         match self._state:
             case State.AWAY if now >= self._until:
-                self._dial(now)
+                self._state = State.DIALLING
+                self._settle(self._dialler.start(now, plain=self._knocking), now)
             case State.DIALLING:
-                self._dialling(mask, now)
+                self._settle(self._dialler.step(mask, now), now)
             case State.GREETING | State.HERE:
                 yield from self._exchange(mask, now)
 
@@ -155,157 +170,182 @@ class MqttLink:
             case Activate():
                 self._activate(self._fields[field], command)
             case PublishState(decision=decision):
-                self._retain(f"{self._base}/{field}/selected", decision)
+                self._retain(f"{self._base}/{field}/selected", msgspec.json.encode(decision))
             case Notify(notice=notice):
-                topic, payload = f"{self._base}/{field}/event", msgspec.json.encode(notice)
-                if not self._publish(topic, payload):
-                    self._dropped += len(self._notices) == EVENTS
-                    self._notices.append((topic, payload))
+                self._outbox.notice(f"{self._base}/{field}/event", msgspec.json.encode(notice))
             case Record():
                 pass
+        self._pump()
 
     def report(self, health: Health) -> None:
         """Publish the daemon's health, retained."""
-        self._retain(f"{self._base}/health", health)
+        for field, each in health.fields.items():
+            self._refusals.counted(field, each.refused)
+        self._retain(f"{self._base}/health", msgspec.json.encode(health))
+        self._pump()
 
     def close(self) -> None:
         """Publish ``offline``, wait a moment for it to leave, and disconnect."""
         client = self._client
         if self._state is State.HERE and client is not None:
-            self._publish(f"{self._base}/status", b"offline", retain=True)
+            self._retain(f"{self._base}/status", b"offline")
+            self._pump()
             deadline = time.monotonic() + GOOD_BYE
-            while client.socket() and self._unsettled and time.monotonic() < deadline:
+            while client.socket() and not self._outbox.empty and time.monotonic() < deadline:
                 self._flush(client, deadline - time.monotonic())
             client.disconnect()
         self._hang_up()
+        self._dialler.close()
 
     # --- connecting ---------------------------------------------------------------------------
 
-    def _dial(self, now: float) -> None:
-        if not self._addresses:
-            try:
-                self._addresses = socket.getaddrinfo(
-                    self._broker.host, self._broker.port, type=socket.SOCK_STREAM
-                )
-            except (OSError, UnicodeError) as error:
-                self._away(now, f"the name cannot be resolved ({error}); check mqtt.host")
-                return
-        family, kind, protocol, _, address = self._addresses.pop(0)
-        self._state, self._until = State.DIALLING, now + PATIENCE
-        try:
-            self._socket = socket.socket(family, kind, protocol)
-            self._socket.setblocking(False)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            error_number = self._socket.connect_ex(address)
-        except OSError as error:
-            self._undialled(now, error)
-            return
-        if error_number not in (0, EINPROGRESS):
-            self._undialled(now, OSError(error_number, os.strerror(error_number)))
+    def _settle(self, outcome: Outcome, now: float) -> None:
+        """Go on from where the dialler is."""
+        match outcome:
+            case None:
+                self._until = self._dialler.until
+            case Trouble():
+                self._backoff.clear()
+                self._failed(outcome, now)
+            case _ if self._knocking:
+                outcome.close()
+                self._rest(now)
+            case _:
+                self._greet(outcome, now)
 
-    def _dialling(self, mask: int, now: float) -> None:
-        if self._socket is None:
-            return
-        if mask:
-            error_number = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if error_number:
-                self._undialled(now, OSError(error_number, os.strerror(error_number)))
-            else:
-                self._greet(now)
-        elif now >= self._until:
-            self._undialled(now, TimeoutError("no answer"))
-
-    def _undialled(self, now: float, error: OSError) -> None:
-        """Try the next address at once, or wait where there is none."""
-        if self._addresses:
-            self._hang_up()
-            self._state, self._until = State.AWAY, now
-        elif isinstance(error, ConnectionRefusedError):
-            self._away(now, "the connection is refused; is a broker running there?")
-        else:
-            self._away(now, f"{error.strerror or error}; check mqtt.host, mqtt.port and firewalls")
-
-    def _greet(self, now: float) -> None:
-        client = _Dialled(
+    def _greet(self, connected: socket.socket, now: float) -> None:
+        client = Dialled(
             CallbackAPIVersion.VERSION2,
             client_id=self._client_id,
             clean_session=True,
             protocol=MQTTProtocolVersion.MQTTv311,
             reconnect_on_failure=False,
+            manual_ack=True,
         )
-        assert self._socket is not None
-        client.dialled, self._socket = self._socket, None
-        client.max_queued_messages_set(QUEUED)
+        client.dialled, client.keep = connected, LONGEST + 4 + self._inbox.largest + 1
+        client.max_inflight_messages_set(WINDOW)
+        client.max_queued_messages_set(WINDOW)
         client.will_set(f"{self._base}/status", b"offline", qos=1, retain=True)
         if self._broker.username is not None:
             client.username_pw_set(self._broker.username, self._broker.password)
         client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
         client.on_publish = self._on_publish
         client.on_subscribe = self._on_subscribe
         client.on_message = self._on_message
         self._client, self._state, self._until = client, State.GREETING, now + PATIENCE
-        self._addresses = []
         try:
             client.connect(self._broker.host, self._broker.port, keepalive=self._broker.keepalive)
         except OSError as error:
-            client.dialled.close()
-            self._away(now, f"{error}")
+            connected.close()
+            self._failed(Trouble(f"{error}"), now)
 
     def _exchange(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
         client = self._client
         if client is None:
             return
-        broken = ""
-        try:
-            self._transfer(client, mask)
-        except Exception as error:  # paho's, for bytes that are no MQTT
-            broken = f"it does not speak MQTT 3.1.1 ({error!r}); check mqtt.host and mqtt.port"
-        if broken or client.socket() is None or self._refusal:
-            self._away(now, self._refusal or broken or "the connection was lost")
-        elif self._state is State.GREETING and now >= self._until:
-            self._away(now, "the broker took the connection and says nothing; is it MQTT?")
-        elif self._state is State.HERE and now >= self._granted_by:
-            self._away(now, "the broker does not answer our subscriptions")
+        if mask & selectors.EVENT_READ:
+            self._heard = now
+        noise = client.transfer(mask, self._inbox)
+        trouble = no_mqtt(noise, self._broker) if noise else self._trouble
+        by_broker = trouble is None and client.socket() is None
+        if by_broker and self._state is State.HERE:
+            trouble = Trouble("the connection was lost")
+        elif by_broker:
+            trouble = hung_up(client, self._broker)
+        trouble = trouble or self._overdue(now)
+        if trouble is None:
+            self._keep_up(client, now)
         elif self._state is State.HERE:
-            self._until = now + TICK
-        yield from self._inbox.events()
+            self._lost(trouble, now, by_broker=by_broker)
+        else:
+            self._failed(trouble, now)
+        yield from self._deliver(client)
 
-    def _transfer(self, client: _Dialled, mask: int) -> None:
-        """Read a batch of packets, write, and see to the keep-alive."""
-        for _ in range(BATCH if mask & selectors.EVENT_READ else 0):
-            waiting = len(self._inbox)
-            client.loop_read()
-            if len(self._inbox) == waiting or client.socket() is None:
-                break
-        if mask & selectors.EVENT_WRITE and client.socket() is not None:
-            client.loop_write()
-        client.loop_misc()
+    def _overdue(self, now: float) -> Trouble | None:
+        """Say what was waited for in vain."""
+        if self._state is State.GREETING and now >= self._until:
+            return Trouble("the broker took the connection and says nothing; is it MQTT?")
+        if self._state is State.HERE and now >= self._granted_by:
+            return Trouble("the broker does not answer our subscriptions")
+        if self.online and now - max(self._read, self._since) >= self._bears:
+            text = f"no sensor was heard for {self._bears:.0f} s; the connection is made anew"
+            self._bears = min(2.0 * self._bears, MOST_SILENCE * (self._broker.silence or inf))
+            at = datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            notice = msgspec.json.encode(Notice("inputs-silent", at, text))
+            for field in self._fields:
+                self._outbox.notice(f"{self._base}/{field}/event", notice)
+            return Trouble(text, lasting=True)
+        return None
 
-    def _away(self, now: float, trouble: str) -> None:
-        if self._state is State.HERE:
-            self._backoff.ended(now - self._since)
-            if self._backoff.rivalled:
-                trouble = (
-                    f"the broker ends every session at once; does another client call itself "
-                    f"{self._client_id!r}? Set mqtt.client_id"
-                )
-        if trouble != self._trouble:
-            self._trouble = trouble
-            log.error("broker %s:%d: %s", self._broker.host, self._broker.port, trouble)
+    def _keep_up(self, client: Dialled, now: float) -> None:
+        """Do what is due while all is well."""
+        if self._state is not State.HERE:
+            return
+        self._until = now + TICK
+        if self._backoff.rivalled and self._subscribed and now - self._since >= SHORT:
+            self._backoff.clear()
+            self._welcome(now)
+        if now >= self._ask_at:
+            self._subscribe(client, now)
+        self._pump()
+
+    def _deliver(self, client: Dialled) -> Iterator[tuple[str, Event]]:
+        """Yield what came in, and acknowledge each message when that has been handled."""
+        while (arrival := self._inbox.take()) is not None:
+            self._read, self._bears = arrival.now, self._broker.silence or inf
+            yield from self._inbox.events(arrival)
+            if client is self._client:
+                client.ack(arrival.message.mid, arrival.message.qos)
+
+    # --- losing the connection ----------------------------------------------------------------
+
+    def _lost(self, trouble: Trouble, now: float, *, by_broker: bool) -> None:
+        """End a session.
+
+        Where the broker ended it soon, it is asked at once whether it is there: a broker that
+        is not was restarted, and one that is may have preferred another client with our name.
+        """
+        self._outage.lost(trouble, now)
+        self._outbox.broken()
+        soon = by_broker and now - self._since < SHORT
+        self._backoff.ended(now - self._since, by_broker=by_broker)
+        self._rest(now, knock=soon)
+
+    def _failed(self, trouble: Trouble, now: float) -> None:
+        """End an attempt."""
+        self._outage.failed(trouble)
+        self._rest(now)
+
+    def _rest(self, now: float, *, knock: bool = False) -> None:
+        """Let go of everything and wait for the next attempt, or `knock` at once."""
+        if self._knocking and self._backoff.rivalled:
+            self._outage.failed(self._rivalry())
+        self._knocking = knock
         self._hang_up()
-        self._state, self._until = State.AWAY, now + self._backoff.wait()
+        wait = 0.0 if knock else self._backoff.wait()
+        self._state, self._until = State.AWAY, now + wait
+        self._outage.waits(wait)
+
+    def _rivalry(self) -> Trouble:
+        return Trouble(
+            f"another client calls itself {self._client_id!r} too, it seems: the broker "
+            "ends every session at once and is still there; set mqtt.client_id to an id that "
+            "nobody else has",
+            lasting=True,
+        )
 
     def _hang_up(self) -> None:
         """Let go of whatever socket there is."""
-        dialled = self._client.socket() if self._client else None
-        for each in (dialled, self._socket):
-            if each is not None:
-                each.close()
-        self._client = self._socket = None
+        self._dialler.hang_up()
+        if self._client is not None:
+            sock = self._client.socket()
+            if sock is not None:
+                sock.close()
+            self._client.dialled.close()
+        self._client = self._trouble = None
         self._subscribed = False
-        self._granted_by = inf
-        self._refusal = ""
-        self._unsettled = 0
+        self._granted_by = self._ask_at = inf
 
     # --- what paho calls ----------------------------------------------------------------------
 
@@ -318,25 +358,29 @@ class MqttLink:
         properties: Properties | None,
     ) -> None:
         if reason.is_failure:
-            self._refusal = self._refused(reason)
+            self._trouble = refused(reason, self._broker, self._client_id)
             return
         self._state, self._since = State.HERE, time.monotonic()
-        self._until = self._since + TICK
+        self._heard, self._until = self._since, self._since + TICK
+        self._outbox.begin()
+        self._subscribe(client, self._since)
+
+    def _welcome(self, now: float) -> None:
+        """Say that all is well again, unless a rival may end that at once, as it did before."""
+        self._subscribed = True
+        if self._backoff.rivalled:
+            return
+        lost, self._outbox.lost = self._outbox.lost, 0
+        text = f"; {lost} activations or notices were lost" if lost else ""
+        self._outage.over(now, text)
+
+    def _subscribe(self, client: Client, now: float) -> None:
         filters = [(each, 1) for each in self._inbox.filters()]
         if filters:
             client.subscribe(filters)
-            self._granted_by = self._since + PATIENCE
-        self._subscribed = not filters
-        for topic, payload in self._retained.items():
-            self._publish(topic, payload, retain=True)
-        while self._notices:
-            self._publish(*self._notices.popleft())
-        if self._backoff.rivalled:
-            return  # said once; each session that follows would say it again
-        if self._trouble:
-            lost = f"; {self._dropped} activations or notices were lost" if self._dropped else ""
-            log.info("broker %s:%d: connected%s", self._broker.host, self._broker.port, lost)
-        self._trouble, self._dropped = "", 0
+            self._granted_by, self._ask_at = now + PATIENCE, inf
+        else:
+            self._welcome(now)
 
     def _on_subscribe(
         self,
@@ -346,11 +390,36 @@ class MqttLink:
         reasons: list[ReasonCode],
         properties: Properties | None,
     ) -> None:
-        for each, reason in zip(self._inbox.filters(), reasons, strict=False):
-            if reason.is_failure:
-                log.error("the broker refuses readings on %s; check its ACL", each)
-        self._subscribed = not any(reason.is_failure for reason in reasons)
         self._granted_by = inf
+        withheld = [
+            each
+            for each, reason in zip(self._inbox.filters(), reasons, strict=False)
+            if reason.is_failure
+        ]
+        now = time.monotonic()
+        if not withheld:
+            self._welcome(now)
+            return
+        self._subscribed, self._ask_at = False, now + ASK_AGAIN
+        topics = ", ".join(withheld)
+        text = f"the broker refuses us the readings on {topics}; allow them in its ACL"
+        self._outage.failed(Trouble(text, lasting=True))
+
+    def _on_disconnect(
+        self,
+        client: Client,
+        userdata: Any,
+        flags: DisconnectFlags,
+        reason: ReasonCode,
+        properties: Properties | None,
+    ) -> None:
+        match str(reason):
+            case "Keep alive timeout":
+                self._trouble = Trouble(
+                    "nothing was heard from it for two keep-alives; the network in between is dead"
+                )
+            case "Protocol error":
+                self._trouble = no_mqtt("a malformed packet", self._broker)
 
     def _on_publish(
         self,
@@ -360,21 +429,10 @@ class MqttLink:
         reason: ReasonCode,
         properties: Properties,
     ) -> None:
-        self._unsettled -= 1
+        self._outbox.settled(mid)
 
     def _on_message(self, client: Client, userdata: Any, message: MQTTMessage) -> None:
-        self._inbox.put(message)
-
-    def _refused(self, reason: ReasonCode) -> str:
-        match str(reason):
-            case "Bad user name or password":
-                return "wrong user or password; check mqtt.username and mqtt.password_file"
-            case "Not authorized":
-                return "not authorised; check mqtt.username, the password and the broker's ACL"
-            case "Client identifier not valid":
-                return f"the client id {self._client_id!r} is refused; set mqtt.client_id"
-            case other:
-                return f"the broker refuses us: {other}"
+        self._inbox.put(message, time.monotonic())
 
     # --- publishing ---------------------------------------------------------------------------
 
@@ -382,59 +440,34 @@ class MqttLink:
         if wiring.activate_topic is None or activate.sensor not in wiring.sensors:
             return
         topic = wiring.activate_topic.replace("{sensor}", activate.sensor)
+        if self._state is not State.HERE or not publishable(topic):
+            self._outbox.lost += 1
+            return
         payload = filled(wiring.activate_payload, activate)
-        self._dropped += not self._publish(topic, payload.encode())
+        worth = max(0.0, activate.expires_at - activate.at)
+        self._outbox.command(topic, payload.encode(), worth)
 
-    def _retain(self, topic: str, document: msgspec.Struct) -> None:
-        self._retained[topic] = msgspec.json.encode(document)
-        self._publish(topic, self._retained[topic], retain=True)
+    def _retain(self, topic: str, payload: bytes) -> None:
+        self._outbox.state(topic, payload, now=self._state is State.HERE)
 
-    def _publish(self, topic: str, payload: bytes, *, retain: bool = False) -> bool:
-        """Publish at QoS 1 if the broker is here, and say whether it was."""
-        if self._state is not State.HERE or self._client is None or not publishable(topic):
-            return False
-        sent = self._client.publish(topic, payload, qos=1, retain=retain)
-        accepted = sent.rc is MQTTErrorCode.MQTT_ERR_SUCCESS
-        self._unsettled += accepted
-        return accepted
+    def _pump(self) -> None:
+        """Give the broker what it can take."""
+        client = self._client
+        if self._state is not State.HERE or client is None:
+            return
+        for each in self._outbox.due():
+            sent = client.publish(each.topic, each.payload, qos=1, retain=each.kept)
+            self._outbox.left(sent.mid, each)
+            if sent.rc is not MQTTErrorCode.MQTT_ERR_SUCCESS:
+                return  # the connection is broken; the next turn sees it
 
-    def _flush(self, client: Client, timeout: float) -> None:
+    def _flush(self, client: Dialled, timeout: float) -> None:
         with selectors.DefaultSelector() as selector:
             interest = self.interest()
             if interest is None:
                 return
             selector.register(*interest)
-            ready = selector.select(max(0.0, timeout))
-        for _, mask in ready:
-            if mask & selectors.EVENT_READ:
-                client.loop_read()
-            if mask & selectors.EVENT_WRITE:
-                client.loop_write()
-
-
-def filled(template: str, activate: Activate) -> str:
-    """Give an activation's payload, its places filled in; nothing else in it has a meaning.
-
-    >>> filled('{"at": {at}}', Activate("a", 7, at=600.0, expires_at=720.5))
-    '{"at": 600}'
-    """
-    values = {
-        "{sensor}": activate.sensor,
-        "{interval}": str(activate.interval),
-        "{at}": _number(activate.at),
-        "{expires_at}": _number(activate.expires_at),
-    }
-    return re.sub("|".join(values), lambda place: values[place[0]], template)
-
-
-def default_client_id(instance: str) -> str:
-    """Give a client id that differs between machines and between instances, and stays."""
-    try:
-        machine = Path("/etc/machine-id").read_bytes()
-    except OSError:
-        machine = socket.gethostname().encode()
-    return f"edge-tvbo-{instance}-{sha256(machine).hexdigest()[:8]}"
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(value)
+            ready = selector.select(0.0 if client.pending else max(0.0, timeout))
+        mask = sum(mask for _, mask in ready)
+        client.transfer(mask, self._inbox)
+        self._pump()

@@ -1,6 +1,12 @@
-"""Topics with a place for the sensor's id: what to subscribe to, whom a message is from."""
+"""Texts with places to fill in: topics, activations, and the name we go by."""
+
+import re
+import socket
+from hashlib import sha256
+from pathlib import Path
 
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.messages import Activate
 
 PLACE = "{sensor}"
 LONGEST = 65_535  # bytes, [MQTT-4.7.3-3]
@@ -44,3 +50,31 @@ def publishable(topic: str) -> bool:
         and topic.isprintable()
         and not any(character in topic for character in "+#\0")
     )
+
+
+def filled(template: str, activate: Activate) -> str:
+    """Give an activation's payload, its places filled in; nothing else in it has a meaning.
+
+    >>> filled('{"at": {at}}', Activate("a", 7, at=600.0, expires_at=720.5))
+    '{"at": 600}'
+    """
+    values = {
+        "{sensor}": activate.sensor,
+        "{interval}": str(activate.interval),
+        "{at}": _number(activate.at),
+        "{expires_at}": _number(activate.expires_at),
+    }
+    return re.sub("|".join(values), lambda place: values[place[0]], template)
+
+
+def default_client_id(instance: str) -> str:
+    """Give a client id that differs between machines and between instances, and stays."""
+    try:
+        machine = Path("/etc/machine-id").read_bytes()
+    except OSError:
+        machine = socket.gethostname().encode()
+    return f"edge-tvbo-{instance}-{sha256(machine).hexdigest()[:8]}"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)

@@ -25,6 +25,8 @@ from edge_tvbo.config.settings import (
     ReadingSettings,
     Reconnect,
     Settings,
+    State,
+    Tls,
 )
 from edge_tvbo.config.tables import Values, build, read_table
 from edge_tvbo.config.toml_lines import key_lines
@@ -43,6 +45,8 @@ __all__ = [
     "Reconnect",
     "Secret",
     "Settings",
+    "State",
+    "Tls",
     "explain",
     "load",
     "seconds",

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from edge_tvbo.config import positions
+from edge_tvbo.config import credentials, positions
 from edge_tvbo.config.findings import KeyPath, Report, did_you_mean, listed, shown
 from edge_tvbo.config.tables import Values
 from edge_tvbo.config.values import OURS, Secret, duration_text
@@ -31,6 +31,7 @@ class Rules:
     def apply(self, good: Values) -> None:
         """Check `good` and complete it in place."""
         self._mqtt(good.get("mqtt", {}))
+        self._state(good.get("state", {}))
         fields = good.get("fields")
         if fields == {}:
             self.report.add(("fields",), "has no field; add a table [fields.<name>]")
@@ -44,19 +45,22 @@ class Rules:
             self._policy(field.get("policy", {}), (*path, "policy"))
             self._wire(field, path)
         self._between(fields or {})
+        self._silence(good.get("mqtt", {}), fields or {})
 
     def _mqtt(self, mqtt: Values) -> None:
         password, file = mqtt.get("password"), mqtt.get("password_file")
         if password and file:
             self.report.add(("mqtt", "password_file"), "is there beside password; keep one of them")
         elif file:
-            mqtt["password_file"] = self.base / file
-            mqtt["password"] = password = self._secret(self.base / file)
+            mqtt["password_file"] = credentials.found(file, self.base)
+            mqtt["password"] = password = self._secret(mqtt["password_file"])
         if password and "username" in mqtt and mqtt["username"] is None:
             self.report.add(
                 ("mqtt", "password_file" if file else "password"),
                 "is there without username; MQTT wants both, so add username",
             )
+        if mqtt.get("tls"):
+            credentials.check_tls(mqtt["tls"], self.base, self.report)
         reconnect = mqtt.get("reconnect", {})
         if reconnect.get("min", 0) > reconnect.get("max", float("inf")):
             most = duration_text(reconnect["max"])
@@ -64,6 +68,26 @@ class Rules:
                 ("mqtt", "reconnect", "min"),
                 f"is {duration_text(reconnect['min'])}; it can be at most reconnect.max, {most}",
             )
+
+    def _state(self, state: Values) -> None:
+        if not state.get("dir"):
+            return
+        directory = self.base / state["dir"]
+        state["dir"] = str(directory)
+        try:
+            if directory.exists() and not directory.is_dir():
+                self.report.add(
+                    ("state", "dir"), f"is {shown(str(directory))}, a file; it can be a directory"
+                )
+        except OSError:
+            pass  # it may be there by the time it is needed
+
+    def _silence(self, mqtt: Values, fields: Mapping[str, Values]) -> None:
+        """Take three intervals for a fault where sensors are asked in each, if nothing is said."""
+        live = [each for each in fields.values() if each.get("activate", {}).get("mode") == "live"]
+        intervals = [each.get("interval") for each in live]
+        timed = [each for each in intervals if isinstance(each, int | float)]
+        mqtt.setdefault("silence", max(3 * max(timed), 60.0) if timed else None)
 
     def _secret(self, file: Path) -> Secret | None:
         key = ("mqtt", "password_file")

@@ -19,6 +19,10 @@ Interval = float | Literal["on-reading"]  # s
 _ID = r"^[a-z0-9_-]{1,64}\Z"
 _ID_CAN = {"can": "1 to 64 of the characters a-z 0-9 _ -"}
 _FILE = {"reads": values.file_name, "can": "the name of a file, from this file's directory"}
+_SECRET_FILE = {
+    "reads": values.file_name,
+    "can": "the name of a file, in $CREDENTIALS_DIRECTORY or from this file's directory",
+}
 
 
 class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +38,40 @@ class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
     max: Annotated[float, Meta(description="The longest wait.", extra=duration("100ms", "1d"))] = (
         60.0
     )
+
+
+class Tls(msgspec.Struct, frozen=True, kw_only=True):
+    """How the connection is encrypted; the table alone, [mqtt.tls], is enough for most brokers."""
+
+    ca: Annotated[
+        Path | None,
+        Meta(
+            description="The certificate of the CA that signed the broker's, in PEM form; without"
+            " it, the CAs that this system knows.",
+            extra=_SECRET_FILE,
+        ),
+    ] = None
+    certificate: Annotated[
+        Path | None,
+        Meta(description="Our own certificate, where the broker wants one.", extra=_SECRET_FILE),
+    ] = None
+    key: Annotated[
+        Path | None,
+        Meta(
+            description="The key of our certificate, not encrypted; without it, the same file.",
+            extra=_SECRET_FILE,
+        ),
+    ] = None
+    minimum_version: Annotated[
+        Literal["1.2", "1.3"], Meta(description="The oldest TLS that will do.")
+    ] = "1.2"
+    server_name: Annotated[
+        str | None,
+        Meta(
+            description="The name that the broker's certificate must have; without it, `host`.",
+            extra={"reads": values.host, "can": "a host name or an IP address"},
+        ),
+    ] = None
 
 
 class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,8 +98,8 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     password_file: Annotated[
         Path | None,
         Meta(
-            description="A file that holds the password alone; systemd's LoadCredential= fits.",
-            extra=_FILE,
+            description="A file that holds the password alone, or the name of a credential.",
+            extra=_SECRET_FILE,
         ),
     ] = None
     client_id: Annotated[
@@ -85,6 +123,37 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     reconnect: Annotated[
         Reconnect, Meta(description="How long to wait before the broker is tried again.")
     ] = Reconnect()
+    silence: Annotated[
+        float | None,
+        Meta(
+            description="When no sensor has been heard for this long, the connection is made anew.",
+            extra=duration(
+                "1s", default="3 of the longest intervals where a field is live; else never"
+            ),
+        ),
+    ] = None
+    tls: Annotated[
+        Tls | None,
+        Meta(description="How the connection is encrypted; without this table it is not."),
+    ] = None
+
+
+class Metrics(msgspec.Struct, frozen=True, kw_only=True):
+    """Where `/metrics` and `/healthz` are read."""
+
+    host: Annotated[
+        str,
+        Meta(
+            description="The address listened on; any but loopback is open to the network.",
+            extra={"reads": values.host, "can": "an IP address, or localhost"},
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[
+        int | None,
+        Meta(
+            ge=1, le=65535, description="The TCP port; without it nothing listens. 9464 is usual."
+        ),
+    ] = None
 
 
 class Beta(msgspec.Struct, frozen=True, kw_only=True):
@@ -373,6 +442,41 @@ class FieldSettings(msgspec.Struct, frozen=True, kw_only=True):
             description="The longest that a silent sensor is left alone, in intervals.",
         ),
     ] = 64
+    max_payload: Annotated[
+        int,
+        Meta(ge=1, le=1048576, description="A message longer than this, in bytes, is not used."),
+    ] = 65536
+    max_rate: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="Messages a second of one sensor; it may save up ten seconds' worth, and"
+            " what is beyond is not used.",
+        ),
+    ] = 100.0
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept over a restart."""
+
+    dir: Annotated[
+        str,
+        Meta(
+            description="Where the models are kept over a restart; empty never writes. Under"
+            " systemd, the path in $STATE_DIRECTORY: /var/lib/edge-tvbo.",
+            extra={
+                "reads": values.directory,
+                "can": "the name of a directory, from this file's directory, or empty",
+            },
+        ),
+    ] = ""
+    checkpoint: Annotated[
+        float,
+        Meta(
+            description="How often they are written, beside on exit; above 256 KiB more rarely.",
+            extra=duration("1s", "1d"),
+        ),
+    ] = 900.0
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -391,6 +495,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="How often the daemon says how it is.", extra=duration("1s", "1d")),
     ] = 60.0
     mqtt: Annotated[Mqtt, Meta(description="Where the broker is and who we are to it.")] = Mqtt()
+    metrics: Annotated[Metrics, Meta(description="Where /metrics and /healthz are read.")] = (
+        Metrics()
+    )
+    state: Annotated[State, Meta(description="What is kept over a restart.")] = State()
     fields: Annotated[
         dict[Annotated[str, Meta(pattern=_ID, extra=_ID_CAN)], FieldSettings],
         Meta(description="The quantities that are followed, each under its name."),

@@ -19,6 +19,7 @@ from edge_tvbo.config.settings import (
     ReadingSettings,
     Reconnect,
     Settings,
+    Tls,
 )
 
 Values = dict[str, Any]
@@ -27,6 +28,7 @@ _HOMES: dict[type[msgspec.Struct], str] = {  # where a misplaced setting may bel
     Settings: "at the top, before the first [table]",
     Mqtt: "in [mqtt]",
     Reconnect: "in mqtt.reconnect",
+    Tls: "in [mqtt.tls]",
     FieldSettings: "in [fields.<name>]",
     Policy: "in policy",
     Kernel: "in kernel",

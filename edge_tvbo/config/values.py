@@ -166,6 +166,13 @@ def file_name(value: object) -> str:
     raise ValueError
 
 
+def directory(value: object) -> str:
+    """Let the name of a directory, or an empty text, through."""
+    if isinstance(value, str) and "\0" not in value:
+        return value
+    raise ValueError
+
+
 def number_or_table(value: object) -> float:
     """Read a number above 0; a table never comes here."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -10,6 +10,7 @@ from edge_tvbo.errors import SnapshotError
 
 FORMAT = 1
 DTYPES = ("<f8", "<i8")
+TRIANGLES = "<f8 triangles"  # symmetric matrices, of which the upper triangles are kept
 MOST = 2**53  # of anything counted
 
 
@@ -26,9 +27,7 @@ def seal(kind: str, field: str, state: dict[str, Any]) -> bytes:
     `kind` says what wrote it and `field` over which sensors; `unseal` wants the same again.
     """
     packed = {
-        name: [value.dtype.str, value.shape, value.tobytes()]
-        if isinstance(value, np.ndarray)
-        else value
+        name: _packed(value) if isinstance(value, np.ndarray) else value
         for name, value in state.items()
     }
     return msgspec.msgpack.encode(_Sealed(FORMAT, kind, field, packed))
@@ -91,14 +90,45 @@ def inner(state: dict[str, Any], name: str) -> bytes:
     return value
 
 
+def _packed(array: np.ndarray[Any, Any]) -> list[Any]:
+    """Give what array it is, its shape and its bytes: half of them where it mirrors itself."""
+    if not _is_symmetric(array):
+        return [array.dtype.str, array.shape, array.tobytes()]
+    upper = np.triu_indices(array.shape[-1])
+    return [TRIANGLES, array.shape, array[..., upper[0], upper[1]].tobytes()]
+
+
+def _is_symmetric(array: np.ndarray[Any, Any]) -> bool:
+    """Say whether the last two axes hold symmetric matrices, to the last bit."""
+    if array.dtype.str != "<f8" or array.ndim < 2 or array.shape[-1] != array.shape[-2]:
+        return False
+    bits = np.ascontiguousarray(array).view(np.int64)  # which tells -0.0 from 0.0
+    return bool(np.array_equal(bits, bits.swapaxes(-1, -2)))
+
+
 def _unpacked(value: Any) -> Any:
     match value:
         case [str(dtype), [*shape], bytes(data)]:
-            if dtype not in DTYPES:
-                raise SnapshotError(f"The snapshot holds an array of {dtype[:20]!r}.")
             try:
-                return np.frombuffer(data, np.dtype(dtype)).reshape(shape)
-            except (TypeError, ValueError) as error:
+                return _array(dtype, shape, data)
+            except (TypeError, ValueError, IndexError, MemoryError) as error:
                 raise SnapshotError(f"The snapshot holds a broken array: {error}.") from error
         case _:
             return value
+
+
+def _array(dtype: str, shape: list[int], data: bytes) -> np.ndarray[Any, Any]:
+    if dtype in DTYPES:
+        return np.frombuffer(data, np.dtype(dtype)).reshape(shape)
+    if dtype != TRIANGLES:
+        raise SnapshotError(f"The snapshot holds an array of {dtype[:20]!r}.")
+    *several, rows, columns = shape
+    if 0 in several:
+        return np.empty(shape)
+    if rows != columns or rows > len(data):  # said before room is made for them
+        raise ValueError(f"{len(data)} bytes are no triangles of {rows} by {columns}")
+    first, second = np.triu_indices(rows)
+    upper = np.frombuffer(data, np.float64).reshape([*several, len(first)])
+    array = np.empty([*upper.shape[:-1], rows, rows])
+    array[..., first, second] = array[..., second, first] = upper
+    return array

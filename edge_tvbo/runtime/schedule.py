@@ -44,6 +44,22 @@ class Schedule:
         """Say whether every field has run its intervals and none is waiting."""
         return self.next_due() == inf
 
+    def outlook(self, field: str) -> tuple[float | None, float]:
+        """Give the seconds of a field's interval, and those until the next one begins.
+
+        None and 0 where intervals follow the readings.
+        """
+        line = self._lines[field]
+        if line.interval is None:
+            return None, 0.0
+        return line.interval, line.next - self._clock.elapsed()
+
+    def resume(self, field: str, begins_in: float, intervals: int) -> None:
+        """Let a field's next interval begin in so many seconds, `intervals` after its last one."""
+        line = self._lines[field]
+        line.next = self._clock.elapsed() + min(begins_in, line.interval or 0.0)
+        line.skipped = intervals - 1
+
     def due(self) -> Iterator[tuple[str, Event]]:
         """Yield ``(field, event)`` for all that is due by now."""
         for name, line in self._lines.items():
@@ -78,6 +94,7 @@ class _Line:
         self.interval = interval
         self.next = first
         self.left = left  # intervals still to begin
+        self.skipped = 0  # intervals that went by before this schedule began
         self.deadline = inf
         self.asked = -1
 
@@ -94,4 +111,5 @@ class _Line:
         at = self.next + (intervals - 1) * self.interval
         self.next = at + self.interval
         self.left -= intervals
-        return IntervalElapsed(clock.wall(at), intervals)
+        skipped, self.skipped = self.skipped, 0
+        return IntervalElapsed(clock.wall(at), intervals + skipped)

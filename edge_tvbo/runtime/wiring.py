@@ -1,9 +1,10 @@
 """From settings to how each field meets the wire; needs no numpy, so that `check` can ask."""
 
 from edge_tvbo.config import FieldSettings, Settings
+from edge_tvbo.config import Tls as TlsSettings
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.plugins import load
-from edge_tvbo.ports import Broker, Wiring
+from edge_tvbo.ports import Broker, Tls, Wiring
 
 
 def wirings(settings: Settings) -> dict[str, Wiring]:
@@ -32,7 +33,15 @@ def broker(settings: Settings) -> Broker:
         keepalive=mqtt.keepalive,
         reconnect_min=mqtt.reconnect.min,
         reconnect_max=mqtt.reconnect.max,
+        tls=None if mqtt.tls is None else _tls(mqtt.tls),
+        silence=mqtt.silence,
     )
+
+
+def _tls(settings: TlsSettings) -> Tls:
+    files = (settings.ca, settings.certificate, settings.key)
+    ca, certificate, key = (None if each is None else str(each) for each in files)
+    return Tls(ca, certificate, key, settings.minimum_version, settings.server_name)
 
 
 def _wiring(name: str, settings: FieldSettings) -> Wiring:
@@ -47,4 +56,6 @@ def _wiring(name: str, settings: FieldSettings) -> Wiring:
         codec=codec,
         activate_topic=activate.topic if activate.mode == "live" else None,
         activate_payload=activate.payload,
+        max_payload=settings.max_payload,
+        max_rate=settings.max_rate,
     )

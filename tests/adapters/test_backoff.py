@@ -68,3 +68,25 @@ def test_failed_attempts_without_a_session_are_no_rival():
     for _ in range(20):
         backoff.wait()
     assert not backoff.rivalled
+
+
+def test_a_session_that_we_ended_is_no_rivals_work():
+    backoff = Backoff(1.0, 60.0, Random(0))
+    for _ in range(RIVAL):
+        backoff.ended(0.1, by_broker=False)
+    assert not backoff.rivalled
+
+
+def test_a_broker_that_is_away_has_no_rival_either():
+    backoff = Backoff(1.0, 60.0, Random(0))
+    for _ in range(RIVAL):
+        backoff.ended(0.1)
+    backoff.clear()
+    assert not backoff.rivalled
+
+
+def test_a_rival_is_left_room_even_where_the_waits_are_short():
+    backoff = Backoff(0.01, 0.1, Random(0))
+    for _ in range(RIVAL):
+        backoff.ended(0.1)
+    assert backoff.wait() == 60.0

@@ -63,6 +63,14 @@ class Mosquitto:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         brokers.wait_for(self._process, self.port, self._log)
 
+    def kill(self):
+        self._process.kill()
+        self._process.wait(10)
+        self._process = None
+
+    def log(self):
+        return self._log.read_text()
+
     def stop(self):
         if self._process is not None:
             self._process.terminate()

@@ -426,13 +426,15 @@ def test_an_outage_after_short_sessions_is_not_blamed_on_a_rival(mosquitto, driv
     broker.start()
     link = link_to(broker.port)
     driver = drive(link)
-    for _ in range(3):
+    for _ in range(2):
         driver.online()
         cut(link)
         driver.until(lambda: not link.online)
-    assert "another client" in said(caplog)[-1]
+    driver.online()
     broker.stop()
-    driver.until(lambda: "refused" in said(caplog)[-1])
+    driver.until(lambda: said(caplog))
+    (line,) = said(caplog)
+    assert "refused" in line
 
 
 # --- something else listens there -------------------------------------------------------------
@@ -443,11 +445,14 @@ ACCEPTED = b"\x20\x02\x00\x00"
 class Impostor:
     """Whatever listens on a port, and the link that takes it for its broker; no thread."""
 
+    def __init__(self, **options):
+        self._options = options
+
     def __enter__(self):
         self._server = socket.create_server(("127.0.0.1", 0))
         self._server.settimeout(20)
         port = self._server.getsockname()[1]
-        self.link = link_to(port, reconnect_min=100, reconnect_max=100)
+        self.link = link_to(port, reconnect_min=100, reconnect_max=100, **self._options)
         list(self.link.service(0, time.monotonic()))
         self._theirs, _ = self._server.accept()
         self._theirs.setblocking(False)
@@ -471,12 +476,24 @@ class Impostor:
 
     def until(self, condition):
         deadline = time.monotonic() + 20
+        events = []
         while not condition():
             assert time.monotonic() < deadline
-            with selectors.DefaultSelector() as selector:
-                selector.register(*self.link.interest())
-                mask = sum(mask for _, mask in selector.select(0.1))
-            list(self.link.service(mask, time.monotonic()))
+            events += self._turn()
+        return events
+
+    def take(self):
+        """Give what the next message says."""
+        deadline = time.monotonic() + 20
+        while not (events := self._turn()):
+            assert time.monotonic() < deadline
+        return events
+
+    def _turn(self):
+        with selectors.DefaultSelector() as selector:
+            selector.register(*self.link.interest())
+            mask = sum(mask for _, mask in selector.select(0.1))
+        return list(self.link.service(mask, time.monotonic()))
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,0 +1,103 @@
+"""One connection to a broker in paho's hands, and what its failures mean."""
+
+import selectors
+import socket
+import ssl
+from collections.abc import Sized
+
+from paho.mqtt.client import Client
+from paho.mqtt.reasoncodes import ReasonCode
+
+from edge_tvbo.ports import Broker
+from edge_tvbo_adapters import tls
+from edge_tvbo_adapters.outage import Trouble
+
+BATCH = 256  # messages read before the clock is looked at again
+CHUNK = 65_536  # bytes read at once
+
+
+class Dialled(Client):
+    """A paho client over a socket that is connected already, and that no packet is too large for.
+
+    In MQTT 3.1.1 nobody can tell a broker what is too large, and paho would hold all 256 MB of
+    a packet. What it has beyond `keep` bytes is forgotten while it is read.
+    """
+
+    dialled: socket.socket
+    keep: int
+
+    def _create_socket_connection(self) -> socket.socket:
+        return self.dialled
+
+    def _sock_recv(self, bufsize: int) -> bytes:
+        del self._in_packet["packet"][self.keep :]
+        return super()._sock_recv(min(bufsize, CHUNK))
+
+    @property
+    def pending(self) -> bool:
+        """Whether decrypted bytes wait that no selector knows of."""
+        sock = self.socket()
+        return isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
+
+    def transfer(self, mask: int, inbox: Sized) -> str:
+        """Read a batch of packets, write, and see to the keep-alive; give what was no MQTT."""
+        readable = mask & selectors.EVENT_READ or self.pending
+        try:
+            for _ in range(BATCH if readable else 0):
+                waiting = len(inbox)
+                self.loop_read()
+                if self.socket() is None or not (self.pending or len(inbox) > waiting):
+                    break
+            if mask & selectors.EVENT_WRITE and self.socket() is not None:
+                self.loop_write()
+            self.loop_misc()
+        except Exception as error:  # paho's, for bytes that are no MQTT
+            return repr(error)
+        return ""
+
+
+def no_mqtt(why: str, broker: Broker) -> Trouble:
+    """Say that what answers is no broker."""
+    secure = "" if broker.tls else f", and add [mqtt.tls] if port {broker.port} wants TLS"
+    return Trouble(
+        f"what answers there does not speak MQTT 3.1.1 ({why}); check mqtt.host and mqtt.port"
+        + secure
+    )
+
+
+def hung_up(client: Dialled, broker: Broker) -> Trouble:
+    """Say why a broker may have hung up before it let us in."""
+    if isinstance(client.dialled, tls.Encrypted) and client.dialled.broken:
+        return tls.explained(client.dialled.broken, broker)
+    settings, port = broker.tls, broker.port
+    if settings is None:
+        return Trouble(
+            f"the broker hangs up without a word of MQTT; if port {port} wants TLS, add [mqtt.tls]"
+        )
+    if settings.certificate is None:
+        return Trouble(
+            "the broker hangs up after the TLS handshake; if it wants a certificate of ours, "
+            "set mqtt.tls.certificate and mqtt.tls.key"
+        )
+    return Trouble("the broker hangs up after the TLS handshake; its log knows why")
+
+
+def refused(reason: ReasonCode, broker: Broker, client_id: str) -> Trouble:
+    """Say why the broker does not let us in."""
+    match str(reason):
+        case "Bad user name or password":
+            text = "wrong user or password; check mqtt.username and mqtt.password_file"
+        case "Not authorized" if broker.username is None:
+            text = "not authorised: it lets nobody in without a password; set mqtt.username"
+        case "Not authorized":
+            text = (
+                f"not authorised: {broker.username!r} or its password is wrong, or may "
+                "not connect; check mqtt.username and mqtt.password_file"
+            )
+        case "Client identifier not valid":
+            text = f"the client id {client_id!r} is refused; set mqtt.client_id"
+        case "Server unavailable":
+            return Trouble("the broker says that it is not available yet")
+        case other:
+            text = f"the broker refuses us: {other}"
+    return Trouble(text, lasting=True)

@@ -1,0 +1,39 @@
+"""Certificates for the tests, made by the `openssl` that every Debian has."""
+
+import subprocess
+
+
+def run(directory, *words):
+    subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
+
+
+NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+
+
+def authority(directory, name):
+    """Make a CA: `name`.pem and `name`.key."""
+    files = ("-keyout", f"{name}.key", "-out", f"{name}.pem")
+    run(directory, "req", "-x509", *NEW_KEY, *files, "-days", "30", "-subj", f"/CN={name}")
+
+
+def certificate(directory, name, *, ca, names, days=30):
+    """Make a certificate that `ca` signed for `names`: `name`.pem and `name`.key."""
+    files = ("-keyout", f"{name}.key", "-out", f"{name}.csr")
+    run(directory, "req", *NEW_KEY, *files, "-subj", f"/CN={name}")
+    (directory / f"{name}.ext").write_text(f"subjectAltName={names}\n")
+    signer = ("-CA", f"{ca}.pem", "-CAkey", f"{ca}.key", "-CAcreateserial")
+    files = ("-in", f"{name}.csr", "-out", f"{name}.pem", "-extfile", f"{name}.ext")
+    run(directory, "x509", "-req", *signer, *files, "-days", str(days))
+
+
+def everything(directory):
+    """Make what the tests of TLS need, in 0.3 s."""
+    for name in ("ca", "stranger"):
+        authority(directory, name)
+    here = "DNS:localhost,IP:127.0.0.1"
+    certificate(directory, "server", ca="ca", names=here)
+    certificate(directory, "expired", ca="ca", names=here, days=-1)
+    certificate(directory, "elsewhere", ca="ca", names="DNS:broker.example,IP:192.0.2.1")
+    certificate(directory, "client", ca="ca", names="DNS:edge")
+    certificate(directory, "intruder", ca="stranger", names="DNS:edge")
+    return directory

@@ -1,0 +1,813 @@
+"""Every way in which the network between us and the broker fails, and what is said of it."""
+
+import gc
+import logging
+import os
+import selectors
+import shutil
+import socket
+import ssl
+import struct
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from broker.conftest import Driver, Peer
+from broker.test_link import LAB, Impostor, decision, link_to, said, strict
+from edge_tvbo_adapters import backoff, resolving
+from edge_tvbo_adapters.mqtt import connect
+from faults import certificates
+from faults.proxy import Proxy
+
+from edge_tvbo import config
+from edge_tvbo.messages import Activate, FieldHealth, Health, Notice, Notify, Reading, Unreadable
+from edge_tvbo.ports import Broker, Tls, Wiring
+
+pytestmark = pytest.mark.broker
+
+AT = "2004-03-07T08:00:00Z"
+TURN = 0.25  # s that one turn of the loop may take on a busy machine; a blocked one takes seconds
+
+
+@pytest.fixture(scope="module")
+def certs(tmp_path_factory):
+    if shutil.which("openssl") is None:
+        pytest.skip("these tests want the openssl command")
+    return certificates.everything(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def secured(mosquitto, certs):
+    """Give a maker of brokers that speak TLS alone."""
+
+    def start(server="server", extra=""):
+        made = mosquitto(
+            f"allow_anonymous true\ncafile {certs}/ca.pem\n"
+            f"certfile {certs}/{server}.pem\nkeyfile {certs}/{server}.key\n{extra}"
+        )
+        made.start()
+        return made
+
+    return start
+
+
+def tls(certs, ca="ca", client=None, **options):
+    """Give our side of TLS."""
+    if client:
+        options |= {"certificate": f"{certs}/{client}.pem", "key": f"{certs}/{client}.key"}
+    return Tls(ca=f"{certs}/{ca}.pem" if ca else None, **options)
+
+
+def only_line(driver, caplog):
+    """Give the one error, after there was time for a second one."""
+    driver.until(lambda: said(caplog))
+    driver.for_seconds(0.5)
+    (line,) = said(caplog)
+    return line
+
+
+# --- TLS --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_readings_and_decisions_cross_an_encrypted_connection(secured, certs, drive, version):
+    broker = secured()
+    link = link_to(broker.port, instance="tls", tls=tls(certs, minimum_version=version))
+    driver = drive(link)
+    driver.online()
+    other = link_to(broker.port, wiring=own_topics(), tls=tls(certs))
+    watcher = drive(other)
+    watcher.online()
+    link.send("lab", decision(1, "a"))
+    watcher.until(lambda: watcher.events)
+    (_, event) = watcher.events[0]
+    assert event.topic == "edge_tvbo/tls/lab/selected"
+
+
+def own_topics():
+    """Give the wiring of a field that hears what we publish, for want of another TLS client."""
+
+    def codec(payload):
+        from edge_tvbo.errors import PayloadError
+
+        raise PayloadError("heard", payload[:80].decode())
+
+    return Wiring(("tls",), "edge_tvbo/{sensor}/lab/selected", codec)
+
+
+def test_a_certificate_of_ours_lets_us_in_where_the_broker_wants_one(secured, certs, drive):
+    broker = secured(extra="require_certificate true\nuse_identity_as_username true\n")
+    drive(link_to(broker.port, tls=tls(certs, client="client"))).online()
+
+
+FAILURES = {
+    "unknown CA": ("server", "", {"ca": "stranger"}, ["unknown CA", "mqtt.tls.ca"]),
+    "unknown CA, the system's": ("server", "", {"ca": None}, ["unknown CA", "this system knows"]),
+    "name mismatch": ("elsewhere", "", {}, ["not for '127.0.0.1'", "mqtt.tls.server_name"]),
+    "expired": ("expired", "", {}, ["has expired", "renew it on the broker"]),
+    "certificate wanted": (
+        "server",
+        "require_certificate true\n",
+        {},
+        ["wants a certificate of ours", "mqtt.tls.certificate"],
+    ),
+    "certificate refused": (
+        "server",
+        "require_certificate true\n",
+        {"client": "intruder"},
+        ["refuses our certificate", "the CA that the broker trusts"],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FAILURES)
+def test_each_failure_of_tls_has_one_line_of_its_own_with_the_fix(
+    secured, certs, drive, caplog, what
+):
+    server, extra, ours, words = FAILURES[what]
+    broker = secured(server, extra)
+    line = only_line(drive(link_to(broker.port, tls=tls(certs, **ours))), caplog)
+    print(line)
+    assert all(word in line for word in words)
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("ours", "words"),
+    [
+        ({"minimum_version": "1.3"}, ["no TLS 1.3", "mqtt.tls.minimum_version"]),
+        ({}, ["wants a certificate of ours", "mqtt.tls.certificate"]),
+        ({"client": "intruder"}, ["refuses our certificate", "the CA that the broker trusts"]),
+    ],
+)
+def test_a_broker_of_yesterday_refuses_in_the_handshake(certs, drive, caplog, ours, words):
+    """In TLS 1.2 a certificate is judged in the handshake, not after it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certs / "server.pem", certs / "server.key")
+    context.load_verify_locations(certs / "ca.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            theirs, _ = server.accept()
+            with theirs, suppress(OSError):
+                context.wrap_socket(theirs, server_side=True)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        port = server.getsockname()[1]
+        options = {"reconnect_min": 100, "reconnect_max": 100}
+        line = only_line(drive(link_to(port, tls=tls(certs, **ours), **options)), caplog)
+        thread.join()
+    print(line)
+    assert all(word in line for word in words)
+
+
+def test_a_name_that_the_certificate_has_may_be_given_beside_the_host(secured, certs, drive):
+    broker = secured("elsewhere")
+    options = tls(certs, server_name="broker.example")
+    drive(link_to(broker.port, tls=options)).online()
+
+
+def test_tls_to_a_plain_port_and_plain_to_a_tls_port_are_told_apart(
+    secured, mosquitto, certs, drive, caplog
+):
+    plain = mosquitto()
+    plain.start()
+    line = only_line(drive(link_to(plain.port, tls=tls(certs))), caplog)
+    print(line)
+    assert "TLS handshake" in line
+    assert "take [mqtt.tls] away" in line
+    caplog.clear()
+    line = only_line(drive(link_to(secured().port)), caplog)
+    print(line)
+    assert "add [mqtt.tls]" in line
+
+
+def test_something_that_answers_a_handshake_in_clear_is_no_tls(certs, caplog):
+    with Impostor(tls=tls(certs)) as impostor:
+        impostor.says(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        impostor.until(lambda: said(caplog))
+    assert "does not speak TLS" in said(caplog)[0]
+
+
+def test_a_handshake_that_never_ends_blocks_nothing_and_is_given_up(certs, caplog):
+    with Impostor(tls=tls(certs)) as impostor:
+        for _ in range(20):
+            began = time.monotonic()
+            list(impostor.link.service(selectors.EVENT_WRITE, began))
+            assert time.monotonic() - began < TURN
+        assert not said(caplog)
+        list(impostor.link.service(0, time.monotonic() + 11))
+        (line,) = said(caplog)
+    print(line)
+    assert "no answer to the TLS handshake" in line
+
+
+def test_many_messages_in_one_tls_record_are_all_read(certs, drive):
+    """What TLS has decrypted no selector knows of: it would wait for the next message."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certs / "server.pem", certs / "server.key")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        heard = []
+
+        def serve():
+            with context.wrap_socket(server.accept()[0], server_side=True) as theirs:
+                theirs.recv(1000)
+                theirs.sendall(b"\x20\x02\x00\x00")
+                theirs.recv(1000)
+                some = b"".join(publish("lab/a/reading", b'{"t":1,"ts":%d}' % i) for i in range(9))
+                theirs.sendall(b"\x90\x03\x00\x01\x01\xd0\x00\xd0\x00\xd0\x00" + some)
+                while some := theirs.recv(1000):
+                    heard.append(some)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        driver = drive(link_to(server.getsockname()[1], tls=tls(certs)))
+        driver.until(lambda: len(driver.events) == 9, within=5)
+        driver.close()
+        thread.join()
+
+
+def publish(topic, payload, mid=None):
+    """Give a PUBLISH packet, at QoS 1 where it has an id."""
+    topic = topic if isinstance(topic, bytes) else topic.encode()
+    body = struct.pack("!H", len(topic)) + topic
+    body += (b"" if mid is None else struct.pack("!H", mid)) + payload
+    assert len(body) < 128
+    return bytes([0x30 if mid is None else 0x32, len(body)]) + body
+
+
+def test_a_renewed_certificate_is_used_for_the_next_connection(secured, certs, drive, tmp_path):
+    broker = secured()
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes((certs / "stranger.pem").read_bytes())
+    link = link_to(broker.port, tls=Tls(ca=str(ca)))
+    driver = drive(link)
+    driver.for_seconds(0.5)
+    assert not link.online
+    ca.write_bytes((certs / "ca.pem").read_bytes())
+    os.utime(ca, (0, 0))
+    driver.online()
+
+
+def test_files_that_vanish_while_it_runs_are_a_trouble_and_no_crash(certs, drive, caplog, secured):
+    line = only_line(drive(link_to(secured().port, tls=Tls(ca="/nowhere/ca.pem"))), caplog)
+    assert "/nowhere/ca.pem" in line
+
+
+# --- passwords --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "encrypted", "warned"),
+    [
+        ("broker.example", False, True),
+        ("192.168.1.5", False, True),
+        ("192.168.1.5", True, False),
+        ("127.0.0.1", False, False),
+        ("localhost", False, False),
+        ("::1", False, False),
+    ],
+)
+def test_a_password_that_would_cross_a_network_in_clear_is_warned_of_once(
+    certs, caplog, host, encrypted, warned
+):
+    secret = "correct horse"
+    security = tls(certs) if encrypted else None
+    broker = Broker(instance="x", host=host, username="u", password=secret, tls=security)
+    connect(broker, {"lab": LAB}).close()
+    lines = said(caplog, logging.WARNING)
+    assert len(lines) == warned
+    assert all("in clear" in line and "[mqtt.tls]" in line for line in lines)
+    assert secret not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (2, "client id"),
+        (3, "not available yet"),
+        (4, "wrong user or password"),
+        (5, "not authorised"),
+    ],
+)
+def test_each_refusal_of_the_broker_has_a_line_of_its_own(caplog, code, words):
+    with Impostor(username="u", password="correct horse") as impostor:
+        impostor.says(bytes([0x20, 2, 0, code]))
+        impostor.until(lambda: said(caplog))
+        (line,) = said(caplog)
+    print(line)
+    assert words in line
+    assert "correct horse" not in caplog.text
+
+
+CONFIG = """\
+[mqtt]
+host = "127.0.0.1"
+{mqtt}
+[fields.t]
+interval = "10min"
+sensors = ["a", "b"]
+model = "model.json"
+reading = {{ topic = "lab/{{sensor}}/t" }}
+activate = {{ mode = "{mode}", topic = "lab/{{sensor}}/go" }}
+"""
+
+
+def load(tmp_path, mqtt="", mode="advise"):
+    (tmp_path / "model.json").touch()
+    path = tmp_path / "config.toml"
+    path.write_text(CONFIG.format(mqtt=mqtt, mode=mode))
+    return config.load(path)
+
+
+def test_a_credential_of_systemd_is_found_by_its_name(tmp_path, monkeypatch):
+    ours, theirs = tmp_path / "etc", tmp_path / "credentials"
+    ours.mkdir()
+    theirs.mkdir()
+    (ours / "mqtt.password").write_text("by hand\n")
+    mqtt = 'username = "u"\npassword_file = "mqtt.password"'
+    assert load(ours, mqtt).mqtt.password.reveal() == "by hand"
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(theirs))
+    assert load(ours, mqtt).mqtt.password.reveal() == "by hand"
+    (theirs / "mqtt.password").write_text("of systemd")
+    settings = load(ours, mqtt)
+    assert settings.mqtt.password.reveal() == "of systemd"
+    assert "of systemd" not in f"{settings!r} {settings}"
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "words"),
+    [
+        ('ca = "none.pem"', "ca", "does not exist"),
+        ('ca = "noise.pem"', "ca", "no certificate in PEM form"),
+        ('certificate = "client.pem"\nkey = "none"', "key", "does not exist"),
+        ('certificate = "client.pem"\nkey = "server.key"', "key", "not the key of"),
+        ('certificate = "noise.pem"\nkey = "client.key"', "certificate", "does not load"),
+        ('certificate = "client.pem"\nkey = "locked.key"', "certificate", "without a passphrase"),
+        ('key = "client.key"', "key", "wants both"),
+        ('minimum_version = "1.1"', "minimum_version", '"1.2" or "1.3"'),
+    ],
+)
+def test_check_names_the_line_of_a_file_that_will_not_do(tmp_path, certs, keys, key, words):
+    for name in ("ca.pem", "client.pem", "client.key", "server.key"):
+        (tmp_path / name).write_bytes((certs / name).read_bytes())
+    (tmp_path / "noise.pem").write_text("hello")
+    locked = ("ec", "-in", "client.key", "-out", "locked.key", "-aes128", "-passout", "pass:x")
+    certificates.run(tmp_path, *locked)
+    mqtt = f"[mqtt.tls]\n{keys}"
+    with pytest.raises(config.ConfigErrors) as caught:
+        load(tmp_path, mqtt)
+    (finding,) = caught.value.findings
+    lines = (tmp_path / "config.toml").read_text().splitlines()
+    assert lines[finding.line - 1].startswith(key)
+    assert finding.key == f"mqtt.tls.{key}"
+    assert words in finding.message
+
+
+def test_a_table_alone_asks_for_tls_and_a_live_field_for_a_bound_on_silence(tmp_path):
+    settings = load(tmp_path, "[mqtt.tls]", mode="live")
+    assert settings.mqtt.tls is not None
+    assert settings.mqtt.silence == 1800.0
+    assert load(tmp_path, 'silence = "5min"', mode="live").mqtt.silence == 300.0
+    settings = load(tmp_path)
+    assert settings.mqtt.tls is None
+    assert settings.mqtt.silence is None
+
+
+# --- names ------------------------------------------------------------------------------------
+
+
+def test_a_name_server_that_is_silent_blocks_no_turn_and_costs_one_thread(
+    broker, drive, monkeypatch
+):
+    release = threading.Event()
+    real = socket.getaddrinfo
+
+    def slow(host, port, **options):
+        if host == "gateway.test":
+            release.wait(20)
+            host = "127.0.0.1"
+        return real(host, port, **options)
+
+    monkeypatch.setattr(resolving.socket, "getaddrinfo", slow)
+    before = threading.active_count()
+    options = {"host": "gateway.test", "reconnect_min": 0.01, "reconnect_max": 0.01}
+    link = connect(Broker(instance="dns", port=broker.port, **options), {"lab": LAB})
+    driver = drive(link)
+    for ahead in range(0, 100, 5):  # s: it gives up and tries again, many times
+        began = time.monotonic()
+        list(link.service(0, began + ahead))
+        assert time.monotonic() - began < TURN
+        assert threading.active_count() <= before + 1
+    assert not link.online
+    release.set()
+    link._until = 0.0
+    driver.online()
+    assert threading.active_count() == before
+
+
+def test_an_address_that_was_found_before_serves_while_dns_is_down(broker, drive, monkeypatch):
+    real = socket.getaddrinfo
+    down = False
+
+    def lookup(host, port, **options):
+        if down:
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return real("127.0.0.1" if host == "gateway.test" else host, port, **options)
+
+    monkeypatch.setattr(resolving.socket, "getaddrinfo", lookup)
+    options = {"host": "gateway.test", "reconnect_min": 0.01, "reconnect_max": 0.01}
+    link = connect(Broker(instance="dns2", port=broker.port, **options), {"lab": LAB})
+    driver = drive(link)
+    driver.online()
+    down = True
+    cut(link)
+    driver.until(lambda: not link.online)
+    driver.online()
+
+
+def cut(link):
+    with socket.socket(fileno=os.dup(link.interest()[0])) as sock:
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+# --- what a broker does -----------------------------------------------------------------------
+
+
+def rival(port, client_id):
+    """Run a client that goes by our name, and takes it back whenever it loses it."""
+    from paho.mqtt.client import Client
+    from paho.mqtt.enums import CallbackAPIVersion
+
+    client = Client(CallbackAPIVersion.VERSION2, client_id=client_id)
+    client.reconnect_delay_set(1, 1)
+    client.connect("127.0.0.1", port)
+    client.loop_start()
+    return client
+
+
+@pytest.mark.parametrize(
+    "seconds", [12.0, pytest.param(120.0, marks=pytest.mark.soak)], ids=["short", "two minutes"]
+)
+def test_a_second_client_with_our_id_costs_six_connects_and_one_error(
+    mosquitto, drive, caplog, seconds
+):
+    caplog.set_level(logging.INFO)
+    broker = mosquitto()
+    broker.start()
+    link = link_to(broker.port, client_id="twin", reconnect_min=1.0, reconnect_max=60.0)
+    driver = drive(link)
+    driver.online()
+    other = rival(broker.port, "twin")
+    try:
+        driver.for_seconds(seconds)
+    finally:
+        other.disconnect()
+        other.loop_stop()
+    ours = [line for line in broker.log().splitlines() if "as twin" in line and "k30" in line]
+    assert len(ours) <= 6
+    (line,) = said(caplog)
+    print(line)
+    assert "another client" in line
+    assert "'twin'" in line
+    assert "mqtt.client_id" in line
+
+
+def test_a_rival_that_gives_up_is_said_to_be_gone(mosquitto, drive, caplog, monkeypatch):
+    monkeypatch.setattr(backoff, "APART", 0.2)
+    monkeypatch.setattr("edge_tvbo_adapters.mqtt.SHORT", 0.5)
+    caplog.set_level(logging.INFO)
+    broker = mosquitto()
+    broker.start()
+    link = link_to(broker.port, client_id="twin")
+    driver = drive(link)
+    for _ in range(3):
+        driver.online()
+        cut(link)
+        driver.until(lambda: not link.online)
+    driver.until(lambda: said(caplog))
+    driver.until(lambda: "connected" in "".join(said(caplog, logging.INFO)))
+    assert len(said(caplog)) == 1
+
+
+def test_a_broker_that_is_restarted_again_and_again_is_no_rival(mosquitto, drive, caplog):
+    broker = mosquitto()
+    broker.start()
+    link = link_to(broker.port)
+    driver = drive(link)
+    for _ in range(5):
+        driver.online()
+        broker.stop()
+        driver.until(lambda: not link.online)
+        driver.for_seconds(0.1)
+        broker.start()
+    driver.online()
+    assert not [line for line in said(caplog) if "another client" in line]
+
+
+def test_an_outage_is_one_error_and_one_line_when_it_is_over(mosquitto, drive, caplog):
+    caplog.set_level(logging.INFO)
+    broker = mosquitto()
+    broker.start()
+    link = link_to(broker.port)
+    driver = drive(link)
+    driver.online()
+    broker.stop()
+    driver.until(lambda: not link.online)
+    driver.for_seconds(1.5)
+    broker.start()
+    driver.online()
+    (line,) = said(caplog)
+    print(line)
+    assert "refused" in line
+    assert [line for line in said(caplog, logging.INFO) if "connected" in line] != []
+    assert said(caplog, logging.WARNING) == []
+
+
+def descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize("times", [10, pytest.param(50, marks=pytest.mark.soak)], ids=["10", "50"])
+def test_restarts_under_load_lose_no_notice_no_state_and_no_descriptor(
+    mosquitto, drive, caplog, times
+):
+    broker = mosquitto()
+    broker.start()
+    link = link_to(broker.port, instance="load")
+    driver = drive(link)
+    driver.online()
+    before, threads = descriptors(), threading.active_count()
+    hears = NoticeKeeper(broker.port)
+    told = 0
+    for turn in range(times):
+        for _ in range(5):
+            link.send("lab", decision(turn, "ab"[turn % 2]))
+            link.send("lab", Notify(Notice("sensor-back", AT, str(told), "a")))
+            link.send("lab", Activate("a", turn, 600.0, 660.0))
+            told += 1
+            driver.for_seconds(0.01)
+        broker.kill() if turn % 2 else broker.stop()
+        link.send("lab", decision(turn, "b"))
+        driver.for_seconds(0.05 * (turn % 4))
+        broker.start()
+        hears.again()
+        driver.online()
+    driver.until(lambda: link._outbox.empty)
+    driver.until(lambda: hears.missing(told) == [])
+    hears.again("edge_tvbo/load/#")
+    driver.until(lambda: len(hears.kept()) == 2)
+    assert strict(hears.kept()["edge_tvbo/load/lab/selected"])["interval"] == times - 1
+    hears.close()
+    gc.collect()  # paho's own sockets go with the peers
+    assert threading.active_count() == threads
+    assert descriptors() <= before
+    assert not [line for line in said(caplog) if "another client" in line]
+
+
+class NoticeKeeper:
+    """Hears notices over restarts: it is there before the link is, after each of them."""
+
+    def __init__(self, port):
+        self._port = port
+        self._heard = []
+        self._peer = Peer(port, ["edge_tvbo/load/lab/event"])
+
+    def again(self, topic="edge_tvbo/load/lab/event"):
+        self.close()
+        self._peer = Peer(self._port, [topic])
+
+    def close(self):
+        self._heard += self._peer.heard
+        self._peer.close()
+        self._peer = None
+
+    def kept(self):
+        return {topic: payload for topic, payload, retained in self._peer.heard if retained}
+
+    def missing(self, told):
+        everything = self._heard + self._peer.heard
+        numbers = {int(strict(payload)["text"]) for _, payload, _ in everything}
+        return sorted(set(range(told)) - numbers)
+
+
+# --- what a network does ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def proxy(broker):
+    made = Proxy(broker.port)
+    yield made
+    made.close()
+
+
+def hears(driver, peer, value):
+    """Say whether a reading still comes through."""
+    peer.publish("lab/a/reading", f'{{"t": {value}, "ts": {value}}}')
+    driver.until(lambda: any(e.value == value for _, e in driver.events if isinstance(e, Reading)))
+
+
+def test_a_slow_network_is_borne(proxy, broker, drive, peer):
+    proxy.delay = 0.1
+    driver = drive(link_to(proxy.port))
+    driver.online()
+    hears(driver, peer(broker.port), 1)
+    assert proxy.connections == 1
+
+
+def test_a_connection_that_is_cut_is_made_again(proxy, broker, drive, peer, caplog):
+    link = link_to(proxy.port)
+    driver = drive(link)
+    sender = peer(broker.port)
+    for value in (1, 2):
+        driver.online()
+        proxy.cut()
+        driver.until(lambda: not link.online)
+        driver.online()
+        hears(driver, sender, value)
+    assert said(caplog) == []
+    (line,) = said(caplog, logging.WARNING)
+    print(line)
+    assert "connected again after" in line
+
+
+def test_a_half_open_connection_is_found_dead_and_made_anew(proxy, broker, drive, peer, caplog):
+    link = link_to(proxy.port, keepalive=1)
+    driver = drive(link)
+    driver.online()
+    proxy.frozen = True
+    driver.until(lambda: not link.online, within=6)
+    proxy.frozen = False
+    proxy.cut()
+    driver.online()
+    hears(driver, peer(broker.port), 1)
+    spoken = said(caplog) + said(caplog, logging.WARNING)
+    assert any("nothing was heard" in line for line in spoken), spoken
+
+
+def test_a_connection_that_garbles_is_left_and_recovers(proxy, broker, drive, peer, caplog):
+    link = link_to(proxy.port, reconnect_max=0.1)
+    driver = drive(link)
+    driver.online()
+    proxy.corrupt = 3
+    sender = peer(broker.port)
+    for i in range(20):
+        sender.publish("lab/a/reading", f'{{"t": {i}, "ts": {i}}}')
+        driver.for_seconds(0.02)
+    proxy.corrupt = 0
+    proxy.cut()
+    driver.for_seconds(0.3)
+    driver.online()
+    hears(driver, sender, 100)
+    assert not [line for line in said(caplog) if "another client" in line]
+
+
+def test_silence_on_all_inputs_makes_the_connection_anew_and_says_so(
+    proxy, broker, drive, peer, caplog
+):
+    watcher = peer(broker.port, "edge_tvbo/still/lab/event")
+    link = link_to(proxy.port, instance="still", silence=0.5)
+    driver = drive(link)
+    driver.until(lambda: watcher.on("edge_tvbo/still/lab/event"))
+    assert strict(watcher.on("edge_tvbo/still/lab/event")[0])["event"] == "inputs-silent"
+    (line,) = said(caplog)
+    print(line)
+    assert "no sensor was heard" in line
+    driver.online()
+    driver.for_seconds(0.3)
+    assert proxy.connections == 2  # the next silence is borne for longer
+    hears(driver, watcher, 1)
+
+
+# --- what sensors do --------------------------------------------------------------------------
+
+
+def test_a_flood_is_counted_said_once_and_others_are_heard(broker, drive, peer, caplog):
+    wiring = Wiring(("a", "b"), "flood/{sensor}", LAB.codec, max_rate=2.0)
+    driver = drive(link_to(broker.port, wiring=wiring))
+    driver.online()
+    sender = peer(broker.port)
+    for i in range(100):
+        sender.client.publish("flood/a", f'{{"t": {i}, "ts": {i}}}', qos=1)
+    sender.publish("flood/b", '{"t": 5, "ts": 5}')
+    driver.until(lambda: len(driver.events) == 101)
+    events = [event for _, event in driver.events]
+    floods = [each for each in events if isinstance(each, Unreadable)]
+    assert 75 <= len(floods) <= 80
+    assert {each.reason for each in floods} == {"flooding"}
+    assert events[-1].sensor == "b"
+    (line,) = said(caplog, logging.WARNING)
+    print(line)
+    assert "'flood/a'" in line
+    assert "flooding" in line
+    assert "max_rate" in line
+
+
+def test_strangers_share_one_allowance(broker, drive, peer):
+    wiring = Wiring(("a",), "strange/{sensor}", LAB.codec, max_rate=1.0)
+    driver = drive(link_to(broker.port, wiring=wiring))
+    driver.online()
+    sender = peer(broker.port)
+    for i in range(50):
+        sender.client.publish(f"strange/x{i}", '{"t": 1, "ts": 1}', qos=1)
+    driver.until(lambda: len(driver.events) == 50)
+    assert sum(isinstance(event, Reading) for _, event in driver.events) <= 12
+
+
+def test_a_payload_of_any_size_is_refused_without_being_kept(broker, drive, peer, caplog):
+    wiring = Wiring(("a",), "big/{sensor}", LAB.codec, max_payload=1000)
+    link = link_to(broker.port, wiring=wiring)
+    driver = drive(link)
+    driver.online()
+    sender = peer(broker.port)
+    sender.client.publish("big/a", b"1" * 30_000_000, qos=1)
+    most = 0
+    while not driver.events:
+        driver.turn()
+        most = max(most, len(link._client._in_packet["packet"]))
+    assert driver.events[0][1].reason == "too-large"
+    assert most < 300_000
+    assert link.online
+    sender.publish("big/a", b'{"t": 1, "ts": 1}')
+    driver.until(lambda: len(driver.events) == 2)
+    assert isinstance(driver.events[1][1], Reading)
+    (line,) = said(caplog, logging.WARNING)
+    print(line)
+    assert "max_payload" in line
+
+
+def test_a_topic_that_is_not_utf8_is_counted(caplog):
+    events = []
+    with Impostor() as impostor:
+        impostor.says(b"\x20\x02\x00\x00\x90\x03\x00\x01\x01")
+        impostor.until(lambda: impostor.link.online)
+        impostor.says(publish(b"lab/\xff\xfe/reading", b"1"))
+        events = impostor.take()
+    ((field, event),) = events
+    assert (field, event.reason, event.topic) == ("lab", "bad-topic", "lab/\ufffd\ufffd/reading")
+
+
+def test_a_reading_is_acknowledged_when_it_has_been_handled(caplog):
+    with Impostor() as impostor:
+        impostor.says(b"\x20\x02\x00\x00\x90\x03\x00\x01\x01")
+        impostor.until(lambda: impostor.link.online)
+        impostor.says(publish("lab/a/reading", b'{"t":1,"ts":1}', mid=77))
+        time.sleep(0.1)
+        impostor.heard()
+        events = impostor.link.service(selectors.EVENT_READ, time.monotonic())
+        (_, reading) = next(events)
+        assert reading.value == 1.0
+        assert b"\x40\x02\x00\x4d" not in impostor.heard()
+        assert list(events) == []
+        time.sleep(0.1)
+        assert b"\x40\x02\x00\x4d" in impostor.heard()
+
+
+def test_what_only_the_controller_refuses_is_said_once_too(caplog):
+    link = link_to(1)
+    field = FieldHealth(1, "a", 0, 0, [], {"late": 3, "duplicate": 2})
+    report = Health(AT, 1, "0", {"lab": field})
+    link.report(report)
+    link.report(report)
+    link.close()
+    (line,) = said(caplog, logging.WARNING)
+    print(line)
+    assert "late" in line
+    assert "max_age" in line
+
+
+def test_a_broker_that_stops_reading_costs_bounded_memory_and_gets_the_newest(
+    proxy, broker, drive, peer
+):
+    watcher = peer(broker.port, "edge_tvbo/slow/#")
+    link = link_to(proxy.port, instance="slow")
+    driver = drive(link)
+    driver.online()
+    proxy.frozen = True
+    for interval in range(500):
+        link.send("lab", decision(interval))
+        link.send("lab", Notify(Notice("sensor-back", AT, str(interval), "a")))
+    driver.for_seconds(0.1)
+    assert len(link._outbox) <= 20 + 1 + 100
+    proxy.frozen = False
+    driver.until(lambda: link._outbox.empty)
+    selected = [strict(each)["interval"] for each in watcher.on("edge_tvbo/slow/lab/selected")]
+    assert selected == sorted(selected)
+    assert selected[-1] == 499
+    assert len(selected) < 30
+
+
+def test_a_link_over_tls_leaves_no_descriptor_behind(secured, certs, mosquitto):
+    broker = secured()
+    before = None
+    for turn in range(6):
+        driver = Driver([link_to(broker.port, tls=tls(certs, ca="ca" if turn % 2 else "stranger"))])
+        driver.for_seconds(0.2)
+        driver.close()
+        before = before or descriptors()
+    assert descriptors() <= before

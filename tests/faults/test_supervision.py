@@ -1,0 +1,192 @@
+"""The daemon as systemd sees it: a real process, a real datagram socket, a real broker."""
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from edge_tvbo_adapters import brokers
+
+from edge_tvbo.errors import MissingExtra
+
+GENEROUS = 60.0  # s; a busy machine takes its time, and may compile
+WATCHDOG = 1.0  # s
+CONFIG = """\
+instance = "lab"
+[mqtt]
+port = {port}
+keepalive = 5
+reconnect = {{ min = "100ms", max = "500ms" }}
+[metrics]
+port = {metrics}
+[fields.heat]
+interval = "{interval}"
+kernel = {{ name = "se", length_scale = 6, variance = 12.0, noise_variance = 0.05, mean = 21 }}
+positions = {{ a = [0, 0], b = [1, 2.5] }}
+sensors = ["a", "b"]
+reading = {{ topic = "lab/{{sensor}}/t" }}
+"""
+
+pytestmark = pytest.mark.broker
+
+
+class Systemd:
+    """A daemon, started as the unit starts it, and what it says of itself."""
+
+    def __init__(self, directory, port):
+        self.metrics = brokers.free_port()
+        self.path = directory / "config.toml"
+        self.port = port
+        self.write("500ms")
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(directory / "notify"))
+        environment = os.environ | {
+            "NOTIFY_SOCKET": str(directory / "notify"),
+            "WATCHDOG_USEC": str(int(WATCHDOG * 1e6)),
+        }
+        self.log = directory / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "edge_tvbo", "run", str(self.path), "--log-format", "json"],
+                env=environment,
+                stderr=log,
+            )
+
+    def write(self, interval):
+        text = CONFIG.format(port=self.port, metrics=self.metrics, interval=interval)
+        self.path.write_text(text)
+
+    def hear(self, within):
+        """Give the next message, "" where there is none."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            ready = selector.select(max(0.0, within))
+        return self._socket.recv(4096).decode() if ready else ""
+
+    def until(self, start, within=GENEROUS):
+        """Hear messages up to one that begins so, and give them."""
+        messages, deadline = [], time.monotonic() + within
+        while time.monotonic() < deadline:
+            message = self.hear(deadline - time.monotonic())
+            messages.append(message)
+            if message.startswith(start):
+                return messages
+        raise AssertionError(f"no {start}; {messages[-5:]}; {self.log.read_text()[-2000:]}")
+
+    def during(self, seconds):
+        """Give what is said in so many seconds."""
+        deadline = time.monotonic() + seconds
+        messages = []
+        while time.monotonic() < deadline:
+            messages.append(self.hear(deadline - time.monotonic()))
+        return [each for each in messages if each]
+
+    def health(self):
+        url = f"http://127.0.0.1:{self.metrics}/healthz"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as response:
+                return response.status, json.loads(response.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read())
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(10)
+        self._socket.close()
+
+
+class Mosquitto:
+    """A broker of the test's own, which it may stop."""
+
+    def __init__(self, directory):
+        self.port = brokers.free_port()
+        _, command = brokers.choose(self.port, directory)
+        log = directory / "broker.log"
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+        brokers.wait_for(self.process, self.port, log)
+
+    def close(self):
+        self.process.send_signal(signal.SIGCONT)
+        self.process.terminate()
+        self.process.wait(10)
+
+
+@pytest.fixture
+def broker(tmp_path):
+    try:
+        name, _ = brokers.choose(1, tmp_path)
+    except MissingExtra:
+        name = "none"
+    if name != "mosquitto":
+        pytest.skip(f"this test wants a mosquitto; the broker here: {name}")
+    pytest.importorskip("prometheus_client")
+    running = Mosquitto(tmp_path)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def systemd(tmp_path, broker):
+    started = Systemd(tmp_path, broker.port)
+    yield started
+    started.close()
+
+
+def test_a_life_from_ready_to_stopping(systemd):
+    (*before, ready) = systemd.until("READY=1")
+    assert not before
+    assert "STATUS=heat: " in ready
+    said = systemd.during(3 * WATCHDOG)
+    assert 4 <= said.count("WATCHDOG=1") <= 8
+    assert systemd.health()[0] == 200
+
+    systemd.write("400ms")
+    systemd.process.send_signal(signal.SIGHUP)
+    systemd.until("RELOADING=1\nMONOTONIC_USEC=")
+    systemd.until("READY=1")
+    systemd.path.write_text("instance = 3\n")
+    systemd.process.send_signal(signal.SIGHUP)
+    systemd.until("RELOADING=1")
+    systemd.until("READY=1")
+    systemd.until("WATCHDOG=1")
+    assert systemd.health()[0] == 200
+
+    systemd.process.send_signal(signal.SIGTERM)
+    systemd.until("STOPPING=1")
+    assert systemd.process.wait(10) == 0
+    lines = [json.loads(line) for line in systemd.log.read_text().splitlines()]
+    assert "stopped" in [each["message"] for each in lines]
+
+
+def test_a_loop_that_stands_still_feeds_nobody(systemd):
+    systemd.until("WATCHDOG=1")
+    systemd.process.send_signal(signal.SIGSTOP)
+    time.sleep(0.2)
+    systemd.during(0.1)
+
+    assert systemd.during(2 * WATCHDOG) == []
+    systemd.process.send_signal(signal.SIGCONT)
+    systemd.until("WATCHDOG=1")
+
+
+def test_a_broker_that_hangs_or_dies_is_no_reason_to_be_started_anew(systemd, broker):
+    systemd.until("WATCHDOG=1")
+    broker.process.send_signal(signal.SIGSTOP)  # connected, and says nothing more
+    said = systemd.during(14.0)
+
+    assert said.count("WATCHDOG=1") >= 20
+    assert any("the broker is away" in each for each in said)
+    broker.process.send_signal(signal.SIGCONT)
+    broker.process.kill()
+    assert systemd.during(3 * WATCHDOG).count("WATCHDOG=1") >= 4
+    assert systemd.process.poll() is None

@@ -13,7 +13,7 @@ A restored controller goes on with the interval that was running: its sensor is 
 and is not blamed if its answer was lost with the process. The next interval has a higher number.
 """
 
-from math import inf, isfinite, isnan, nan
+from math import inf, isfinite, isnan, nan, sqrt
 from typing import Literal, assert_never
 
 import msgspec
@@ -45,7 +45,6 @@ from edge_tvbo.policies.policy import Outcome, Policy
 from edge_tvbo.suspicion import Suspicion
 
 SAME_VALUE = 2.0  # s; an unstamped reading repeated within it is a second delivery
-PLAUSIBLE = 1e6  # model units; a reading further from the mean would drown all others for ever
 MOST_REASONS = 32  # reasons counted by name; the rest are "other"
 MOST = 2**53  # of anything counted
 LONGEST = 64  # characters of a time
@@ -61,6 +60,7 @@ class Rules(msgspec.Struct, frozen=True):
     max_backoff: int = 64  # intervals a silent sensor is left alone, at the most
     learn_from: Literal["all", "activated"] = "all"
     on_reading: bool = False  # the next interval begins with the answer to this one
+    plausible: float = 20.0  # prior standard deviations that a reading may be off the mean
 
 
 class _Progress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,6 +96,7 @@ class Controller:
         self.rules = rules
         self._narrator = Narrator(policy)
         self._suspicion = Suspicion(M, rules.max_backoff)
+        self._farthest = rules.plausible * sqrt(policy.field.kernel.diagonal().max())  # model units
         self._arms = {sensor: arm for arm, sensor in enumerate(policy.field.sensors)}
         self._last_at = [-inf] * M  # measured, of the last reading accepted
         self._last_received = [-inf] * M
@@ -288,7 +289,7 @@ class Controller:
             return "retained"
         if not isfinite(reading.value) or not isfinite(reading.at):
             return "non-finite"
-        if abs(self.policy.field.to_model(reading.value)) > PLAUSIBLE:
+        if abs(self.policy.field.to_model(reading.value)) > self._farthest:
             return "implausible"
         if self._is_repeated(arm, reading):
             return "duplicate"

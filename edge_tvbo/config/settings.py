@@ -446,6 +446,14 @@ class FieldSettings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Meta(ge=1, le=1048576, description="A message longer than this, in bytes, is not used."),
     ] = 65536
+    plausible: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="How far off the mean a reading may be, in standard deviations of what is"
+            " expected of the field; what is farther is not used, and its sensor is left alone.",
+        ),
+    ] = 20.0
     max_rate: Annotated[
         float,
         Meta(

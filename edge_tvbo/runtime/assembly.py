@@ -37,6 +37,7 @@ def _controller(name: str, settings: FieldSettings) -> Controller:
         max_backoff=settings.max_backoff,
         learn_from=settings.learn_from,
         on_reading=settings.interval == "on-reading",
+        plausible=settings.plausible,
     )
     return Controller(policy, rules)
 

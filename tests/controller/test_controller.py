@@ -375,7 +375,7 @@ def test_a_reset_by_a_late_answer_is_told_too():
         told += controller.handle(reading("a", 20.0, n * STEP + 1))
     begin(controller, 3 * STEP)
     told += miss(controller, 3 * STEP + 20)
-    told += controller.handle(reading("a", 90.0, 3 * STEP + 30))
+    told += controller.handle(reading("a", 55.0, 3 * STEP + 30))
     resets = [each for each in of(Notify, told) if each.notice.event == "model-reset"]
     assert len(resets) == controller.policy.resets == 1
 
@@ -389,10 +389,10 @@ def test_a_contradiction_is_recorded_in_the_unit_and_told():
         begin(controller, n * STEP)
         controller.handle(reading("a", 20.0, n * STEP + 1))
     decision = begin(controller, 2 * STEP)
-    commands = controller.handle(reading("a", 90.0, 2 * STEP + 1))
+    commands = controller.handle(reading("a", 55.0, 2 * STEP + 1))
     record = of(Record, commands)[0]
     assert record.reset
-    assert record.surprise == pytest.approx(70.0, abs=0.01)
+    assert record.surprise == pytest.approx(35.0, abs=0.01)
     assert 0 < record.threshold < 10
     assert record.at == 2 * STEP
     assert notices(commands) == [("model-reset", "a")]

@@ -97,13 +97,19 @@ class KernelPosterior:
         return sqrt(variance * float(self._temporal.variance(np.array([float(self._time)]))[0]))
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Take in a reading of `arm`, in model units, and drop the oldest of a full window."""
+        """Take in a reading of `arm`, in model units, and drop the oldest of a full window.
+
+        Raises ValueError for what is no arm, such as a point outside the box.
+        """
+        place = self._domain.place(arm)
+        if not self._field.holds(place[None, :]):
+            raise ValueError(f"{arm} is no arm of this field")
         n = self.observations
         if n == len(self._y):
             n -= 1
             for array in (self._places, self._y, self._times):
                 array[:n] = array[1:]
-        self._places[n], self._y[n], self._times[n] = self._domain.place(arm), y, self._time
+        self._places[n], self._y[n], self._times[n] = place, y, self._time
         self.observations = n + 1
         self._stale = True
 

@@ -298,3 +298,13 @@ def test_a_snapshot_of_another_search_is_refused_and_changes_nothing(other):
     with pytest.raises(SnapshotError, match="is of"):
         posterior.restore(other.snapshot())
     assert posterior.snapshot() == before
+
+
+@pytest.mark.parametrize("point", [(1.5, 2.0), (0.0, -0.1), (math.nan, 1.0)])
+def test_a_reading_from_outside_the_box_is_refused_and_changes_nothing(point):
+    posterior = KernelPosterior(BOX, StaticKernel(), 8)
+    posterior.observe((0.5, 2.0), 1.0)
+    before = posterior.snapshot()
+    with pytest.raises(ValueError, match="no arm of this field"):
+        posterior.observe(point, 1.0)
+    assert posterior.snapshot() == before

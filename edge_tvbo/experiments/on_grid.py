@@ -1,5 +1,6 @@
 """What experiments share whose runs are drawn one by one, most of them on a grid of [0, 1]²."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -15,7 +16,7 @@ from edge_tvbo.model.kernels import SpatialKernel
 SIDE = 50
 
 
-class RunByRun:
+class RunByRun(ABC):
     """An experiment that carries its runs out one after the other, each with its own chance."""
 
     name: str
@@ -29,12 +30,13 @@ class RunByRun:
         """Give nothing: the paper has figures, no numbers."""
         return []
 
+    @abstractmethod
     def _run(self, run: int, generator: np.random.Generator) -> Iterator[Row]:
-        raise NotImplementedError
+        """Yield the rows of one run, all its chance taken from `generator`."""
 
 
-class OnGrid(RunByRun):
-    """An experiment on `side` x `side` places with one prior."""
+class Gridded:
+    """An experiment with one prior over `side` x `side` places."""
 
     spatial: SpatialKernel
     noise_variance: float
@@ -49,3 +51,7 @@ class OnGrid(RunByRun):
     @cached_property
     def _factor(self) -> NDArray[np.float64]:
         return truth.factor(self._field.kernel)
+
+
+class OnGrid(Gridded, RunByRun):
+    """Both: runs one by one over such places."""

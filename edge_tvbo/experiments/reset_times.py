@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.experiments import truth
-from edge_tvbo.experiments.experiment import Claim, Row, Summary
+from edge_tvbo.experiments.experiment import Claim, Printed, Row, Summary
 from edge_tvbo.experiments.inverse_gamma import likelier_than_gamma
-from edge_tvbo.experiments.on_grid import OnGrid
+from edge_tvbo.experiments.on_grid import Gridded
 from edge_tvbo.experiments.play import rng
 from edge_tvbo.model.exploration import LogBeta
 from edge_tvbo.model.kernels import SpatialKernel
@@ -41,7 +41,7 @@ class Trigger(NamedTuple):
     keep_last: bool = True
 
 
-class ResetTimes(OnGrid):
+class ResetTimes(Gridded):
     """Reset times and R_T/T, by window size and rate of change."""
 
     name = "E3"
@@ -68,6 +68,10 @@ class ResetTimes(OnGrid):
             case = {"epsilon": str(rate), "reset times of": label}
             rows.append(Row(runs.start, case, {}, {"counts": counts.astype(float).tolist()}))
         return rows
+
+    def printed(self) -> list[Printed]:
+        """Give nothing: the paper has figures, no numbers."""
+        return []
 
     def claims(self, summary: Summary) -> list[Claim]:
         """Compare ET with R and with resets at N_lo, window by window."""

@@ -11,9 +11,6 @@ from edge_tvbo.model.temporal_kernels import (
 )
 from edge_tvbo.model.triggers import Never
 from edge_tvbo.policies.policy import FITTED, UpperConfidence, number
-from edge_tvbo.theory.domain import Domain
-from edge_tvbo.theory.gain import greedy_gain
-from edge_tvbo.theory.mandl2024 import best_constant_beta, best_varying_gain
 
 LEAST_BOUND = "least-bound"
 START = 0.03  # where the first fit of ε begins
@@ -93,6 +90,8 @@ def _least_bound(field: Field, epsilon: float) -> ConstantBeta:
     The bound is for a field of variance 1 on a continuous domain; sensors have neither. The
     information gain is that of the actual arms.
     """
+    from edge_tvbo.theory import Domain, best_constant_beta, best_varying_gain, greedy_gain
+
     largest = float(field.kernel.diagonal().max())
     noise_variance = field.noise_variance / largest
     gains = greedy_gain(field, HORIZON)

@@ -126,6 +126,7 @@ class StateSpacePosterior(OverArms):
         M = len(field)
         self._field = field
         self._kernel = field.kernel
+        self._variances = np.diag(field.kernel).tolist()
         self._noise_variance = field.noise_variance
         self._retain, self._inject = temporal
         self._changes = temporal != (1.0, 0.0)
@@ -138,7 +139,7 @@ class StateSpacePosterior(OverArms):
 
     def prior_std(self, arm: int) -> float:
         """Give the standard deviation of `arm` now, were nothing known of it."""
-        return sqrt(self.prior * float(self._kernel[arm, arm]))
+        return sqrt(self.prior * self._variances[arm])
 
     def observe(self, arm: int, y: float) -> None:
         """Take in a reading of `arm`, in model units, at the current interval."""
@@ -198,6 +199,7 @@ class WindowPosterior(OverArms):
         M = len(field)
         self._field = field
         self._kernel = field.kernel
+        self._variances = np.diag(field.kernel).tolist()
         self._noise_variance = field.noise_variance
         self._retain, self._inject = temporal
         self._window = window
@@ -217,7 +219,7 @@ class WindowPosterior(OverArms):
 
     def prior_std(self, arm: int) -> float:
         """Give the standard deviation of `arm` now, were nothing known of it."""
-        return sqrt(self.prior * float(self._kernel[arm, arm]))
+        return sqrt(self.prior * self._variances[arm])
 
     def observe(self, arm: int, y: float) -> None:
         """Take in a reading of `arm`, in model units, and drop the oldest of a full window."""

@@ -146,7 +146,7 @@ class UpperConfidence:
         self._time = 0  # intervals gone by
         self._events = 0  # readings and intervals so far: the counter of tie-breaking draws
         self.resets = 0
-        self._asked: tuple[Arm, ...] = ()  # whose first readings go to the trigger
+        self._asked: list[Arm] = []  # whose first readings go to the trigger
 
     @property
     def observations(self) -> int:
@@ -158,7 +158,7 @@ class UpperConfidence:
         choice = self._highest(self._everyone if eligible is None else eligible)
         if choice is None:
             raise ValueError("no arm is eligible")
-        self._asked = (choice.arm,)
+        self._asked = [choice.arm]
         return choice
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
@@ -177,7 +177,7 @@ class UpperConfidence:
         self._posterior.restore(before)
         if not choices:
             raise ValueError("no arm is eligible")
-        self._asked = tuple(choice.arm for choice in choices)
+        self._asked = [choice.arm for choice in choices]
         return tuple(choices)
 
     def observe(self, arm: Arm, y: float) -> Outcome:
@@ -189,7 +189,7 @@ class UpperConfidence:
         if arm not in self._asked:
             posterior.observe(arm, y)
             return Outcome(False, surprise, None, self._trigger.age)
-        self._asked = tuple(other for other in self._asked if other != arm)
+        self._asked.remove(arm)
         answer = Answer(y, mean, std, posterior.prior_std(arm))
         stale, threshold, age = self._trigger.judge(answer)
         if stale:
@@ -203,7 +203,7 @@ class UpperConfidence:
         self._posterior.advance()
         self._time += 1
         self._events += 1
-        self._asked = ()
+        self._asked = []
         if self._trigger.expires(self._time):
             self._reset()
 
@@ -234,7 +234,7 @@ class UpperConfidence:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
         state = unseal(self.name, self.field.fingerprint(), blob)
         time, events = whole(state, "time"), whole(state, "events")
-        asked = arms_of(self.field, state.get("asked"))
+        asked = list(arms_of(self.field, state.get("asked")))
         age, resets = whole(state, "age"), whole(state, "resets")
         self._posterior.restore(inner(state, "posterior"))
         self._time, self._events, self._asked = time, events, asked

@@ -1,0 +1,44 @@
+"""The command line: the one package that talks to a person.
+
+What a command needs is imported when it runs, so that ``--help`` and ``check`` start at once.
+"""
+
+from errno import EPIPE
+from typing import Any
+
+import click
+
+from edge_tvbo import __version__
+from edge_tvbo.cli import daemon, datasets, recordings, research, simulated
+from edge_tvbo.cli.outputs import EX_USAGE
+from edge_tvbo.errors import EdgeTvboError
+
+
+class Commands(click.Group):
+    """Turns what edge_tvbo raises on purpose into a message and exit status 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except EdgeTvboError as error:
+            click.echo(str(error), err=True)
+        except OSError as error:
+            if error.errno == EPIPE:
+                raise
+            click.echo(f"{error.filename or 'edge-tvbo'}: {error.strerror or error}", err=True)
+        return ctx.exit(EX_USAGE)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="edge-tvbo")
+def main() -> None:
+    """Decide which sensor of an MQTT network to activate next.
+
+    Follows the hottest (or loudest, or most polluted) spot with a fraction of the readings.
+    """
+
+
+for _commands in (daemon, simulated, recordings, datasets, research):
+    for _command in _commands.COMMANDS:
+        main.add_command(_command)

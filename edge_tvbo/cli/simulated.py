@@ -1,0 +1,68 @@
+"""A laboratory on a broker: the demonstration, and the nodes of which it is made."""
+
+import logging
+import sys
+from pathlib import Path
+
+import click
+
+from edge_tvbo import datafiles, plugins
+from edge_tvbo.cli.inputs import SPEED, gaps_option
+
+
+@click.command()
+@click.option("--dataset", help="intel-lab where its data are, else lab-sample, by default.")
+@click.option("--data-dir", multiple=True, help="Where to look for data first.")
+@click.option("--out", type=click.Path(path_type=Path), default="demo-out", show_default=True)
+@click.option("--speed", default=6000.0, show_default=True, type=SPEED)
+@click.option("--policy", default="auto", show_default=True)
+def demo(
+    out: Path, speed: float, policy: str, dataset: str | None, data_dir: tuple[str, ...]
+) -> None:
+    """Watch the controller follow the hottest spot of a laboratory, over a broker of its own."""
+    from edge_tvbo.demo import Demo, default_dataset
+
+    dataset = dataset or default_dataset(data_dir)
+    Demo(click.echo, live=sys.stdout.isatty()).run(out, speed, policy, dataset, data_dir)
+
+
+@click.command()
+@click.option("--dataset", default="lab-sample", show_default=True)
+@click.option("--data-dir", multiple=True, help="Where to look for data first.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The broker.")
+@click.option("--port", default=1883, show_default=True)
+@gaps_option
+@click.option("--reading-topic", default="lab/{sensor}/reading", show_default=True)
+@click.option("--activate-topic", default="lab/{sensor}/activate", show_default=True)
+def nodes(
+    dataset: str,
+    data_dir: tuple[str, ...],
+    gaps: str,
+    host: str,
+    port: int,
+    reading_topic: str,
+    activate_topic: str,
+) -> None:
+    """Simulate a recording's sensors as clients of a broker, until Ctrl-C.
+
+    A node that receives {"at": seconds since 1970} on its activate topic answers with what it
+    measured then, as {"t": value, "ts": at}.
+    """
+    from edge_tvbo.ports import Broker
+    from edge_tvbo.runtime.lifecycle import stopped_by_signal
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    recording = datafiles.recording(dataset, data_dir, gaps)
+    simulate = plugins.load("nodes", "mqtt")
+    with stopped_by_signal() as (stop, _):
+        simulate(
+            recording,
+            Broker(instance="nodes", host=host, port=port),
+            reading_topic,
+            activate_topic,
+            ready=lambda: click.echo(f"ready: {len(recording.sensors)} nodes on {host}:{port}"),
+            stop=stop,
+        )
+
+
+COMMANDS = (demo, nodes)

@@ -11,23 +11,14 @@ import tomllib
 from collections.abc import Collection
 from pathlib import Path
 
+from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
 from edge_tvbo.config.findings import ConfigErrors, Finding, Report
+from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
+from edge_tvbo.config.policy_settings import Beta, Kernel, Policy
 from edge_tvbo.config.positions import unreadable
 from edge_tvbo.config.reference import explain
 from edge_tvbo.config.rules import Policies, Rules
-from edge_tvbo.config.settings import (
-    ActivateSettings,
-    Beta,
-    FieldSettings,
-    Kernel,
-    Mqtt,
-    Policy,
-    ReadingSettings,
-    Reconnect,
-    Settings,
-    State,
-    Tls,
-)
+from edge_tvbo.config.settings import Settings, State
 from edge_tvbo.config.tables import Values, build, read_table
 from edge_tvbo.config.toml_lines import key_lines
 from edge_tvbo.config.values import Secret, seconds

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from edge_tvbo.config.field_settings import Position
 from edge_tvbo.config.findings import KeyPath, Report, did_you_mean, listed, shown
-from edge_tvbo.config.settings import Position
 
 _NUMBERED = re.compile(r"(?:.*[^0-9])([0-9]+)", re.DOTALL)
 _MOST = 10  # bad lines of one file that are reported

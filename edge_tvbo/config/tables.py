@@ -8,19 +8,12 @@ from typing import Any
 
 import msgspec
 
+from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
 from edge_tvbo.config.findings import KeyPath, Report, did_you_mean, dotted, listed, shown
+from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
+from edge_tvbo.config.policy_settings import Kernel, Policy
 from edge_tvbo.config.schema import Setting, choices, rest_of, settings_of, what_would_do
-from edge_tvbo.config.settings import (
-    ActivateSettings,
-    FieldSettings,
-    Kernel,
-    Mqtt,
-    Policy,
-    ReadingSettings,
-    Reconnect,
-    Settings,
-    Tls,
-)
+from edge_tvbo.config.settings import Settings
 
 Values = dict[str, Any]
 _WRONG: Any = object()

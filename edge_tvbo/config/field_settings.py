@@ -1,0 +1,181 @@
+"""Settings of one field: its sensors, its topics, its intervals; see `settings`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from edge_tvbo.config import values
+from edge_tvbo.config.policy_settings import Kernel, Policy
+from edge_tvbo.config.values import duration
+
+Position = tuple[float, float]  # m
+Interval = float | Literal["on-reading"]  # s
+_FILE = {"reads": values.file_name, "can": "the name of a file, from this file's directory"}
+
+
+class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where readings arrive and how they are written."""
+
+    topic: Annotated[
+        str,
+        Meta(
+            description="The MQTT topic of the readings.",
+            extra={
+                "reads": values.reading_topic,
+                "can": "a topic with {sensor} as one of its levels",
+            },
+        ),
+    ]
+    payload: Annotated[
+        str, Meta(description="The format of the readings.", extra={"can": "the name of a format"})
+    ] = "number"
+    settings: Annotated[
+        dict[str, str],
+        Meta(
+            description="Further keys are for the format: json takes `value` and `time`, for one.",
+            extra={"rest": str, "can": "a text"},
+        ),
+    ] = {}
+
+
+class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a sensor is activated."""
+
+    mode: Annotated[
+        Literal["advise", "live"],
+        Meta(description="Whether to say only which sensor is next, or to activate it too."),
+    ] = "advise"
+    topic: Annotated[
+        str | None,
+        Meta(
+            description="The MQTT topic that activates a sensor; mode live needs it.",
+            extra={"reads": values.activate_topic, "can": "a topic with {sensor} in it"},
+        ),
+    ] = None
+    payload: Annotated[
+        str,
+        Meta(
+            description="What is published there.",
+            extra={
+                "reads": values.activate_payload,
+                "can": "a text; {sensor} {interval} {at} {expires_at} are filled in",
+            },
+        ),
+    ] = "1"
+
+
+SensorId = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9_.-]{1,64}\Z",
+        extra={"can": "1 to 64 of the characters A-Z a-z 0-9 _ . -"},
+    ),
+]
+
+
+class FieldSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """One quantity that a number of sensors measure."""
+
+    unit: Annotated[str, Meta(max_length=32, description="The unit of the readings.")] = ""
+    objective: Annotated[
+        Literal["max", "min"], Meta(description="Which end of the scale is followed.")
+    ] = "max"
+    interval: Annotated[
+        Interval,
+        Meta(
+            description="How often a sensor is chosen; on-reading: at once after each answer.",
+            extra={
+                "reads": values.interval,
+                "can": 'a duration, 10ms to 366d, or "on-reading"',
+            },
+        ),
+    ]
+    reply_timeout: Annotated[
+        float,
+        Meta(
+            description="How long a sensor may take to answer; no longer than the interval.",
+            extra=duration("1ms", default="1/5 of the interval; 2min with on-reading"),
+        ),
+    ]
+    learn_from: Annotated[
+        Literal["all", "activated"],
+        Meta(description="Whether readings that nobody asked for are learnt from too."),
+    ] = "all"
+    policy: Annotated[Policy, Meta(description="Who chooses the next sensor.")] = Policy()
+    model: Annotated[
+        Path | None,
+        Meta(description="What `edge-tvbo fit` wrote; instead of kernel.", extra=_FILE),
+    ] = None
+    kernel: Annotated[
+        Kernel | None,
+        Meta(description="How alike the readings of two sensors are; instead of model."),
+    ] = None
+    positions: Annotated[
+        dict[str, Position] | None,
+        Meta(
+            description="Where the sensors are, in m; a file has a line `id x y` for each.",
+            extra={
+                "reads": values.text_or_table,
+                "can": "the name of a file, or a table { id = [x, y], ... }",
+            },
+        ),
+    ] = None
+    sensors: Annotated[
+        tuple[SensorId, ...],
+        Meta(
+            min_length=1,
+            max_length=2000,
+            description="The ids of the sensors, as they stand in the topics.",
+            extra={"can": "an array of 1 to 2000 ids"},
+        ),
+    ]
+    reading: Annotated[
+        ReadingSettings, Meta(description="Where readings arrive and how they are written.")
+    ]
+    activate: Annotated[ActivateSettings, Meta(description="How a sensor is activated.")] = (
+        ActivateSettings()
+    )
+    max_age: Annotated[
+        float,
+        Meta(
+            description="A reading measured longer ago than this is not used.",
+            extra=duration("10ms", default="the interval; 10min with on-reading"),
+        ),
+    ]
+    max_future: Annotated[
+        float,
+        Meta(
+            description="A reading stamped further ahead of our clock than this is not used.",
+            extra=duration("0s"),
+        ),
+    ] = 60.0
+    max_backoff: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=65536,
+            description="The longest that a silent sensor is left alone, in intervals.",
+        ),
+    ] = 64
+    max_payload: Annotated[
+        int,
+        Meta(ge=1, le=1048576, description="A message longer than this, in bytes, is not used."),
+    ] = 65536
+    plausible: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="How far off the mean a reading may be, in standard deviations of what is"
+            " expected of the field; what is farther is not used, and its sensor is left alone.",
+        ),
+    ] = 20.0
+    max_rate: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="Messages a second of one sensor; it may save up ten seconds' worth, and"
+            " what is beyond is not used.",
+        ),
+    ] = 100.0

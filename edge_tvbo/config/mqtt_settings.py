@@ -1,0 +1,128 @@
+"""Settings of the connection to the broker; see `settings` for how they are declared."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from edge_tvbo.config import values
+from edge_tvbo.config.values import Secret, duration
+
+_SECRET_FILE = {
+    "reads": values.file_name,
+    "can": "the name of a file, in $CREDENTIALS_DIRECTORY or from this file's directory",
+}
+
+
+class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
+    """How long to wait before the broker is tried again."""
+
+    min: Annotated[
+        float,
+        Meta(
+            description="The first wait after a lost connection; each next one is longer.",
+            extra=duration("100ms", "1d"),
+        ),
+    ] = 1.0
+    max: Annotated[float, Meta(description="The longest wait.", extra=duration("100ms", "1d"))] = (
+        60.0
+    )
+
+
+class Tls(msgspec.Struct, frozen=True, kw_only=True):
+    """How the connection is encrypted; the table alone, [mqtt.tls], is enough for most brokers."""
+
+    ca: Annotated[
+        Path | None,
+        Meta(
+            description="The certificate of the CA that signed the broker's, in PEM form; without"
+            " it, the CAs that this system knows.",
+            extra=_SECRET_FILE,
+        ),
+    ] = None
+    certificate: Annotated[
+        Path | None,
+        Meta(description="Our own certificate, where the broker wants one.", extra=_SECRET_FILE),
+    ] = None
+    key: Annotated[
+        Path | None,
+        Meta(
+            description="The key of our certificate, not encrypted; without it, the same file.",
+            extra=_SECRET_FILE,
+        ),
+    ] = None
+    minimum_version: Annotated[
+        Literal["1.2", "1.3"], Meta(description="The oldest TLS that will do.")
+    ] = "1.2"
+    server_name: Annotated[
+        str | None,
+        Meta(
+            description="The name that the broker's certificate must have; without it, `host`.",
+            extra={"reads": values.host, "can": "a host name or an IP address"},
+        ),
+    ] = None
+
+
+class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the broker is and who we are to it."""
+
+    host: Annotated[
+        str,
+        Meta(
+            description="The broker's host.",
+            extra={"reads": values.host, "can": "a host name or an IP address"},
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=1, le=65535, description="The broker's TCP port.")] = 1883
+    username: Annotated[
+        str | None, Meta(min_length=1, max_length=4096, description="Who logs in.")
+    ] = None
+    password: Annotated[
+        Secret | None,
+        Meta(
+            description="What logs in; `password_file` keeps it out of this file.",
+            extra={"reads": values.secret, "can": "a text", "secret": True},
+        ),
+    ] = None
+    password_file: Annotated[
+        Path | None,
+        Meta(
+            description="A file that holds the password alone, or the name of a credential.",
+            extra=_SECRET_FILE,
+        ),
+    ] = None
+    client_id: Annotated[
+        str,
+        Meta(
+            max_length=256,
+            description="How the broker tells clients apart; empty makes one from the instance.",
+        ),
+    ] = ""
+    keepalive: Annotated[
+        int,
+        Meta(
+            description="After this long without traffic the broker is asked whether it is there.",
+            extra={
+                "reads": values.keepalive,
+                "can": "whole seconds, 5 to 3600, or a duration",
+                "text": values.duration_text,
+            },
+        ),
+    ] = 30
+    reconnect: Annotated[
+        Reconnect, Meta(description="How long to wait before the broker is tried again.")
+    ] = Reconnect()
+    silence: Annotated[
+        float | None,
+        Meta(
+            description="When no sensor has been heard for this long, the connection is made anew.",
+            extra=duration(
+                "1s", default="3 of the longest intervals where a field is live; else never"
+            ),
+        ),
+    ] = None
+    tls: Annotated[
+        Tls | None,
+        Meta(description="How the connection is encrypted; without this table it is not."),
+    ] = None

@@ -5,9 +5,11 @@
 for each name below; files do not import each other.
 """
 
+import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edge_tvbo.errors import ConfigError
@@ -90,6 +92,7 @@ _REGISTRY = {
     "oracle": Entry("baselines:oracle"),
     "random": Entry("baselines:random"),
     "round-robin": Entry("baselines:round_robin"),
+    "static": Entry("baselines:static", ("sensor",)),
 }
 _WHOLE = ("window", "period", "n_lower", "n_upper", "noise_cap", "samples", "seed")
 
@@ -162,3 +165,18 @@ def _is_count(value: Any) -> bool:
 def _hint(word: str, known: Any) -> str:
     close = get_close_matches(word, known, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+class _Registry(ModuleType):
+    """The package, called as the function that it hides once it is imported: `edge_tvbo.policies`.
+
+    >>> from edge_tvbo import make_policy, policies
+    >>> "auto" in policies()
+    True
+    """
+
+    def __call__(self) -> tuple[str, ...]:
+        return policies()
+
+
+sys.modules[__name__].__class__ = _Registry

@@ -8,12 +8,12 @@ BIN := $(VENV)/bin
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo -n)
 APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
-.PHONY: demo test lint broker soak bench clean
+.PHONY: demo test lint broker browser docs soak fuzz bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
 
-test: $(VENV)/test.stamp broker lint
+test: $(VENV)/test.stamp broker browser lint
 	PATH="$$PATH:/usr/sbin" $(BIN)/python -m pytest
 
 lint: $(VENV)/test.stamp
@@ -22,18 +22,39 @@ lint: $(VENV)/test.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The pages that say what the code says; the test suite holds them against it.
+docs: $(VENV)/test.stamp
+	$(BIN)/python docs/generate.py
+
 # Hours: what only time shows.
 soak: $(VENV)/test.stamp broker
 	PATH="$$PATH:/usr/sbin" $(BIN)/python -m pytest tests/faults -m soak
+	$(MAKE) fuzz SECONDS=60
+
+# Whatever is read from outside, by bytes that nobody thought of; the fuzzers are tests/fuzz/fuzz_*.py.
+# Each prints one line; the inputs it found are kept in fuzz-out/.
+SECONDS ?= 3600
+FUZZERS ?= $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
+fuzz: $(VENV)/test.stamp
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --only-binary atheris -e '.[fuzz]' || \
+	{ echo "atheris cannot be installed: it has wheels for x86-64 alone; nothing is fuzzed"; exit 0; }; \
+	cd tests && failed=0 && for each in $(FUZZERS); do \
+	../$(BIN)/python -m fuzz.$$each --seconds $(SECONDS) || failed=1; done && exit $$failed
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m pytest tests/benchmarks
 
 # Debian's mosquitto, where we may install it; without it the broker tests say why they are skipped.
 broker:
-	@PATH="$$PATH:/usr/sbin"; command -v mosquitto >/dev/null || \
-	{ $(AS_ROOT) apt-get update -qq && $(APT_INSTALL) mosquitto; } || \
+	@PATH="$$PATH:/usr/sbin"; { command -v mosquitto && command -v mosquitto_sub; } >/dev/null || \
+	{ $(AS_ROOT) apt-get update -qq && $(APT_INSTALL) mosquitto mosquitto-clients; } || \
 	echo "mosquitto is not installed and cannot be; the tests that want one are skipped"
+
+# Debian's chromium, likewise, for the tests of the dashboard.
+browser:
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	{ $(AS_ROOT) apt-get update -qq && $(APT_INSTALL) chromium chromium-driver; } || \
+	echo "chromium is not installed and cannot be; the tests that want one are skipped"
 
 $(VENV)/pip.stamp:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed:  sudo apt install python3"; exit 1; }
@@ -43,7 +64,7 @@ $(VENV)/pip.stamp:
 	@touch $@
 
 $(VENV)/demo.stamp: $(VENV)/pip.stamp pyproject.toml
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[broker,plots]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[broker]'
 	@touch $@
 
 $(VENV)/test.stamp: $(VENV)/pip.stamp pyproject.toml

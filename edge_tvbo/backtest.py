@@ -11,14 +11,26 @@ from numpy.typing import NDArray
 from edge_tvbo.controller import Controller
 from edge_tvbo.errors import DataError
 from edge_tvbo.learning.lessons import Lessons, lessons
+from edge_tvbo.learning.rhythm import Progress, untold
 from edge_tvbo.learning.training import NOISE_VARIANCE, train, with_rhythm
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.policies import make_policy
+from edge_tvbo.policies.baselines import Unmodelled
 from edge_tvbo.ports import Recording
-from edge_tvbo.replay import Span, Tally, mean_and_sd, replay, rules, training_rows
+from edge_tvbo.replay import (
+    Span,
+    Tally,
+    hottest,
+    mean_and_sd,
+    nothing,
+    replay,
+    rules,
+    training_rows,
+)
 
 UNIT = "training sd"
 ORACLE = "oracle"
+STATIC = "static"  # it asks who was best on the training days
 BY_RHYTHM = ("auto",)  # policies that go by the time of day
 
 # What a policy is set to unless one says otherwise, where its own defaults would not do. The bound
@@ -34,11 +46,31 @@ class Result:
     policy: str
     settings: dict[str, Any]
     regret: NDArray[np.float64]  # (seeds, T), in training standard deviations
-    picks: NDArray[np.int64]  # (seeds, T), arms; -1 where the policy is the oracle
+    steps: NDArray[np.void]  # (seeds, T), of `replay.STEP`
+    noise: float  # sd of a reading as the model has it, in the recording's unit; NaN without one
     resets: list[int]
     activations: list[int]
     missed: list[int]
     digests: list[str]
+    sensors: int  # M
+
+    def saved(self) -> dict[str, float]:
+        """Give which share of the activations was saved, beside asking everyone, and by turns.
+
+        Nothing for the oracle, who sees what it did not ask for.
+        """
+        if self.policy == ORACLE:
+            return {}
+        intervals, asked = self.regret.shape[1], float(np.mean(self.activations))
+        return {
+            "always-on": 1.0 - asked / (intervals * self.sensors),
+            "round-robin": 1.0 - asked / intervals,
+        }
+
+    @property
+    def picks(self) -> NDArray[np.int64]:
+        """Who was asked (seeds, T): arms; -1 where nobody was."""
+        return np.asarray(self.steps["pick"])
 
     def document(self) -> dict[str, Any]:
         """Give the result as ``replay --json`` prints it."""
@@ -51,6 +83,7 @@ class Result:
             "resets": float(np.mean(self.resets)),
             "activations": float(np.mean(self.activations)),
             "missed": float(np.mean(self.missed)),
+            "saved_against": self.saved(),
             "decisions_sha256": self.digests,
         }
 
@@ -66,6 +99,8 @@ class Backtest:
         The rows the field is learned from, and those the policies are tried on.
     noise_variance : float
         Of a reading, as a share of the training variance.
+    budget : float, optional
+        Activations a day; without it, one in each interval.
     """
 
     def __init__(
@@ -74,12 +109,14 @@ class Backtest:
         train_span: Span,
         test_span: Span,
         noise_variance: float = NOISE_VARIANCE,
+        budget: float | None = None,
     ) -> None:
         if test_span.last <= test_span.first:
             raise DataError("No day is left to try on; name fewer --train days, or --test.")
         self.recording = recording
         self.test_span = test_span
-        self._train_span = train_span
+        self.budget = budget
+        self.train_span = train_span
         self._training = training_rows(recording, train_span)
         self.field: SensorField = train(
             self._training,
@@ -93,26 +130,29 @@ class Backtest:
     @cached_property
     def rhythmic(self) -> SensorField:
         """The field with its daily rhythm, which takes a while to learn."""
-        recording = self.recording
-        start = recording.start + self._train_span.first * recording.interval
-        return with_rhythm(self.field, self._training, recording.interval, start)
+        return self._with_rhythm(untold)
+
+    def learn(self, progress: Progress) -> None:
+        """Learn what the field is `rhythmic` by now; `progress` is told how far that is."""
+        self.rhythmic = self._with_rhythm(progress)
 
     def on_all_days(self) -> "Backtest":
         """Give the same with every day to learn from."""
         everything = Span(0, len(self.recording.values))
         return Backtest(self.recording, everything, everything, self.field.noise_variance)
 
-    def lessons(self) -> Lessons:
-        """Say what the training days taught."""
-        recording = self.recording
-        start = recording.start + self._train_span.first * recording.interval
-        return lessons(self.rhythmic, self._training, recording.interval, start)
+    def lessons(self, progress: Progress = untold) -> Lessons:
+        """Say what the training days taught; `progress` is told how far that is."""
+        interval = self.recording.interval
+        return lessons(self.rhythmic, self._training, interval, self._train_start, progress)
 
     def controller(self, policy: str, settings: Mapping[str, Any], seed: int) -> Controller:
         """Give a new controller of the field."""
-        keywords = {"seed": seed, **SETTINGS.get(policy, {}), **settings}
+        keywords = {"seed": seed, **self._settings(policy, settings)}
         field = self.rhythmic if policy in BY_RHYTHM else self.field
-        return Controller(make_policy(policy, field, **keywords), rules(self.recording))
+        return Controller(
+            make_policy(policy, field, **keywords), rules(self.recording, self.budget)
+        )
 
     def run(
         self,
@@ -129,21 +169,33 @@ class Backtest:
         """Give what some runs of `policy` came to."""
         return Result(
             policy,
-            {**SETTINGS.get(policy, {}), **settings},
+            self._settings(policy, settings),
             regret=np.array([tally.regret for tally in tallies]) / self.field.scale,
-            picks=np.array([tally.picks for tally in tallies]),
+            steps=np.stack([tally.steps for tally in tallies]),
+            noise=self._noise(policy, settings),
             resets=[tally.resets for tally in tallies],
             activations=[tally.activations for tally in tallies],
             missed=[tally.missed for tally in tallies],
             digests=[tally.digest() for tally in tallies],
+            sensors=len(self.field),
         )
 
     def oracle(self) -> Result:
         """Give what someone who sees every sensor at every moment would come to: no regret."""
         rows = self.test_span.last - self.test_span.first
-        nothing = np.zeros((1, rows))
-        nobody = np.full((1, rows), -1)
-        return Result(ORACLE, {}, nothing, nobody, [0], [rows], [0], [""])
+        steps = nothing(rows)[None, :]
+        steps["pick"] = hottest(self.recording, self.test_span)
+        return Result(
+            ORACLE, {}, steps["regret"], steps, np.nan, [0], [rows], [0], [""], len(self.field)
+        )
+
+    @property
+    def _train_start(self) -> float:
+        return self.recording.start + self.train_span.first * self.recording.interval
+
+    def _with_rhythm(self, progress: Progress) -> SensorField:
+        interval = self.recording.interval
+        return with_rhythm(self.field, self._training, interval, self._train_start, progress)
 
     def _tallies(
         self,
@@ -154,21 +206,38 @@ class Backtest:
     ) -> Iterator[Tally]:
         for seed in range(seeds):
             controller = self.controller(policy, settings, seed)
-            tally = replay(self.recording, self.test_span, controller)
-            tally.resets = controller.policy.resets
+            yield replay(self.recording, self.test_span, controller)
             progress(seed + 1)
-            yield tally
+
+    def _settings(self, policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        ours = SETTINGS.get(policy, {})
+        if policy == STATIC:
+            sign = 1.0 if self.field.objective == "max" else -1.0
+            best = int((sign * self._training).mean(axis=0).argmax())
+            ours = {"sensor": self.field.sensors[best]}
+        return {**ours, **settings}
+
+    def _noise(self, policy: str, settings: Mapping[str, Any]) -> float:
+        """Give how far off a reading is, by the model of a policy, in the recording's unit."""
+        model = self.controller(policy, settings, seed=0).policy
+        if isinstance(model, Unmodelled):
+            return np.nan
+        rhythm = model.field.rhythm
+        variance = (rhythm or model.field).noise_variance
+        return float(variance**0.5 * self.field.scale)
 
 
 def table(results: list[Result]) -> str:
     """Give the results side by side, for a person."""
     rows = [["policy", f"regret ({UNIT})", "±", "activations", "missed", "resets"]]
+    rows[0] += ["saved of always-on", "of round-robin"]
     for result in results:
         mean, sd = mean_and_sd(result.regret.mean(axis=1))
         counts = (result.activations, result.missed, result.resets)
         spread = f"{sd:.3f}" if len(result.regret) > 1 else "-"
         rows.append([result.policy, f"{mean:.3f}", spread])
         rows[-1] += [f"{np.mean(each):.4g}" for each in counts]
+        rows[-1] += [f"{share:.1%}" for share in result.saved().values()] or ["-", "-"]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(

@@ -6,27 +6,47 @@ An interval begins with `IntervalElapsed`: the policy chooses, and the sensor is
        └──(DeadlineElapsed, or the next interval)──▶ missed: the sensor is a suspect and backs off,
                                                      unless the broker was away meanwhile
 
+`SensorAsked` makes another sensor the interval's choice, and its reading the answer; of the one
+that was asked before, nothing is waited for any more. After `PauseAsked` intervals go by in which
+nobody is asked, until `ResumeAsked`.
+
+Where energy is counted, an interval in which nobody can pay for an activation, or none is worth
+its price, is saved: it names the sensor believed to be the hottest, and asks nobody.
+
 Readings of other sensors are free information. Whatever cannot be used is counted by its reason
 and touches nothing else.
+
+All times are of the wall clock. Where it was set (`ClockStepped`), what is remembered is dated
+anew, and nobody is blamed for the interval in which that happened; while it is not set
+(`ClockUnset`), the age of a reading and the time of day cannot be told, and a reading counts as of
+its arrival.
 
 A restored controller goes on with the interval that was running: its sensor is not asked again,
 and is not blamed if its answer was lost with the process. The next interval has a higher number.
 """
 
-from math import inf, isfinite, isnan, nan, sqrt
+from math import inf, isfinite, sqrt
 from typing import Literal, assert_never
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from edge_tvbo.energy import Budgets, Energy
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.explanation import Narrator, rfc3339
+from edge_tvbo.explanation import Narrator, rfc3339, span
 from edge_tvbo.messages import (
     Activate,
+    BatteryReported,
+    ClockStepped,
+    ClockUnset,
     Command,
     DeadlineElapsed,
+    Decision,
     Ending,
     Event,
     FieldHealth,
+    Hotspot,
     IntervalElapsed,
     Kind,
     Latest,
@@ -35,16 +55,22 @@ from edge_tvbo.messages import (
     Model,
     Notice,
     Notify,
+    PauseAsked,
     PublishState,
     Reading,
+    Reason,
     Record,
+    ResetAsked,
+    ResumeAsked,
+    SensorAsked,
     Unreadable,
 )
+from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.snapshot import inner, seal, unseal
-from edge_tvbo.policies.policy import Outcome, Policy
+from edge_tvbo.policies.policy import Choice, Outcome, Policy
+from edge_tvbo.screening import Screening
 from edge_tvbo.suspicion import Suspicion
 
-SAME_VALUE = 2.0  # s; an unstamped reading repeated within it is a second delivery
 MOST_REASONS = 32  # reasons counted by name; the rest are "other"
 MOST = 2**53  # of anything counted
 LONGEST = 64  # characters of a time
@@ -61,6 +87,7 @@ class Rules(msgspec.Struct, frozen=True):
     learn_from: Literal["all", "activated"] = "all"
     on_reading: bool = False  # the next interval begins with the answer to this one
     plausible: float = 20.0  # prior standard deviations that a reading may be off the mean
+    energy: Budgets | None = None  # None where activations cost nothing
 
 
 class _Progress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,6 +104,13 @@ class _Progress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last_at: list[float]
     last_received: list[float]
     last_value: list[float]
+    stepped: float = -inf
+    paused: bool = False
+
+    @property
+    def remembered(self) -> tuple[list[float], list[float], list[float], float]:
+        """What the screening was."""
+        return self.last_at, self.last_received, self.last_value, self.stepped
 
 
 class Controller:
@@ -96,17 +130,18 @@ class Controller:
         self.rules = rules
         self._narrator = Narrator(policy)
         self._suspicion = Suspicion(M, rules.max_backoff)
-        self._farthest = rules.plausible * sqrt(policy.field.kernel.diagonal().max())  # model units
+        self._energy = Energy(rules.energy) if rules.energy else None
+        self._screening = Screening(
+            M, _plausible(policy.field, rules), rules.max_age, rules.max_future
+        )
         self._arms = {sensor: arm for arm, sensor in enumerate(policy.field.sensors)}
-        self._last_at = [-inf] * M  # measured, of the last reading accepted
-        self._last_received = [-inf] * M
-        self._last_value = [nan] * M
         self._interval = -1
         self._began = 0.0
         self._selected = -1
         self._waiting = False
+        self._paused = False
         self._linked = True
-        self._reachable = True  # whether the broker was there all through the interval
+        self._reachable = True  # whether the interval's answer had nothing in its way
         self._answered = 0
         self._missed = 0
         self._last_reset: str | None = None
@@ -131,6 +166,22 @@ class Controller:
             case LinkRestored():
                 self._linked = True
                 return []
+            case ClockStepped(by=by, at=at):
+                self._date_anew(by, at)
+                return []
+            case ClockUnset():
+                self._screening.dated = False
+                return []
+            case PauseAsked(at=at):
+                return self._pause(at)
+            case ResumeAsked(at=at):
+                return self._resume(at)
+            case ResetAsked(at=at):
+                return self._renew(at)
+            case SensorAsked(sensor=sensor, at=at):
+                return self._ask(self._arms[sensor], at)
+            case BatteryReported():
+                return self._battery(event)
             case _:
                 assert_never(event)
 
@@ -144,16 +195,22 @@ class Controller:
             missed=self._missed,
             suspects=self._suspicion.names(sensors),
             refused=dict(self._refused),
+            paused=self._paused,
+            energy=self._energy.state(sensors) if self._energy else None,
         )
+
+    def affords(self, sensor: str) -> bool:
+        """Say whether `sensor` has the energy for one more activation."""
+        return self._energy is None or bool(self._energy.affordable()[self._arms[sensor]])
+
+    def hotspot(self, at: float) -> Hotspot | None:
+        """Give where the field is highest by now; None while nothing is believed of it."""
+        return self._narrator.hotspot(at, self._screening.received)
 
     def latest(self) -> dict[str, Latest]:
         """Give the last reading accepted of each sensor that has had one."""
-        last = zip(self._last_value, self._last_received, strict=True)
-        return {
-            sensor: Latest(value, received)
-            for sensor, (value, received) in zip(self.policy.field.sensors, last, strict=True)
-            if received > -inf
-        }
+        sensors = self.policy.field.sensors
+        return {sensors[arm]: latest for arm, latest in self._screening.latest()}
 
     # --- over a restart -----------------------------------------------------------------------
 
@@ -168,14 +225,17 @@ class Controller:
             missed=self._missed,
             last_reset=self._last_reset,
             refused=self._refused,
-            last_at=self._last_at,
-            last_received=self._last_received,
-            last_value=self._last_value,
+            last_at=self._screening.measured,
+            last_received=self._screening.received,
+            last_value=self._screening.values,
+            stepped=self._screening.stepped,
+            paused=self._paused,
         )
         state = {
             "policy": self.policy.snapshot(),
             "progress": msgspec.msgpack.encode(progress),
             **self._suspicion.state(),
+            **(self._energy.snapshot() if self._energy else {}),
         }
         return seal(_KIND, self.policy.field.fingerprint(), state)
 
@@ -183,26 +243,36 @@ class Controller:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
         state = unseal(_KIND, self.policy.field.fingerprint(), blob)
         progress = _progress(inner(state, "progress"), len(self.policy.field))
+        self._screening.check(*progress.remembered)
         self._suspicion.check(state)
+        energy = self._energy if "energy" in state else None  # it may not have been counted
+        if energy:
+            energy.check(state)
         self.policy.restore(inner(state, "policy"))
         self._suspicion.resume(state, progress.interval)
+        if energy:
+            energy.restore(state)
         self._interval, self._began = progress.interval, progress.began
         self._selected, self._waiting = progress.selected, progress.waiting
         self._reachable = False  # an answer may have been lost
         self._answered, self._missed = progress.answered, progress.missed
         self._last_reset, self._refused = progress.last_reset, dict(progress.refused)
-        self._last_at = progress.last_at
-        self._last_received = progress.last_received
-        self._last_value = progress.last_value
+        self._screening.resume(*progress.remembered)
+        self._paused = progress.paused
 
     @property
     def interval(self) -> int:
         """Number of the interval that began last; -1 before the first."""
         return self._interval
 
-    def skip_to(self, interval: int) -> None:
-        """Take all numbers up to `interval` for used: those of intervals that are forgotten."""
+    def skip_to(self, interval: int, forgotten: int = 0) -> None:
+        """Take all numbers up to `interval` for used: those of intervals that are forgotten.
+
+        In `forgotten` of them, at the most, somebody was asked.
+        """
         self._interval = max(self._interval, interval)
+        if self._energy:
+            self._energy.forget(forgotten)
 
     # --- the interval -------------------------------------------------------------------------
 
@@ -213,32 +283,90 @@ class Controller:
             for _ in range(intervals):
                 self.policy.advance()
         self._interval += intervals
+        if self._energy:
+            self._energy.advance(intervals)
         if self.policy.resets != resets:
             self._last_reset = rfc3339(at)
-        return [*commands, *self._begin(at)]
+        return commands if self._paused else [*commands, *self._begin(at)]
 
     def _begin(self, at: float) -> list[Command]:
-        probing = self._suspicion.everyone
-        eligible = self._suspicion.eligible(self._interval) if self._suspicion.anyone else None
-        if probing and eligible is not None:
-            eligible[:] = False
-            eligible[self._suspicion.next_in_turn()] = True
-        self.policy.align(at)
+        if self._screening.dated:
+            self.policy.align(at)
+        eligible, because = self._eligible(), None
+        if eligible is not None and not eligible.any():
+            return self._save(at)
+        if eligible is not None and self._suspicion.everyone:
+            eligible = self._only(self._suspicion.next_in_turn(eligible))
+            because = Reason.PROBE
         choice = self.policy.select(eligible)
+        if self._energy and not self._energy.is_worth(choice.arm, choice.std):
+            return self._save(at)
+        return self._activate(choice, eligible, because, at)
+
+    def _eligible(self) -> NDArray[np.bool_] | None:
+        """Give who can be asked, None for everyone."""
+        eligible = self._suspicion.eligible(self._interval) if self._suspicion.anyone else None
+        if self._energy is None:
+            return eligible
+        affordable = self._energy.affordable()
+        return affordable if eligible is None else eligible & affordable
+
+    def _activate(
+        self,
+        choice: Choice,
+        eligible: NDArray[np.bool_] | None,
+        because: Reason | None,
+        at: float,
+    ) -> list[Command]:
         self._selected, self._waiting, self._began = choice.arm, True, at
         self._reachable = self._linked
-        expires_at = at + self.rules.reply_timeout
-        decision = self._narrator.decision(
+        if because is Reason.PROBE:
+            self._suspicion.probed(choice.arm)
+        if self._energy:
+            self._energy.charge(choice.arm)
+        decision = self._decision(choice, eligible, because, at)
+        activate = Activate(choice.sensor, self._interval, at, at + self.rules.reply_timeout)
+        return [activate, PublishState(decision)]
+
+    def _save(self, at: float) -> list[Command]:
+        assert self._energy
+        self._energy.save()
+        choice = self._narrator.likeliest(self._selected)
+        self._selected, self._began = choice.arm, at
+        return [PublishState(self._decision(choice, None, Reason.SAVED, at))]
+
+    def _decision(
+        self,
+        choice: Choice,
+        eligible: NDArray[np.bool_] | None,
+        because: Reason | None,
+        at: float,
+    ) -> Decision:
+        return self._narrator.decision(
             choice,
             eligible,
-            probing=probing,
+            because=because,
             interval=self._interval,
             at=at,
-            expires_at=expires_at,
+            expires_at=at + self.rules.reply_timeout,
             model=Model(self.policy.observations, self.policy.resets, self._last_reset),
+            excuse=self._excuse,
+            also=(self._energy.account(),) if self._energy else (),
         )
-        activate = Activate(choice.sensor, self._interval, at, expires_at)
-        return [activate, PublishState(decision)]
+
+    def _excuse(self, arm: int) -> str:
+        """Say why `arm` cannot be asked in this interval."""
+        until = self._suspicion.until(arm)
+        if self._energy and until <= self._interval:
+            return f"{self.policy.field.sensors[arm]} {self._energy.excuse(arm)}"
+        received = self._screening.received[arm]
+        heard = f"silent for {span(self._began - received)}" if received > -inf else "never heard"
+        return f"{self.policy.field.sensors[arm]} is left alone until interval {until}: {heard}"
+
+    def _only(self, arm: int) -> NDArray[np.bool_]:
+        eligible = np.zeros(len(self.policy.field), np.bool_)
+        eligible[arm] = True
+        return eligible
 
     def _follow(self, at: float) -> list[Command]:
         """Begin the next interval at once where no clock does."""
@@ -265,17 +393,51 @@ class Controller:
             commands.append(self._notice("all-suspect", at, text))
         return commands
 
+    def _date_anew(self, by: float, at: float) -> None:
+        self._began += by
+        self._screening.date_anew(by, at)
+        self._reachable = False  # an answer on its way may be dated by the clock as it was
+
+    # --- what somebody asks for ---------------------------------------------------------------
+
+    def _pause(self, at: float) -> list[Command]:
+        if self._paused:
+            return []
+        self._paused = True
+        self._reachable = False  # whoever is waited for may be what was to be left alone
+        return [self._notice("paused", at, "Nobody is asked until it is resumed")]
+
+    def _resume(self, at: float) -> list[Command]:
+        if not self._paused:
+            return []
+        self._paused = False
+        resumed = self._notice("resumed", at, "The next interval decides again")
+        idle = self._interval >= 0 and not self._waiting
+        return [resumed, *(self._follow(at) if idle else [])]
+
+    def _ask(self, arm: int, at: float) -> list[Command]:
+        if not self.affords(self.policy.field.sensors[arm]):
+            return self._refuse("no-energy")
+        commands: list[Command] = []
+        if self._waiting:
+            self._reachable = False  # its time to answer is cut short
+            commands = self._miss(at)
+        only = self._only(arm)
+        return [*commands, *self._activate(self.policy.select(only), only, Reason.ASKED, at)]
+
+    def _renew(self, at: float) -> list[Command]:
+        self.policy.renew()
+        self._last_reset = rfc3339(at)
+        return [self._notice("model-reset", at, "The model begins anew, as somebody asked")]
+
     # --- readings -----------------------------------------------------------------------------
 
     def _reading(self, reading: Reading) -> list[Command]:
         arm = self._arms.get(reading.sensor, -1)
-        reason = "unknown-sensor" if arm < 0 else self._objection(arm, reading)
-        if reason:
-            return self._refuse(reason)
-        self._last_at[arm] = reading.at
-        self._last_received[arm] = reading.received
-        self._last_value[arm] = reading.value
         is_answer = self._waiting and arm == self._selected
+        if reason := self._objection(arm, reading, is_answer=is_answer):
+            return self._refuse(reason)
+        self._screening.accept(arm, reading)
         outcome = self.policy.observe(arm, self.policy.field.to_model(reading.value))
         commands = self._welcome(arm, reading.received)
         if outcome.reset:
@@ -284,32 +446,26 @@ class Controller:
             commands += self._answer(reading, outcome)
         return commands
 
-    def _objection(self, arm: int, reading: Reading) -> str | None:
-        if reading.retained:
-            return "retained"
-        if not isfinite(reading.value) or not isfinite(reading.at):
-            return "non-finite"
-        if abs(self.policy.field.to_model(reading.value)) > self._farthest:
-            return "implausible"
-        if self._is_repeated(arm, reading):
-            return "duplicate"
-        if reading.at - reading.received > self.rules.max_future:
-            return "future-dated"
-        overtaken = reading.stamped and reading.at < self._last_at[arm]
-        if overtaken or reading.received - reading.at > self.rules.max_age:
-            return "late"
-        if self.rules.learn_from == "activated" and not (self._waiting and arm == self._selected):
+    def _objection(self, arm: int, reading: Reading, *, is_answer: bool) -> str | None:
+        if arm < 0:
+            return "unknown-sensor"
+        asked_at = self._began if is_answer else None
+        if reason := self._screening.objection(arm, reading, asked_at):
+            return reason
+        if self.rules.learn_from == "activated" and not is_answer:
             return "late" if arm == self._selected else "unsolicited"
         return None
 
-    def _is_repeated(self, arm: int, reading: Reading) -> bool:
-        if reading.stamped:
-            return reading.at == self._last_at[arm]
-        asked_since = self._waiting and arm == self._selected
-        if asked_since and self._last_received[arm] <= self._began:
-            return False
-        since = reading.received - self._last_received[arm]
-        return reading.value == self._last_value[arm] and since < SAME_VALUE
+    def _battery(self, report: BatteryReported) -> list[Command]:
+        arm = self._arms.get(report.sensor, -1)
+        if arm < 0:
+            return self._refuse("unknown-sensor")
+        if not 0 <= report.percent <= 100:
+            return self._refuse("implausible")
+        if self._energy is None or not self._energy.report(arm, report.percent):
+            return []
+        text = f"{report.sensor} has {report.percent:g} % of its battery left; it is not asked"
+        return [self._notice("battery-low", report.received, text, report.sensor)]
 
     def _begun_anew(self, reading: Reading) -> Notify:
         self._last_reset = rfc3339(self._began)
@@ -354,6 +510,13 @@ class Controller:
         return Notify(Notice(kind, rfc3339(at), text, sensor))
 
 
+def _plausible(field: SensorField, rules: Rules) -> tuple[float, float]:
+    """Give the lowest and the highest value that can be believed, in the field's unit."""
+    farthest = rules.plausible * sqrt(field.kernel.diagonal().max())
+    bounds = field.to_unit(-farthest), field.to_unit(farthest)
+    return min(bounds), max(bounds)
+
+
 def _progress(blob: bytes, sensors: int) -> _Progress:
     """Give what `blob` holds, which fits a field of so many sensors; raises `SnapshotError`."""
     try:
@@ -372,14 +535,4 @@ def _progress(blob: bytes, sensors: int) -> _Progress:
     )
     if not sound:
         raise SnapshotError("The controller's snapshot holds what cannot be.")
-    _check_column(progress.last_value, sensors, nan)
-    for column in (progress.last_at, progress.last_received):
-        _check_column(column, sensors, -inf)
     return progress
-
-
-def _check_column(column: list[float], sensors: int, never: float) -> None:
-    """Raise `SnapshotError` unless there is a number, or `never`, for each sensor."""
-    known = [each for each in column if not (isnan(each) if isnan(never) else each == never)]
-    if len(column) != sensors or not all(map(isfinite, known)):
-        raise SnapshotError("The controller's snapshot holds readings that cannot be.")

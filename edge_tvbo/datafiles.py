@@ -10,6 +10,8 @@ from edge_tvbo import plugins
 from edge_tvbo.errors import DataError
 from edge_tvbo.ports import Recording
 
+DAY = 86_400.0  # s
+
 
 def cache() -> Path:
     """Give the user's cache, where `data fetch` puts what it downloads."""
@@ -36,6 +38,23 @@ def recording(name: str, first: Iterable[str] = (), gaps: str = "silent") -> Rec
     """
     found: Recording = plugins.load("datasets", name).load(directories(first))
     return cast(Recording, GapsFilled(found)) if gaps == "filled" else found
+
+
+def brought_up(recording: Recording, now: float) -> Recording:
+    """Give `recording` as if its last day, in UTC, were that of `now`, in s since 1970."""
+    last = recording.start + (len(recording.values) - 1) * recording.interval
+    return cast(Recording, Moved(recording, DAY * (now // DAY - last // DAY)))
+
+
+class Moved:
+    """A recording as if it had been made `by` seconds later."""
+
+    def __init__(self, recording: Recording, by: float) -> None:
+        self._recording = recording
+        self.start = recording.start + by
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._recording, name)
 
 
 class GapsFilled:

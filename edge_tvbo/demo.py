@@ -3,17 +3,16 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from edge_tvbo import datafiles, plugins
+from edge_tvbo import datafiles, plugins, reporting
 from edge_tvbo.backtest import Backtest, Result, table
-from edge_tvbo.errors import DataError, MissingExtra
+from edge_tvbo.errors import DataError
 from edge_tvbo.messages import Command, PublishState, Record
-from edge_tvbo.plotting import plot_results
 from edge_tvbo.ports import Broker
 from edge_tvbo.replay import split
 from edge_tvbo.runtime import simulation
 
 REAL, SYNTHETIC = "intel-lab", "lab-sample"
-BASELINES = ("random", "round-robin")
+BASELINES = ("random", "round-robin", "static")
 SEEDS = 8
 
 
@@ -41,12 +40,12 @@ class Demo:
         dataset: str,
         data_dir: Iterable[str],
     ) -> None:
-        """Run it all, and leave a picture in `out`."""
+        """Run it all, and leave a report in `out`."""
         data_dir = list(data_dir)
         backtest = self._backtest(dataset, data_dir)
         arguments = ["--dataset", backtest.recording.name, "--gaps", "silent"]
         arguments += [word for each in data_dir for word in ("--data-dir", each)]
-        out.mkdir(parents=True, exist_ok=True)
+        reporting.prepare(out)
         online = self._online(backtest, policy, speed, arguments)
         offline = backtest.run(policy, {}, 1)
         same = online.digests == offline.digests
@@ -57,7 +56,8 @@ class Demo:
         results = [online, *(backtest.run(name, {}, SEEDS) for name in BASELINES)]
         results.append(backtest.oracle())
         self._say(table(results))
-        self._draw(backtest, results, out)
+        command = f"edge-tvbo demo --dataset {dataset} --policy {policy}"
+        self._say(f"\nThe report is {reporting.write(backtest, results, out, command)}")
 
     def _backtest(self, dataset: str, data_dir: list[str]) -> Backtest:
         recording = datafiles.recording(dataset, data_dir)
@@ -92,15 +92,6 @@ class Demo:
                 self._say(f"\r\x1b[2K{line[:118]}" if self._live else line, nl=not self._live)
             case _:
                 pass
-
-    def _draw(self, backtest: Backtest, results: list[Result], out: Path) -> None:
-        path = out / "demo.png"
-        try:
-            plot_results(backtest, results, path)
-        except MissingExtra as error:
-            self._say(f"\nNo picture: {error}")
-        else:
-            self._say(f"\nThe picture is in {path}")
 
 
 def default_dataset(data_dir: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ import socket
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
 from pathlib import Path
@@ -37,6 +38,7 @@ PACKAGES = (
 )
 HIDDEN = "***"
 PRIVATE = ("host", "username", "client_id", "server_name")  # settings that name people or machines
+DECISIONS = 50  # of each field that are shown
 SHORTEST = 3  # characters of a part of a text, to be struck by itself
 LARGEST = 4096  # characters of a password
 _ORDINARY = {"mqtt", "mqtts", "edge-tvbo", "edge_tvbo", "localhost", "config", "python", HIDDEN}
@@ -51,6 +53,8 @@ def report(path: Path, check: Callable[[Path], object]) -> str:
         ("Configuration", _shown(raw, text)),
         ("Findings", _findings(path, check)),
         ("Files", _files(path, raw)),
+        ("Last decisions", _decisions(path, raw)),
+        ("Last crash", _crash(path, raw)),
     ]
     lines = ["A report on edge-tvbo, fit to be published: secrets, hosts and names are struck out."]
     lines += ["Topics and the ids of sensors are not; look through it before you publish it.", ""]
@@ -128,6 +132,46 @@ def _files(path: Path, raw: dict[str, Any]) -> Iterator[str]:
     home = os.environ.get("XDG_CACHE_HOME") or str(Path("~").expanduser() / ".cache")
     yield f"the user's cache: {_rights(Path(home))}"
     yield f"the package: {_rights(Path(__file__).parent)}"
+
+
+def _decisions(path: Path, raw: dict[str, Any]) -> Iterator[str]:
+    """Yield the last decisions of each field, the newest last."""
+    from edge_tvbo import hindsight, plugins
+
+    state, instance = _state(path, raw)
+    if state is None:
+        yield "no state is kept, and so no history"
+        return
+    try:
+        with closing(plugins.load("pasts", "sqlite")(str(state), instance)) as past:
+            for field in past.fields():
+                for entry in reversed(past.newest(field, DECISIONS)):
+                    yield f"{field} {hindsight.line(entry)}"
+    except EdgeTvboError as error:
+        yield from str(error).splitlines()
+
+
+def _crash(path: Path, raw: dict[str, Any]) -> Iterator[str]:
+    """Yield the last traceback, with the names of files but not where they are."""
+    from edge_tvbo.runtime import crashes
+
+    state, instance = _state(path, raw)
+    try:
+        text = crashes.place(str(state), instance).read_text("utf-8") if state else ""
+    except (OSError, ValueError):
+        text = ""
+    if not text:
+        yield "none is kept"
+    yield from re.sub(r'(File ")[^"]*[/\\]', r"\1", text).splitlines()
+
+
+def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:
+    """Give where state is kept, if anywhere, and the instance."""
+    table, instance = raw.get("state"), raw.get("instance", "edge")
+    directory = table.get("dir") if isinstance(table, dict) else None
+    if not isinstance(directory, str) or not directory or "\0" in directory:
+        return None, str(instance)
+    return path.parent / directory, str(instance)
 
 
 def _rights(path: Path) -> str:

@@ -1,25 +1,43 @@
 """Why this sensor? A choice in the field's unit and in words."""
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from math import floor, log10
+from math import floor, inf, log10
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_tvbo.messages import Decision, Model, Reason
+from edge_tvbo.messages import Decision, Hotspot, Model, Reason
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.policies.policy import Choice, Policy
+
+MOST_PASSED_OVER = 5  # sensors of whom it is said why they are not asked
+FIRST, LAST = -62_135_596_800.0, 253_402_300_799.0  # s since 1970 of the years 1 and 9999
 
 
 def rfc3339(at: float) -> str:
     """Give a time as text in UTC, with milliseconds only where there are any.
 
+    A time beyond the years 1 to 9999, which have no such text, is given as the first or the last.
+
     >>> rfc3339(1078646400), rfc3339(0.25)
     ('2004-03-07T08:00:00Z', '1970-01-01T00:00:00.250Z')
     """
-    moment = datetime.fromtimestamp(at, UTC)
+    moment = datetime.fromtimestamp(min(max(at, FIRST), LAST), UTC)
     precision = "milliseconds" if moment.microsecond else "seconds"
     return moment.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def span(seconds: float) -> str:
+    """Give a time that has gone by in words, to two digits or three.
+
+    >>> span(31.4), span(1080.0), span(90_000.0), span(1e6)
+    ('31 s', '18 min', '25 h', '12 d')
+    """
+    for unit, size, most in (("s", 1.0, 120.0), ("min", 60.0, 7200.0), ("h", 3600.0, 172_800.0)):
+        if seconds < most:
+            return f"{max(0.0, seconds) / size:.0f} {unit}"
+    return f"{seconds / 86400.0:.0f} d"
 
 
 class Narrator:
@@ -36,15 +54,25 @@ class Narrator:
         choice: Choice,
         eligible: NDArray[np.bool_] | None,
         *,
-        probing: bool,
+        because: Reason | None,
         interval: int,
         at: float,
         expires_at: float,
         model: Model,
+        excuse: Callable[[int], str],
+        also: Sequence[str] = (),
     ) -> Decision:
-        """Give the decision for `interval`, which was to choose `choice` among the eligible."""
+        """Give the decision for `interval`, which was to choose `choice` among the eligible.
+
+        `because` is why, where that is not the policy's to say; `excuse` says why a sensor is not
+        eligible; `also` are factors beside all these.
+        """
         mean, std = self._policy.posterior()
-        reason = self._reason(choice, mean, eligible, probing)
+        reason = because or self._reason(choice, mean, eligible)
+        factors = self._factors(choice, mean, std, eligible, reason)
+        if eligible is not None and because is None:
+            factors += self._passed_over(choice, mean, std, eligible, excuse)
+        factors += also
         return Decision(
             interval=interval,
             at=rfc3339(at),
@@ -52,13 +80,40 @@ class Narrator:
             sensor=choice.sensor,
             policy=self._policy.name,
             mean=self._value(choice.mean),
-            std=round(choice.std * self._field.scale, self._digits),
+            std=self._spread(choice.std),
             ucb=self._value(choice.ucb),
             unit=self._field.unit,
             reason=reason,
-            factors=self._factors(choice, mean, std, eligible, reason),
+            factors=factors,
             text=self._text(choice, reason),
             model=model,
+        )
+
+    def likeliest(self, before: int) -> Choice:
+        """Give the sensor that is believed to be the hottest; `before` where it is as likely."""
+        mean, std = self._policy.posterior()
+        arm = int(mean.argmax())
+        if before >= 0 and mean[before] >= mean[arm]:
+            arm = before
+        believed = float(mean[arm])
+        return Choice(arm, self._field.sensors[arm], believed, float(std[arm]), believed)
+
+    def hotspot(self, at: float, last: Sequence[float]) -> Hotspot | None:
+        """Give where the field is highest by now; None while nothing is believed of it.
+
+        `last` is when a reading of each sensor was last received, -inf for never.
+        """
+        mean, std = self._policy.posterior()
+        if not mean.any():
+            return None
+        arm = int(mean.argmax())
+        return Hotspot(
+            at=rfc3339(at),
+            sensor=self._field.sensors[arm],
+            value=self._value(float(mean[arm])),
+            std=self._spread(float(std[arm])),
+            unit=self._field.unit,
+            age_s=max(0, round(at - last[arm])) if last[arm] > -inf else None,
         )
 
     def _reason(
@@ -66,10 +121,7 @@ class Narrator:
         choice: Choice,
         mean: NDArray[np.float64],
         eligible: NDArray[np.bool_] | None,
-        probing: bool,
     ) -> Reason:
-        if probing:
-            return Reason.PROBE
         if not self._policy.learns:
             return Reason.SCHEDULED
         if self._policy.observations == 0:
@@ -87,8 +139,7 @@ class Narrator:
     ) -> list[str]:
         if reason not in (Reason.EXPLOIT, Reason.EXPLORE) or len(mean) == 1:
             return []
-        width = (choice.ucb - choice.mean) / choice.std if choice.std else 0.0
-        bound = mean + width * std
+        bound = _bounds(choice, mean, std)
         bound[choice.arm] = -np.inf
         if eligible is not None:
             bound[~eligible] = -np.inf
@@ -102,6 +153,21 @@ class Narrator:
             words = self._words(float(mean[likeliest]))
             factors.append(f"{self._field.sensors[likeliest]} is believed at {words}")
         return [*factors, *self._policy.account()]
+
+    def _passed_over(
+        self,
+        choice: Choice,
+        mean: NDArray[np.float64],
+        std: NDArray[np.float64],
+        eligible: NDArray[np.bool_],
+        excuse: Callable[[int], str],
+    ) -> list[str]:
+        """Say why sensors cannot be asked, of those first that promise most."""
+        arms = np.flatnonzero(~eligible)
+        arms = arms[np.argsort(-_bounds(choice, mean, std)[arms], kind="stable")]
+        said = [excuse(int(arm)) for arm in arms[:MOST_PASSED_OVER]]
+        more = len(arms) - len(said)
+        return [*said, f"{more} more cannot be asked now"] if more else said
 
     def _text(self, choice: Choice, reason: Reason) -> str:
         spread = self._said(choice.std * self._field.scale)
@@ -119,10 +185,17 @@ class Narrator:
                 why = "its turn"
             case Reason.PROBE:
                 why = "no sensor answers, so each is asked in turn"
+            case Reason.ASKED:
+                why = f"{believed}; somebody asked for it"
+            case Reason.SAVED:
+                why = f"{believed}; believed to be the {self._extreme}est, and not asked"
         return f"{choice.sensor}: {why}"
 
     def _value(self, value: float) -> float:
         return round(self._field.to_unit(value), self._digits) + 0.0  # no minus zero
+
+    def _spread(self, value: float) -> float:
+        return float(round(value * self._field.scale, self._digits))
 
     def _said(self, value: float) -> str:
         text = f"{value:.{self._digits}f}"
@@ -133,6 +206,14 @@ class Narrator:
 
     def _unit(self) -> str:
         return f" {self._field.unit}" if self._field.unit else ""
+
+
+def _bounds(
+    choice: Choice, mean: NDArray[np.float64], std: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Give what `choice` was compared by, for every sensor."""
+    width = (choice.ucb - choice.mean) / choice.std if choice.std else 0.0
+    return mean + width * std
 
 
 def decimals(field: SensorField) -> int:

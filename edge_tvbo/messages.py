@@ -6,7 +6,7 @@ Times are seconds since 1970-01-01 UTC unless a name says otherwise.
 """
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -22,6 +22,14 @@ class Reading(msgspec.Struct, frozen=True):
     received: float  # when it reached this process
     stamped: bool = True  # the payload itself said `at`
     retained: bool = False  # the broker had kept it from before we subscribed
+
+
+class BatteryReported(msgspec.Struct, frozen=True):
+    """What a sensor said of its battery."""
+
+    sensor: str
+    percent: float
+    received: float  # when it reached this process
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -54,7 +62,57 @@ class LinkRestored(msgspec.Struct, frozen=True):
     """The broker is back, and our subscriptions with it."""
 
 
-Event = Reading | Unreadable | IntervalElapsed | DeadlineElapsed | LinkLost | LinkRestored
+class ClockStepped(msgspec.Struct, frozen=True):
+    """The wall clock was set: what was dated by it before is dated `by` seconds too early."""
+
+    by: float  # s; negative where it was set back
+    at: float  # when, by the clock as it is now
+
+
+class ClockUnset(msgspec.Struct, frozen=True):
+    """The wall clock was not set since the machine started: its dates mean nothing yet."""
+
+
+class PauseAsked(msgspec.Struct, frozen=True):
+    """Somebody wants no sensor to be asked any more."""
+
+    at: float
+
+
+class ResumeAsked(msgspec.Struct, frozen=True):
+    """Somebody wants it to go on."""
+
+    at: float
+
+
+class ResetAsked(msgspec.Struct, frozen=True):
+    """Somebody wants the model to begin anew."""
+
+    at: float
+
+
+class SensorAsked(msgspec.Struct, frozen=True):
+    """Somebody wants this sensor to be activated now."""
+
+    sensor: str
+    at: float
+
+
+Event = (
+    Reading
+    | BatteryReported
+    | Unreadable
+    | IntervalElapsed
+    | DeadlineElapsed
+    | LinkLost
+    | LinkRestored
+    | ClockStepped
+    | ClockUnset
+    | PauseAsked
+    | ResumeAsked
+    | ResetAsked
+    | SensorAsked
+)
 
 # --- documents: what is published, as JSON ----------------------------------------------------
 
@@ -67,6 +125,8 @@ class Reason(StrEnum):
     EXPLORE = "explore"  # it is not, but it is uncertain enough to be
     SCHEDULED = "scheduled"  # the policy follows no model
     PROBE = "probe"  # every sensor is suspect: each is asked in turn
+    ASKED = "asked"  # somebody wanted it, by `cmd/activate`
+    SAVED = "saved"  # it is believed to be the hottest, and nobody is asked, to save energy
 
 
 class Model(msgspec.Struct, frozen=True):
@@ -102,16 +162,58 @@ Kind = Literal[
     "all-suspect",
     "some-back",
     "inputs-silent",
+    "clock-step",
+    "clock-synced",
+    "reload",
+    "paused",
+    "resumed",
+    "battery-low",
 ]
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """Something a person may want to know, once: topic `<field>/event`."""
+    """Something a person may want to know, once: topic `<field>/event`; `event` of the daemon."""
 
     event: Kind
     at: str  # RFC 3339, UTC
     text: str
     sensor: str | None = None
+
+
+class Hotspot(msgspec.Struct, frozen=True):
+    """Where the field is highest, or lowest, by what is believed now: topic `<field>/hotspot`."""
+
+    at: str  # RFC 3339, UTC
+    sensor: str
+    value: float  # posterior mean of that sensor, in `unit`
+    std: float
+    unit: str
+    age_s: int | None  # since its last reading; None before the first
+
+
+class Posterior(msgspec.Struct, frozen=True):
+    """What is believed of every sensor, in `unit`: topic `<field>/posterior`."""
+
+    interval: int
+    at: str  # RFC 3339, UTC
+    ending: Literal["answered", "missed"] | None  # of the interval; None while it runs
+    unit: str
+    sensors: tuple[str, ...]
+    mean: list[float]  # by sensor, as all below
+    std: list[float]
+    last: list[float | None]  # its last reading; None before the first
+    age_s: list[float | None]  # of that
+
+
+class EnergyState(msgspec.Struct, frozen=True):
+    """What one field's activations came to."""
+
+    unit: str
+    spent: float  # in the last period, in `unit`
+    left: float | None  # of the field's budget; None where only sensors have one
+    saved: int  # intervals in which nobody was asked
+    exhausted: int  # sensors whose own budget does not allow another activation
+    low_battery: list[str]  # sensors that are not asked for their batteries' sake
 
 
 class FieldHealth(msgspec.Struct, frozen=True):
@@ -123,6 +225,8 @@ class FieldHealth(msgspec.Struct, frozen=True):
     missed: int
     suspects: list[str]  # sensors that did not answer when they were last asked
     refused: dict[str, int]  # readings and messages not used, by reason
+    paused: bool = False  # nobody is asked, because somebody wanted that
+    energy: EnergyState | None = None  # None where none is counted
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -132,6 +236,43 @@ class Health(msgspec.Struct, frozen=True):
     uptime_s: int
     version: str
     fields: dict[str, FieldHealth]
+    clock_synced: bool = True  # the wall clock was set since the machine started
+    paused: bool = False  # every field is
+    problem: str | None = None  # what somebody should look after
+    refused: dict[str, int] = {}  # commands not carried out, by reason
+
+
+Verb = Literal["pause", "resume", "reset", "activate", "status"]
+Transaction = (
+    Annotated[str, msgspec.Meta(max_length=64)]
+    | Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
+    | None
+)
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What somebody asks of the daemon: topic `cmd/<verb>`; the last level says the verb."""
+
+    field: str | None = None  # None: each of them
+    sensor: str | None = None  # activate: which one
+    paused: bool = True  # pause: False resumes, so that one topic serves a switch
+    transaction: Transaction = None  # comes back with the answer
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What `status` is answered with."""
+
+    health: Health
+    selected: dict[str, Decision]  # by field
+
+
+class Response(msgspec.Struct, frozen=True):
+    """What became of a request: topic `response/<verb>`."""
+
+    status: Literal["ok", "error"]
+    data: Report | None = None
+    error: str | None = None
+    transaction: Transaction = None
 
 
 class Latest(msgspec.Struct, frozen=True):
@@ -160,6 +301,7 @@ class FieldStatus(msgspec.Struct, frozen=True):
     suspects: int
     selected: str | None
     latest: dict[str, Latest]  # by sensor; one that is silent is not in it
+    energy: EnergyState | None = None  # None where none is counted
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -222,3 +364,48 @@ class Record(msgspec.Struct, frozen=True):
 
 
 Command = Activate | PublishState | Notify | Record
+
+# --- what the history keeps ---------------------------------------------------------------------
+
+
+class Levels(msgspec.Struct, frozen=True):
+    """One number for each sensor, to a 510th of their range: enough to draw them.
+
+    >>> Levels(20.0, 30.5, bytes([0, 255, 102])).values()
+    [20.0, 30.5, 24.2]
+    """
+
+    low: float
+    high: float
+    steps: bytes  # 0 for `low`, 255 for `high`
+
+    def values(self) -> list[float]:
+        """Give the numbers."""
+        step = (self.high - self.low) / 255
+        return [self.low + step * each for each in self.steps]
+
+
+class Beliefs(msgspec.Struct, frozen=True):
+    """What was believed of every sensor when one of them was chosen, in the field's unit."""
+
+    sensors: tuple[str, ...]
+    mean: Levels
+    std: Levels
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One interval of one field: what was decided, and what became of it."""
+
+    field: str
+    decision: Decision
+    record: Record | None = None  # None while it runs, and where the daemon did not live to see
+    notices: tuple[Notice, ...] = ()  # those that came while it ran
+    beliefs: Beliefs | None = None
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What a broker has of a daemon, as far as it can be read."""
+
+    status: str | None  # "online", "offline"
+    health: Health | None
+    selected: dict[str, Decision]  # by field

@@ -1,28 +1,59 @@
 """What the inside needs from the outside, as Protocols; adapters provide it by entry point."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from edge_tvbo.messages import Command, Event, Health, Status
+from edge_tvbo.messages import (
+    Command,
+    Entry,
+    Event,
+    Health,
+    Heard,
+    Hotspot,
+    Notice,
+    Posterior,
+    Request,
+    Response,
+    Status,
+    Unreadable,
+    Verb,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
+Mode = Literal["live", "sleepy", "lorawan"]
+
+
 class Wiring(msgspec.Struct, frozen=True):
     """How one field meets the wire."""
 
     sensors: tuple[str, ...]
-    reading_topic: str  # "lab/{sensor}/temperature": {sensor} is one whole level
+    reading_topic: str  # "lab/{sensor}/temperature": {sensor} is within one level
     codec: "PayloadCodec"
     activate_topic: str | None = None  # None: advise only, command nobody
     activate_payload: str = "1"  # {sensor} {interval} {at} {expires_at} are filled in
+    activate_mode: Mode = "live"
+    withdraw_payload: str | None = None  # lorawan: what empties the queue; None where nothing does
+    names: Mapping[str, str] = {}  # what topics and payloads call a sensor, where not by its id
+    scale: float = 1.0  # a reading is scale * what the payload says + offset
+    offset: float = 0.0
     max_payload: int = 65_536  # bytes; a longer message is refused
     max_rate: float = 100.0  # messages a second of one sensor; what is beyond is refused
+    batteries: "Batteries | None" = None
+
+
+class Batteries(msgspec.Struct, frozen=True):
+    """Where the sensors of one field say how full their batteries are."""
+
+    topic: str  # as `Wiring.reading_topic`, and maybe the same
+    codec: "PayloadCodec"  # of percentages
 
 
 class Tls(msgspec.Struct, frozen=True):
@@ -49,6 +80,24 @@ class Broker(msgspec.Struct, frozen=True):
     reconnect_max: float = 60.0  # s; the longest
     tls: Tls | None = None  # None for a connection in clear
     silence: float | None = None  # s without a message until the connection is made anew
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """One field, as Home Assistant shows it."""
+
+    sensors: tuple[str, ...]
+    unit: str
+    decimals: int  # of values in `unit`
+    interval: float | None  # s; None where intervals follow the readings
+
+
+class HomeAssistant(msgspec.Struct, frozen=True):
+    """What Home Assistant is told of a daemon, and where."""
+
+    prefix: str  # of discovery topics
+    birth: str  # the topic on which it says that it has started
+    version: str  # ours
+    fields: dict[str, Shown]
 
 
 class Link(Protocol):
@@ -82,8 +131,24 @@ class Link(Protocol):
         """
         ...
 
+    def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
+        """Yield what somebody asked for since the last call; what is unreadable was answered."""
+        ...
+
+    def respond(self, verb: Verb, response: Response) -> None:
+        """Tell the world what became of a request."""
+        ...
+
     def send(self, field: str, command: Command) -> None:
         """Carry out `command` of the controller of `field`."""
+        ...
+
+    def show(self, field: str, document: Hotspot | Posterior) -> None:
+        """Tell the world where `field` is highest, or what is believed of each sensor."""
+        ...
+
+    def announce(self, notice: Notice) -> None:
+        """Tell the world what happened to the daemon."""
         ...
 
     def report(self, health: Health) -> None:
@@ -182,12 +247,159 @@ class Store(Protocol):
         ...
 
 
+class History(Protocol):
+    """Where intervals are kept to be looked at later: of bounded size, the oldest give way.
+
+    Nothing here raises for what a disk does, as in a `Store`.
+    """
+
+    @property
+    def written(self) -> int:
+        """Bytes written since the start, at the most."""
+        ...
+
+    def keep(self, entries: Sequence[Entry]) -> bool:
+        """Keep `entries`, all or none, each instead of what was kept of the same interval."""
+        ...
+
+    def latest(self, field: str) -> Entry | None:
+        """Give the newest entry of `field`, where there is one that can be read."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file."""
+        ...
+
+
+class Past(Protocol):
+    """What a history holds, for another process to look at; all of it may raise `DataError`."""
+
+    def fields(self) -> list[str]:
+        """Give the fields there are entries of, sorted."""
+        ...
+
+    def span(self, field: str) -> tuple[int, int] | None:
+        """Give the lowest and the highest number of an interval of `field`, if there is one."""
+        ...
+
+    def entry(self, field: str, interval: int) -> Entry | None:
+        """Give what became of one interval, where that is kept."""
+        ...
+
+    def newest(self, field: str, count: int) -> list[Entry]:
+        """Give the last `count` entries of `field`, the newest first."""
+        ...
+
+    def between(self, field: str, first: int, last: int) -> list[Entry]:
+        """Give the entries of `field` with these numbers and all in between, oldest first."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file."""
+        ...
+
+
+class Inquiry(Protocol):
+    """What an inquiry entry point holds: asks a broker what it has of a daemon."""
+
+    def __call__(self, broker: Broker, fields: Sequence[str], patience: float) -> Heard:
+        """Give what is retained of `broker.instance`, within `patience` seconds.
+
+        Raises `LinkError` where the broker is out of reach.
+        """
+        ...
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """One field, as a dashboard draws it."""
+
+    sensors: tuple[str, ...]
+    unit: str
+    objective: Literal["max", "min"]
+    interval: float | None  # s; None where intervals follow the readings
+    positions: tuple[tuple[float, float], ...] | None  # in m, by sensor; None where unknown
+
+
+class Dashboard(Protocol):
+    """What a dashboard entry point holds: shows in a browser what a daemon decides."""
+
+    def __call__(
+        self,
+        scenes: Mapping[str, Scene],
+        *,
+        title: str,
+        broker: Broker | None,
+        past: Callable[[], Past] | None,
+        host: str,
+        port: int,
+        root_path: str,
+        hosts: Sequence[str],
+        ready: Callable[[str], None],
+    ) -> None:
+        """Serve the fields until SIGINT or SIGTERM; raises `EdgeTvboError` where that cannot be.
+
+        Parameters
+        ----------
+        scenes : mapping
+            Every field.
+        title : str
+            What the page is called.
+        broker : Broker, optional
+            Where what is live comes from; None for recorded days alone.
+        past : callable, optional
+            Opens the history; None where there is none.
+        host, port
+            Where to listen.
+        root_path : str
+            What a proxy leaves before our paths, "/dashboard"; "" for nothing.
+        hosts : sequence of str
+            Further names by which we are reached; on a loopback address no other is answered to.
+        ready : callable
+            Is told the page's address once it can be visited.
+        """
+        ...
+
+
+class Listener(Protocol):
+    """What a listener entry point holds: hears what a broker carries."""
+
+    def __call__(self, broker: Broker, seconds: float, hear: Callable[[str, bytes], None]) -> None:
+        """Give `hear` the topic and the payload of every message for so long.
+
+        Raises `LinkError` where the broker is out of reach.
+        """
+        ...
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """One thing that was tried with a broker, and what came of it."""
+
+    good: bool
+    text: str  # where it is not good, with what would help
+    code: str | None = None  # in docs/errors.md, where it is not good
+
+
+class Probe(Protocol):
+    """What a probe entry point holds: tries with a broker what a daemon needs of it."""
+
+    def __call__(
+        self, broker: Broker, fields: Mapping[str, Wiring], seconds: float
+    ) -> Iterator[Trial]:
+        """Yield what comes of each step, listening to the sensors for so long.
+
+        It changes nothing: nothing is retained, no sensor is asked, and no daemon is disturbed.
+        """
+        ...
+
+
 class PayloadCodec(Protocol):
     """How one make of sensor writes a reading."""
 
-    def __call__(self, payload: bytes) -> tuple[float, float | None]:
-        """Give the value and, where the payload says it, when it was measured (s since 1970).
+    def __call__(self, payload: bytes) -> tuple[float, float | timedelta | None]:
+        """Give the value and, where the payload says it, when it was measured.
 
+        That is seconds since 1970, or a time from the moment at which the message came. Of several
+        readings it is the newest: what is older says nothing that the newest does not say better.
         Raises `PayloadError`, and nothing else, whatever the bytes are.
         """
         ...
@@ -198,6 +410,42 @@ class PayloadFormat(Protocol):
 
     def __call__(self, settings: Mapping[str, str]) -> PayloadCodec:
         """Make a codec; raises `ConfigError` for a setting it does not know."""
+        ...
+
+
+class Activation(msgspec.Struct, frozen=True):
+    """How a make of sensor is asked for a reading."""
+
+    mode: Mode
+    topic: str
+    payload: str
+    withdrawal: str | None = None  # lorawan: what empties the queue on the same topic
+
+
+class Sighting(msgspec.Struct, frozen=True):
+    """What a message on a broker looks like: a reading of some make."""
+
+    sensor: str  # as its topic names it
+    topic: str  # of its readings, {sensor} in its place
+    values: tuple[str, ...]  # what the setting `value` can be; () where there is one number alone
+    activate: Activation | None = None
+
+
+class Preset(Protocol):
+    """What a preset entry point holds, under its payload's name: how a make is usually wired."""
+
+    @property
+    def topic(self) -> str:
+        """Of its readings; {sensor} is the sensor, other words in braces are the owner's."""
+        ...
+
+    @property
+    def activate(self) -> Activation | None:
+        """How it is asked, in the same words; None where it cannot be."""
+        ...
+
+    def recognise(self, topic: str, payload: bytes) -> Sighting | None:
+        """Say what is seen in a message; None where it looks like none of this make."""
         ...
 
 

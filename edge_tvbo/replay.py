@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from hashlib import sha256
+from math import inf, nan
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.controller import Controller, Rules
+from edge_tvbo.energy import Budgets, intervals_in
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages import (
     Activate,
@@ -26,12 +28,26 @@ from edge_tvbo.messages import (
     Notify,
     PublishState,
     Reading,
+    Reason,
     Record,
 )
 from edge_tvbo.ports import Recording
 
 DAY = 86_400.0  # s
 REPLY_SHARE = 0.2  # of the interval: how long a sensor has to answer
+STEP = np.dtype(  # what became of one interval; in the recording's unit, NaN where there is none
+    [
+        ("pick", np.int64),  # an arm; -1 where nobody was asked
+        ("regret", np.float64),
+        ("answer", np.float64),
+        ("mean", np.float64),  # of what was believed of the pick before it answered
+        ("std", np.float64),
+        ("surprise", np.float64),  # |answer - mean|
+        ("threshold", np.float64),  # what an event trigger allowed
+        ("reset", np.bool_),  # the model began anew: by evidence, or before this choice by schedule
+    ]
+)
+UNKNOWN = ("answer", "mean", "std", "surprise", "threshold")
 
 
 @dataclass(frozen=True)
@@ -46,21 +62,21 @@ class Tally:
     """What a run came to: regret, activations, misses, resets, and a hash of every decision.
 
     Regret of an interval is what the hottest sensor that was observed in it showed above the
-    chosen one, in the recording's unit; never below 0. The coldest, for the objective "min".
+    one that the decision names, in the recording's unit; never below 0. The coldest, for the
+    objective "min".
     """
 
     def __init__(self, recording: Recording, span: Span) -> None:
         sign = 1.0 if recording.objective == "max" else -1.0
         values = sign * recording.values[span.first : span.last]
-        observed = recording.observed[span.first : span.last]
         self._arms = {sensor: arm for arm, sensor in enumerate(recording.sensors)}
         self._values = values
-        self._hottest = np.where(observed, values, -np.inf).max(axis=1)
-        self._hottest = np.where(np.isfinite(self._hottest), self._hottest, values.max(axis=1))
+        self._hottest = values[np.arange(len(values)), hottest(recording, span)]
         self._hash = sha256()
-        self.regret = np.zeros(len(values))
-        self.picks = np.full(len(values), -1)
-        self.resets = 0  # by evidence
+        self.steps = nothing(len(values))
+        self.regret = self.steps["regret"]
+        self.picks = self.steps["pick"]
+        self.resets = 0
         self.activations = 0
         self.missed = 0
 
@@ -73,20 +89,51 @@ class Tally:
                 self._decided(decision)
             case Record():
                 self.missed += command.ending is Ending.MISSED
-                self.resets += command.reset
+                self._ended(command)
                 self._hash.update(msgspec.json.encode(command) + b"\n")
             case Notify():
                 pass
 
     def _decided(self, decision: Decision) -> None:
         row, arm = decision.interval, self._arms[decision.sensor]
-        self.picks[row] = arm
+        self.picks[row] = -1 if decision.reason is Reason.SAVED else arm
         self.regret[row] = max(0.0, self._hottest[row] - self._values[row, arm])
+        self.steps["mean"][row], self.steps["std"][row] = decision.mean, decision.std
+        self.steps["reset"][row] = decision.model.resets > self.resets
+        self.resets = decision.model.resets
         self._hash.update(msgspec.json.encode(decision) + b"\n")
+
+    def _ended(self, record: Record) -> None:
+        for name in ("surprise", "threshold"):
+            self.steps[name][record.interval] = _or_nan(getattr(record, name))
+        self.steps["answer"][record.interval] = _or_nan(record.value)
+        self.steps["reset"][record.interval] |= record.reset
+        self.resets += record.reset
 
     def digest(self) -> str:
         """Give the SHA-256 of every decision and record so far, in hexadecimal."""
         return self._hash.hexdigest()
+
+
+def nothing(rows: int) -> NDArray[np.void]:
+    """Give so many `STEP`s in which nobody was asked yet."""
+    steps = np.zeros(rows, STEP)
+    steps["pick"] = -1
+    for name in UNKNOWN:
+        steps[name] = np.nan
+    return steps
+
+
+def hottest(recording: Recording, span: Span) -> NDArray[np.intp]:
+    """Give the arm (T,) that was best to ask in each interval, among those that were observed.
+
+    Where none was, among what was filled in; the coldest, for the objective "min".
+    """
+    sign = 1.0 if recording.objective == "max" else -1.0
+    values = sign * recording.values[span.first : span.last]
+    observed = recording.observed[span.first : span.last]
+    counted = observed | ~observed.any(axis=1, keepdims=True)
+    return np.asarray(np.where(counted, values, -np.inf).argmax(axis=1))
 
 
 def replay(
@@ -134,10 +181,22 @@ class SimulatedSensors:
         return Reading(activate.sensor, value, at=activate.at, received=activate.at)
 
 
-def rules(recording: Recording) -> Rules:
-    """Give the rules a recorded network is replayed by."""
-    interval = recording.interval
-    return Rules(reply_timeout=interval * REPLY_SHARE, max_age=interval, learn_from="activated")
+def rules(recording: Recording, budget: float | None = None) -> Rules:
+    """Give the rules a recorded network is replayed by; `budget` is of activations a day."""
+    interval, M = recording.interval, len(recording.sensors)
+    each_costs_1 = Budgets(
+        costs=(1.0,) * M,
+        each=(inf,) * M,
+        period=intervals_in(DAY, interval),
+        field=budget or 0.0,
+        unit="activations",
+    )
+    return Rules(
+        reply_timeout=interval * REPLY_SHARE,
+        max_age=interval,
+        learn_from="activated",
+        energy=None if budget is None else each_costs_1,
+    )
 
 
 def days(recording: Recording, text: str) -> Span:
@@ -177,6 +236,10 @@ def mean_and_sd(values: Iterable[float]) -> tuple[float, float]:
     """Give the mean and the sample standard deviation (0 for a single value)."""
     array = np.fromiter(values, np.float64)
     return float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0
+
+
+def _or_nan(value: float | None) -> float:
+    return nan if value is None else value
 
 
 def _row(recording: Recording, day: date) -> int:

@@ -1,68 +1,122 @@
-"""A first configuration, written for a person to complete."""
+"""A first configuration, written for a person: it runs as it is, and says what to improve."""
 
 import json
+from collections.abc import Mapping
+
+import msgspec
+
+from edge_tvbo.ports import Activation
 
 TEMPLATE = """\
+#:schema ./edge-tvbo.schema.json
 # edge_tvbo: which sensor to activate next.
 # Every setting with its range and default:  edge-tvbo config explain
+# For an editor that completes and checks:   edge-tvbo schema > edge-tvbo.schema.json
 
 instance = "edge"
 
 [mqtt]
 host = {host}
 port = {port}
-
-[fields.temperature]
+{login}
+[fields.{field}]
 unit = {unit}
-objective = "max"                  # "min" follows the coldest
-interval = {interval}                # or "on-reading"
-policy = {{ name = "auto" }}          # finds out how the field changes; needs no setting
+objective = "max"  # "min" follows the lowest
+interval = {interval}  # or "on-reading"
+policy = {{ name = "auto" }}  # finds out how the field changes; needs no setting
 
 sensors = [{sensors}]
-reading = {{ topic = {topic}, payload = "number" }}
+{names}reading = {{ topic = {topic}, payload = {payload}{value} }}
 
-# "advise" only publishes edge_tvbo/edge/temperature/selected; "live" also commands the sensor.
-activate = {{ mode = "advise" }}
+# "advise" only publishes edge_tvbo/edge/{field}/selected; {modes}
+{activate}
 
-# What is expected before any reading: how far apart sensors still read alike (length_scale, in m),
-# the mean, how much places differ (variance) and how exact a sensor is (noise_variance).
-[fields.temperature.kernel]
-name = "matern-5/2"
-length_scale = 6.0
-mean = {mean:g}
-variance = {variance:g}
-noise_variance = {noise:g}
+# What is expected before any reading: the mean, how much places differ (variance, in unit²), how
+# exact a sensor is (noise_variance, in unit²), and that any two sensors are equally alike.
+# Recorded days teach far more (`edge-tvbo fit`): then  model = "..."  replaces this table.
+[fields.{field}.kernel]
+name = "exchangeable"  # "matern-5/2" with length_scale, where positions are known
+correlation = 0.5
+mean = {mean:.4g}
+variance = {variance:.4g}
+noise_variance = {noise:.4g}
 
-# Where the sensors stand, in m. These are made up: put yours in.
-[fields.temperature.positions]
-{positions}
+# [fields.{field}.positions]  # in m
+# {first} = [0.0, 0.0]
 """
 
 
-def starter(
-    *,
-    sensors: tuple[str, ...],
-    host: str,
-    port: int,
-    topic: str,
-    interval: str,
-    unit: str,
-    mean: float,
-    spread: float,
-) -> str:
-    """Give the text of a configuration for `sensors`, with placeholders for their positions."""
-    rows = [f"{_quoted(each)} = [{3.0 * index:.1f}, 0.0]" for index, each in enumerate(sensors)]
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """What a first configuration is made of."""
+
+    sensors: Mapping[str, str]  # what topics call each, by its id
+    host: str
+    port: int
+    user: str | None = None
+    password_file: str | None = None
+    tls: bool = False
+    field: str
+    unit: str
+    interval: str
+    topic: str
+    payload: str
+    value: str | None = None
+    activate: Activation | None = None  # how sensors of this make are asked, if it is known
+    live: bool = False  # ask them so
+    mean: float
+    spread: float  # sd
+
+
+def starter(start: Start) -> str:
+    """Give the text of a configuration."""
+    others = {sensor: name for sensor, name in start.sensors.items() if sensor != name}
     return TEMPLATE.format(
-        host=_quoted(host),
-        port=port,
-        unit=_quoted(unit),
-        interval=_quoted(interval),
-        variance=spread**2,
-        noise=0.01 * spread**2,
-        mean=mean,
-        sensors=", ".join(_quoted(each) for each in sensors),
-        topic=_quoted(topic),
-        positions="\n".join(rows),
+        host=_quoted(start.host),
+        port=start.port,
+        login=_login(start),
+        field=start.field,
+        unit=_quoted(start.unit),
+        interval=_quoted(start.interval),
+        sensors=", ".join(map(_quoted, start.sensors)),
+        names=f"names = {_table(others)}\n" if others else "",
+        topic=_quoted(start.topic),
+        payload=_quoted(start.payload),
+        value="" if start.value is None else f", value = {_quoted(start.value)}",
+        modes='"live" also commands the sensor.' if start.activate else "no sensor is commanded.",
+        activate=_activate(start),
+        mean=start.mean,
+        variance=start.spread**2,
+        noise=0.01 * start.spread**2,
+        first=_quoted(next(iter(start.sensors))),
+    )
+
+
+def _login(start: Start) -> str:
+    settings = {"username": start.user, "password_file": start.password_file}
+    lines = [f"{key} = {_quoted(text)}\n" for key, text in settings.items() if text]
+    return "".join(lines) + ("\n[mqtt.tls]\n" if start.tls else "")
+
+
+def _activate(start: Start) -> str:
+    """Write how sensors are asked; where they are not, as a comment that can be uncommented."""
+    advise = 'activate = { mode = "advise" }'
+    if start.activate is None:
+        return advise
+    usual = start.activate
+    words = {"mode": usual.mode, "topic": usual.topic, "payload": usual.payload}
+    line = f"activate = {_table(words)}"
+    return line if start.live else f"{advise}\n# {line}"
+
+
+def _table(words: Mapping[str, str]) -> str:
+    return f"{{ {', '.join(f'{_key(key)} = {_quoted(text)}' for key, text in words.items())} }}"
+
+
+def _key(text: str) -> str:
+    return (
+        text
+        if text.replace("-", "").replace("_", "").isalnum() and text.isascii()
+        else _quoted(text)
     )
 
 

@@ -62,14 +62,22 @@ class Suspicion:
         """Whether all sensors are suspects."""
         return self._count == len(self._misses)
 
-    def eligible(self, interval: int) -> NDArray[np.bool_]:
-        """Give which sensors (bool[M]) may be chosen in `interval`."""
-        return self._retry <= interval
+    def until(self, arm: int) -> int:
+        """Give the interval from which `arm` may be chosen."""
+        return int(self._retry[arm])
 
-    def next_in_turn(self) -> int:
-        """Give the sensor to probe when everyone is a suspect: each in turn."""
-        self._turn = (self._turn + 1) % len(self._misses)
-        return self._turn
+    def eligible(self, interval: int) -> NDArray[np.bool_]:
+        """Give which sensors (bool[M]) may be chosen in `interval`: if all are suspects, all."""
+        return (self._retry <= interval) | self.everyone
+
+    def next_in_turn(self, eligible: NDArray[np.bool_]) -> int:
+        """Give the sensor to probe when everyone is a suspect: each in turn that is eligible."""
+        later = np.roll(eligible, -(self._turn + 1))
+        return int(self._turn + 1 + later.argmax()) % len(eligible)
+
+    def probed(self, arm: int) -> None:
+        """Note that `arm` had its turn."""
+        self._turn = arm
 
     def names(self, sensors: tuple[str, ...]) -> list[str]:
         """Give the suspects' names."""

@@ -65,10 +65,12 @@ class Memory:
 class Life:
     """One process: a controller of one field, its schedule, and its checkpoints."""
 
-    def __init__(self, clock, store, *, every=600.0, checkpoint=900.0, unit=1.0, policy=None):
+    def __init__(
+        self, clock, store, *, every=600.0, checkpoint=900.0, unit=1.0, policy=None, energy=None
+    ):
         self.clock = clock
         field = SensorField(("a", "b"), np.eye(2), 0.01, scale=unit)
-        rules = Rules(reply_timeout=1.0, max_age=1e9)
+        rules = Rules(reply_timeout=1.0, max_age=1e9, energy=energy)
         policy = policy or make_policy("tv-gp-ucb", field, epsilon=0.1)
         self.controller = Controller(policy, rules)
         self.schedule = Schedule({"lab": every}, clock, first=clock.elapsed())

@@ -1,6 +1,8 @@
 """The command line as a person or a program meets it, in processes of its own."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -67,7 +69,9 @@ def test_every_mistake_is_reported_at_once_with_its_line_and_exit_status_2(tmp_p
 
     assert result.exit_code == 2
     lines = result.stderr.splitlines()
-    assert [line.split(": ")[0] for line in lines[:4]] == [f"{path}:{n}" for n in (3, 5, 7, 8)]
+    places = ["3:1", "5:1", "7:13", "8:12"]
+    assert [line.split(": ")[0] for line in lines[:4]] == [f"{path}:{place}" for place in places]
+    assert [line[-6:] for line in lines[:4]] == ["[E103]", "[E105]", "[E105]", "[E109]"]
     assert 'did you mean "host"?' in lines[0]
     assert 'did you mean "et-gp-ucb"?' in lines[3]
 
@@ -114,15 +118,11 @@ def test_replay_prints_the_agreed_document():
     assert result["activations"] == 288
 
 
-def test_compare_shows_every_policy_that_learns_from_days_and_the_oracle_and_draws_a_picture(
-    tmp_path,
-):
-    picture = tmp_path / "compare.png"
-    printed = document("compare", "--seeds", "1", "--json", "--plot", str(picture))
+def test_compare_shows_every_policy_that_learns_from_days_and_the_oracle():
+    printed = document("compare", "--seeds", "1", "--json")
     trained = [name for name in policies() if name not in (*needing_positions(), "oracle")]
 
     assert [result["policy"] for result in printed["results"]] == [*trained, "oracle"]
-    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
@@ -177,11 +177,11 @@ def test_a_field_is_learned_into_a_file_that_a_configuration_takes(tmp_path):
         (["init", "/nonexist/x.toml", "--sensor", "a"], "No such file or directory"),
         (["fit", "-o", "/nonexist/m.json"], "No such file or directory"),
         (["data", "fetch", "intel-lab", "--to", "/proc/x"], "/proc/x: "),
-        (["compare", "--plot", "/nonexist/x.png"], "there is no directory"),
-        (["compare", "--plot", "picture"], "a picture's name ends in"),
+        (["fit", "--plot", "/nonexist/x.png"], "there is no directory"),
+        (["fit", "--plot", "picture"], "a picture's name ends in"),
         (["compare", "--policies", "random,,x"], "There is no policy ''"),
         (["demo", "--speed", "0"], "--speed"),
-        (["nodes", "--reading-topic", "foo"], "{sensor} must be one whole level"),
+        (["nodes", "--reading-topic", "foo"], "{sensor} must be in the topic"),
         (["nodes", "--activate-topic", "a/#/{sensor}"], "wildcards"),
     ],
 )
@@ -212,7 +212,6 @@ def test_a_payloads_settings_are_checked_too(tmp_path):
     [
         ["--sensor", "hall way"],
         ["--sensor", 'k"q'],
-        ["--sensor", "a", "--sensor", "a"],
         ["--sensor", "a", "--topic", "foo"],
         ["--sensor", "a", "--interval", "5parsec"],
         ["--sensor", "a", "--spread", "-1"],
@@ -230,3 +229,57 @@ def test_init_quotes_what_a_unit_can_be(tmp_path):
 
     assert run("init", str(path), "--sensor", "a", "--unit", 'in "Hg"').exit_code == 0
     assert run("check", str(path)).exit_code == 0
+
+
+# --- for editors, shells and man ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (["replay", "--policy", "et-"], ["et-gp-ucb"]),
+        (["compare", "--policies", "random,et-"], ["random,et-gp-ucb"]),
+        (["data", "info", "intel"], ["intel-lab"]),
+        (["comple"], ["completion"]),
+        (["init", "--mode", "l"], ["live"]),
+    ],
+)
+def test_a_shell_completes_commands_options_policies_and_datasets(words, completed):
+    given = {"COMP_WORDS": " ".join(["edge-tvbo", *words]), "COMP_CWORD": str(len(words))}
+    done = subprocess.run(
+        [sys.executable, "-c", "from edge_tvbo.cli import main; main(prog_name='edge-tvbo')"],
+        env=os.environ | given | {"_EDGE_TVBO_COMPLETE": "bash_complete"},
+        capture_output=True,
+        text=True,
+    )
+
+    assert [line.partition(",")[2] for line in done.stdout.splitlines()] == completed
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_what_a_shell_completes_by_is_printed(shell):
+    assert "_EDGE_TVBO_COMPLETE" in run("completion", shell).stdout
+
+
+def test_the_manual_has_every_command_and_option_and_roff_has_no_complaint(tmp_path):
+    page = tmp_path / "edge-tvbo.1"
+    page.write_text(run("man").stdout, "utf-8")
+
+    told = page.read_text("utf-8").replace("\\-", "-")
+    for name, command in main.commands.items():
+        assert f".SS edge-tvbo {name}" in told
+        for option in command.params:
+            assert all(word in told for word in option.opts if word.startswith("--"))
+    if shutil.which("groff") is None:
+        pytest.skip("roff itself is not here: the page was not rendered")
+    done = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-k", "-ww", "-z", str(page)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_schema_is_printed_as_json_with_every_table():
+    tables = json.loads(run("schema").stdout)["properties"]
+
+    assert {"mqtt", "state", "fields"} <= set(tables)
+    assert tables["mqtt"]["properties"]["port"]["maximum"] == 65535

@@ -8,14 +8,18 @@ import sys
 import tomllib
 from pathlib import Path
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_tvbo import config
+from edge_tvbo.config.findings import Report
 from edge_tvbo.config.schema import rest_of, settings_of
-from edge_tvbo.config.toml_lines import key_lines
+from edge_tvbo.config.tables import read_table
+from edge_tvbo.config.toml_lines import key_places
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.runtime.assembly import controllers
 
 EXAMPLE = Path(__file__).parent.parent / "deploy" / "config.example.toml"
 POLICIES = {
@@ -284,7 +288,12 @@ FIELD = [
     ("policy = { beta = { c1 = 1, c2 = 1, c3 = 1 } }", "policy.beta.c3", "not a setting"),
     ('reading = { topic = "lab/t" }', "reading.topic", "{sensor}"),
     ('reading = { topic = "{sensor}/{sensor}" }', "reading.topic", "once"),
-    ('reading = { topic = "lab/x-{sensor}" }', "reading.topic", "a whole level"),
+    ('reading = { topic = "{sensor}/x-{sensor}" }', "reading.topic", "there once"),
+    ('activate = { mode = "sleepy" }', "activate.topic", "mode sleepy wants a topic"),
+    ('names = { c = "Living room" }', "names.c", "is none of the sensors"),
+    ('names = { a = "Living/room" }', "names", "cannot be a level of a topic"),
+    ('names = { a = "hall", b = "hall" }', "names", "the same one"),
+    ('names = { a = "" }', "names", "1 to 64"),
     ('reading = { topic = "lab/+/{sensor}" }', "reading.topic", "wildcards"),
     ('reading = { topic = "$SYS/{sensor}" }', "reading.topic", "broker's own"),
     ('reading = { topic = "a\\u0000/{sensor}" }', "reading.topic", "control character"),
@@ -571,11 +580,12 @@ def test_each_key_is_found_on_its_line(table, data):
     writer.document(table)
 
     assert tomllib.loads(writer.text) == table
-    assert key_lines(writer.text) == writer.lines
+    found = key_places(writer.text)
+    assert {key: place.line for key, place in found.items()} == writer.lines
 
 
 def test_a_table_is_where_its_header_is_and_not_where_it_is_first_implied():
-    assert key_lines("[a.b]\nc = 1\n[a]\nd = 1\n")["a",] == 3
+    assert key_places("[a.b]\nc = 1\n[a]\nd = 1\n")["a",] == (3, 2)
 
 
 # --- junk -------------------------------------------------------------------------------------
@@ -610,7 +620,9 @@ def test_no_toml_raises_anything_but_a_config_error(tmp_path_factory, table, dat
         config.load(path, POLICIES, PAYLOADS)
     except ConfigError as error:
         lines = str(error).split("\n")
-        assert all(re.match(rf"{re.escape(str(path))}:\d+: \S", line) for line in lines)
+        assert all(
+            re.match(rf"{re.escape(str(path))}:\d+(:\d+)?: \S.* \[E\d+\]$", line) for line in lines
+        )
 
 
 @given(st.binary() | st.text().map(str.encode))
@@ -620,3 +632,197 @@ def test_no_bytes_raise_anything_but_a_config_error(tmp_path_factory, data):
 
     with pytest.raises(ConfigError):
         config.load(path)
+
+
+# --- energy -------------------------------------------------------------------------------------
+
+ENERGY = """
+[fields.heat.energy]
+budget = 24
+field_budget = 100
+sensors = { b = { cost = 2.5, budget = 12 } }
+battery = { topic = "zigbee2mqtt/{sensor}", payload = "json", value = "battery", least = 20 }
+"""
+
+
+def test_energy_is_counted_with_costs_budgets_and_batteries(tmp_path):
+    assert load(tmp_path, PLAIN).fields["heat"].energy is None
+    energy = load(tmp_path, PLAIN + ENERGY).fields["heat"].energy
+    assert (energy.unit, energy.cost, energy.budget, energy.field_budget) == ("J", 1.0, 24, 100)
+    assert (energy.period, energy.battery.max_age) == (86400.0, 604800.0)
+    assert (energy.sensors["b"].cost, energy.sensors["b"].budget) == (2.5, 12)
+    assert (energy.battery.settings, energy.battery.least) == ({"value": "battery"}, 20)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "words"),
+    [
+        ('"10min"', '"on-reading"', "fields.heat.energy", "that a clock begins"),
+        ("{ b = {", "{ bb = {", "fields.heat.energy.sensors.bb", 'did you mean "b"?'),
+        ('"json"', '"jsn"', "fields.heat.energy.battery.payload", 'did you mean "json"?'),
+        ("cost = 2.5", "cost = 0", "fields.heat.energy.sensors.b.cost", "above 0"),
+        ("least = 20", "least = 120", "fields.heat.energy.battery.least", "0 to 100"),
+    ],
+)
+def test_energy_that_cannot_be_counted_is_reported(tmp_path, old, new, where, words):
+    text = PLAIN + ENERGY
+    assert old in text
+    (finding,) = findings(tmp_path, text.replace(old, new))
+    assert where in str(finding)
+    assert words in str(finding)
+
+
+# --- the environment ----------------------------------------------------------------------------
+
+
+def test_the_environment_says_instead_of_the_file(tmp_path, monkeypatch):
+    for name, text in {
+        "MQTT__PORT": "8883",
+        "MQTT__USERNAME": "1234",
+        "MQTT__PASSWORD": "5678",
+        "MQTT__RECONNECT__MAX": "5min",
+        "FIELDS__HEAT__KERNEL__MEAN": "-3",
+        "FIELDS__HEAT__SENSORS": '["b", "a"]',
+        "FIELDS__HEAT__POLICY__DELTA_B": "0.2",
+    }.items():
+        monkeypatch.setenv(f"EDGE_TVBO__{name}", text)
+
+    settings = load(tmp_path, PLAIN)
+
+    mqtt, field = settings.mqtt, settings.fields["heat"]
+    assert (mqtt.port, mqtt.username, mqtt.password.reveal()) == (8883, "1234", "5678")
+    assert mqtt.reconnect.max == 300
+    assert (field.kernel.mean, field.sensors) == (-3, ("b", "a"))
+    assert field.policy.parameters == {"delta_b": 0.2}
+
+
+def test_a_variable_that_is_wrong_or_means_nothing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGE_TVBO__MQTT__PORT", "99999")
+    monkeypatch.setenv("EDGE_TVBO__MQTT__PASSWD", "hunter2")
+
+    found = findings(tmp_path, PLAIN)
+
+    assert [(each.file, each.line, str(each.code)) for each in found] == [
+        ("$EDGE_TVBO__MQTT__PASSWD", 0, "E103"),
+        ("$EDGE_TVBO__MQTT__PORT", 0, "E105"),
+    ]
+    assert "hunter2" not in str(found)
+
+
+def test_a_text_names_a_variable_or_what_to_take_instead(tmp_path, monkeypatch):
+    monkeypatch.setenv("BROKER", "lan")
+    text = PLAIN.replace("broker.lan", "${BROKER}.${ZONE:-home}")
+
+    assert load(tmp_path, text).mqtt.host == "lan.home"
+    monkeypatch.delenv("BROKER")
+    (found, *_) = findings(tmp_path, text)
+    assert (found.code, found.line, found.column) == ("E110", 2, 1)
+
+
+def test_where_each_setting_is_from_is_said_but_no_password(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGE_TVBO__MQTT__PASSWORD", "hunter2")
+    path = tmp_path / "heat.toml"
+    path.write_text(PLAIN)
+
+    lines = config.origins(path)
+
+    assert f'{path}:2:1: mqtt.host = "broker.lan"' in lines
+    assert "$EDGE_TVBO__MQTT__PASSWORD: mqtt.password = ***" in lines
+
+
+# --- five mistakes ------------------------------------------------------------------------------
+
+
+def test_five_mistakes_are_five_findings_with_line_column_and_code(tmp_path):
+    text = (
+        PLAIN.replace("broker.lan", "broker\tlan")
+        .replace("[fields", 'passwd = "x"\n[fields')
+        .replace('["a", "b"]', '["a", "b", "a"]')
+        .replace("lab/{sensor}/t", "#/x")
+        + "\nunit = 3\n"
+    )
+    found = findings(tmp_path, text)
+
+    assert sorted((each.key.rpartition(".")[2], str(each.code)) for each in found) == [
+        ("host", "E105"),
+        ("passwd", "E103"),
+        ("sensors[2]", "E108"),
+        ("topic", "E105"),
+        ("unit", "E105"),
+    ]
+    lines = text.split("\n")
+    for each in found:
+        key = each.key.rpartition(".")[2].replace("sensors[2]", '"a"')
+        assert lines[each.line - 1][each.column - 1 :].startswith(key), each
+
+
+# --- a kernel without positions -----------------------------------------------------------------
+
+ALIKE = 'kernel = { name = "exchangeable", variance = 9, noise_variance = 0.1, mean = 20 }'
+ALONE = re.sub("(?m)^kernel = .*$", ALIKE, re.sub("(?m)^positions.*$", "", PLAIN))
+
+
+def test_sensors_of_which_no_position_is_known_are_equally_alike(tmp_path):
+    settings = load(tmp_path, ALONE)
+
+    (controller,) = controllers(settings).values()
+    kernel = controller.policy.field.kernel
+    assert (kernel.diagonal() == 1.0).all()
+    assert kernel[0, 1] == settings.fields["heat"].kernel.correlation == 0.5
+
+
+def test_every_other_kernel_wants_a_length_scale(tmp_path):
+    (found,) = findings(tmp_path, PLAIN.replace("length_scale = 6, ", ""))
+
+    assert (found.key, found.code) == ("fields.heat.kernel.length_scale", "E104")
+
+
+# --- the schema ---------------------------------------------------------------------------------
+
+SCHEMA = jsonschema.Draft202012Validator(config.json_schema())
+
+
+def test_the_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(config.json_schema())
+
+
+@pytest.mark.parametrize("text", [PLAIN, ALONE, EXAMPLE.read_text("utf-8"), PLAIN + ENERGY])
+def test_the_schema_takes_what_check_takes(text):
+    assert not list(SCHEMA.iter_errors(tomllib.loads(text)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'colour = "red"',
+        "unit = 3",
+        'objective = "maximum"',
+        "max_backoff = 0",
+        "sensors = []",
+        "kernel = { name = 'se' }",
+        "positions = { a = [0] }",
+    ],
+)
+def test_the_schema_refuses_what_is_plainly_wrong(line):
+    assert list(SCHEMA.iter_errors(tomllib.loads(with_line(line))))
+
+
+TABLES = [
+    (), ("mqtt",), ("mqtt", "reconnect"), ("mqtt", "tls"), ("state",), ("metrics",),
+    ("fields", "heat"), ("fields", "heat", "kernel"), ("fields", "heat", "policy"),
+    ("fields", "heat", "reading"), ("fields", "heat", "activate"), ("fields", "heat", "energy"),
+]  # fmt: skip
+likely = st.sampled_from([1, 0.5, 7, 60, True, "5min", "64MiB", "min", "a", "x/{sensor}", "fitted"])
+
+
+@given(st.sampled_from(TABLES), st.sampled_from(names), likely | junk)
+def test_the_schema_takes_whatever_is_read_without_a_finding(path, name, value):
+    raw = table = tomllib.loads(PLAIN)
+    for part in path:
+        table = table.setdefault(part, {"name": "auto"} if part == "policy" else {})
+    table[name] = value
+    report = Report(Path("any.toml"), {}, {})
+    read_table(config.Settings, raw, (), report)
+
+    if not report.findings():
+        assert not list(SCHEMA.iter_errors(raw))

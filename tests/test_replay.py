@@ -246,6 +246,7 @@ def test_in_the_lab_a_seed_decides_everything_and_the_counts_add_up(lab, name):
         "br-gp-ucb",
         "w-gp-ucb",
         "auto",
+        "static",
     ):  # their width is above 0 from the start, so nothing ties
         assert len(set(first.digests)) == 2
     assert np.array_equal(first.picks, again.picks)

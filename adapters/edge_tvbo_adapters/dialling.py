@@ -13,6 +13,7 @@ from enum import Enum
 from errno import EINPROGRESS
 from math import inf
 
+from edge_tvbo.errors import Code
 from edge_tvbo.ports import Broker
 from edge_tvbo_adapters import tls
 from edge_tvbo_adapters.outage import Trouble
@@ -100,7 +101,9 @@ class Dialler:
             return self._dial(now)
         self.hang_up()
         why = found if isinstance(found, str) else f"no answer in {PATIENCE:.0f} s"
-        return Trouble(f"the name cannot be resolved ({why}); check mqtt.host and this host's DNS")
+        return Trouble(
+            f"the name cannot be resolved ({why}); check mqtt.host and this host's DNS", Code.NAME
+        )
 
     def _dial(self, now: float) -> Outcome:
         address = self._addresses.pop(0)
@@ -139,9 +142,11 @@ class Dialler:
         if isinstance(error, ConnectionRefusedError):
             return Trouble(
                 "the connection is refused; is a broker running there, and not for itself alone "
-                "(mosquitto without a `listener` is)?"
+                "(mosquitto without a `listener` is)?",
+                Code.REFUSED,
             )
-        return Trouble(f"{error.strerror or error}; check mqtt.host, mqtt.port and firewalls")
+        text = f"{error.strerror or error}; check mqtt.host, mqtt.port and firewalls"
+        return Trouble(text, Code.NO_ANSWER)
 
     def _secure(self, now: float, contexts: tls.Contexts) -> Outcome:
         """Begin the handshake."""
@@ -179,7 +184,8 @@ class Dialler:
         self.hang_up()
         return Trouble(
             f"no answer to the TLS handshake in {PATIENCE:.0f} s; does port "
-            f"{self._broker.port} speak TLS?"
+            f"{self._broker.port} speak TLS?",
+            Code.NO_ANSWER,
         )
 
     def _handed_over(self) -> socket.socket:

@@ -2,13 +2,16 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from typing import NamedTuple
 
+from msgspec.structs import replace
 from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.errors import PayloadError
-from edge_tvbo.messages import Event, Reading, Unreadable
-from edge_tvbo.ports import Wiring
+from edge_tvbo.messages import BatteryReported, Event, Reading, Unreadable
+from edge_tvbo.ports import Batteries, Wiring
+from edge_tvbo_adapters.payloads import finite
 from edge_tvbo_adapters.refusals import Refusals
 from edge_tvbo_adapters.topics import Template
 
@@ -34,7 +37,7 @@ class Inbox:
         self, fields: Mapping[str, Wiring], wall: Callable[[], float], refusals: Refusals
     ) -> None:
         self._refusals = refusals
-        self._routes = [Route(name, wiring) for name, wiring in fields.items()]
+        self._routes = [route for name, wiring in fields.items() for route in routes(name, wiring)]
         self._wall = wall
         self._messages: deque[Arrival] = deque()
         self.largest = max((each.max_payload for each in fields.values()), default=0)
@@ -58,13 +61,15 @@ class Inbox:
         """Yield ``(field, event)`` for every field that the message is for."""
         topic, readable = topic_of(arrival.message)
         for route in self._routes:
-            sensor = route.template.sensor(topic)
+            sensor = route.sensor(topic)
             if sensor is None:
                 continue
             if readable:
                 event = route.event(sensor, topic, arrival)
             else:
                 event = Unreadable("bad-topic", topic[:SHOWN], "it is not UTF-8")
+            if event is None:
+                continue
             self._remark(route, sensor, topic[:SHOWN], event)
             yield route.name, event
 
@@ -72,7 +77,7 @@ class Inbox:
         match event:
             case Unreadable(reason=reason, detail=detail):
                 self._refusals.note(route.name, reason, topic, detail)
-            case Reading() if not route.knows(sensor):
+            case Reading() | BatteryReported() if not route.knows(sensor):
                 self._refusals.note(route.name, "unknown-sensor", topic)
             case Reading(retained=True):
                 self._refusals.note(route.name, "retained", topic)
@@ -95,14 +100,22 @@ class Route:
         self.name = name
         self.template = Template(wiring.reading_topic)
         self._wiring = wiring
+        self._ids = {name: sensor for sensor, name in wiring.names.items()}
         senders = (*wiring.sensors, STRANGERS)
         self._allowances = {each: Allowance(wiring.max_rate) for each in senders}
+
+    def sensor(self, topic: str) -> str | None:
+        """Give the sensor that a message on `topic` is from; None where it is for another field."""
+        name = self.template.sensor(topic)
+        if name in self._wiring.names and name not in self._ids:
+            return STRANGERS
+        return name if name is None else self._ids.get(name, name)
 
     def knows(self, sensor: str) -> bool:
         """Say whether the field has this sensor."""
         return sensor != STRANGERS and sensor in self._allowances
 
-    def event(self, sensor: str, topic: str, arrival: Arrival) -> Event:
+    def event(self, sensor: str, topic: str, arrival: Arrival) -> Event | None:
         """Give the reading in a message, or why there is none; whatever the bytes are."""
         payload, topic = arrival.message.payload, topic[:SHOWN]
         allowance = self._allowances.get(sensor) or self._allowances[STRANGERS]
@@ -111,7 +124,8 @@ class Route:
         if len(payload) > self._wiring.max_payload:
             return Unreadable("too-large", topic, f"over {self._wiring.max_payload} bytes")
         try:
-            value, at = self._wiring.codec(bytes(payload))
+            value, measured = self._wiring.codec(bytes(payload))
+            value = finite(value * self._wiring.scale + self._wiring.offset)
         except PayloadError as error:
             return Unreadable(error.reason, topic, str(error)[:SHOWN])
         except Exception as error:
@@ -119,11 +133,46 @@ class Route:
         return Reading(
             sensor,
             value,
-            at=arrival.received if at is None else at,
+            at=moment(measured, arrival.received),
             received=arrival.received,
-            stamped=at is not None,
+            stamped=isinstance(measured, float),
             retained=bool(arrival.message.retain),
         )
+
+
+class BatteryRoute(Route):
+    """What becomes of the messages that say how full batteries are.
+
+    Where readings come on the same topic, what is no charge is theirs to remark on. One that the
+    broker kept is of any age, and says nothing.
+    """
+
+    def __init__(self, name: str, wiring: Wiring, batteries: Batteries) -> None:
+        topic, codec = batteries.topic, batteries.codec
+        super().__init__(
+            name, replace(wiring, reading_topic=topic, codec=codec, scale=1.0, offset=0.0)
+        )
+        self._is_shared = topic == wiring.reading_topic
+
+    def event(self, sensor: str, topic: str, arrival: Arrival) -> Event | None:
+        """Give the charge in a message, or why there is none."""
+        match super().event(sensor, topic, arrival):
+            case Reading() if self._is_shared and not self.knows(sensor):
+                return None
+            case Reading(value=percent, received=received, retained=False):
+                return BatteryReported(sensor, percent, received)
+            case Unreadable() as unreadable if not self._is_shared:
+                return unreadable
+            case _:
+                return None
+
+
+def routes(name: str, wiring: Wiring) -> list[Route]:
+    """Give the routes of one field."""
+    readings = Route(name, wiring)
+    if wiring.batteries is None:
+        return [readings]
+    return [readings, BatteryRoute(name, wiring, wiring.batteries)]
 
 
 class Allowance:
@@ -148,6 +197,17 @@ class Allowance:
             return False
         self._left -= 1.0
         return True
+
+
+def moment(measured: float | timedelta | None, received: float) -> float:
+    """Give when a reading was measured, as its payload says it, in s since 1970.
+
+    >>> moment(None, 600.0), moment(timedelta(seconds=-60), 600.0), moment(300.0, 600.0)
+    (600.0, 540.0, 300.0)
+    """
+    if isinstance(measured, timedelta):
+        return received + measured.total_seconds()
+    return received if measured is None else measured
 
 
 def topic_of(message: MQTTMessage) -> tuple[str, bool]:

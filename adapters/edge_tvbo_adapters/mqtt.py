@@ -29,31 +29,47 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from edge_tvbo.errors import Code
 from edge_tvbo.messages import (
     Activate,
     Command,
     Event,
     Health,
+    Hotspot,
     Notice,
     Notify,
+    Posterior,
     PublishState,
     Record,
+    Request,
+    Response,
+    Unreadable,
+    Verb,
 )
-from edge_tvbo.ports import Broker, Wiring
+from edge_tvbo.ports import Broker, HomeAssistant, Wiring
 from edge_tvbo_adapters.backoff import SHORT, Backoff
+from edge_tvbo_adapters.commands import Commands, Refusal
 from edge_tvbo_adapters.dialling import PATIENCE, Dialler, Outcome
+from edge_tvbo_adapters.homeassistant import Discovery
 from edge_tvbo_adapters.inbox import Inbox
 from edge_tvbo_adapters.outage import Outage, Trouble
 from edge_tvbo_adapters.outbox import WINDOW, Outbox
 from edge_tvbo_adapters.refusals import Refusals
 from edge_tvbo_adapters.resolving import is_here
 from edge_tvbo_adapters.session import Dialled, hung_up, no_mqtt, refused
-from edge_tvbo_adapters.topics import LONGEST, default_client_id, filled, publishable
+from edge_tvbo_adapters.topics import (
+    LONGEST,
+    activation_payload,
+    activation_topic,
+    default_client_id,
+    publishable,
+)
 
 log = logging.getLogger(__name__)
 
 GOOD_BYE = 1.0  # s to get the last messages out
 TICK = 1.0  # s between two looks at the keep-alive
+SLICE = 0.01  # s of a turn in which readings are handled; the rest waits, so that no interval does
 MOST_SILENCE = 8  # a silence that a new connection does not end is borne so many times longer
 ASK_AGAIN = 60.0  # s until a subscription that was refused is asked for again
 
@@ -71,13 +87,16 @@ def connect(
     broker: Broker,
     fields: Mapping[str, Wiring],
     *,
+    commands: bool = False,
+    homeassistant: HomeAssistant | None = None,
     seed: int | None = None,
     wall: Callable[[], float] = time.time,
 ) -> "MqttLink":
     """Give a link to `broker` that carries `fields`; it dials when it is first serviced.
 
-    `wall` says when a reading was received. `seed` spreads the waits between attempts; without
-    one they differ from gateway to gateway, so that a fleet does not come back all at once.
+    With `commands` it listens to ``cmd/<verb>``, with `homeassistant` it tells Home Assistant what
+    there is. `wall` says when a reading was received. `seed` spreads the waits between attempts;
+    without one they differ from gateway to gateway, so that a fleet does not come back all at once.
     """
     if broker.password is not None and broker.tls is None and not is_here(broker.host):
         log.warning(
@@ -86,7 +105,15 @@ def connect(
             broker.port,
         )
     seed = int.from_bytes(os.urandom(8)) if seed is None else seed
-    return MqttLink(broker, fields, Random(seed), wall)
+    chance = Random(seed)
+    return MqttLink(
+        broker,
+        fields,
+        chance,
+        wall,
+        Commands(f"edge_tvbo/{broker.instance}") if commands else None,
+        Discovery(broker.instance, homeassistant, chance) if homeassistant else None,
+    )
 
 
 class MqttLink:
@@ -98,6 +125,8 @@ class MqttLink:
         fields: Mapping[str, Wiring],
         chance: Random,
         wall: Callable[[], float],
+        commands: Commands | None = None,
+        discovery: Discovery | None = None,
     ) -> None:
         self._broker = broker
         self._fields = dict(fields)
@@ -106,6 +135,8 @@ class MqttLink:
         self._client_id = broker.client_id or default_client_id(broker.instance)
         self._refusals = Refusals(log)
         self._inbox = Inbox(fields, wall, self._refusals)
+        self._commands = commands
+        self._discovery = discovery
         self._outbox = Outbox()
         self._backoff = Backoff(broker.reconnect_min, broker.reconnect_max, chance)
         self._outage = Outage(log, f"broker {broker.host}:{broker.port}")
@@ -119,10 +150,13 @@ class MqttLink:
         self._heard = 0.0  # monotonic: when the broker last sent anything, a PINGRESP at the least
         self._read = 0.0  # monotonic: when it last sent a message
         self._bears = broker.silence or inf  # s without a message
+        self._idle = False  # nobody is asked, so nobody has to be heard
         self._granted_by = inf  # monotonic: how long SUBACK is waited for
         self._ask_at = inf  # monotonic: when a refused subscription is asked for again
         self._trouble: Trouble | None = None  # what paho's callbacks found
+        self._asked: dict[str, str] = {}  # each field's topic on which a command is outstanding
         self._retain(f"{self._base}/status", b"online")
+        self._clear_leftovers()
 
     # --- what the loop calls ------------------------------------------------------------------
 
@@ -151,7 +185,7 @@ class MqttLink:
         """Give when the wait or the patience is over, or the keep-alive wants a look."""
         client = self._client
         at_once = client is not None and (client.socket() is None or client.pending)
-        return 0.0 if at_once else self._until
+        return 0.0 if at_once or self._inbox else self._until
 
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
         """Do what is due on the connection, and yield what came in."""
@@ -164,29 +198,58 @@ class MqttLink:
             case State.GREETING | State.HERE:
                 yield from self._exchange(mask, now)
 
+    def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
+        """Yield what somebody asked for; answer what is no request."""
+        for each in self._commands.take() if self._commands else ():
+            if not isinstance(each, Refusal):
+                yield each
+                continue
+            if each.response is not None:
+                self.respond(each.verb, each.response)
+            yield each.why
+
+    def respond(self, verb: str, response: Response) -> None:
+        """Publish what became of a request, once."""
+        self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
+        self._pump()
+
     def send(self, field: str, command: Command) -> None:
         """Publish what `command` says."""
         match command:
             case Activate():
-                self._activate(self._fields[field], command)
+                self._activate(field, command)
             case PublishState(decision=decision):
                 self._retain(f"{self._base}/{field}/selected", msgspec.json.encode(decision))
             case Notify(notice=notice):
                 self._outbox.notice(f"{self._base}/{field}/event", msgspec.json.encode(notice))
             case Record():
-                pass
+                self._withdraw(field)
+        self._pump()
+
+    def show(self, field: str, document: Hotspot | Posterior) -> None:
+        """Publish where the field is highest, or what is believed of each sensor, retained."""
+        what = "hotspot" if isinstance(document, Hotspot) else "posterior"
+        self._retain(f"{self._base}/{field}/{what}", msgspec.json.encode(document))
+        self._pump()
+
+    def announce(self, notice: Notice) -> None:
+        """Publish what happened to the daemon, once."""
+        self._outbox.notice(f"{self._base}/event", msgspec.json.encode(notice))
         self._pump()
 
     def report(self, health: Health) -> None:
         """Publish the daemon's health, retained."""
         for field, each in health.fields.items():
             self._refusals.counted(field, each.refused)
+        self._idle = health.paused
         self._retain(f"{self._base}/health", msgspec.json.encode(health))
         self._pump()
 
     def close(self) -> None:
         """Publish ``offline``, wait a moment for it to leave, and disconnect."""
         client = self._client
+        for field in self._fields:
+            self._withdraw(field)
         if self._state is State.HERE and client is not None:
             self._retain(f"{self._base}/status", b"offline")
             self._pump()
@@ -222,7 +285,8 @@ class MqttLink:
             reconnect_on_failure=False,
             manual_ack=True,
         )
-        client.dialled, client.keep = connected, LONGEST + 4 + self._inbox.largest + 1
+        largest = max(self._inbox.largest, self._discovery.largest if self._discovery else 0)
+        client.dialled, client.keep = connected, LONGEST + 4 + largest + 1
         client.max_inflight_messages_set(WINDOW)
         client.max_queued_messages_set(WINDOW)
         client.will_set(f"{self._base}/status", b"offline", qos=1, retain=True)
@@ -260,14 +324,18 @@ class MqttLink:
             self._lost(trouble, now, by_broker=by_broker)
         else:
             self._failed(trouble, now)
-        yield from self._deliver(client)
+        yield from self._deliver(client, inf if trouble else time.monotonic() + SLICE)
 
     def _overdue(self, now: float) -> Trouble | None:
         """Say what was waited for in vain."""
         if self._state is State.GREETING and now >= self._until:
-            return Trouble("the broker took the connection and says nothing; is it MQTT?")
+            return Trouble(
+                "the broker took the connection and says nothing; is it MQTT?", Code.NO_ANSWER
+            )
         if self._state is State.HERE and now >= self._granted_by:
-            return Trouble("the broker does not answer our subscriptions")
+            return Trouble("the broker does not answer our subscriptions", Code.NO_ANSWER)
+        if self._idle:
+            self._read = now
         if self.online and now - max(self._read, self._since) >= self._bears:
             text = f"no sensor was heard for {self._bears:.0f} s; the connection is made anew"
             self._bears = min(2.0 * self._bears, MOST_SILENCE * (self._broker.silence or inf))
@@ -275,7 +343,7 @@ class MqttLink:
             notice = msgspec.json.encode(Notice("inputs-silent", at, text))
             for field in self._fields:
                 self._outbox.notice(f"{self._base}/{field}/event", notice)
-            return Trouble(text, lasting=True)
+            return Trouble(text, Code.NO_ANSWER, lasting=True)
         return None
 
     def _keep_up(self, client: Dialled, now: float) -> None:
@@ -288,11 +356,13 @@ class MqttLink:
             self._welcome(now)
         if now >= self._ask_at:
             self._subscribe(client, now)
+        if self._discovery and (description := self._discovery.due(now)) is not None:
+            self._outbox.description(self._discovery.topic, description)
         self._pump()
 
-    def _deliver(self, client: Dialled) -> Iterator[tuple[str, Event]]:
+    def _deliver(self, client: Dialled, until: float) -> Iterator[tuple[str, Event]]:
         """Yield what came in, and acknowledge each message when that has been handled."""
-        while (arrival := self._inbox.take()) is not None:
+        while time.monotonic() < until and (arrival := self._inbox.take()) is not None:
             self._read, self._bears = arrival.now, self._broker.silence or inf
             yield from self._inbox.events(arrival)
             if client is self._client:
@@ -332,6 +402,7 @@ class MqttLink:
             f"another client calls itself {self._client_id!r} too, it seems: the broker "
             "ends every session at once and is still there; set mqtt.client_id to an id that "
             "nobody else has",
+            Code.CLIENT_ID,
             lasting=True,
         )
 
@@ -375,12 +446,19 @@ class MqttLink:
         self._outage.over(now, text)
 
     def _subscribe(self, client: Client, now: float) -> None:
-        filters = [(each, 1) for each in self._inbox.filters()]
+        filters = [*self._inbox.filters(), *self._asides()]
+        if self._discovery:
+            self._discovery.begin(now)
         if filters:
-            client.subscribe(filters)
+            client.subscribe([(each, 1) for each in filters])
             self._granted_by, self._ask_at = now + PATIENCE, inf
         else:
             self._welcome(now)
+
+    def _asides(self) -> list[str]:
+        """Give what to subscribe to beside readings; to go on without it is no fault."""
+        commands = [self._commands.filter] if self._commands else []
+        return [*commands, *(self._discovery.filters if self._discovery else ())]
 
     def _on_subscribe(
         self,
@@ -391,11 +469,12 @@ class MqttLink:
         properties: Properties | None,
     ) -> None:
         self._granted_by = inf
-        withheld = [
-            each
-            for each, reason in zip(self._inbox.filters(), reasons, strict=False)
-            if reason.is_failure
-        ]
+        asked = [*self._inbox.filters(), *self._asides()]
+        answers = zip(asked, reasons, strict=False)
+        refused = [each for each, reason in answers if reason.is_failure]
+        withheld = [each for each in refused if each not in self._asides()]
+        if refused and not withheld:
+            log.warning("the broker refuses us %s; allow it in its ACL", ", ".join(refused))
         now = time.monotonic()
         if not withheld:
             self._welcome(now)
@@ -403,7 +482,7 @@ class MqttLink:
         self._subscribed, self._ask_at = False, now + ASK_AGAIN
         topics = ", ".join(withheld)
         text = f"the broker refuses us the readings on {topics}; allow them in its ACL"
-        self._outage.failed(Trouble(text, lasting=True))
+        self._outage.failed(Trouble(text, Code.FORBIDDEN, lasting=True))
 
     def _on_disconnect(
         self,
@@ -416,7 +495,8 @@ class MqttLink:
         match str(reason):
             case "Keep alive timeout":
                 self._trouble = Trouble(
-                    "nothing was heard from it for two keep-alives; the network in between is dead"
+                    "nothing was heard from it for two keep-alives; the network in between is dead",
+                    Code.NO_ANSWER,
                 )
             case "Protocol error":
                 self._trouble = no_mqtt("a malformed packet", self._broker)
@@ -432,20 +512,52 @@ class MqttLink:
         self._outbox.settled(mid)
 
     def _on_message(self, client: Client, userdata: Any, message: MQTTMessage) -> None:
-        self._inbox.put(message, time.monotonic())
+        now = time.monotonic()
+        aside = (self._commands and self._commands.put(message, now)) or (
+            self._discovery and self._discovery.put(message, now)
+        )
+        if aside:
+            client.ack(message.mid, message.qos)
+        else:
+            self._inbox.put(message, now)
 
     # --- publishing ---------------------------------------------------------------------------
 
-    def _activate(self, wiring: Wiring, activate: Activate) -> None:
-        if wiring.activate_topic is None or activate.sensor not in wiring.sensors:
+    def _activate(self, field: str, activate: Activate) -> None:
+        wiring = self._fields[field]
+        topic = activation_topic(wiring, activate.sensor)
+        if topic is None:
             return
-        topic = wiring.activate_topic.replace("{sensor}", activate.sensor)
-        if self._state is not State.HERE or not publishable(topic):
+        asleep = wiring.activate_mode == "sleepy"
+        if not publishable(topic) or not (asleep or self._state is State.HERE):
             self._outbox.lost += 1
             return
-        payload = filled(wiring.activate_payload, activate)
-        worth = max(0.0, activate.expires_at - activate.at)
-        self._outbox.command(topic, payload.encode(), worth)
+        self._withdraw(field)
+        self._asked[field] = topic
+        payload = activation_payload(wiring, activate).encode()
+        if asleep:
+            self._retain(topic, payload)
+            return
+        qos = 0 if wiring.activate_mode == "lorawan" else 1
+        self._outbox.command(topic, payload, max(0.0, activate.expires_at - activate.at), qos)
+
+    def _withdraw(self, field: str) -> None:
+        """Take back what was asked: it is answered, or it is too late for that."""
+        topic, wiring = self._asked.pop(field, None), self._fields[field]
+        if topic is None:
+            return
+        if wiring.activate_mode == "sleepy":
+            self._retain(topic, b"")
+        elif wiring.withdraw_payload is not None and self._state is State.HERE:
+            self._outbox.command(topic, wiring.withdraw_payload.encode(), inf, qos=0)
+
+    def _clear_leftovers(self) -> None:
+        """Let no sleeping node find what another life of this daemon asked of it."""
+        for wiring in self._fields.values():
+            for sensor in wiring.sensors if wiring.activate_mode == "sleepy" else ():
+                topic = activation_topic(wiring, sensor)
+                if topic is not None and publishable(topic):
+                    self._retain(topic, b"")
 
     def _retain(self, topic: str, payload: bytes) -> None:
         self._outbox.state(topic, payload, now=self._state is State.HERE)
@@ -456,7 +568,7 @@ class MqttLink:
         if self._state is not State.HERE or client is None:
             return
         for each in self._outbox.due():
-            sent = client.publish(each.topic, each.payload, qos=1, retain=each.kept)
+            sent = client.publish(each.topic, each.payload, qos=each.qos, retain=each.kept)
             self._outbox.left(sent.mid, each)
             if sent.rc is not MQTTErrorCode.MQTT_ERR_SUCCESS:
                 return  # the connection is broken; the next turn sees it

@@ -3,6 +3,9 @@
 import logging
 from typing import NamedTuple
 
+from edge_tvbo.errors import Code, LinkError
+from edge_tvbo.ports import Broker
+
 AT_ONCE = 5.0  # s; an attempt that is due by then may make the loss not worth an error
 QUIET = 60.0  # s between two lines about losses that were made good at once
 
@@ -11,7 +14,13 @@ class Trouble(NamedTuple):
     """Why there is no connection, and what would help."""
 
     text: str
+    code: Code = Code.LINK
     lasting: bool = False  # waiting does not help: somebody has to change something
+
+
+def out_of_reach(broker: Broker, trouble: Trouble) -> LinkError:
+    """Give the error for who asked for a moment only, and goes without an answer."""
+    return LinkError(f"broker {broker.host}:{broker.port}: {trouble.text}", trouble.code)
 
 
 class Outage:
@@ -53,7 +62,7 @@ class Outage:
         if trouble.text in self._said or (self._said and not trouble.lasting):
             return
         self._said.add(trouble.text)
-        self._log.error("%s: %s", self._name, trouble.text)
+        self._log.error("%s: %s [%s]", self._name, trouble.text, trouble.code)
 
     def over(self, now: float, lost: str = "") -> None:
         """Note that the broker is here; `lost` says what was not sent meanwhile."""

@@ -1,7 +1,8 @@
 """What is to be published, in order, and never more of it than fits.
 
 Of a state only the newest counts: it takes the place of an older one on its topic that has not
-left yet, and it is told again after every reconnect, for a broker may forget what it retained.
+left yet, and it is told again after every reconnect, for a broker may forget what it retained. What
+a sleeping node is to do is a state, and so is that it is to do nothing: an empty one.
 Each notice counts: it is kept until the broker has acknowledged it, and told again where the
 connection broke in between, so that it may arrive twice. A command counts now or never: it waits
 for its turn, and neither for a broker that is away nor beyond its own time.
@@ -27,6 +28,7 @@ class Publication(NamedTuple):
     topic: str
     payload: bytes
     kept: bool = False  # the broker is to retain it: a state
+    qos: int = 1  # 0 for what is told once, and forgotten
     until: float = inf  # monotonic: how long a command is worth sending
     notice: int | None = None  # its number
     attempts: int = 0  # times that it was with the broker when the connection broke
@@ -58,6 +60,10 @@ class Outbox:
         if now:
             self._wait(topic, self._states[topic])
 
+    def description(self, topic: str, payload: bytes) -> None:
+        """Take in what the broker is to retain; who gave it sees to it in the next session."""
+        self._wait(topic, Publication(topic, payload, kept=True))
+
     def notice(self, topic: str, payload: bytes) -> None:
         """Take in what is to be told once."""
         number = next(self._numbers)
@@ -67,9 +73,9 @@ class Outbox:
             del self._waiting[notices[0]]
             self.lost += 1
 
-    def command(self, topic: str, payload: bytes, worth: float) -> None:
+    def command(self, topic: str, payload: bytes, worth: float, qos: int = 1) -> None:
         """Take a command in, which is worth sending for so many seconds."""
-        self._wait(topic, Publication(topic, payload, until=self._now() + worth))
+        self._wait(topic, Publication(topic, payload, qos=qos, until=self._now() + worth))
 
     def begin(self) -> None:
         """Have every state told again, before what waits already: a new session has begun."""
@@ -86,8 +92,9 @@ class Outbox:
             yield publication
 
     def left(self, mid: int, publication: Publication) -> None:
-        """Note under which id a publication is with the broker."""
-        self._flying[mid] = publication
+        """Note under which id a publication is with the broker, if that is to acknowledge it."""
+        if publication.qos > 0:
+            self._flying[mid] = publication
 
     def settled(self, mid: int) -> None:
         """Note that the broker has acknowledged a publication."""

@@ -77,6 +77,7 @@ def text(status: Status) -> bytes:
         def collect(self) -> "Iterator[Metric]":
             yield from _daemon(status)
             yield from _fields(status.fields)
+            yield from _energy(status.fields)
             yield from _sensors(status)
 
     registry = CollectorRegistry(auto_describe=False)
@@ -128,6 +129,27 @@ def _fields(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
         sensors.add_metric([field], each.sensors)
         suspects.add_metric([field], each.suspects)
     yield from (refused, sensors, suspects)
+
+
+def _energy(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
+    from prometheus_client.metrics_core import GaugeMetricFamily
+
+    labels = ["field", "unit"]
+    spent = GaugeMetricFamily(
+        "edge_tvbo_energy_spent", "On activations, in the last period.", labels=labels
+    )
+    left = GaugeMetricFamily("edge_tvbo_energy_left", "Of the field's budget.", labels=labels)
+    low = GaugeMetricFamily(
+        "edge_tvbo_low_batteries", "Sensors not asked for that.", labels=["field"]
+    )
+    for field, each in fields.items():
+        if each.energy is None:
+            continue
+        spent.add_metric([field, each.energy.unit], each.energy.spent)
+        low.add_metric([field], len(each.energy.low_battery))
+        if each.energy.left is not None:
+            left.add_metric([field, each.energy.unit], each.energy.left)
+    yield from (each for each in (spent, left, low) if each.samples)
 
 
 def _sensors(status: Status) -> "Iterator[Metric]":

@@ -14,7 +14,7 @@ _WARRANTED = {
     "late": "it is older than max_age, or than one before it; check the clocks, or raise max_age",
     "missing-time": "there is no time in it; check `time` under reading",
     "missing-value": "there is no value in it; check `value` under reading",
-    "naive-time": "its time has no zone; have the sensor send one",
+    "naive-time": "its time has no zone; set `timezone` under reading, or have it sent",
     "non-finite": "the value is no finite number; check the sensor",
     "not-a-number": "the value is no number; check `value` and `payload` under reading",
     "not-json": "the payload is not JSON; check `payload` under reading",

@@ -8,11 +8,12 @@ from collections.abc import Sized
 from paho.mqtt.client import Client
 from paho.mqtt.reasoncodes import ReasonCode
 
+from edge_tvbo.errors import Code
 from edge_tvbo.ports import Broker
 from edge_tvbo_adapters import tls
 from edge_tvbo_adapters.outage import Trouble
 
-BATCH = 256  # messages read before the clock is looked at again
+BATCH = 64  # messages that wait to be handled before the broker is read on
 CHUNK = 65_536  # bytes read at once
 
 
@@ -45,6 +46,8 @@ class Dialled(Client):
         try:
             for _ in range(BATCH if readable else 0):
                 waiting = len(inbox)
+                if waiting >= BATCH:
+                    break
                 self.loop_read()
                 if self.socket() is None or not (self.pending or len(inbox) > waiting):
                     break
@@ -61,7 +64,8 @@ def no_mqtt(why: str, broker: Broker) -> Trouble:
     secure = "" if broker.tls else f", and add [mqtt.tls] if port {broker.port} wants TLS"
     return Trouble(
         f"what answers there does not speak MQTT 3.1.1 ({why}); check mqtt.host and mqtt.port"
-        + secure
+        + secure,
+        Code.NOT_MQTT,
     )
 
 
@@ -72,18 +76,21 @@ def hung_up(client: Dialled, broker: Broker) -> Trouble:
     settings, port = broker.tls, broker.port
     if settings is None:
         return Trouble(
-            f"the broker hangs up without a word of MQTT; if port {port} wants TLS, add [mqtt.tls]"
+            f"the broker hangs up without a word of MQTT; if port {port} wants TLS, add [mqtt.tls]",
+            Code.NOT_MQTT,
         )
     if settings.certificate is None:
         return Trouble(
             "the broker hangs up after the TLS handshake; if it wants a certificate of ours, "
-            "set mqtt.tls.certificate and mqtt.tls.key"
+            "set mqtt.tls.certificate and mqtt.tls.key",
+            Code.OUR_CERTIFICATE,
         )
-    return Trouble("the broker hangs up after the TLS handshake; its log knows why")
+    return Trouble("the broker hangs up after the TLS handshake; its log knows why", Code.TLS)
 
 
 def refused(reason: ReasonCode, broker: Broker, client_id: str) -> Trouble:
     """Say why the broker does not let us in."""
+    code = Code.LOGIN
     match str(reason):
         case "Bad user name or password":
             text = "wrong user or password; check mqtt.username and mqtt.password_file"
@@ -96,8 +103,9 @@ def refused(reason: ReasonCode, broker: Broker, client_id: str) -> Trouble:
             )
         case "Client identifier not valid":
             text = f"the client id {client_id!r} is refused; set mqtt.client_id"
+            code = Code.CLIENT_ID
         case "Server unavailable":
             return Trouble("the broker says that it is not available yet")
         case other:
-            text = f"the broker refuses us: {other}"
-    return Trouble(text, lasting=True)
+            text, code = f"the broker refuses us: {other}", Code.LINK
+    return Trouble(text, code, lasting=True)

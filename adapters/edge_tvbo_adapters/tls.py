@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edge_tvbo.errors import Code
 from edge_tvbo.ports import Broker, Tls
 from edge_tvbo_adapters.outage import Trouble
 
@@ -89,47 +90,66 @@ def explained(error: OSError, broker: Broker) -> Trouble:
     tls = broker.tls or Tls()
     reason = (getattr(error, "reason", None) or "").upper()
     if isinstance(error, ssl.SSLCertVerificationError):
-        return Trouble(_unbelieved(error, broker, tls), lasting=True)
+        return Trouble(_unbelieved(error, broker, tls), _code(error), lasting=True)
     if any(word in reason for word in _NOT_TLS):
         return Trouble(
             f"what answers there does not speak TLS; set mqtt.port to the broker's TLS port, "
             f"often 8883, or take [mqtt.tls] away if port {broker.port} is to be plain",
+            Code.NOT_TLS,
             lasting=True,
         )
     if "CERTIFICATE_REQUIRED" in reason or ("HANDSHAKE_FAILURE" in reason and not tls.certificate):
         return Trouble(
             "the broker wants a certificate of ours; set mqtt.tls.certificate and mqtt.tls.key",
+            Code.OUR_CERTIFICATE,
             lasting=True,
         )
     if "CERTIFICATE_EXPIRED" in reason:
         return Trouble(
             f"the broker refuses our certificate, for it has expired; renew {tls.certificate}",
+            Code.OUR_CERTIFICATE,
             lasting=True,
         )
     if any(word in reason for word in _OUR_CERTIFICATE):
         return Trouble(
             "the broker refuses our certificate, for it does not know who signed it; "
             "mqtt.tls.certificate must come from the CA that the broker trusts",
+            Code.OUR_CERTIFICATE,
             lasting=True,
         )
     if any(word in reason for word in _OTHER_VERSION):
         return Trouble(
             f"the broker speaks no TLS {tls.minimum_version} or newer; update it, or lower "
             "mqtt.tls.minimum_version if that says 1.3",
+            Code.TLS,
             lasting=True,
         )
     if isinstance(error, ConnectionError | ssl.SSLEOFError) or "EOF" in reason:
         return Trouble(
             f"the broker hangs up during the TLS handshake; if port {broker.port} is a plain one, "
-            "set mqtt.port to its TLS port, often 8883, or take [mqtt.tls] away"
+            "set mqtt.port to its TLS port, often 8883, or take [mqtt.tls] away",
+            Code.NOT_TLS,
         )
-    return Trouble(f"the TLS connection failed ({reason or error})")
+    return Trouble(f"the TLS connection failed ({reason or error})", Code.TLS)
 
 
 def unusable(error: OSError, tls: Tls) -> Trouble:
     """Say why there is no context; `check` has read the same files, so one has changed since."""
     files = ", ".join(each for each in (tls.ca, tls.certificate, tls.key) if each)
-    return Trouble(f"the files of [mqtt.tls] cannot be used ({error}); check {files}", lasting=True)
+    text = f"the files of [mqtt.tls] cannot be used ({error}); check {files}"
+    return Trouble(text, Code.NAMED_FILE, lasting=True)
+
+
+def _code(error: ssl.SSLCertVerificationError) -> Code:
+    match error.verify_code:
+        case code if code in (_EXPIRED, _TOO_SOON):
+            return Code.EXPIRED
+        case code if code in (_WRONG_NAME, _WRONG_ADDRESS):
+            return Code.WRONG_NAME
+        case code if code in _UNKNOWN_CA:
+            return Code.UNKNOWN_CA
+        case _:
+            return Code.TLS
 
 
 def _unbelieved(error: ssl.SSLCertVerificationError, broker: Broker, tls: Tls) -> str:

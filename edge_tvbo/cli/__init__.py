@@ -3,15 +3,27 @@
 What a command needs is imported when it runs, so that ``--help`` and ``check`` start at once.
 """
 
+import os
 from errno import EPIPE
 from typing import Any
 
 import click
 
 from edge_tvbo import __version__
-from edge_tvbo.cli import daemon, datasets, recordings, research, simulated
+from edge_tvbo.cli import (
+    daemon,
+    dashboard,
+    datasets,
+    history,
+    homeassistant,
+    kernels,
+    recordings,
+    research,
+    setup,
+    simulated,
+)
 from edge_tvbo.cli.outputs import EX_USAGE
-from edge_tvbo.errors import EdgeTvboError
+from edge_tvbo.errors import Code, EdgeTvboError
 
 
 class Commands(click.Group):
@@ -22,11 +34,12 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except EdgeTvboError as error:
-            click.echo(str(error), err=True)
+            click.echo(error.told(), err=True)
         except OSError as error:
             if error.errno == EPIPE:
                 raise
-            click.echo(f"{error.filename or 'edge-tvbo'}: {error.strerror or error}", err=True)
+            where = error.filename or "edge-tvbo"
+            click.echo(f"{where}: {error.strerror or error} [{Code.SYSTEM}]", err=True)
         return ctx.exit(EX_USAGE)
 
 
@@ -37,8 +50,20 @@ def main() -> None:
 
     Follows the hottest (or loudest, or most polluted) spot with a fraction of the readings.
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # our matrices are small: more only wait
 
 
-for _commands in (daemon, simulated, recordings, datasets, research):
+for _commands in (
+    daemon,
+    setup,
+    kernels,
+    history,
+    dashboard,
+    homeassistant,
+    simulated,
+    recordings,
+    datasets,
+    research,
+):
     for _command in _commands.COMMANDS:
         main.add_command(_command)

@@ -1,15 +1,22 @@
 """The daemon, and its configuration."""
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from edge_tvbo.cli.inputs import POSITIVE, settings_of
+from edge_tvbo import plugins
+from edge_tvbo.cli.inputs import duration, settings_of
 from edge_tvbo.cli.outputs import EX_USAGE, print_json
-from edge_tvbo.errors import ConfigError, DataError, EdgeTvboError, MissingExtra
+from edge_tvbo.errors import ConfigError, DataError, MissingExtra
 
+if TYPE_CHECKING:
+    from edge_tvbo.config import Settings
+    from edge_tvbo.ports import Probe, Trial
+
+UNREACHABLE = 1  # exit status
 EX_CONFIG = 78  # sysexits.h: what tells systemd not to start the daemon again
 
 
@@ -34,28 +41,65 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
     try:
         lifecycle.run(partial(settings_of, config))
     except (ConfigError, DataError, MissingExtra) as error:
-        click.echo(str(error), err=True)
+        click.echo(error.told(), err=True)
         raise click.exceptions.Exit(EX_CONFIG) from None
 
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
+@click.option("--connect", is_flag=True, help="Try the broker too; nothing is changed there.")
+@click.option(
+    "--listen",
+    "seconds",
+    default="5s",
+    show_default=True,
+    callback=duration,
+    help="With --connect: how long the sensors are listened to.",
+)
+@click.option("--explain", is_flag=True, help="Say where each setting is from.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def check(config: Path, as_json: bool) -> None:
-    """Read CONFIG and report every mistake in it, with its line."""
+def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: bool) -> None:
+    """Read CONFIG and report every mistake in it, with its line.
+
+    The exit status is 0 where all is good, 1 where the broker is not as CONFIG has it, and 2 where
+    CONFIG has to be mended first. Each mistake has a code, which docs/errors.md explains.
+    """
+    from edge_tvbo.config import origins
+
     try:
         settings = settings_of(config)
     except ConfigError as error:
         if not as_json:
             raise
-        alone = [{"file": str(config), "message": str(error)}]
+        alone = [{"file": str(config), "message": str(error), "code": error.code}]
         print_json({"ok": False, "findings": getattr(error, "findings", alone)})
         raise click.exceptions.Exit(EX_USAGE) from None
     sensors = sum(len(field.sensors) for field in settings.fields.values())
-    if as_json:
-        print_json({"ok": True, "fields": len(settings.fields), "sensors": sensors})
-    else:
+    if not as_json:
         click.echo(f"{config}: good: {len(settings.fields)} field(s), {sensors} sensor(s)")
+    if explain:
+        click.echo("\n".join(origins(config)))
+    trials = list(_tried(settings, seconds, as_json)) if connect else []
+    good = all(trial.good for trial in trials)
+    if as_json:
+        print_json(
+            {"ok": good, "fields": len(settings.fields), "sensors": sensors}
+            | ({"broker": trials} if connect else {})
+        )
+    if not good:
+        raise click.exceptions.Exit(UNREACHABLE)
+
+
+def _tried(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[Trial]":
+    """Try the broker, and say what comes of it as it comes."""
+    from edge_tvbo.runtime.wiring import broker, wirings
+
+    probe: Probe = plugins.load("probes", "mqtt")
+    for trial in probe(broker(settings), wirings(settings), seconds):
+        if not as_json:
+            code = f" [{trial.code}]" if trial.code else ""
+            click.echo(f"{'good' if trial.good else 'BAD '}  {trial.text}{code}")
+        yield trial
 
 
 @click.command()
@@ -80,31 +124,4 @@ def config_explain() -> None:
     click.echo(explain())
 
 
-@click.command()
-@click.argument("config", type=click.Path(path_type=Path), default="edge-tvbo.toml")
-@click.option("--sensor", "sensors", multiple=True, required=True, help="An id; repeat it.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The broker.")
-@click.option("--port", default=1883, show_default=True)
-@click.option("--topic", default="sensors/{sensor}/temperature", show_default=True)
-@click.option("--interval", default="10min", show_default=True)
-@click.option("--unit", default="°C", show_default=True)
-@click.option("--mean", default=20.0, show_default=True, help="What readings are on average.")
-@click.option("--spread", default=3.0, show_default=True, type=POSITIVE, help="Their sd.")
-def init(config: Path, **answers: Any) -> None:
-    """Write a commented configuration to CONFIG, to be completed with the sensors' positions."""
-    from edge_tvbo.starter import starter
-
-    if config.exists():
-        raise ConfigError(f"{config} is there already; name another file, or move it away.")
-    draft = config.with_name(config.name + ".new")
-    draft.write_text(starter(**answers), encoding="utf-8")
-    try:
-        settings_of(draft)
-    except EdgeTvboError:
-        draft.unlink()
-        raise
-    draft.replace(config)
-    click.echo(f"Wrote {config}. Put the sensors' positions in, then:  edge-tvbo check {config}")
-
-
-COMMANDS = (run, check, report, config, init)
+COMMANDS = (run, check, report, config)

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from edge_tvbo import datafiles, plugins
+from edge_tvbo.cli.inputs import by_dataset
 from edge_tvbo.cli.outputs import print_json, progress
 
 
@@ -28,7 +29,7 @@ def data_list(as_json: bool) -> None:
 
 
 @data.command("info")
-@click.argument("dataset")
+@click.argument("dataset", shell_complete=by_dataset)
 @click.option("--data-dir", multiple=True, help="Where to look for data first.")
 @click.option("--json", "as_json", is_flag=True)
 def data_info(dataset: str, data_dir: tuple[str, ...], as_json: bool) -> None:
@@ -42,13 +43,13 @@ def data_info(dataset: str, data_dir: tuple[str, ...], as_json: bool) -> None:
 
 
 @data.command("fetch")
-@click.argument("dataset")
+@click.argument("dataset", shell_complete=by_dataset)
 @click.option("--to", type=click.Path(path_type=Path), help="A directory; the cache by default.")
 def data_fetch(dataset: str, to: Path | None) -> None:
     """Download a dataset from its publisher."""
     directory = to or datafiles.cache()
     directory.mkdir(parents=True, exist_ok=True)
-    with progress("fetching ", None) as step:
+    with progress("fetching", None) as step:
         plugins.load("datasets", dataset).fetch(directory, lambda done, total: step(done, total))
     click.echo(f"{dataset} is in {directory}")
 

@@ -1,5 +1,6 @@
 """From what a person typed to what it stands for: options that commands share, files, numbers."""
 
+import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 SPEED = click.FloatRange(0, 1e6, min_open=True)  # times as fast as it was
 POSITIVE = click.FloatRange(0, min_open=True)
+DEFAULT = click.core.ParameterSource.DEFAULT
 
 gaps_option = click.option(
     "--gaps",
@@ -25,13 +27,38 @@ gaps_option = click.option(
 )
 
 
+def by_dataset(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
+    """Complete the name of a dataset, in a shell."""
+    return [name for name in plugins.names("datasets") if name.startswith(begun)]
+
+
+def by_policy(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
+    """Complete the name of a policy, the last one where commas part several."""
+    from edge_tvbo.policies import policies
+
+    before, comma, last = begun.rpartition(",")
+    return [f"{before}{comma}{name}" for name in policies() if name.startswith(last)]
+
+
+def duration(context: click.Context, option: click.Parameter, text: str) -> float:
+    """Give the seconds of an option such as ``5s``."""
+    from edge_tvbo.config import seconds
+
+    try:
+        return seconds(text)
+    except ConfigError as error:
+        raise click.BadParameter(f"{error}.") from None
+
+
 def recording_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--test", help="Days tried on, both included; the rest by default."),
         click.option("--train", help="Days learned from: 2004-03-01:2004-03-06."),
         gaps_option,
         click.option("--data-dir", multiple=True, help="Where to look for data first."),
-        click.option("--dataset", default="lab-sample", show_default=True),
+        click.option(
+            "--dataset", default="lab-sample", show_default=True, shell_complete=by_dataset
+        ),
     ):
         command = option(command)
     return command
@@ -59,6 +86,7 @@ def backtest_of(
     test: str | None,
     noise: float,
     gaps: str,
+    budget: float | None = None,
 ) -> "Backtest":
     from edge_tvbo.backtest import Backtest
     from edge_tvbo.replay import days, split
@@ -70,7 +98,20 @@ def backtest_of(
         test_span = type(test_span)(train_span.last, len(recording.values))
     if test is not None:
         test_span = days(recording, test)
-    return Backtest(recording, train_span, test_span, noise)
+    return Backtest(recording, train_span, test_span, noise, budget)
+
+
+def command_line(context: click.Context) -> str:
+    """Give what was typed, but for where and how it is written: what makes the same results."""
+    words = ["edge-tvbo", context.info_name or ""]
+    for option in context.command.params:
+        name = option.name or ""
+        if name in ("out", "as_json") or context.get_parameter_source(name) is DEFAULT:
+            continue
+        value = context.params[name]
+        for each in value if isinstance(value, tuple) else (value,):
+            words += [option.opts[-1], str(each)]
+    return shlex.join(words)
 
 
 def parameters_of(assignments: Iterable[str]) -> dict[str, Any]:

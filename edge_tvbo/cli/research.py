@@ -43,7 +43,7 @@ def experiment(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the workers end too
     chosen = experiments.load(name, data_dir)
     directory = out or Path("experiments-out") / f"{chosen.name}-seed-{seed}"
-    with progress(f"{chosen.name} ", None) as step:
+    with progress(chosen.name, None) as step:
         rows = runner.carry_out(
             chosen.name,
             directory,

@@ -2,12 +2,13 @@
 
 import logging
 import sys
+import time
 from pathlib import Path
 
 import click
 
 from edge_tvbo import datafiles, plugins
-from edge_tvbo.cli.inputs import SPEED, gaps_option
+from edge_tvbo.cli.inputs import SPEED, by_dataset, by_policy, gaps_option
 
 
 @click.command()
@@ -15,7 +16,7 @@ from edge_tvbo.cli.inputs import SPEED, gaps_option
 @click.option("--data-dir", multiple=True, help="Where to look for data first.")
 @click.option("--out", type=click.Path(path_type=Path), default="demo-out", show_default=True)
 @click.option("--speed", default=6000.0, show_default=True, type=SPEED)
-@click.option("--policy", default="auto", show_default=True)
+@click.option("--policy", default="auto", show_default=True, shell_complete=by_policy)
 def demo(
     out: Path, speed: float, policy: str, dataset: str | None, data_dir: tuple[str, ...]
 ) -> None:
@@ -27,17 +28,19 @@ def demo(
 
 
 @click.command()
-@click.option("--dataset", default="lab-sample", show_default=True)
+@click.option("--dataset", default="lab-sample", show_default=True, shell_complete=by_dataset)
 @click.option("--data-dir", multiple=True, help="Where to look for data first.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The broker.")
 @click.option("--port", default=1883, show_default=True)
 @gaps_option
+@click.option("--today", is_flag=True, help="As if the last day of the recording were this one.")
 @click.option("--reading-topic", default="lab/{sensor}/reading", show_default=True)
 @click.option("--activate-topic", default="lab/{sensor}/activate", show_default=True)
 def nodes(
     dataset: str,
     data_dir: tuple[str, ...],
     gaps: str,
+    today: bool,
     host: str,
     port: int,
     reading_topic: str,
@@ -46,13 +49,16 @@ def nodes(
     """Simulate a recording's sensors as clients of a broker, until Ctrl-C.
 
     A node that receives {"at": seconds since 1970} on its activate topic answers with what it
-    measured then, as {"t": value, "ts": at}.
+    measured then, as {"t": value, "ts": at}. A daemon that `run` started asks about now, of which
+    a recording knows nothing but with --today.
     """
     from edge_tvbo.ports import Broker
     from edge_tvbo.runtime.lifecycle import stopped_by_signal
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     recording = datafiles.recording(dataset, data_dir, gaps)
+    if today:
+        recording = datafiles.brought_up(recording, time.time())
     simulate = plugins.load("nodes", "mqtt")
     with stopped_by_signal() as (stop, _):
         simulate(

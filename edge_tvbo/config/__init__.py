@@ -6,13 +6,27 @@ the disk, and only what came through without a finding is built. Nothing here im
 checking a file is quick, on a small computer too.
 """
 
+import os
 import re
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
+from edge_tvbo.config import environment
+from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings, SensorEnergy
 from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
-from edge_tvbo.config.findings import ConfigErrors, Finding, Report
+from edge_tvbo.config.findings import (
+    WHOLE,
+    ConfigErrors,
+    Finding,
+    KeyPath,
+    Place,
+    Report,
+    dotted,
+    shown,
+)
+from edge_tvbo.config.json_schema import json_schema
 from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
 from edge_tvbo.config.policy_settings import Beta, Kernel, Policy
 from edge_tvbo.config.positions import unreadable
@@ -20,13 +34,16 @@ from edge_tvbo.config.reference import explain
 from edge_tvbo.config.rules import Policies, Rules
 from edge_tvbo.config.settings import Settings, State
 from edge_tvbo.config.tables import Values, build, read_table
-from edge_tvbo.config.toml_lines import key_lines
+from edge_tvbo.config.toml_lines import key_places
 from edge_tvbo.config.values import Secret, seconds
+from edge_tvbo.errors import Code
 
 __all__ = [
     "ActivateSettings",
+    "BatterySettings",
     "Beta",
     "ConfigErrors",
+    "EnergySettings",
     "FieldSettings",
     "Finding",
     "Kernel",
@@ -35,11 +52,14 @@ __all__ = [
     "ReadingSettings",
     "Reconnect",
     "Secret",
+    "SensorEnergy",
     "Settings",
     "State",
     "Tls",
     "explain",
+    "json_schema",
     "load",
+    "origins",
     "seconds",
 ]
 
@@ -61,9 +81,7 @@ def load(
     payloads : collection of str, optional
         The payload formats there are; without it their names go unchecked.
     """
-    text = _text(path)
-    raw = _parsed(path, text)
-    report = Report(path, key_lines(text))
+    raw, report = _read(path)
     good = read_table(Settings, raw, (), report)
     Rules(report, path.parent, policies, payloads).apply(good)
     if found := report.findings():
@@ -72,34 +90,64 @@ def load(
     return settings
 
 
+def origins(path: Path) -> list[str]:
+    """Say of every setting that the file or the environment gives where it is from."""
+    raw, report = _read(path)
+    lines = (
+        f"{report.origin(key)}: {dotted(key)} = {_told(key, value)}" for key, value in _leaves(raw)
+    )
+    return [*lines, "all other settings have their defaults; see  edge-tvbo config explain"]
+
+
+def _leaves(table: Values, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def _told(path: KeyPath, value: Any) -> str:
+    return "***" if path == ("mqtt", "password") else shown(value)
+
+
+def _read(path: Path) -> tuple[Values, Report]:
+    """Read the file, and what the environment says instead of it."""
+    text = _text(path)
+    raw = _parsed(path, text)
+    variables = environment.variables(os.environ)
+    report = Report(path, key_places(text), variables)
+    raw = environment.filled_in(raw, (), report, os.environ)
+    return environment.override(raw, variables, os.environ), report
+
+
 def _text(path: Path) -> str:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise _alone(path, 0, f"there is no such file; {_EXAMPLE}") from None
+        raise _alone(path, f"there is no such file; {_EXAMPLE}") from None
     except (OSError, ValueError) as error:
-        raise _alone(path, 0, f"the file {unreadable(error)}; {_EXAMPLE}") from None
+        raise _alone(path, f"the file {unreadable(error)}; {_EXAMPLE}") from None
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise _alone(path, line, "the file is not in UTF-8 here; save it as UTF-8") from None
+        place = Place(data.count(b"\n", 0, error.start) + 1, 0)
+        raise _alone(path, "the file is not in UTF-8 here; save it as UTF-8", place) from None
 
 
 def _parsed(path: Path, text: str) -> Values:
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise _alone(
-            path, 1, "the file is nested too deeply; arrays of arrays are no use"
-        ) from None
+        why = "the file is nested too deeply; arrays of arrays are no use"
+        raise _no_toml(path, why, Place(1, 0)) from None
     except ValueError as error:  # TOMLDecodeError, and what int() and datetime() refuse
         message = str(error)
     where = _AT.search(message)
     line = int(where[1]) if where and where[1] else text.rstrip().count("\n") + 1
-    column = f" at column {where[2]}" if where and where[2] else ""
+    column = int(where[2]) if where and where[2] else 0
     what = " ".join(_AT.sub("", message).split())
-    raise _alone(path, line, f"this is not TOML{column}: {what}; {_toml_hint(what)}")
+    raise _no_toml(path, f"this is not TOML: {what}; {_toml_hint(what)}", Place(line, column))
 
 
 def _toml_hint(what: str) -> str:
@@ -108,5 +156,9 @@ def _toml_hint(what: str) -> str:
     return 'a line is `key = value`, and a text stands in "quotes"'
 
 
-def _alone(path: Path, line: int, message: str) -> ConfigErrors:
-    return ConfigErrors([Finding(str(path), line, "", message)])
+def _alone(path: Path, message: str, place: Place = WHOLE) -> ConfigErrors:
+    return ConfigErrors([Finding(str(path), *place, "", message, Code.NO_FILE)])
+
+
+def _no_toml(path: Path, message: str, place: Place) -> ConfigErrors:
+    return ConfigErrors([Finding(str(path), *place, "", message, Code.NOT_TOML)])

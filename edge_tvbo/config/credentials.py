@@ -12,6 +12,7 @@ from pathlib import Path
 from edge_tvbo.config import positions
 from edge_tvbo.config.findings import KeyPath, Report, shown
 from edge_tvbo.config.tables import Values
+from edge_tvbo.errors import Code
 
 _TLS: KeyPath = ("mqtt", "tls")
 
@@ -32,7 +33,9 @@ def check_tls(tls: Values, base: Path, report: Report) -> None:
         if tls.get(key):
             tls[key] = found(tls[key], base)
     if tls.get("key") and tls.get("certificate", "") is None:
-        report.add((*_TLS, "key"), "is there without certificate; it wants both")
+        report.add(
+            (*_TLS, "key"), "is there without certificate; it wants both", code=Code.CONTRADICTION
+        )
     readable = [key for key in ("ca", "certificate", "key") if _readable(key, tls, report)]
     if "ca" in readable:
         _try_ca(tls["ca"], report)
@@ -49,7 +52,7 @@ def _readable(key: str, tls: Values, report: Report) -> bool:
             return True
     except (OSError, ValueError) as error:
         why = positions.unreadable(error)
-        report.add((*_TLS, key), f"is {shown(str(file))}, which {why}")
+        report.add((*_TLS, key), f"is {shown(str(file))}, which {why}", code=Code.NAMED_FILE)
         return False
 
 
@@ -59,7 +62,11 @@ def _try_ca(file: Path, report: Report) -> None:
     try:
         ssl.create_default_context(cafile=str(file))
     except ssl.SSLError:
-        report.add((*_TLS, "ca"), f"is {shown(str(file))}, which has no certificate in PEM form")
+        report.add(
+            (*_TLS, "ca"),
+            f"is {shown(str(file))}, which has no certificate in PEM form",
+            code=Code.NAMED_FILE,
+        )
 
 
 def _try_certificate(certificate: Path, key: Path | None, report: Report) -> None:
@@ -71,10 +78,11 @@ def _try_certificate(certificate: Path, key: Path | None, report: Report) -> Non
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             text = f"is {shown(str(key))}, which is not the key of {shown(str(certificate))}"
-            report.add((*_TLS, "key"), text)
+            report.add((*_TLS, "key"), text, code=Code.NAMED_FILE)
             return
         report.add(
             (*_TLS, "certificate"),
             f"is {shown(str(certificate))}, which with its key does not load; it can be a "
             "certificate in PEM form, and key its key, without a passphrase",
+            code=Code.NAMED_FILE,
         )

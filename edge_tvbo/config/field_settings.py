@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from edge_tvbo.config import values
+from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.config.policy_settings import Kernel, Policy
 from edge_tvbo.config.values import duration
 
@@ -24,17 +25,24 @@ class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
             description="The MQTT topic of the readings.",
             extra={
                 "reads": values.reading_topic,
-                "can": "a topic with {sensor} as one of its levels",
+                "can": "a topic with {sensor} in one of its levels",
             },
         ),
     ]
     payload: Annotated[
         str, Meta(description="The format of the readings.", extra={"can": "the name of a format"})
     ] = "number"
+    scale: Annotated[
+        float, Meta(description="What a value is multiplied by, before anything else.")
+    ] = 1.0
+    offset: Annotated[
+        float, Meta(description="What is added then; scale 0.5556 and -17.78 make °F to °C.")
+    ] = 0.0
     settings: Annotated[
         dict[str, str],
         Meta(
-            description="Further keys are for the format: json takes `value` and `time`, for one.",
+            description="Further keys are for the format: "
+            "json takes `value`, `time` and `timezone`, for one.",
             extra={"rest": str, "can": "a text"},
         ),
     ] = {}
@@ -44,13 +52,18 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a sensor is activated."""
 
     mode: Annotated[
-        Literal["advise", "live"],
-        Meta(description="Whether to say only which sensor is next, or to activate it too."),
+        Literal["advise", "live", "sleepy", "lorawan"],
+        Meta(
+            description="Whether to say only which sensor is next, or to activate it too: at once"
+            " (live), when it wakes up (sleepy), or by a downlink after its next uplink (lorawan)."
+            " Give one that sleeps a reply_timeout longer than its sleep.",
+        ),
     ] = "advise"
     topic: Annotated[
         str | None,
         Meta(
-            description="The MQTT topic that activates a sensor; mode live needs it.",
+            description="The MQTT topic that activates a sensor; every mode but advise needs it."
+            " Where sensors sleep, a command stays on it until it is answered or too late.",
             extra={"reads": values.activate_topic, "can": "a topic with {sensor} in it"},
         ),
     ] = None
@@ -61,6 +74,8 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
             extra={
                 "reads": values.activate_payload,
                 "can": "a text; {sensor} {interval} {at} {expires_at} are filled in",
+                "default": '"1"; sleepy: \'{"seq": {interval}, "expires_at": {expires_at}}\';'
+                " lorawan: the downlink of the reading's format, a byte 1 to port 1",
             },
         ),
     ] = "1"
@@ -122,6 +137,16 @@ class FieldSettings(msgspec.Struct, frozen=True, kw_only=True):
             },
         ),
     ] = None
+    names: Annotated[
+        dict[str, str],
+        Meta(
+            description="What topics call a sensor that has no name fit for an id.",
+            extra={
+                "reads": values.topic_names,
+                "can": 'a table { id = "Living room", ... } of names without / + #',
+            },
+        ),
+    ] = {}
     sensors: Annotated[
         tuple[SensorId, ...],
         Meta(
@@ -179,3 +204,16 @@ class FieldSettings(msgspec.Struct, frozen=True, kw_only=True):
             " what is beyond is not used.",
         ),
     ] = 100.0
+    publish_posterior: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=2000,
+            description="Up to how many sensors of the field what is believed of each of them is"
+            " published, for the dashboard; 0 publishes it never.",
+        ),
+    ] = 100
+    energy: Annotated[
+        EnergySettings | None,
+        Meta(description="What activations cost and what may be spent; without it, nothing is."),
+    ] = None

@@ -4,14 +4,25 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import Code, ConfigError
 
 KeyPath = tuple[str | int, ...]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST = 60  # characters of a value that a message repeats
+
+
+class Place(NamedTuple):
+    """Where something stands in a text: line and column, both from 1."""
+
+    line: int
+    column: int
+
+
+WHOLE = Place(0, 0)  # the file, not a place in it
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -19,13 +30,15 @@ class Finding(msgspec.Struct, frozen=True):
 
     file: str
     line: int  # from 1; 0 where the file as a whole is meant
+    column: int  # from 1; 0 where the line, or the file, as a whole is meant
     key: str  # "mqtt.port"; "" where no one setting is meant
     message: str
+    code: Code
 
     def __str__(self) -> str:
-        """Give `file:line: message`, on one line."""
-        where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}: {self.message}"
+        """Give `file:line:column: message [code]`, on one line."""
+        places = [str(each) for each in (self.line, self.column) if each]
+        return f"{':'.join([self.file, *places])}: {self.message} [{self.code}]"
 
 
 class ConfigErrors(ConfigError):
@@ -36,41 +49,54 @@ class ConfigErrors(ConfigError):
         super().__init__(self.findings)
 
     def __str__(self) -> str:
-        """Give the findings, one a line."""
+        """Give the findings, one a line, each with its code."""
         return "\n".join(map(str, self.findings))
+
+    told = __str__
 
 
 class Report:
     """Collects the findings about one file."""
 
-    def __init__(self, file: Path, lines: Mapping[KeyPath, int]) -> None:
+    def __init__(
+        self, file: Path, places: Mapping[KeyPath, Place], variables: Mapping[KeyPath, str]
+    ) -> None:
         self.file = file
-        self._lines = lines
+        self._places = places
+        self._variables = variables  # of the environment, where a setting is from there
         self._findings: list[Finding] = []
 
-    def add(self, path: KeyPath, text: str, *hints: str) -> None:
+    def add(self, path: KeyPath, text: str, *hints: str, code: Code = Code.WRONG_VALUE) -> None:
         """Note that the setting at `path` `text`: "is 0; it can be 1 to 9"."""
         key = dotted(path)
         hint = f" ({'; '.join(filter(None, hints))})" if any(hints) else ""
-        self._findings.append(
-            Finding(str(self.file), self.line(path), key, f"{key} {text}{hint}".strip())
-        )
+        file, place = self._where(path)
+        self._findings.append(Finding(file, *place, key, f"{key} {text}{hint}".strip(), code))
 
     def add_elsewhere(self, file: Path, line: int, message: str) -> None:
         """Note a mistake in another file that the configuration names."""
-        self._findings.append(Finding(str(file), line, "", message))
+        self._findings.append(Finding(str(file), line, 0, "", message, Code.NAMED_FILE))
 
-    def line(self, path: KeyPath) -> int:
-        """Find the line of the longest part of `path` that the file has."""
+    def origin(self, path: KeyPath) -> str:
+        """Say where a setting is from: a place in the file, or a variable."""
+        file, place = self._where(path)
+        return file if place == WHOLE else f"{file}:{place.line}:{place.column}"
+
+    def _where(self, path: KeyPath) -> tuple[str, Place]:
+        """Find the longest part of `path` that the file, or the environment, has."""
         for size in range(len(path), 0, -1):
-            if (line := self._lines.get(path[:size])) is not None:
-                return line
-        return 1
+            if (variable := self._variables.get(path[:size])) is not None:
+                return f"${variable}", WHOLE
+            if (place := self._places.get(path[:size])) is not None:
+                return str(self.file), place
+        return str(self.file), Place(1, 1)
 
     def findings(self) -> list[Finding]:
         """Give what was found, by line, the configuration itself first."""
         own = str(self.file)
-        return sorted(self._findings, key=lambda one: (one.file != own, one.file, one.line))
+        return sorted(
+            self._findings, key=lambda one: (one.file != own, one.file, one.line, one.column)
+        )
 
 
 def dotted(path: KeyPath) -> str:

@@ -117,6 +117,9 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
             },
         ),
     ] = None
+    sensor: Annotated[
+        str | None, Meta(description="The one that is always asked; static alone takes it.")
+    ] = None
     seed: Annotated[
         int | None, Meta(ge=0, description="Starts the generator that breaks ties.")
     ] = None
@@ -132,15 +135,27 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
-    """How alike the readings of two sensors are, by their distance."""
+    """How alike the readings of two sensors are: by their distance, or all the same."""
 
     name: Annotated[
-        Literal["se", "matern-1/2", "matern-3/2", "matern-5/2", "linear"],
-        Meta(description="The shape of the covariance."),
+        Literal["se", "matern-1/2", "matern-3/2", "matern-5/2", "linear", "exchangeable"],
+        Meta(
+            description="The shape of the covariance; exchangeable needs no positions: any two"
+            " sensors are equally alike.",
+        ),
     ]
     length_scale: Annotated[
-        float, Meta(gt=0, description="The distance that makes a difference, in m.")
-    ]
+        float | None,
+        Meta(
+            gt=0,
+            description="The distance that makes a difference, in m; every shape needs it but"
+            " exchangeable.",
+        ),
+    ] = None
+    correlation: Annotated[
+        float,
+        Meta(ge=0, lt=1, description="How alike any two sensors are; for exchangeable alone."),
+    ] = 0.5
     variance: Annotated[float, Meta(gt=0, description="Prior variance of the field, in unit².")]
     noise_variance: Annotated[
         float, Meta(gt=0, description="Variance of a sensor's noise, in unit².")

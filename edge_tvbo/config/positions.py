@@ -8,6 +8,7 @@ from typing import Any
 
 from edge_tvbo.config.field_settings import Position
 from edge_tvbo.config.findings import KeyPath, Report, did_you_mean, listed, shown
+from edge_tvbo.errors import Code
 
 _NUMBERED = re.compile(r"(?:.*[^0-9])([0-9]+)", re.DOTALL)
 _MOST = 10  # bad lines of one file that are reported
@@ -25,7 +26,11 @@ def of_sensors(
         known = set(found)
     lacking = [sensor for sensor in sensors if not _names(sensor) & known]
     if lacking and known:
-        report.add(path, f"has no position for {listed(lacking)}; each sensor wants `id x y`")
+        report.add(
+            path,
+            f"has no position for {listed(lacking)}; each sensor wants `id x y`",
+            code=Code.MISSING,
+        )
     return {
         sensor: found[name]
         for sensor in sensors
@@ -52,7 +57,12 @@ def _from_table(
         if position is None:
             report.add(where, f"is {shown(value)}; it can be [x, y], in m")
         elif sensors and name not in wanted:
-            report.add(where, "is not one of the sensors", did_you_mean(name, sensors))
+            report.add(
+                where,
+                "is not one of the sensors",
+                did_you_mean(name, sensors),
+                code=Code.UNKNOWN_NAME,
+            )
         else:
             found[name] = position
     return found
@@ -70,9 +80,9 @@ def _position(value: object) -> Position | None:
 
 def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, Position]:
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8").split("\n")  # where editors count lines
     except (OSError, ValueError) as error:
-        report.add(path, f"is {shown(str(file))}, which {unreadable(error)}")
+        report.add(path, f"is {shown(str(file))}, which {unreadable(error)}", code=Code.NAMED_FILE)
         return {}
     found: dict[str, Position] = {}
     wrong = 0
@@ -84,7 +94,9 @@ def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, Position]
             if wrong <= _MOST:
                 report.add_elsewhere(file, number, fault)
     if not found and not wrong:
-        report.add(path, f"is {shown(str(file))}, which has no lines `id x y`")
+        report.add(
+            path, f"is {shown(str(file))}, which has no lines `id x y`", code=Code.NAMED_FILE
+        )
     return found
 
 

@@ -13,9 +13,11 @@ from msgspec import Meta
 from edge_tvbo.config import values
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.mqtt_settings import Mqtt
-from edge_tvbo.config.values import duration
+from edge_tvbo.config.values import duration, size
 
 _ID = r"^[a-z0-9_-]{1,64}\Z"
+_TOPIC = r"^(?!edge_tvbo/)[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,8}\Z"
+_TOPIC_CAN = {"can": "levels of the characters A-Z a-z 0-9 _ . - with / in between"}
 _ID_CAN = {"can": "1 to 64 of the characters a-z 0-9 _ -"}
 
 
@@ -35,6 +37,27 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
             ge=1, le=65535, description="The TCP port; without it nothing listens. 9464 is usual."
         ),
     ] = None
+
+
+class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
+    """How Home Assistant gets to know of us; the table alone is enough."""
+
+    prefix: Annotated[
+        str,
+        Meta(
+            pattern=_TOPIC,
+            description="What its discovery topics begin with.",
+            extra=_TOPIC_CAN,
+        ),
+    ] = "homeassistant"
+    birth: Annotated[
+        str,
+        Meta(
+            pattern=_TOPIC,
+            description="Where it says that it has started.",
+            extra=_TOPIC_CAN,
+        ),
+    ] = "homeassistant/status"
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +81,14 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
             extra=duration("1s", "1d"),
         ),
     ] = 900.0
+    history: Annotated[
+        int | None,
+        Meta(
+            description="How large the history of decisions may grow in `dir`, for `edge-tvbo why`;"
+            " the oldest give way. Without it none is kept. 64MiB are years of 10min intervals.",
+            extra=size("16MiB", "100GiB"),
+        ),
+    ] = None
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,10 +106,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(description="How often the daemon says how it is.", extra=duration("1s", "1d")),
     ] = 60.0
+    commands: Annotated[
+        bool,
+        Meta(
+            description="Whether what comes on cmd/<verb> is carried out; who may say so is up to"
+            " the broker's ACL."
+        ),
+    ] = True
     mqtt: Annotated[Mqtt, Meta(description="Where the broker is and who we are to it.")] = Mqtt()
     metrics: Annotated[Metrics, Meta(description="Where /metrics and /healthz are read.")] = (
         Metrics()
     )
+    homeassistant: Annotated[
+        HomeAssistant | None,
+        Meta(
+            description="Has Home Assistant show us as a device; without this table it is not told"
+            " of us."
+        ),
+    ] = None
     state: Annotated[State, Meta(description="What is kept over a restart.")] = State()
     fields: Annotated[
         dict[Annotated[str, Meta(pattern=_ID, extra=_ID_CAN)], FieldSettings],

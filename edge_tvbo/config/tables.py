@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 
+from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
 from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
 from edge_tvbo.config.findings import KeyPath, Report, did_you_mean, dotted, listed, shown
 from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
 from edge_tvbo.config.policy_settings import Kernel, Policy
 from edge_tvbo.config.schema import Setting, choices, rest_of, settings_of, what_would_do
 from edge_tvbo.config.settings import Settings
+from edge_tvbo.errors import Code
 
 Values = dict[str, Any]
 _WRONG: Any = object()
@@ -27,6 +29,8 @@ _HOMES: dict[type[msgspec.Struct], str] = {  # where a misplaced setting may bel
     Kernel: "in kernel",
     ReadingSettings: "in reading",
     ActivateSettings: "in activate",
+    EnergySettings: "in energy",
+    BatterySettings: "in energy.battery",
 }
 
 
@@ -64,7 +68,8 @@ def _built(setting: Setting | None, value: Any) -> Any:
 def _absent(setting: Setting, path: KeyPath, report: Report) -> Any:
     if setting.required:
         what = setting.description.rstrip(".")
-        report.add((*path, setting.name), f"is missing; it can be {setting.can}", what)
+        missing = f"is missing; it can be {setting.can}"
+        report.add((*path, setting.name), missing, what, code=Code.MISSING)
         return _WRONG
     if setting.derived:
         return _WRONG
@@ -88,6 +93,15 @@ def _value(setting: Setting, value: Any, path: KeyPath, report: Report) -> Any:
         near = did_you_mean(value, choices(setting.kind)) if isinstance(value, str) else ""
         report.add(path, f"{what}; it can be {setting.can}", hint, near)
         return _WRONG
+
+
+def takes(setting: Setting, value: Any) -> bool:
+    """Say whether `value`, which is no table, is what `setting` can be."""
+    try:
+        _plain(setting, value)
+    except (ValueError, OverflowError):
+        return False
+    return True
 
 
 def _shown(value: Any) -> str:
@@ -150,7 +164,12 @@ def _rest(
     rest = rest_of(kind)
     if rest is None:
         for key in raw:
-            report.add((*path, key), f"is not a setting; {_instead(kind, path)}", _hint(kind, key))
+            report.add(
+                (*path, key),
+                f"is not a setting; {_instead(kind, path)}",
+                _hint(kind, key),
+                code=Code.UNKNOWN_SETTING,
+            )
         return
     inside = rest.extra["rest"]
     known = {} if inside is str else settings_of(inside)

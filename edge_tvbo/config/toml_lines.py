@@ -9,7 +9,7 @@ import re
 import tomllib
 from bisect import bisect_right
 
-from edge_tvbo.config.findings import KeyPath
+from edge_tvbo.config.findings import KeyPath, Place
 
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _KEY = re.compile(r"""[ \t]*([A-Za-z0-9_-]+|"(?:\\.|[^"\\])*"|'[^']*')[ \t]*""")
@@ -20,11 +20,14 @@ _STRING = re.compile(
 _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
-def key_lines(text: str) -> dict[KeyPath, int]:
-    """Find the line of each key, table and array item of a valid TOML text.
+def key_places(text: str) -> dict[KeyPath, Place]:
+    """Find where each key, table and array item of a valid TOML text stands.
 
-    >>> key_lines("[b]; c.d = 1".replace("; ", chr(10)))
-    {('b',): 1, ('b', 'c'): 2, ('b', 'c', 'd'): 2}
+    >>> for key, place in key_places("[b]; c.d = 1".replace(";", chr(10))).items():
+    ...     print(".".join(key), place.line, place.column)
+    b 1 2
+    b.c 2 2
+    b.c.d 2 2
     """
     return _Skimmer(text).document()
 
@@ -33,11 +36,11 @@ class _Skimmer:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.lines: dict[KeyPath, int] = {}
+        self.places: dict[KeyPath, Place] = {}
         self._ends = [found.start() for found in re.finditer("\n", text)]
         self._sizes: dict[KeyPath, int] = {}  # of the arrays of tables met so far
 
-    def document(self) -> dict[KeyPath, int]:
+    def document(self) -> dict[KeyPath, Place]:
         table: KeyPath = ()
         while not self._done():
             if self._take("[["):
@@ -46,7 +49,7 @@ class _Skimmer:
                 table = self._header()
             else:
                 self._pair(table)
-        return self.lines
+        return self.places
 
     def _done(self) -> bool:
         self._blank()
@@ -58,7 +61,7 @@ class _Skimmer:
     def _skip(self, pattern: re.Pattern[str]) -> re.Match[str]:
         found = pattern.match(self.text, self.at)
         if found is None:  # cannot happen to what tomllib has read
-            raise ValueError(f"unexpected TOML at line {self._line()}")
+            raise ValueError(f"unexpected TOML at line {self._place().line}")
         self.at = found.end()
         return found
 
@@ -68,8 +71,14 @@ class _Skimmer:
             return True
         return False
 
-    def _line(self) -> int:
-        return bisect_right(self._ends, self.at - 1) + 1
+    def _place(self) -> Place:
+        """Say where the next thing that is no space stands."""
+        at = self.at
+        while self.text[at : at + 1] in (" ", "\t"):
+            at += 1
+        above = bisect_right(self._ends, at - 1)
+        start = self._ends[above - 1] + 1 if above else 0
+        return Place(above + 1, at - start + 1)
 
     def _key(self) -> list[str]:
         parts = [self._key_part()]
@@ -83,35 +92,35 @@ class _Skimmer:
             return str(tomllib.loads(f"key = {raw}")["key"])
         return raw
 
-    def _note(self, path: KeyPath, parts: list[str], line: int) -> KeyPath:
+    def _note(self, path: KeyPath, parts: list[str], place: Place) -> KeyPath:
         """Step from `path` down `parts`, into the latest item of each array of tables."""
         for part in parts:
             path = (*path, part)
-            self.lines.setdefault(path, line)
+            self.places.setdefault(path, place)
             if path in self._sizes:
                 path = (*path, self._sizes[path] - 1)
         return path
 
     def _header(self) -> KeyPath:
-        line = self._line()
-        path = self._note((), self._key(), line)
+        place = self._place()
+        path = self._note((), self._key(), place)
         self._take("]")
-        self.lines[path] = line
+        self.places[path] = place
         return path
 
     def _item_header(self) -> KeyPath:
-        line = self._line()
+        place = self._place()
         *above, last = self._key()
         self._take("]]")
-        array = (*self._note((), above, line), last)
-        self.lines.setdefault(array, line)
+        array = (*self._note((), above, place), last)
+        self.places.setdefault(array, place)
         index = self._sizes[array] = self._sizes.get(array, 0) + 1
-        self.lines[*array, index - 1] = line
+        self.places[*array, index - 1] = place
         return (*array, index - 1)
 
     def _pair(self, table: KeyPath) -> None:
-        line = self._line()
-        path = self._note(table, self._key(), line)
+        place = self._place()
+        path = self._note(table, self._key(), place)
         self._take("=")
         self._value(path)
 
@@ -129,7 +138,7 @@ class _Skimmer:
     def _array(self, path: KeyPath) -> None:
         index = 0
         while not self._ends_with("]"):
-            self.lines[*path, index] = self._line()
+            self.places[*path, index] = self._place()
             self._value((*path, index))
             index += 1
             self._blank()

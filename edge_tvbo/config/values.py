@@ -11,13 +11,16 @@ from typing import Any, Literal
 
 from edge_tvbo.errors import ConfigError
 
+_SIZES = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
+_SIZE = re.compile(r"([0-9]{1,6}) ?(KiB|MiB|GiB)")
 _UNITS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(ms|s|min|h|d)")
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HOST = re.compile(r"[A-Za-z0-9_.:%-]{1,253}")
 PAYLOAD_WORDS = ("sensor", "interval", "at", "expires_at")
 OURS = "edge_tvbo"  # the first level of every topic we publish
-_LONGEST_ID = "x" * 64
+_MOST_NAME = 64  # characters
+_LONGEST_ID = "x" * _MOST_NAME
 
 
 class Secret:
@@ -102,6 +105,30 @@ def duration(least: str, most: str = "366d", default: str | None = None) -> dict
     return {"reads": reads, "can": can, "text": duration_text} | (
         {"default": default} if default else {}
     )
+
+
+def size(least: str, most: str) -> dict[str, Any]:
+    """Describe a setting that is a size between two others, for `Meta(extra=...)`."""
+
+    def reads(value: object) -> int:
+        if not isinstance(value, str) or not _SIZE.fullmatch(value):
+            raise ValueError('a size is a text such as "64MiB"')
+        if not _bytes(least) <= _bytes(value) <= _bytes(most):
+            raise ValueError
+        return _bytes(value)
+
+    return {"reads": reads, "can": f"a size, {least} to {most}"}
+
+
+def _bytes(text: str) -> int:
+    """Read a size.
+
+    >>> _bytes("64MiB")
+    67108864
+    """
+    found = _SIZE.fullmatch(text)
+    assert found is not None
+    return int(found[1]) * _SIZES[found[2]]
 
 
 def _number_hint(value: float) -> str:
@@ -235,8 +262,8 @@ def _topic(value: object) -> str:
 def reading_topic(value: object) -> str:
     """Read the topic that readings arrive on."""
     topic = _topic(value)
-    if topic.count("{sensor}") != 1 or "{sensor}" not in topic.split("/"):
-        raise ValueError("{sensor} must be there once, as a whole level")
+    if topic.count("{sensor}") != 1:
+        raise ValueError("{sensor} must be there once")
     return topic
 
 
@@ -246,6 +273,20 @@ def activate_topic(value: object) -> str:
     if "{sensor}" not in topic:
         raise ValueError("without {sensor} every sensor would be activated at once")
     return topic
+
+
+def topic_names(value: object) -> dict[str, str]:
+    """Read what topics call the sensors, by id."""
+    if not isinstance(value, dict):
+        raise ValueError
+    for name in value.values():
+        if not isinstance(name, str) or not 0 < len(name) <= _MOST_NAME:
+            raise ValueError(f"each is a text of 1 to {_MOST_NAME} characters")
+        if not name.isprintable() or any(c in name for c in "/+#{}"):
+            raise ValueError(f"{name!r} cannot be a level of a topic")
+    if len(set(value.values())) < len(value):
+        raise ValueError("two sensors have the same one")
+    return value
 
 
 def activate_payload(value: object) -> str:

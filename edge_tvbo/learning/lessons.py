@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_tvbo.learning.rhythm import held_out_coverage
+from edge_tvbo.learning.rhythm import Progress, held_out_coverage, untold
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.likelihood import fit
 from edge_tvbo.model.rhythm import DAY
@@ -56,7 +56,13 @@ class Lessons:
         return lines
 
 
-def lessons(field: SensorField, readings: Array, interval: float, start: float) -> Lessons:
+def lessons(
+    field: SensorField,
+    readings: Array,
+    interval: float,
+    start: float,
+    progress: Progress = untold,
+) -> Lessons:
     """Say what `readings` (T, M), in their unit, taught the field that was learned from them."""
     modelled = np.vectorize(field.to_model)(readings)
     rest = _rest(field, modelled, interval, start)
@@ -76,7 +82,7 @@ def lessons(field: SensorField, readings: Array, interval: float, start: float) 
         steady.epsilon,
         (moving.epsilon, moving.alpha),
         _autocorrelation(rest),
-        held_out_coverage(field, modelled, interval, start),
+        held_out_coverage(field, modelled, interval, start, progress=progress),
     )
 
 

@@ -1,6 +1,6 @@
 """The daily rhythm of a field, learned from training days, and how much to explore around it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from edge_tvbo.model.triggers import Never
 from edge_tvbo.policies.policy import UpperConfidence
 
 Array = NDArray[np.float64]
+Progress = Callable[[int, int], None]  # told how much is done, and of how much
 EXPLORATIONS = (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)  # c1 of β_t = c1 ln(.4 t)
 NOISES = (0.03, 0.01, 0.003, 0.001)  # of a reading, by training variance
 UNKNOWN = (0.4, 0.01)  # c1 and noise where there are too few days to find them
@@ -25,8 +26,17 @@ SHRINKAGE = 0.02  # of correlations to 0
 JITTER = 1e-4
 
 
+def untold(done: int, total: int) -> None:
+    """Tell nobody."""
+
+
 def held_out_coverage(
-    field: SensorField, readings: Array, interval: float, start: float, share: float = 0.9
+    field: SensorField,
+    readings: Array,
+    interval: float,
+    start: float,
+    share: float = 0.9,
+    progress: Progress = untold,
 ) -> tuple[float, ...]:
     """Give, day by day, which share of what was read the predictive intervals hold.
 
@@ -38,13 +48,20 @@ def held_out_coverage(
         return ()
     P = len(rhythm.scale)
     phases, days = _calendar(len(readings), P, interval, start)
+    held = list(_held_out(field, readings, phases, days, P))
     return tuple(
         _replayed(each, rhythm.exploration, rhythm.noise_variance, share).covered
-        for each in _held_out(field, readings, phases, days, P)
+        for each in _told(held, progress, 0, len(held))
     )
 
 
-def learn(field: SensorField, readings: Array, interval: float, start: float) -> Rhythm | None:
+def learn(
+    field: SensorField,
+    readings: Array,
+    interval: float,
+    start: float,
+    progress: Progress = untold,
+) -> Rhythm | None:
     """Give the rhythm of training days; None where they are not two, or a day has no rhythm.
 
     Parameters
@@ -55,6 +72,8 @@ def learn(field: SensorField, readings: Array, interval: float, start: float) ->
         Training intervals without gaps, in model units.
     interval, start : float
         Seconds between rows, and the time of the first, s since 1970, UTC.
+    progress : callable
+        Told after each of the days that are replayed, twice each.
     """
     P = round(DAY / interval)
     if abs(P * interval - DAY) > 1e-6 or P < 4 or len(readings) < 2 * P:
@@ -64,9 +83,15 @@ def learn(field: SensorField, readings: Array, interval: float, start: float) ->
     if len(readings) < FEW_DAYS * P:
         return rhythm
     held = list(_held_out(field, readings, phases, days, P))
-    densities = [[_replayed(each, UNKNOWN[0], noise).density for noise in NOISES] for each in held]
+    densities = [
+        [_replayed(each, UNKNOWN[0], noise).density for noise in NOISES]
+        for each in _told(held, progress, 0, 2 * len(held))
+    ]
     noise = NOISES[int(np.sum(densities, axis=0).argmax())]
-    regrets = [[_replayed(each, c1, noise).regret for c1 in EXPLORATIONS] for each in held]
+    regrets = [
+        [_replayed(each, c1, noise).regret for c1 in EXPLORATIONS]
+        for each in _told(held, progress, len(held), 2 * len(held))
+    ]
     explored = EXPLORATIONS[_first_near_best(np.array(regrets))]
     return replace(rhythm, exploration=explored, noise_variance=noise)
 
@@ -127,6 +152,13 @@ def _held_out(
         others = _rhythm(readings[~held], phases[~held], P)
         known = SensorField(field.sensors, field.kernel, field.noise_variance, rhythm=others)
         yield _Held(known, readings[held], float(phases[held][0]) * DAY / P)
+
+
+def _told(held: Sequence[_Held], progress: Progress, before: int, total: int) -> Iterator[_Held]:
+    """Give the days one by one, and tell after each."""
+    for done, each in enumerate(held, before + 1):
+        yield each
+        progress(done, total)
 
 
 class _Replay(NamedTuple):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.learning.rhythm import learn
+from edge_tvbo.learning.rhythm import Progress, learn, untold
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.kernels import empirical_covariance
 
@@ -64,11 +64,16 @@ def train(
 
 
 def with_rhythm(
-    field: SensorField, readings: NDArray[np.float64], interval: float, start: float
+    field: SensorField,
+    readings: NDArray[np.float64],
+    interval: float,
+    start: float,
+    progress: Progress = untold,
 ) -> SensorField:
     """Give a field that `train` gave with the daily rhythm of the same `readings`, if it has one.
 
-    `interval` is the seconds between rows, `start` the time of the first, s since 1970, UTC.
+    `interval` is the seconds between rows, `start` the time of the first, s since 1970, UTC;
+    `progress` is told how far that is.
     """
     modelled = np.vectorize(field.to_model)(readings)
     return SensorField(
@@ -80,5 +85,5 @@ def with_rhythm(
         scale=field.scale,
         objective=field.objective,
         positions=field.positions,
-        rhythm=learn(field, modelled, interval, start),
+        rhythm=learn(field, modelled, interval, start, progress),
     )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.model.kernels import SpatialKernel
+from edge_tvbo.model.kernels import BETWEEN, LARGEST, SMALLEST, SpatialKernel
 from edge_tvbo.model.rhythm import Rhythm
 
 
@@ -70,10 +70,12 @@ class SensorField:
         self.objective = objective
         self.center = float(center)
         self.scale = float(scale)
-        if not (np.isfinite(self.noise_variance) and self.noise_variance > 0):
-            raise ConfigError(f"noise_variance is {noise_variance}; it must be above 0.")
-        if not (np.isfinite(self.scale) and self.scale > 0 and np.isfinite(self.center)):
-            raise ConfigError(f"scale is {scale}; it must be above 0, and center finite.")
+        if not SMALLEST <= self.noise_variance <= LARGEST:
+            raise ConfigError(f"noise_variance is {noise_variance}; it must be {BETWEEN}.")
+        if not SMALLEST <= self.scale <= LARGEST:
+            raise ConfigError(f"scale is {scale}; it must be {BETWEEN}.")
+        if not abs(self.center) <= LARGEST:
+            raise ConfigError(f"center is {center}; it must be finite, and {LARGEST:g} at most.")
         if objective not in ("max", "min"):
             raise ConfigError(f'objective is {objective!r}; it can be "max" or "min".')
         self._sign = 1.0 if objective == "max" else -1.0
@@ -152,6 +154,8 @@ def _covariance(kernel: ArrayLike, M: int) -> NDArray[np.float64]:
     largest = float(np.max(np.diag(K)))
     if not largest > 0 or np.min(np.diag(K)) < 0:
         raise ConfigError("kernel: its diagonal, each sensor's prior variance, must be positive.")
+    if not SMALLEST <= largest <= LARGEST:
+        raise ConfigError(f"kernel: its largest variance is {largest:g}; it must be {BETWEEN}.")
     if np.max(np.abs(K - K.T)) > 1e-9 * largest:
         raise ConfigError("kernel is not symmetric; (K + K.T) / 2 would be.")
     K = (K + K.T) / 2

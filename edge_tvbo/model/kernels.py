@@ -13,6 +13,8 @@ from edge_tvbo.errors import ConfigError, MissingExtra
 
 Array = NDArray[np.float64]
 SMOOTHEST = 100.0
+SMALLEST, LARGEST = 1e-50, 1e50  # of a scale or a variance: beyond, squares are 0 or infinite
+BETWEEN = f"above 0: {SMALLEST:g} to {LARGEST:g}"
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,20 @@ def linear(X: ArrayLike) -> Array:
     if largest == 0.0:
         raise ConfigError("A linear kernel needs a place other than the origin.")
     return np.asarray(K / largest)
+
+
+def exchangeable(M: int, correlation: float) -> Array:
+    """Give the covariance (M, M) of sensors any two of which are equally alike.
+
+    A part that all share, of variance `correlation`, 0 to below 1, and one of each sensor's own;
+    it needs no places.
+
+    >>> exchangeable(2, 0.5).tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+    if not 0.0 <= correlation < 1.0:
+        raise ConfigError(f"correlation is {correlation}; it can be 0 to below 1.")
+    return np.asarray(correlation + (1.0 - correlation) * np.eye(M))
 
 
 def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None = None) -> Array:

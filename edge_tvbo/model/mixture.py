@@ -16,7 +16,14 @@ from edge_tvbo.model.kernels import matern
 from edge_tvbo.model.pair import Momentum
 from edge_tvbo.model.posterior import OverArms
 from edge_tvbo.model.rhythm import Rhythm
-from edge_tvbo.model.snapshot import check_arrays, copy_arrays, seal, unseal, whole
+from edge_tvbo.model.snapshot import (
+    check_arrays,
+    check_covariances,
+    copy_arrays,
+    seal,
+    unseal,
+    whole,
+)
 from edge_tvbo.model.triggers import Answer, ErrorBound
 from edge_tvbo.numerics import bank
 
@@ -24,7 +31,6 @@ Array = NDArray[np.float64]
 DISCOUNT = 0.98  # of log weights, an interval
 JITTER = 1e-6  # of a tried kernel's variance
 LEAST = 1e-300  # of a density that is none
-MOST = 1e100  # of a mean in a snapshot
 LOWEST = -30.0  # of a log weight: how far behind a model can fall
 
 
@@ -245,10 +251,7 @@ class MixturePosterior(OverArms):
         age, resets = whole(state, "age"), whole(state, "resets")
         check_arrays(self._arrays(), state)
         for name in ("covariances", "pair_covariances"):
-            if (np.diagonal(state[name], axis1=1, axis2=2) < 0).any():
-                raise SnapshotError(f"The snapshot's {name!r} hold a negative variance.")
-        if any(np.abs(state[name]).max(initial=0.0) > MOST for name in ("means", "pair_means")):
-            raise SnapshotError("The snapshot's means are out of this world.")
+            check_covariances(name, self._K, state)
         if (state["log_weights"] > 0).any():
             raise SnapshotError("The snapshot's 'log_weights' are none.")
         copy_arrays(self._arrays(), state)

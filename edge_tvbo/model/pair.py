@@ -10,10 +10,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_tvbo.errors import ConfigError, SnapshotError
+from edge_tvbo.errors import ConfigError
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.posterior import OverArms
-from edge_tvbo.model.snapshot import check_arrays, copy_arrays, seal, unseal, whole
+from edge_tvbo.model.snapshot import (
+    check_arrays,
+    check_covariances,
+    copy_arrays,
+    seal,
+    unseal,
+    whole,
+)
 from edge_tvbo.numerics import pair_space
 
 Array = NDArray[np.float64]
@@ -158,8 +165,7 @@ class PairPosterior(OverArms):
         state = unseal(self._dynamics.name, self._field.fingerprint(), blob)
         time, observations = whole(state, "time"), whole(state, "observations")
         check_arrays(self._arrays(), state)
-        if (np.diagonal(state["covariance"]) < 0).any():
-            raise SnapshotError("The snapshot's 'covariance' holds a negative variance.")
+        check_covariances("covariance", self._field.kernel, state)
         copy_arrays(self._arrays(), state)
         self._time, self.observations = time, observations
         self._predict()

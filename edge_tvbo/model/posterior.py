@@ -14,10 +14,20 @@ from numpy.typing import NDArray
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.model.domain import Arm
 from edge_tvbo.model.field import SensorField
-from edge_tvbo.model.snapshot import check_arrays, copy_arrays, number, seal, unseal, whole
+from edge_tvbo.model.snapshot import (
+    check_arrays,
+    check_covariances,
+    copy_arrays,
+    number,
+    seal,
+    unseal,
+    whole,
+)
 from edge_tvbo.model.temporal import Transition
 from edge_tvbo.numerics import state_space, window
 from edge_tvbo.numerics.acquisition import highest_bound
+
+ROUNDED = 1e-3  # of the largest entry: what updates and one computation anew may differ by
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -169,8 +179,7 @@ class StateSpacePosterior(OverArms):
         state = unseal(self._kind(), self._field.fingerprint(), blob)
         prior, observations = _scale(state), whole(state, "observations")
         check_arrays(self._arrays(), state)
-        if (np.diagonal(state["covariance"]) < 0).any():
-            raise SnapshotError("The snapshot's 'covariance' holds a negative variance.")
+        check_covariances("covariance", self._kernel, state)
         copy_arrays(self._arrays(), state)
         self.prior, self.observations = prior, observations
 
@@ -270,6 +279,7 @@ class WindowPosterior(OverArms):
         check_arrays(self._arrays(), state)
         if not ((state["arms"] >= 0) & (state["arms"] < len(self._field))).all():
             raise SnapshotError("The snapshot's 'arms' names a sensor that there is not.")
+        self._check_factor(state, observations, time)
         copy_arrays(self._arrays(), state)
         self.prior, self._time = prior, time
         self.observations, self._drops = observations, drops
@@ -284,21 +294,34 @@ class WindowPosterior(OverArms):
         self._drops += 1
 
     def _refactor(self) -> None:
+        self._factor_into(self._arrays(), self.observations, self._time)
+        self._drops = 0
+
+    def _factor_into(self, state: dict[str, NDArray[Any]], n: int, time: int) -> None:
         window.refactor(
-            self._L,
-            self._V,
-            self._z,
-            self.observations,
+            state["L"],
+            state["V"],
+            state["z"],
+            n,
             self._kernel,
-            self._arms,
-            self._y,
-            self._times,
-            self._priors,
-            self._time,
+            state["arms"],
+            state["y"],
+            state["times"],
+            state["priors"],
+            time,
             self._retain,
             self._noise_variance,
         )
-        self._drops = 0
+
+    def _check_factor(self, state: dict[str, Any], n: int, time: int) -> None:
+        """Raise `SnapshotError` unless the factor is that of the readings beside it."""
+        anew = {name: state[name].copy() for name in self._arrays()}
+        self._factor_into(anew, n, time)
+        for name in ("L", "V", "z"):
+            right = anew[name][:n]
+            off = ROUNDED * np.abs(right).max(initial=1.0)
+            if not (np.isfinite(off) and np.allclose(state[name][:n], right, rtol=0.0, atol=off)):
+                raise SnapshotError(f"The snapshot's {name!r} does not follow from its readings.")
 
     def _predict(self) -> None:
         window.predict(

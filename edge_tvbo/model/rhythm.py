@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.model.kernels import BETWEEN, LARGEST, SMALLEST
 
 Array = NDArray[np.float64]
 DAY = 86_400.0  # s
@@ -48,12 +49,14 @@ class Rhythm:
         P, M = self.mean.shape if self.mean.ndim == 2 else (0, 0)
         if not P or self.scale.shape != (P,) or self.kernel.shape != (M, M):
             raise ConfigError("A rhythm's mean is (P, M), its scale (P,), its kernel (M, M).")
-        finite = all(np.isfinite(each).all() for each in (self.mean, self.scale, self.kernel))
-        if not finite or not (self.scale > 0).all():
-            raise ConfigError("A rhythm holds values that are not finite, or a scale of 0.")
+        arrays = (self.mean, self.scale, self.kernel)
+        if not all((np.abs(each) <= LARGEST).all() for each in arrays):
+            raise ConfigError(f"A rhythm holds values that are not finite, or beyond {LARGEST:g}.")
+        if not (self.scale >= SMALLEST).all():
+            raise ConfigError(f"A rhythm's scale must be {BETWEEN}.")
         numbers = (self.days, self.exploration, self.noise_variance)
-        if not all(0 < number < float("inf") for number in numbers):
-            raise ConfigError("A rhythm's days, exploration and noise_variance must be above 0.")
+        if not all(SMALLEST <= number <= LARGEST for number in numbers):
+            raise ConfigError(f"A rhythm's days, exploration, noise_variance must be {BETWEEN}.")
 
     def phase(self, at: float) -> int:
         """Give the interval of the day, 0 to P - 1, at time `at`, s since 1970, UTC."""

@@ -1,6 +1,5 @@
 """State as bytes: arrays and numbers in msgpack, with what they belong to. No pickle."""
 
-from math import isfinite
 from typing import Any
 
 import msgspec
@@ -12,6 +11,8 @@ FORMAT = 1
 DTYPES = ("<f8", "<i8")
 TRIANGLES = "<f8 triangles"  # symmetric matrices, of which the upper triangles are kept
 MOST = 2**53  # of anything counted
+LARGEST = 1e100  # of a number: squares stay finite, and sums of them
+SLACK = 1e-6  # of the largest variance: what rounding does to a covariance at the most
 
 
 class _Sealed(msgspec.Struct, array_like=True, frozen=True):
@@ -56,8 +57,24 @@ def check_arrays(arrays: dict[str, np.ndarray[Any, Any]], state: dict[str, Any])
         saved = state.get(name)
         if not isinstance(saved, np.ndarray) or saved.shape != array.shape:
             raise SnapshotError(f"The snapshot has no {name!r} of shape {array.shape}.")
-        if saved.dtype != array.dtype or not np.isfinite(saved).all():
+        if saved.dtype != array.dtype or not (np.abs(saved) <= LARGEST).all():
             raise SnapshotError(f"The snapshot's {name!r} holds no numbers that can be.")
+
+
+def check_covariances(name: str, prior: np.ndarray[Any, Any], state: dict[str, Any]) -> None:
+    """Raise `SnapshotError` unless `name` (..., M, M), which was checked, co-varies as can be.
+
+    No variance is negative, and no covariance is beyond its two standard deviations' product by
+    more than what rounding does to numbers as large as those of `prior`.
+    """
+    C = state[name]
+    variances = np.diagonal(C, axis1=-2, axis2=-1)
+    if (variances < 0).any():
+        raise SnapshotError(f"The snapshot's {name!r} holds a negative variance.")
+    deviations = np.sqrt(variances)
+    most = deviations[..., :, None] * deviations[..., None, :]
+    if (np.abs(C) > most + SLACK * max(prior.max(), variances.max(initial=0.0))).any():
+        raise SnapshotError(f"The snapshot's {name!r} holds a covariance that cannot be.")
 
 
 def copy_arrays(arrays: dict[str, np.ndarray[Any, Any]], state: dict[str, Any]) -> None:
@@ -69,7 +86,7 @@ def copy_arrays(arrays: dict[str, np.ndarray[Any, Any]], state: dict[str, Any]) 
 def number(state: dict[str, Any], name: str) -> float:
     """Give the number saved as `name`, or raise `SnapshotError`."""
     value = state.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= LARGEST:
         raise SnapshotError(f"The snapshot has no number {name!r}.")
     return float(value)
 

@@ -21,13 +21,17 @@ njit: Any = numba.njit  # its own annotations lose the signature of what it comp
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
+uncached: list[str] = []  # kernels that every start compiles anew
+compiling: list[float] = []  # s that each kernel took which no cache held
+
 
 def kernel(signature: str) -> Callable[[Kernel], Kernel]:
     """Give a decorator that compiles a function for `signature`, cached on disk where that works.
 
     numba refuses to compile with a cache when neither the package's folder nor the user's cache
-    folder can be written; such a machine compiles at each start instead. ``error_model="numpy"``
-    makes a division by zero a value the caller sees. Fast-math stays off: NaN keeps its meaning.
+    folder can be written; such a machine compiles at each start instead, `uncached` says what.
+    ``error_model="numpy"`` makes a division by zero a value the caller sees. Fast-math stays off:
+    NaN keeps its meaning.
     """
 
     def compile_now(function: Kernel) -> Kernel:
@@ -36,7 +40,11 @@ def kernel(signature: str) -> Callable[[Kernel], Kernel]:
         except RuntimeError as error:
             if "no locator available" not in str(error):
                 raise
+            uncached.append(function.__name__)
             compiled = njit(signature, error_model="numpy")(function)
+        if hasattr(compiled, "get_metadata"):  # not so with NUMBA_DISABLE_JIT
+            found = compiled.get_metadata().values()  # None for what a cache held
+            compiling.extend(each["timers"]["compiler_lock"] for each in found if each)
         return compiled
 
     return compile_now

@@ -1,4 +1,4 @@
-"""What any model has to beat: a draw, everyone in turn, a bandit without a model, an oracle."""
+"""What any model has to beat: a draw, everyone in turn, always the same one, and two that learn."""
 
 from collections.abc import Callable
 from math import e, exp, log, sqrt
@@ -15,7 +15,7 @@ from edge_tvbo.policies.policy import Choice, Outcome
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Arms = NDArray[np.intp]
-LOWEST = -1e300  # of what was never read
+LOWEST = -1e100  # of what was never read
 FINE = 2**53  # draws of a uniform number
 REACH = 3.0  # prior standard deviations that RExp3's rewards from 0 to 1 span, up and down
 
@@ -31,7 +31,20 @@ def round_robin(name: str, field: Field, *, seed: int = 0) -> "Blind":
     Where the one whose turn it is cannot be chosen, the next that can be is.
     """
     M = len(field)
-    return Blind(name, field, lambda t, arms: int(arms[((arms - t - seed) % M).argmin()]))
+    return Blind(name, field, lambda t, arms: _from(t + seed, arms, M))
+
+
+def static(name: str, field: Field, *, sensor: str | None = None, seed: int = 0) -> "Blind":
+    """Give the policy that always takes `sensor`; without one, arm number `seed` modulo M.
+
+    Where it cannot be chosen, the next that can be is.
+    """
+    arms: list[Arm] = [field.arm(index) for index in range(len(field))]
+    names = [field.name(arm) for arm in arms]
+    if sensor is not None and sensor not in names:
+        raise ConfigError(f"sensor is {sensor!r}; it must be one of the field's sensors.")
+    first = seed if sensor is None else names.index(sensor)
+    return Blind(name, field, lambda t, arms: _from(first, arms, len(names)))
 
 
 def rexp3(
@@ -44,6 +57,11 @@ def rexp3(
 def oracle(name: str, field: Field, *, seed: int = 0) -> "Oracle":
     """Give the policy that takes the arm which read the highest last."""
     return Oracle(name, field, seed)
+
+
+def _from(first: int, arms: Arms, M: int) -> int:
+    """Give the first of the arms that comes at or after number `first`, in a circle of M."""
+    return int(arms[((arms - first) % M).argmin()])
 
 
 class Unmodelled:
@@ -87,6 +105,9 @@ class Unmodelled:
     def advance(self) -> None:
         """End the interval."""
         self._time += 1
+
+    def renew(self) -> None:
+        """Take no notice: nothing was learned."""
 
     def align(self, at: float) -> None:
         """Take no notice: the time of day does not matter."""
@@ -179,9 +200,13 @@ class RExp3(Unmodelled):
         super().advance()
         self._asked = []
         if self._time % self._period == 0:
-            self._weights[:] = 1.0
-            self.observations = 0
-            self.resets += 1
+            self.renew()
+
+    def renew(self) -> None:
+        """Let all weights be equal again."""
+        self._weights[:] = 1.0
+        self.observations = 0
+        self.resets += 1
 
     def select(self, eligible: Mask | None = None) -> Choice:
         """Draw an arm."""
@@ -253,6 +278,11 @@ class Oracle(Unmodelled):
         self._last[self.field.index(arm)] = max(y, LOWEST)
         self.observations += 1
         return Outcome(False, abs(y), None, self.observations)
+
+    def renew(self) -> None:
+        """Forget what each arm read last."""
+        self._last[:] = LOWEST
+        self.observations = 0
 
     def snapshot(self) -> bytes:
         """Give the state as bytes; the continuation from them is bit-identical."""

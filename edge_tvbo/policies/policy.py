@@ -73,6 +73,13 @@ class Policy(Protocol):
         """End the interval: time moves on by one, observed or not."""
         ...
 
+    def renew(self) -> None:
+        """Begin anew, as after a reset that the event trigger asks for: every reading is forgotten.
+
+        Time goes on as it does, and an arm that was selected may still answer.
+        """
+        ...
+
     def align(self, at: float) -> None:
         """Say when the current interval began, s since 1970, UTC: some go by the time of day."""
         ...
@@ -193,7 +200,7 @@ class UpperConfidence:
         answer = Answer(y, mean, std, posterior.prior_std(arm))
         stale, threshold, age = self._trigger.judge(answer)
         if stale:
-            self._reset()
+            self.renew()
         if self._keep_last or not stale:
             posterior.observe(arm, y)
         return Outcome(stale, surprise, threshold, age)
@@ -205,7 +212,13 @@ class UpperConfidence:
         self._events += 1
         self._asked = []
         if self._trigger.expires(self._time):
-            self._reset()
+            self.renew()
+
+    def renew(self) -> None:
+        """Forget every reading, and what the trigger counts."""
+        self._posterior.reset()
+        self._trigger.clear()
+        self.resets += 1
 
     def align(self, at: float) -> None:
         """Take no notice: the time of day does not matter."""
@@ -247,8 +260,3 @@ class UpperConfidence:
             return None
         arm, mean, std = best
         return Choice(arm, self.field.name(arm), mean, std, mean + width * std)
-
-    def _reset(self) -> None:
-        self._posterior.reset()
-        self._trigger.clear()
-        self.resets += 1

@@ -1,17 +1,27 @@
 """From settings to the controllers that run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from math import ceil, inf
 from typing import Any
 
-from edge_tvbo.config import FieldSettings, Kernel, Settings
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_tvbo import __version__
+from edge_tvbo.config import FieldSettings, Kernel, SensorEnergy, Settings
+from edge_tvbo.config.field_settings import Position
 from edge_tvbo.controller import Controller, Rules
+from edge_tvbo.energy import Budgets, intervals_in
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.explanation import decimals
 from edge_tvbo.learning import model_file
 from edge_tvbo.model import kernels
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.policies import make_policy
+from edge_tvbo.ports import HomeAssistant, Shown
+from edge_tvbo.runtime import wiring
 
-_SHAPES: dict[str, Callable[[Any, float], Any]] = {
+_SHAPES: dict[str, Callable[[Any, Any], NDArray[np.float64]]] = {
     "se": kernels.squared_exponential,
     "matern-1/2": lambda X, length_scale: kernels.matern(X, length_scale, 0.5),
     "matern-3/2": lambda X, length_scale: kernels.matern(X, length_scale, 1.5),
@@ -23,6 +33,19 @@ _SHAPES: dict[str, Callable[[Any, float], Any]] = {
 def controllers(settings: Settings) -> dict[str, Controller]:
     """Give a controller for each field; raises `ConfigError` naming the field."""
     return {name: _controller(name, each) for name, each in settings.fields.items()}
+
+
+def homeassistant(settings: Settings, running: Mapping[str, Controller]) -> HomeAssistant | None:
+    """Give what Home Assistant is told of the `running` controllers; None where it is nothing."""
+    if settings.homeassistant is None:
+        return None
+    every = wiring.intervals(settings)
+    shown = {
+        name: Shown(field.sensors, field.unit, decimals(field), every[name])
+        for name, field in ((name, each.policy.field) for name, each in running.items())
+    }
+    chosen = settings.homeassistant
+    return HomeAssistant(chosen.prefix, chosen.birth, __version__, shown)
 
 
 def _controller(name: str, settings: FieldSettings) -> Controller:
@@ -38,16 +61,36 @@ def _controller(name: str, settings: FieldSettings) -> Controller:
         learn_from=settings.learn_from,
         on_reading=settings.interval == "on-reading",
         plausible=settings.plausible,
+        energy=_budgets(settings),
     )
     return Controller(policy, rules)
+
+
+def _budgets(settings: FieldSettings) -> Budgets | None:
+    energy = settings.energy
+    if energy is None:
+        return None
+    assert settings.interval != "on-reading"  # as the configuration's rules have it
+    own = [energy.sensors.get(sensor, SensorEnergy()) for sensor in settings.sensors]
+    each = [energy.budget if one.budget is None else one.budget for one in own]
+    battery = energy.battery
+    return Budgets(
+        costs=tuple(one.cost or energy.cost for one in own),
+        each=tuple(inf if one is None else one for one in each),
+        period=intervals_in(energy.period, settings.interval),
+        field=inf if energy.field_budget is None else energy.field_budget,
+        unit=energy.unit,
+        least_battery=battery.least if battery else 0.0,
+        battery_age=ceil(battery.max_age / settings.interval) if battery else 0,
+    )
 
 
 def _field(settings: FieldSettings) -> SensorField:
     if settings.model is not None:
         return _learned(settings)
-    if settings.kernel is None or settings.positions is None:
-        raise ConfigError("there is neither a model nor a kernel with positions.")
-    return _from_positions(settings, settings.kernel, settings.positions)
+    if settings.kernel is None:
+        raise ConfigError("there is neither a model nor a kernel.")
+    return _assumed(settings, settings.kernel)
 
 
 def _learned(settings: FieldSettings) -> SensorField:
@@ -71,13 +114,12 @@ def _learned(settings: FieldSettings) -> SensorField:
     )
 
 
-def _from_positions(
-    settings: FieldSettings, kernel: Kernel, positions: dict[str, tuple[float, float]]
-) -> SensorField:
-    places = [positions[sensor] for sensor in settings.sensors]
+def _assumed(settings: FieldSettings, kernel: Kernel) -> SensorField:
+    found = settings.positions
+    places = None if found is None else [found[sensor] for sensor in settings.sensors]
     return SensorField(
         settings.sensors,
-        _SHAPES[kernel.name](places, kernel.length_scale),
+        _covariance(kernel, places, len(settings.sensors)),
         kernel.noise_variance / kernel.variance,
         unit=settings.unit,
         center=kernel.mean,
@@ -85,3 +127,11 @@ def _from_positions(
         objective=settings.objective,
         positions=places,
     )
+
+
+def _covariance(kernel: Kernel, places: list[Position] | None, M: int) -> NDArray[np.float64]:
+    if kernel.name == "exchangeable":
+        return kernels.exchangeable(M, kernel.correlation)
+    if places is None:
+        raise ConfigError(f"the kernel {kernel.name} needs positions.")
+    return _SHAPES[kernel.name](places, kernel.length_scale)

@@ -12,7 +12,8 @@ So each document sets numbers aside that were not used when it was written, and 
 was killed goes on above them; one that ended in peace goes on with the next number. As numbers for
 two documents are set aside, it holds of the previous document too. When the next interval begins
 follows from the monotonic clock within one boot, and from the wall clock over two, if both of its
-times can be believed; otherwise no time has gone by.
+times can be believed; otherwise no time has gone by. Where the wall clock was set meanwhile, what
+was dated by it is dated anew.
 """
 
 import logging
@@ -23,14 +24,17 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from math import ceil, floor, inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from edge_tvbo.controller import Controller
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.explanation import rfc3339
+from edge_tvbo.messages import ClockStepped
 from edge_tvbo.ports import Store
+from edge_tvbo.runtime.clock import RELEASED, STEP, Clock
 from edge_tvbo.runtime.schedule import Schedule
 
 log = logging.getLogger(__name__)
@@ -45,15 +49,17 @@ RETRY = 60.0  # s, at the most, until a document that could not be written is tr
 RESERVED = 10_000  # numbers between two documents where no clock says how many will do
 MARGIN = 1_000  # of these; about one turn of the loop
 CATCH_UP = 10_000  # intervals that a model is moved on by at the most
-RELEASED = 1_767_225_600.0  # 2026-01-01; a wall clock before it was never set
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+Number = Annotated[int, Meta(ge=-1, le=2**53)]  # of an interval; -1 before the first
 
 
 class Anchor(msgspec.Struct, frozen=True):
     """One moment, by both clocks."""
 
-    wall: float  # s since 1970
-    monotonic: float  # s since the boot
+    wall: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s since 1970
+    monotonic: Annotated[float, Meta(ge=0, le=1e12)]  # s since the boot
     boot: str  # which boot; "" where that is not known
 
 
@@ -61,10 +67,11 @@ class Kept(msgspec.Struct, frozen=True):
     """What is kept of one field."""
 
     controller: bytes
-    interval: int  # the number of the interval that began last
-    reserved: int  # the highest number that may have been used before the next document but one
-    every: float | None  # s, an interval; None where intervals follow the readings
-    next_in: float  # s until the next interval, when this was written
+    interval: Number  # of the interval that began last
+    reserved: Number  # the highest that may have been used before the next document but one
+    every: Annotated[float, Meta(ge=1e-3, le=1e12)] | None  # s; None where readings set the pace
+    next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s until the next interval, at the anchor
+    intervals: Annotated[int, Meta(ge=1, le=CATCH_UP)] = 1  # the next one begins after the last
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -134,13 +141,14 @@ def _unzipped(body: bytes) -> bytes:
 # --- time gone by -------------------------------------------------------------------------------
 
 
-def anchor_now() -> Anchor:
-    """Give this moment by both clocks."""
+def anchor_by(clock: Clock) -> Anchor:
+    """Give this moment as `clock` has it."""
     try:
         boot = _BOOT.read_text("ascii").strip()
     except (OSError, ValueError):
         boot = ""
-    return Anchor(time.time(), time.monotonic(), boot)
+    now = clock.elapsed()
+    return Anchor(clock.wall(now), now, boot)
 
 
 def between(before: Anchor, now: Anchor) -> float:
@@ -175,11 +183,17 @@ def resumption(kept: Kept, away: float, *, final: bool) -> Resumption:
         return Resumption(0.0, 1)
     left = kept.next_in - away
     if left > 0:
-        return Resumption(left, 1)
+        return Resumption(left, kept.intervals)
     begun = floor(-left / kept.every)  # intervals that began and ended since, at the most
     if final:
-        return Resumption(0.0, min(begun + 1, CATCH_UP))
-    return Resumption((begun + 1) * kept.every + left, min(begun + 2, CATCH_UP))
+        return Resumption(0.0, min(begun + kept.intervals, CATCH_UP))
+    return Resumption((begun + 1) * kept.every + left, min(begun + 1 + kept.intervals, CATCH_UP))
+
+
+def _unknown(kept: Kept, away: float) -> int:
+    """Give how many intervals may have begun that were not kept, at the most."""
+    begun = inf if kept.every is None or not away else 1 + (away - kept.next_in) // kept.every
+    return int(max(0, min(begun, kept.reserved - kept.interval)))
 
 
 # --- keeping ------------------------------------------------------------------------------------
@@ -208,7 +222,7 @@ class Checkpoints:
         every: float,
         controllers: Mapping[str, Controller],
         schedule: Schedule,
-        anchor: Callable[[], Anchor] = anchor_now,
+        anchor: Callable[[], Anchor],
     ) -> None:
         self._store = store
         self._every = every
@@ -234,11 +248,14 @@ class Checkpoints:
                 log.error("state: %s cannot be used: %s; %s", generation, error, aside)
                 continue
             self._resume(document, newest=generation == self._store.newest)
+            self.save()  # and again when it begins: the one before it must know of our numbers too
             return
         log.info("state: there is none; every field begins anew")
 
     def _resume(self, document: Document, *, newest: bool) -> None:
-        away = between(document.anchor, self._anchor())
+        now = self._anchor()
+        away = between(document.anchor, now)
+        stepped = ClockStepped(now.wall - document.anchor.wall - away, now.wall)
         final = document.final and newest
         taken = []
         for name, controller in self._controllers.items():
@@ -248,9 +265,11 @@ class Checkpoints:
                 continue
             if resumed("state", name, controller, kept.controller):
                 taken.append(controller.policy.observations)
+                if abs(stepped.by) > STEP:
+                    controller.handle(stepped)
             begins_in, intervals = resumption(kept, away, final=final)
             used = kept.interval if final else kept.reserved + 1 - intervals
-            controller.skip_to(max(kept.interval, used))
+            controller.skip_to(max(kept.interval, used), 0 if final else _unknown(kept, away))
             self._schedule.resume(name, begins_in, intervals)
         log.info(
             "state: restored from %s: %d field(s), %d readings in their models",
@@ -298,11 +317,12 @@ class Checkpoints:
 
     def _kept(self, name: str, snapshot: bytes, wait: float) -> Kept:
         """Give what is kept of a field, with numbers set aside for `wait` seconds, twice."""
-        number = self._controllers[name].interval
-        every, next_in = self._schedule.outlook(name)
+        begun = self._controllers[name].interval
+        every, next_in, intervals = self._schedule.outlook(name)
+        number = begun + intervals - 1  # what went by before this process counts too
         usable = RESERVED if every is None else ceil(wait / every) + 2
         self._spent[name] = number + usable - (MARGIN if every is None else 0)
-        return Kept(snapshot, number, number + 2 * usable, every, next_in)
+        return Kept(snapshot, begun, number + 2 * usable, every, next_in, intervals)
 
 
 def resumed(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:

@@ -1,10 +1,19 @@
 """Time for the loop: `elapsed` to schedule by, `wall` to say when.
 
-`elapsed` is monotonic and knows nothing of dates; a step of the wall clock does not move it.
+`elapsed` is monotonic and knows nothing of dates; a step of the wall clock does not move it. `wall`
+goes along with it, and is set right by `follow` alone: between two calls of it, all that happens
+is dated by one clock, and whoever remembers dates learns by how much they are off.
+
+A machine without a clock of its own begins in 1970, or where it was switched off, and is set right
+by the network later; one that was asleep is ahead of its monotonic clock by as long.
 """
 
 import time
 from typing import Protocol
+
+RELEASED = 1_767_225_600.0  # 2026-01-01; a wall clock before it was never set
+STEP = 2.0  # s; a wall clock that is off by less is being slowed down or hurried on
+UNSURE = 0.5  # s; two clocks that were not read within it were not read together
 
 
 class Clock(Protocol):
@@ -13,12 +22,21 @@ class Clock(Protocol):
     speed: float  # seconds of the network's time in one real second
     patience: float  # s of the network's time that an activated sensor gets at the least
 
+    @property
+    def is_set(self) -> bool:
+        """Whether the wall clock can be right; it says 1970 until somebody sets it."""
+        ...
+
     def elapsed(self) -> float:
         """Give the monotonic time, in s."""
         ...
 
     def wall(self, elapsed: float) -> float:
         """Give the time since 1970 that belongs to a monotonic time near now."""
+        ...
+
+    def follow(self) -> float:
+        """Go by the wall clock as it is now; give by how many s it was set since, mostly 0."""
         ...
 
     def settle(self, due: float, interval: float) -> int:
@@ -32,13 +50,30 @@ class LiveClock:
     speed = 1.0
     patience = 0.0
 
+    def __init__(self) -> None:
+        self._ahead = time.time() - time.monotonic()  # s, the wall clock of the monotonic one
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the wall clock can be right; it says 1970 until somebody sets it."""
+        return self.wall(self.elapsed()) >= RELEASED
+
     def elapsed(self) -> float:
         """Give the monotonic time, in s."""
         return time.monotonic()
 
     def wall(self, elapsed: float) -> float:
         """Give the time since 1970 that belongs to a monotonic time near now."""
-        return time.time() + (elapsed - time.monotonic())
+        return elapsed + self._ahead
+
+    def follow(self) -> float:
+        """Go by the wall clock as it is now; give by how many s it was set since, mostly 0."""
+        before, wall, after = time.monotonic(), time.time(), time.monotonic()
+        if after - before > UNSURE:
+            return 0.0
+        by = wall - after - self._ahead
+        self._ahead += by
+        return by if abs(by) > STEP else 0.0
 
     def settle(self, due: float, interval: float) -> int:
         """Give how many intervals have gone by since the one that was `due` began, it included."""
@@ -52,6 +87,8 @@ class ReplayClock:
     clock back to where it was due, an activated sensor has `wait` real seconds at the least, and
     the date does not pass the end of the interval that has begun while it is waited for.
     """
+
+    is_set = True
 
     def __init__(self, start: float, speed: float, wait: float = 1.0) -> None:
         self.speed = speed
@@ -67,6 +104,10 @@ class ReplayClock:
     def wall(self, elapsed: float) -> float:
         """Give the recording's time since 1970, exact for whole seconds."""
         return self._start + min(elapsed, self._until)
+
+    def follow(self) -> float:
+        """Give 0: nobody sets a recording's clock."""
+        return 0.0
 
     def settle(self, due: float, interval: float) -> int:
         """Turn back to `due`: no interval is ever skipped."""

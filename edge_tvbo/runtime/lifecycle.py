@@ -15,17 +15,23 @@ import msgspec
 from edge_tvbo.config import ConfigErrors, Settings
 from edge_tvbo.controller import Controller
 from edge_tvbo.errors import EdgeTvboError
-from edge_tvbo.messages import Command, Decision, Notify, PublishState
+from edge_tvbo.explanation import rfc3339
+from edge_tvbo.messages import Command, Decision, Notice, Notify, PublishState
+from edge_tvbo.numerics.jit import compiling, uncached
 from edge_tvbo.plugins import load
 from edge_tvbo.ports import Attendant, Link
-from edge_tvbo.runtime import assembly, diagnosis, wiring
-from edge_tvbo.runtime.checkpoints import Checkpoints, resumed
-from edge_tvbo.runtime.clock import LiveClock
+from edge_tvbo.runtime import assembly, crashes, diagnosis, wiring
+from edge_tvbo.runtime.checkpoints import Checkpoints, anchor_by, resumed
+from edge_tvbo.runtime.clock import Clock, LiveClock
+from edge_tvbo.runtime.history import Chronicle
 from edge_tvbo.runtime.loop import Loop
 from edge_tvbo.runtime.schedule import Schedule
+from edge_tvbo.runtime.showing import Showing
 from edge_tvbo.runtime.watching import Watching
 
 log = logging.getLogger(__name__)
+
+CONNECTING = 0.5  # s; a broker that is there lets us in before the first sensor is to be asked
 
 
 def run(read: Callable[[], Settings]) -> None:
@@ -34,20 +40,27 @@ def run(read: Callable[[], Settings]) -> None:
     `read` reads the configuration, at the start and at each SIGHUP.
     """
     with signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1) as came:
-        daemon = assembled(read(), Watching())
-        try:
-            daemon.begin()
-            while not (came.take(signal.SIGTERM) or came.take(signal.SIGINT)):
-                if came.take(signal.SIGUSR1):
-                    daemon.diagnose()
-                if came.take(signal.SIGHUP):
-                    daemon.watching.reloading()
-                    daemon = reloaded(daemon, read)
-                    daemon.watched()
-                daemon.loop.run(came.any, came.fileno())
-        finally:
-            daemon.end()
-        log.info("stopped")
+        settings = read()
+        with crashes.kept(settings.state.dir, settings.instance):
+            live(settings, read, came)
+
+
+def live(settings: Settings, read: Callable[[], Settings], came: "Signals") -> None:
+    """Run `settings`, and what is read instead of them at each SIGHUP, until told to stop."""
+    daemon = assembled(settings, Watching(), LiveClock())
+    try:
+        daemon.begin()
+        while not (came.take(signal.SIGTERM) or came.take(signal.SIGINT)):
+            if came.take(signal.SIGUSR1):
+                daemon.diagnose()
+            if came.take(signal.SIGHUP):
+                daemon.watching.reloading()
+                daemon = reloaded(daemon, read)
+                daemon.watched()
+            daemon.loop.run(came.any, came.fileno())
+    finally:
+        daemon.end()
+    log.info("stopped")
 
 
 # --- one configuration at work ------------------------------------------------------------------
@@ -57,10 +70,12 @@ class Daemon(msgspec.Struct, frozen=True):
     """A configuration, and all that carries it out."""
 
     settings: Settings
+    clock: Clock
     controllers: dict[str, Controller]
     schedule: Schedule
     link: Link
     checkpoints: Checkpoints | None  # where state is kept at all
+    chronicle: Chronicle | None  # where a history is kept
     journal: "Journal"
     watching: Watching
     loop: Loop
@@ -70,6 +85,18 @@ class Daemon(msgspec.Struct, frozen=True):
         if self.checkpoints:
             self.checkpoints.restore()
             self.checkpoints.save()
+        if uncached:
+            log.warning(
+                "no folder for numba's cache can be written, so each start compiles for a while; "
+                "name one that can:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo"
+            )
+        elif compiling:
+            log.info(
+                "compiled %d kernels in %.0f s and kept them for the next start; "
+                "`edge-tvbo warm` does so beforehand",
+                len(compiling),
+                sum(compiling),
+            )
         sensors = sum(len(each.sensors) for each in self.settings.fields.values())
         log.info("ready: %d sensors, fields %s", sensors, ", ".join(self.settings.fields))
         self.watched()
@@ -77,16 +104,20 @@ class Daemon(msgspec.Struct, frozen=True):
     def watched(self) -> None:
         """Have systemd and whoever reads the metrics look at this configuration from now on."""
         self.watching.follow(
-            self.settings, self.controllers, self.link, LiveClock(), lambda: self.written
+            self.settings, self.controllers, self.link, self.clock, lambda: self.written
         )
 
     @property
     def written(self) -> int | None:
         """Bytes of state written, None where none is kept."""
-        return self.checkpoints.written if self.checkpoints else None
+        if self.checkpoints is None:
+            return None
+        return self.checkpoints.written + (self.chronicle.written if self.chronicle else 0)
 
     def diagnose(self) -> None:
-        """Log how everything is."""
+        """Log how everything is, and have the history kept as far as it has come."""
+        if self.chronicle:
+            self.chronicle.save()
         health, decisions, online = self.loop.health(), self.journal.decisions, self.link.online
         for line in diagnosis.lines(health, self.controllers, decisions, online, self.written):
             log.info("diagnosis: %s", line)
@@ -96,26 +127,44 @@ class Daemon(msgspec.Struct, frozen=True):
         self.watching.close()
         if self.checkpoints:
             self.checkpoints.close()
+        if self.chronicle:
+            self.chronicle.close()
         self.link.close()
         self.loop.close()
 
 
-def assembled(settings: Settings, watching: Watching) -> Daemon:
+def assembled(settings: Settings, watching: Watching, clock: Clock) -> Daemon:
     """Give a daemon that is about to begin, for `watching` to watch; raises `ConfigError`."""
-    clock = LiveClock()
     controllers = assembly.controllers(settings)
-    schedule = Schedule(wiring.intervals(settings), clock, first=clock.elapsed())
+    schedule = Schedule(wiring.intervals(settings), clock, first=clock.elapsed() + CONNECTING)
     checkpoints = None
     if settings.state.dir:
         store = load("stores", "file")(settings.state.dir, settings.instance)
-        checkpoints = Checkpoints(store, settings.state.checkpoint, controllers, schedule)
-    link = load("links", "mqtt")(wiring.broker(settings), wiring.wirings(settings))
-    attendants: list[Attendant] = [checkpoints, watching] if checkpoints else [watching]
+        checkpoints = Checkpoints(
+            store, settings.state.checkpoint, controllers, schedule, lambda: anchor_by(clock)
+        )
+    link = load("links", "mqtt")(
+        wiring.broker(settings),
+        wiring.wirings(settings),
+        commands=settings.commands,
+        homeassistant=assembly.homeassistant(settings, controllers),
+        wall=lambda: clock.wall(clock.elapsed()),
+    )
+    chronicle = chronicle_of(settings, controllers)
     journal = Journal()
+    shown = {
+        name: each
+        for name, each in controllers.items()
+        if len(each.policy.field) <= settings.fields[name].publish_posterior
+    }
+    showing = Showing(link, shown, lambda: clock.wall(clock.elapsed()))
+    watchers: list[Callable[[str, Command], None]] = [journal, watching, showing]
+    watchers += [chronicle] if chronicle else []
+    attendants: list[Attendant] = [each for each in (checkpoints, chronicle, watching) if each]
 
     def watch(field: str, command: Command) -> None:
-        journal(field, command)
-        watching(field, command)
+        for each in watchers:
+            each(field, command)
 
     loop = Loop(
         link,
@@ -126,13 +175,33 @@ def assembled(settings: Settings, watching: Watching) -> Daemon:
         watch=watch,
         attendants=attendants,
     )
-    return Daemon(settings, controllers, schedule, link, checkpoints, journal, watching, loop)
+    return Daemon(
+        settings,
+        clock,
+        controllers,
+        schedule,
+        link,
+        checkpoints,
+        chronicle,
+        journal,
+        watching,
+        loop,
+    )
+
+
+def chronicle_of(settings: Settings, controllers: dict[str, Controller]) -> Chronicle | None:
+    """Give what keeps the history, where one is kept."""
+    state = settings.state
+    if not state.dir or state.history is None:
+        return None
+    history = load("histories", "sqlite")(state.dir, settings.instance, state.history)
+    return Chronicle(history, state.checkpoint, controllers)
 
 
 def reloaded(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
     """Give the daemon of the configuration as it is now; the same where that is wrong."""
     try:
-        successor = assembled(read(), daemon.watching)
+        successor = assembled(read(), daemon.watching, daemon.clock)
     except ConfigErrors as error:
         for finding in error.findings:
             log.error("reload: %s", finding)
@@ -143,11 +212,16 @@ def reloaded(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
         return daemon
     for name in successor.controllers:
         take_over(name, daemon, successor)
+    if daemon.chronicle:
+        daemon.chronicle.close()
     daemon.link.close()
     daemon.loop.close()
     if successor.checkpoints:
         successor.checkpoints.save()
-    log.info("reload: done; fields %s", ", ".join(successor.controllers))
+    text = f"done; fields {', '.join(successor.controllers)}"
+    log.info("reload: %s", text)
+    at = round(daemon.clock.wall(daemon.clock.elapsed()), 3)
+    successor.link.announce(Notice("reload", rfc3339(at), text))
     return successor
 
 
@@ -160,8 +234,8 @@ def take_over(name: str, daemon: Daemon, successor: Daemon) -> None:
     controller = successor.controllers[name]
     resumed("reload", name, controller, before.snapshot())
     controller.skip_to(before.interval)
-    _, next_in = daemon.schedule.outlook(name)
-    successor.schedule.resume(name, next_in, 1)
+    _, begins_in, intervals = daemon.schedule.outlook(name)
+    successor.schedule.resume(name, begins_in, intervals)
 
 
 # --- signals ------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The one loop: it sleeps in one selector until the socket, a signal or the clock has news."""
 
+import logging
 import os
 import selectors
 import time
@@ -10,10 +11,24 @@ from math import inf
 from edge_tvbo import __version__
 from edge_tvbo.controller import Controller
 from edge_tvbo.explanation import rfc3339
-from edge_tvbo.messages import Command, Event, Health, LinkLost, LinkRestored
+from edge_tvbo.messages import (
+    ClockStepped,
+    ClockUnset,
+    Command,
+    Event,
+    FieldHealth,
+    Health,
+    IntervalElapsed,
+    LinkLost,
+    LinkRestored,
+    Notice,
+)
 from edge_tvbo.ports import Attendant, Link
 from edge_tvbo.runtime.clock import Clock
+from edge_tvbo.runtime.desk import Desk
 from edge_tvbo.runtime.schedule import Schedule
+
+log = logging.getLogger(__name__)
 
 LONGEST_SLEEP = 1.0  # s; nothing is due for longer, so that a lost wake-up costs little
 
@@ -59,6 +74,8 @@ class Loop:
         self._attendants = attendants
         self._selector = selectors.DefaultSelector()  # now: later there may be no descriptors left
         self._online = True  # what the controllers believe
+        self._dated = True  # likewise: that the wall clock is set
+        self._desk = Desk(link, controllers, self._handle, self.health)
 
     def run(self, stop: Callable[[], bool], wakeup: int | None = None) -> None:
         """Go round until `stop` says so; `wakeup` is a descriptor that ends a sleep."""
@@ -78,16 +95,30 @@ class Loop:
         """Handle what came in, then what is due."""
         now = time.monotonic()
         received = self._link.service(mask, now)
-        for field, event in chain(received, self._link_news(), self._schedule.due()):
-            for command in self._controllers[field].handle(event):
-                self._schedule.note(field, command)
-                self._link.send(field, command)
-                self._watch(field, command)
+        news = chain(self._clock_news(), received, self._link_news())
+        for field, event in chain(news, self._schedule.due()):
+            self._handle(field, event)
+        if self._desk.serve(self._now()):
+            self._health_due = now  # it says what is paused
         if now >= self._health_due:
             self._health_due = now + self._health_every
             self._link.report(self.health())
         for attendant in self._attendants:
             attendant.service(time.monotonic())
+
+    def _handle(self, field: str, event: Event) -> None:
+        commands = self._controllers[field].handle(event)
+        for command in commands:
+            self._schedule.note(field, command)
+            self._link.send(field, command)
+            self._watch(field, command)
+            self._desk.note(field, command)
+        if commands or isinstance(event, IntervalElapsed):
+            self._show(field)
+
+    def _show(self, field: str) -> None:
+        if hotspot := self._controllers[field].hotspot(self._now()):
+            self._link.show(field, hotspot)
 
     def _link_news(self) -> Iterator[tuple[str, Event]]:
         online = self._link.online
@@ -96,14 +127,48 @@ class Loop:
             for field in self._controllers:
                 yield field, LinkRestored() if online else LinkLost()
 
+    def _clock_news(self) -> Iterator[tuple[str, Event]]:
+        was_set = self._clock.is_set
+        by = self._clock.follow()
+        if by:
+            at = self._now()
+            self._announce_step(by, at, first=not was_set and self._clock.is_set)
+            self._dated = True
+            yield from ((field, ClockStepped(by, at)) for field in self._controllers)
+        if self._dated and not self._clock.is_set:
+            self._dated = False
+            log.warning("the wall clock was not set yet; until it is, readings date from arrival")
+            yield from ((field, ClockUnset()) for field in self._controllers)
+
+    def _announce_step(self, by: float, at: float, *, first: bool) -> None:
+        way = "ahead" if by > 0 else "back"
+        text = f"The wall clock was set {way} by {abs(by):.1f} s; intervals go on as they were"
+        notice = Notice("clock-synced" if first else "clock-step", rfc3339(at), text)
+        log.warning("%s: %s", notice.event, text)
+        self._link.announce(notice)
+        self._health_due = 0.0  # it says whether the clock is set
+
+    def _now(self) -> float:
+        return round(self._clock.wall(self._clock.elapsed()), 3)
+
     def health(self) -> Health:
         """Give how the daemon is doing."""
+        fields = {name: each.health() for name, each in self._controllers.items()}
         return Health(
-            at=rfc3339(round(self._clock.wall(self._clock.elapsed()), 3)),
+            at=rfc3339(self._now()),
             uptime_s=int(time.monotonic() - self._began),
             version=__version__,
-            fields={name: each.health() for name, each in self._controllers.items()},
+            fields=fields,
+            clock_synced=self._clock.is_set,
+            paused=all(each.paused for each in fields.values()),
+            problem=self._problem(fields),
+            refused=dict(self._desk.refused),
         )
+
+    def _problem(self, fields: Mapping[str, FieldHealth]) -> str | None:
+        sensors = {name: len(each.policy.field) for name, each in self._controllers.items()}
+        silent = [name for name, each in fields.items() if len(each.suspects) == sensors[name]]
+        return f"no sensor of {', '.join(silent)} answers" if silent else None
 
     def _sleep_for(self) -> float:
         now = time.monotonic()

@@ -163,4 +163,5 @@ class Overview:
                 for sensor, latest in controller.latest().items()
                 if sensor not in suspects and at - latest.received <= silent
             },
+            energy=health.energy,
         )

@@ -44,15 +44,15 @@ class Schedule:
         """Say whether every field has run its intervals and none is waiting."""
         return self.next_due() == inf
 
-    def outlook(self, field: str) -> tuple[float | None, float]:
-        """Give the seconds of a field's interval, and those until the next one begins.
+    def outlook(self, field: str) -> tuple[float | None, float, int]:
+        """Give the seconds of a field's interval, and when the next one begins, as for `resume`.
 
-        None and 0 where intervals follow the readings.
+        None, 0 and 1 where intervals follow the readings.
         """
         line = self._lines[field]
         if line.interval is None:
-            return None, 0.0
-        return line.interval, line.next - self._clock.elapsed()
+            return None, 0.0, 1
+        return line.interval, line.next - self._clock.elapsed(), line.skipped + 1
 
     def resume(self, field: str, begins_in: float, intervals: int) -> None:
         """Let a field's next interval begin in so many seconds, `intervals` after its last one."""

@@ -1,10 +1,12 @@
 """From settings to how each field meets the wire; needs no numpy, so that `check` can ask."""
 
+from msgspec.structs import replace
+
 from edge_tvbo.config import FieldSettings, Settings
 from edge_tvbo.config import Tls as TlsSettings
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.plugins import load
-from edge_tvbo.ports import Broker, Tls, Wiring
+from edge_tvbo.plugins import load, names
+from edge_tvbo.ports import Activation, Batteries, Broker, Preset, Tls, Wiring
 
 
 def wirings(settings: Settings) -> dict[str, Wiring]:
@@ -45,17 +47,51 @@ def _tls(settings: TlsSettings) -> Tls:
 
 
 def _wiring(name: str, settings: FieldSettings) -> Wiring:
-    activate = settings.activate
+    activate, reading = settings.activate, settings.reading
     try:
-        codec = load("payloads", settings.reading.payload)(settings.reading.settings)
+        codec = load("payloads", reading.payload)(reading.settings)
     except ConfigError as error:
         raise ConfigError(f"fields.{name}.reading: {error}") from error
-    return Wiring(
+    wiring = Wiring(
         sensors=settings.sensors,
-        reading_topic=settings.reading.topic,
+        reading_topic=reading.topic,
         codec=codec,
-        activate_topic=activate.topic if activate.mode == "live" else None,
-        activate_payload=activate.payload,
+        names=settings.names,
+        scale=reading.scale,
+        offset=reading.offset,
         max_payload=settings.max_payload,
         max_rate=settings.max_rate,
+        batteries=_batteries(name, settings),
     )
+    if activate.mode == "advise":
+        return wiring
+    usual = _usual(reading.payload) if activate.mode == "lorawan" else None
+    payload = activate.payload or (usual.payload if usual else "")
+    if activate.mode == "lorawan" and not payload:
+        raise ConfigError(
+            f"fields.{name}.activate.payload is missing; only the-things-stack and chirpstack"
+            " have a downlink of their own. It can be what your network server takes."
+        )
+    return replace(
+        wiring,
+        activate_topic=activate.topic,
+        activate_payload=payload,
+        activate_mode=activate.mode,
+        withdraw_payload=usual.withdrawal if usual else None,
+    )
+
+
+def _batteries(name: str, settings: FieldSettings) -> Batteries | None:
+    battery = settings.energy.battery if settings.energy else None
+    if battery is None:
+        return None
+    try:
+        return Batteries(battery.topic, load("payloads", battery.payload)(battery.settings))
+    except ConfigError as error:
+        raise ConfigError(f"fields.{name}.energy.battery: {error}") from error
+
+
+def _usual(payload: str) -> Activation | None:
+    """Give how the make with this payload format is asked, if it is."""
+    preset: Preset | None = load("presets", payload) if payload in names("presets") else None
+    return preset.activate if preset else None

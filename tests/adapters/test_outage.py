@@ -22,14 +22,17 @@ def test_what_may_pass_is_one_error_however_it_changes(caplog):
     for trouble in (REFUSED, LOST, Trouble("no route"), REFUSED):
         said.failed(trouble)
     said.over(9.0)
-    assert lines(caplog) == [("ERROR", "broker: refused"), ("INFO", "broker: connected")]
+    assert lines(caplog) == [("ERROR", "broker: refused [E400]"), ("INFO", "broker: connected")]
 
 
 def test_what_somebody_must_mend_is_said_though_something_was_said_before(caplog):
     said = outage(caplog)
     for trouble in (REFUSED, WRONG, REFUSED, WRONG):
         said.failed(trouble)
-    assert lines(caplog) == [("ERROR", "broker: refused"), ("ERROR", "broker: wrong password")]
+    assert lines(caplog) == [
+        ("ERROR", "broker: refused [E400]"),
+        ("ERROR", "broker: wrong password [E400]"),
+    ]
 
 
 def test_a_loss_that_is_made_good_at_once_is_a_warning(caplog):
@@ -45,7 +48,7 @@ def test_a_loss_that_is_not_is_said_before_the_wait(caplog):
     said = outage(caplog)
     said.lost(LOST, 10.0)
     said.waits(AT_ONCE * 2)
-    assert lines(caplog) == [("ERROR", "broker: the connection was lost")]
+    assert lines(caplog) == [("ERROR", "broker: the connection was lost [E400]")]
 
 
 def test_losses_in_a_row_are_counted(caplog):

@@ -1,6 +1,11 @@
 """The payload codecs: any bytes are a finite reading, or refused for a known reason."""
 
 import json
+import os
+import re
+import subprocess
+import sys
+from datetime import datetime
 from math import isfinite
 
 import pytest
@@ -180,6 +185,45 @@ def test_times_are_seconds_milliseconds_or_rfc3339_with_an_offset(written, at):
     codec = json_format.make({"value": "t", "time": "ts"})
     expected = at if isinstance(at, str) else (21.3, at)
     assert outcome(codec, f'{{"t": 21.3, "ts": {written}}}'.encode()) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "utc"),
+    [
+        ("2026-01-15T12:00:00", "2026-01-15T11:00:00+00:00"),
+        ("2026-07-15 12:00:00.5", "2026-07-15T10:00:00.500+00:00"),
+        ("2026-07-15T12:00:00Z", "2026-07-15T12:00:00+00:00"),
+        ("2026-03-29T01:59:59", "2026-03-29T00:59:59+00:00"),
+        ("2026-03-29T02:30:00", "2026-03-29T01:30:00+00:00"),  # there is none
+        ("2026-03-29T03:00:00", "2026-03-29T01:00:00+00:00"),
+        ("2026-10-25T02:30:00", "2026-10-25T00:30:00+00:00"),  # there are two
+        ("2026-10-25T03:00:00", "2026-10-25T02:00:00+00:00"),
+    ],
+)
+def test_a_time_without_an_offset_is_local_in_the_zone_that_is_named(written, utc, monkeypatch):
+    monkeypatch.setenv("TZ", "America/New_York")
+    codec = json_format.make({"value": "t", "time": "ts", "timezone": "Europe/Berlin"})
+    expected = (21.3, datetime.fromisoformat(utc).timestamp())
+    assert outcome(codec, f'{{"t": 21.3, "ts": "{written}"}}'.encode()) == expected
+
+
+@pytest.mark.parametrize("name", ["Europe/Berln", "", "Europe", "/etc/passwd", "../x", "a\0b"])
+def test_a_zone_that_is_not_known_is_a_configuration_error_that_names_it(name):
+    with pytest.raises(ConfigError, match=f"timezone is {re.escape(repr(name))}; it can be"):
+        json_format.make({"value": "t", "time": "ts", "timezone": name})
+
+
+def test_in_a_process_that_finds_no_zones_the_error_says_what_to_install():
+    program = """if True:
+        import sys
+        sys.modules["tzdata"] = None
+        from edge_tvbo_adapters.payloads import json
+        json.timezone("Europe/Berlin")
+    """
+    environment = os.environ | {"PYTHONTZPATH": ""}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True)
+    assert b"ConfigError: timezone is 'Europe/Berlin'" in done.stderr
+    assert b"apt install tzdata" in done.stderr
 
 
 def test_a_time_that_is_wanted_and_missing_is_refused():

@@ -1,8 +1,14 @@
 """Topics: a sensor's id goes in and comes out, and nothing a broker refuses is published."""
 
 import pytest
-from edge_tvbo_adapters.mqtt import default_client_id, filled
-from edge_tvbo_adapters.topics import LONGEST, PLACE, Template, publishable
+from edge_tvbo_adapters.topics import (
+    LONGEST,
+    PLACE,
+    Template,
+    default_client_id,
+    filled,
+    publishable,
+)
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -11,6 +17,7 @@ from edge_tvbo.messages import Activate
 
 levels = st.text(st.characters(exclude_characters="/+#\0", exclude_categories=["Cs"]), max_size=8)
 ids = levels.filter(bool)
+plain = levels.filter(lambda level: not set("{}") & set(level))
 
 
 @st.composite
@@ -29,6 +36,38 @@ def test_the_sensor_that_went_into_a_topic_comes_out_of_it(around, sensor):
     template = Template("/".join([*before, PLACE, *after]))
     assert template.sensor("/".join([*before, sensor, *after])) == sensor
     assert template.filter.split("/") == [*before, "+", *after]
+
+
+@given(templates(), plain, ids, plain)
+@example(([], []), "a-", "a", "-a")
+@example(([], []), "a", "x", "a")
+def test_a_sensor_may_be_a_part_of_its_level(around, prefix, sensor, suffix):
+    before, after = around
+    template = Template("/".join([*before, prefix + PLACE + suffix, *after]))
+    assert template.sensor("/".join([*before, prefix + sensor + suffix, *after])) == sensor
+    assert template.filter.split("/") == [*before, "+", *after]
+    if around_it := prefix + suffix:
+        assert template.sensor("/".join([*before, around_it[1:], *after])) is None
+
+
+@pytest.mark.parametrize(
+    ("template", "topic", "sensor"),
+    [
+        ("zigbee2mqtt/{sensor}", "zigbee2mqtt/Living room", "Living room"),
+        ("zigbee2mqtt/{sensor}", "zigbee2mqtt/kitchen/floor", None),
+        ("zigbee2mqtt/{sensor}", "zigbee2mqtt/hall/availability", None),
+        ("{sensor}/sensor/temperature/state", "attic/sensor/temperature/state", "attic"),
+        ("tele/{sensor}/SENSOR", "tele/tasmota_4F2A1B/SENSOR", "tasmota_4F2A1B"),
+        ("shellyht-{sensor}/status/temperature:0", "shellyht-08b6/status/temperature:0", "08b6"),
+        ("shellyht-{sensor}/status/temperature:0", "shellyplug-08b6/status/temperature:0", None),
+        ("shellyht-{sensor}/status/temperature:0", "shellyht/status/temperature:0", None),
+        ("v3/app1@ttn/devices/{sensor}/up", "v3/app1@ttn/devices/dev1/up", "dev1"),
+        ("v3/app1@ttn/devices/{sensor}/up", "v3/app2@ttn/devices/dev1/up", None),
+        ("a-{sensor}-a", "a-a", None),
+    ],
+)
+def test_the_topics_of_the_makes_can_be_written(template, topic, sensor):
+    assert Template(template).sensor(topic) == sensor
 
 
 @given(templates(), ids, ids)
@@ -50,9 +89,9 @@ def test_a_topic_with_another_fixed_level_is_none_of_ours(around, sensor):
         assert template.sensor("/".join([*changed, sensor, *after])) is None
 
 
-@pytest.mark.parametrize("text", ["", "lab", "lab/x{sensor}", "{sensor}/{sensor}", "{Sensor}"])
-def test_a_topic_without_one_whole_level_for_the_sensor_is_a_configuration_error(text):
-    with pytest.raises(ConfigError, match="one whole level"):
+@pytest.mark.parametrize("text", ["", "lab", "{sensor}{sensor}", "{sensor}/{sensor}", "{Sensor}"])
+def test_a_topic_that_does_not_name_the_sensor_once_is_a_configuration_error(text):
+    with pytest.raises(ConfigError, match="in the topic, once"):
         Template(text)
 
 

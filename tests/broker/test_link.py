@@ -53,8 +53,9 @@ def link_to(port, **options):
     """Give a link of an instance of its own, that tries again soon."""
     options = {"reconnect_min": 0.05, "reconnect_max": 0.3} | options
     instance = options.pop("instance", f"test-{next(numbers)}")
-    wiring = options.pop("wiring", LAB)
-    return connect(Broker(instance=instance, port=port, **options), {"lab": wiring})
+    wiring, commands = options.pop("wiring", LAB), options.pop("commands", False)
+    broker = Broker(instance=instance, port=port, **options)
+    return connect(broker, {"lab": wiring}, commands=commands)
 
 
 def decision(interval=1, sensor="a", mean=21.5):
@@ -522,6 +523,15 @@ def test_a_refused_subscription_is_said_and_does_not_count_as_online(caplog):
         assert "lab/+/reading" in line
         assert "ACL" in line
         assert not impostor.link.online
+
+
+def test_to_be_refused_commands_is_said_and_no_reason_to_be_offline(caplog):
+    with Impostor(commands=True) as impostor:
+        impostor.says(ACCEPTED + b"\x90\x04\x00\x01\x01\x80")
+        impostor.until(lambda: impostor.link.online)
+        (line,) = caplog.messages
+        assert "/cmd/+" in line
+        assert "ACL" in line
 
 
 def test_a_granted_subscription_counts_as_online():

@@ -1,9 +1,25 @@
-"""What the fault tests share: a mosquitto, whoever talks through it, and patience for soaks."""
+"""What the fault tests share: a mosquitto, whoever talks through it, and a record of the soaks."""
 
 import os
+import platform
+import subprocess
+from datetime import date
+from pathlib import Path
 
 import pytest
 from broker.conftest import broker, directory, drive, mosquitto, peer  # noqa: F401 - fixtures
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+HEAD = """\
+# What the soaks came to
+
+`make soak` writes this page: of each test that takes long, its last run. A test says what it
+measured with `record_property("measured", ...)`; a `+` means changes that are not committed.
+
+| test | what came of it | s | when | commit | machine |
+|---|---|---|---|---|---|
+"""
+soaked = pytest.StashKey[dict[str, str]]()
 
 
 def pytest_collection_modifyitems(config, items):
@@ -14,3 +30,77 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if item.get_closest_marker("soak"):
             item.add_marker(skip)
+
+
+# --- a disk ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Give a maker of file systems of 64 KiB, with mount options of one's own."""
+    mounted = []
+
+    def mount(options):
+        where = tmp_path / f"disk{len(mounted)}"
+        where.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"size=64k,{options}", "tmpfs", str(where)]
+        if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode:
+            pytest.skip("mounting wants more rights")
+        mounted.append(where)
+        return where
+
+    yield mount
+    for where in mounted:
+        subprocess.run(["umount", str(where)], check=True)
+
+
+# --- the record ---------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Keep a line of each soak that ran."""
+    report = yield
+    if item.get_closest_marker("soak") and report.when == "call" and not report.skipped:
+        line = item.config.stash.setdefault(soaked, {})
+        measured = dict(item.user_properties).get("measured", report.outcome)
+        outcome = measured if report.passed else f"**failed**: {measured}"
+        name = item.name.replace("_", " ").removeprefix("test ")
+        line[name] = f"{outcome} | {report.duration:.0f} | {date.today()}"
+    return report
+
+
+def pytest_sessionfinish(session):
+    """Put the lines in the place of those of the runs before."""
+    ours = session.config.stash.get(soaked, {})
+    if not ours:
+        return
+    where = f"{commit()} | {machine()}"
+    lines = {name: f"{line} | {where}" for name, line in ours.items()}
+    table = "".join(f"| {name} | {line} |\n" for name, line in sorted((earlier() | lines).items()))
+    RESULTS.write_text(HEAD + table, "utf-8")
+
+
+def earlier():
+    """Give the lines that there are, by the names of their tests."""
+    text = RESULTS.read_text("utf-8").removeprefix(HEAD) if RESULTS.exists() else ""
+    rows = (each.removeprefix("| ").removesuffix(" |") for each in text.splitlines())
+    return {name: line for name, _, line in (each.partition(" | ") for each in rows)}
+
+
+def commit():
+    """Give what was tested."""
+
+    def git(*words):
+        done = subprocess.run(["git", *words], cwd=RESULTS.parent, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    changed = git("status", "--porcelain", "--", ":/", f":(exclude){RESULTS.name}")
+    return git("rev-parse", "--short", "HEAD") + "+" * bool(changed)
+
+
+def machine():
+    """Give what it was tested on."""
+    cpu = Path("/proc/cpuinfo").read_text("utf-8").partition("model name\t: ")[2]
+    model = cpu.partition("\n")[0] or platform.machine()
+    return f"{os.cpu_count()} × {model}, Python {platform.python_version()}"

@@ -24,10 +24,10 @@ def fields(draw):
     return SensorField(
         draw(st.lists(NAMES, min_size=M, max_size=M, unique=True)),
         K,
-        draw(st.floats(1e-300, 1e300)),
+        draw(st.floats(1e-50, 1e50)),
         unit=draw(NAMES),
         center=draw(centers),
-        scale=draw(st.floats(1e-300, 1e300)),
+        scale=draw(st.floats(1e-50, 1e50)),
         objective=draw(st.sampled_from(["max", "min"])),
     )
 

@@ -74,7 +74,7 @@ def make(case, field=None, **more):
 
 # What a policy is shows in what it is made of, so that a name added finds its place.
 MADE = {case: make(case) for case in CASES}
-BLIND = ("random", "round-robin")
+BLIND = ("random", "round-robin", "static")
 UPPER = [name for name in policies() if isinstance(MADE[name], UpperConfidence)]
 MODELLED = [name for name in policies() if not isinstance(MADE[name], Unmodelled)]
 FITTED = [
@@ -381,7 +381,7 @@ def test_of_two_arms_a_constant_width_leaves_the_colder_alone(name):
     assert policy.select().arm == 1
 
 
-@pytest.mark.parametrize("name", BLIND)
+@pytest.mark.parametrize("name", ["random", "round-robin"])
 def test_of_two_arms_the_blind_meet_both(name):
     policy = make_policy(name, unrelated(2))
     assert {choice.arm for choice, *_ in told(policy, [None] * 40)} == {0, 1}
@@ -392,7 +392,17 @@ def test_round_robin_takes_everyone_in_turn_from_its_seed_on():
     assert [choice.arm for choice, *_ in told(policy, [None] * 7)] == [3, 4, 0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case != "oracle"])  # told, it knows
+def test_static_takes_the_sensor_it_was_told_or_the_next_that_can_be():
+    policy = make_policy("static", field_of(K), sensor="n3")
+    assert {choice.sensor for choice, *_ in told(policy, [None] * 7)} == {"n3"}
+    assert policy.select(np.array([True, True, True, False, False])).sensor == "n0"
+    with pytest.raises(ConfigError, match="'n9'"):
+        make_policy("static", field_of(K), sensor="n9")
+
+
+@pytest.mark.parametrize(  # told, the oracle knows; static never asks
+    "case", [case for case in CASES if case not in ("oracle", "static")]
+)
 def test_while_all_arms_tie_each_is_drawn(case):
     """The kernel of one common value keeps every arm tied for ever, whatever is read."""
     policy = make(case, alike(3))

@@ -1,10 +1,13 @@
 """What a document holds, and when a field goes on that was kept some time ago."""
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lives import BOOT, NOW, Life, Time
 
+from edge_tvbo.energy import Budgets
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages import IntervalElapsed
 from edge_tvbo.runtime import checkpoints
@@ -119,6 +122,25 @@ def test_what_cannot_be_written_is_tried_again_and_soon(timed):
     life.store.full = False
     life.checkpoints.service(timed.elapsed() + 60.0)
     assert life.checkpoints.wake_at() == timed.elapsed() + 900.0
+
+
+LIVES = st.lists(st.tuples(st.integers(0, 80), st.booleans(), st.integers(0, 80)), max_size=8)
+
+
+@given(LIVES, st.integers(1, 6))
+def test_however_often_it_is_killed_no_period_costs_more_than_the_budget(lives, budget):
+    """Each life, in steps of 50 s: how long, whether it ends in a kill, and how long it is dead."""
+    energy = Budgets((1.0, 1.0), (inf, inf), period=10, field=float(budget))
+    clock, kept, asked = Time(), [], []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints.time, "monotonic", lambda: clock.now.monotonic)
+        for alive, killed, dead in lives:
+            life = Life(clock, kept, energy=energy)
+            asked += [at for _, at in life.live(50.0 * alive)]
+            if not killed:
+                life.checkpoints.close()
+            clock.move(50.0 * dead)
+    assert all(sum(at <= each < at + 5999.0 for each in asked) <= budget for at in asked)
 
 
 # --- time gone by -------------------------------------------------------------------------------

@@ -27,7 +27,10 @@ EPOCH = 1_000_000.0
 class Clock:
     """The network's time, moved by hand."""
 
-    speed, patience, now = 1.0, 0.0, 0.0
+    speed, patience, now, is_set = 1.0, 0.0, 0.0, True
+
+    def follow(self):
+        return 0.0
 
     def elapsed(self):
         return self.now
@@ -56,6 +59,12 @@ class Link:
 
     def service(self, mask, now):
         return iter(())
+
+    def requests(self):
+        return iter(())
+
+    def show(self, field, hotspot):
+        pass
 
     def send(self, field, command):
         pass

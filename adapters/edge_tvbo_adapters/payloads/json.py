@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, tzinfo
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -20,21 +21,26 @@ def make(settings: Mapping[str, str]) -> PayloadCodec:
     """Give the codec for the paths ``value`` and, optionally, ``time``.
 
     A path is names and indices: ``sensors[0].temperature``; none at all is the document itself.
-    A time is seconds or milliseconds since 1970, or RFC 3339 with its offset.
+    A time is seconds or milliseconds since 1970, or RFC 3339 with its offset; without the offset
+    it is refused, unless ``timezone`` names the zone in which it is local.
 
     >>> make({"value": "t", "time": "ts"})(b'{"t": 21.3, "ts": "2004-03-07T08:00:00Z"}')
     (21.3, 1078646400.0)
+    >>> local = make({"value": "t", "time": "ts", "timezone": "Europe/Berlin"})
+    >>> local(b'{"t": 21.3, "ts": "2004-03-07 09:00:00"}')
+    (21.3, 1078646400.0)
     """
-    known_settings(settings, ("value", "time"), "json")
+    known_settings(settings, ("value", "time", "timezone"), "json")
     value_path = path(settings.get("value", ""))
     time_path = path(settings["time"]) if "time" in settings else None
+    zone = timezone(settings["timezone"]) if "timezone" in settings else None
 
     def decode(payload: bytes) -> tuple[float, float | None]:
         document = parsed(payload)
         value = number(at(document, value_path, "missing-value"))
         if time_path is None:
             return value, None
-        return value, moment(at(document, time_path, "missing-time"))
+        return value, moment(at(document, time_path, "missing-time"), zone)
 
     return decode
 
@@ -96,8 +102,30 @@ def number(value: Any) -> float:
         raise PayloadError("non-finite", "it is too large") from None
 
 
-def moment(value: Any) -> float:
-    """Give a time as seconds since 1970; raises `PayloadError`."""
+def timezone(name: str) -> tzinfo:
+    """Give the zone of that name in the machine's database; raises `ConfigError`."""
+    from zoneinfo import ZoneInfo, available_timezones  # few need it
+
+    try:
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError):
+        known = available_timezones()
+    if not known:
+        raise ConfigError(
+            f"timezone is {name!r}, and this machine knows no time zones; "
+            "install them: apt install tzdata, or pip install tzdata"
+        )
+    close = get_close_matches(name, known, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise ConfigError(f"timezone is {name!r}; it can be a name such as 'Europe/Berlin'.{hint}")
+
+
+def moment(value: Any, zone: tzinfo | None = None) -> float:
+    """Give a time as seconds since 1970, one without an offset as of `zone`; raises `PayloadError`.
+
+    When summer time ends, an hour comes twice, and its first pass is meant; when it begins, one is
+    left out, and a time in it is that of a clock which was not put forward yet.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool):
         seconds = number(value)
         return seconds / 1000 if abs(seconds) > MILLISECONDS else seconds
@@ -105,6 +133,6 @@ def moment(value: Any) -> float:
         when = datetime.fromisoformat(value)
     except (TypeError, ValueError):
         raise PayloadError("bad-time", f"{str(value)[:40]!r} is no time") from None
-    if when.tzinfo is None:
+    if when.tzinfo is None and zone is None:
         raise PayloadError("naive-time", f"{str(value)[:40]!r} has no offset from UTC")
-    return when.timestamp()
+    return (when if when.tzinfo else when.replace(tzinfo=zone)).timestamp()

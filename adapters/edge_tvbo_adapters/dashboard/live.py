@@ -1,0 +1,183 @@
+"""The broker's messages, on asyncio: a client of its own, which subscribes and never publishes."""
+
+import asyncio
+import logging
+import os
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from contextlib import closing
+from math import inf
+from random import Random
+from typing import Any
+
+from paho.mqtt.client import Client, ConnectFlags, MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from edge_tvbo.ports import Broker
+from edge_tvbo_adapters.backoff import Backoff
+from edge_tvbo_adapters.dashboard.board import LARGEST_OTHER, Board, Told
+from edge_tvbo_adapters.dialling import PATIENCE, Dialler
+from edge_tvbo_adapters.outage import Trouble
+from edge_tvbo_adapters.session import Dialled, hung_up, no_mqtt, refused
+from edge_tvbo_adapters.topics import default_client_id
+
+log = logging.getLogger(__name__)
+
+REFUSED = "it does not let the dashboard in, whose log says why"
+GONE = "it is out of reach"
+TICK = 1.0  # s between two looks at the keep-alive
+KEEPALIVE = 5  # s; a broker that is gone without a word shows as lost after two of them
+LONGEST_WAIT = 5.0  # s until a lost broker is tried again: somebody may be looking at the page
+
+
+async def listen(broker: Broker, board: Board, tell: Callable[[list[Told]], None]) -> None:
+    """Fold what `broker` has into `board` for ever, and `tell` what changed."""
+    said = ""
+    backoff = Backoff(min(broker.reconnect_min, 1.0), LONGEST_WAIT, Random())
+    with closing(Dialler(broker)) as dialler:
+        while True:
+            outcome = await _dialled(dialler)
+            if not isinstance(outcome, Trouble):
+                with closing(outcome):
+                    outcome = await _Session(broker, outcome, board, tell).run()
+            if board.standing().broker.online or outcome.text != said:
+                said = outcome.text  # it may name the login, so the page is told less
+                log.warning("broker %s:%d: %s", broker.host, broker.port, said)
+            tell(board.linked(why=REFUSED if outcome.lasting else GONE))
+            backoff.clear()
+            await asyncio.sleep(backoff.wait())
+
+
+async def _dialled(dialler: Dialler) -> socket.socket | Trouble:
+    outcome = dialler.start(time.monotonic())
+    while outcome is None:
+        mask = await _ready(dialler.interest(), dialler.until - time.monotonic())
+        outcome = dialler.step(mask, time.monotonic())
+    return outcome
+
+
+class _Session:
+    """One session, from the greeting until it is lost."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        connected: socket.socket,
+        board: Board,
+        tell: Callable[[list[Told]], None],
+    ) -> None:
+        self._broker = broker
+        self._board = board
+        self._tell = tell
+        self._messages: list[MQTTMessage] = []
+        self._trouble: Trouble | None = None
+        self._until = time.monotonic() + PATIENCE  # for the greeting
+        self._client_id = f"{broker.client_id or default_client_id(broker.instance)}-{os.getpid()}"
+        self._client = self._greeting(connected)
+
+    def _greeting(self, connected: socket.socket) -> Dialled:
+        broker = self._broker
+        client = Dialled(
+            CallbackAPIVersion.VERSION2,
+            client_id=self._client_id,
+            protocol=MQTTProtocolVersion.MQTTv311,
+            reconnect_on_failure=False,
+        )
+        client.dialled, client.keep = connected, LARGEST_OTHER + 2**16
+        if broker.username is not None:
+            client.username_pw_set(broker.username, broker.password)
+        client.on_connect = self._on_connect
+        client.on_subscribe = self._on_subscribe
+        client.on_message = self._on_message
+        return client
+
+    async def run(self) -> Trouble:
+        """Take messages in until there is trouble, and give it."""
+        client, broker = self._client, self._broker
+        try:
+            client.connect(broker.host, broker.port, keepalive=KEEPALIVE)
+        except OSError as error:
+            return Trouble(str(error))
+        while self._trouble is None:
+            mask = await _ready(self._interest(), TICK)
+            if noise := client.transfer(mask, self._messages):
+                self._trouble = no_mqtt(noise, broker)
+            elif client.socket() is None and self._trouble is None:
+                granted = self._until == inf
+                self._trouble = Trouble("it went away") if granted else hung_up(client, broker)
+            elif time.monotonic() >= self._until:
+                self._trouble = Trouble("it takes the connection and says nothing")
+            self._deliver()
+        return self._trouble
+
+    def _interest(self) -> tuple[int, int] | None:
+        sock: Any = self._client.socket()
+        if sock is None or self._client.pending:
+            return None
+        write = selectors.EVENT_WRITE if self._client.want_write() else 0
+        return sock.fileno(), selectors.EVENT_READ | write
+
+    def _deliver(self) -> None:
+        for message in self._messages:
+            if told := self._board.take(message.topic, bytes(message.payload)):
+                self._tell(told)
+        self._messages.clear()
+
+    # --- what paho calls ----------------------------------------------------------------------
+
+    def _on_connect(
+        self,
+        client: Client,
+        userdata: Any,
+        flags: ConnectFlags,
+        reason: ReasonCode,
+        properties: Properties | None,
+    ) -> None:
+        if reason.is_failure:
+            self._trouble = refused(reason, self._broker, self._client_id)
+        else:
+            client.subscribe([(each, 1) for each in self._board.topics])
+
+    def _on_subscribe(
+        self,
+        client: Client,
+        userdata: Any,
+        mid: int,
+        reasons: list[ReasonCode],
+        properties: Properties | None,
+    ) -> None:
+        self._until = inf
+        self._tell(self._board.linked())
+
+    def _on_message(self, client: Client, userdata: Any, message: MQTTMessage) -> None:
+        self._messages.append(message)
+
+
+async def _ready(interest: tuple[int, int] | None, timeout: float) -> int:
+    """Wait for a descriptor, for `timeout` seconds at the most; give what it is ready for."""
+    if interest is None:
+        await asyncio.sleep(min(max(0.0, timeout), 0.01))
+        return 0
+    loop = asyncio.get_running_loop()
+    descriptor, wanted = interest
+    came = loop.create_future()
+
+    def note(mask: int) -> None:
+        if not came.done():
+            came.set_result(mask)
+
+    if wanted & selectors.EVENT_READ:
+        loop.add_reader(descriptor, note, selectors.EVENT_READ)
+    if wanted & selectors.EVENT_WRITE:
+        loop.add_writer(descriptor, note, selectors.EVENT_WRITE)
+    try:
+        return int(await asyncio.wait_for(came, max(0.0, timeout)))
+    except TimeoutError:
+        return 0
+    finally:
+        loop.remove_reader(descriptor)
+        loop.remove_writer(descriptor)

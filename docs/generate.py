@@ -1,0 +1,546 @@
+"""Writes the pages that say what the code says: topics.md and configuration.md.
+
+    python docs/generate.py
+
+What a field of a message means is its comment in `edge_tvbo/messages.py`; the examples come from
+a daemon without a broker that runs here for a few intervals. What a setting means is what
+`edge-tvbo config explain` prints. `TOPICS` is the one table that is kept by hand; a test listens to
+a real daemon and compares.
+"""
+
+import ast
+import inspect
+import io
+import re
+import tempfile
+import tokenize
+from collections.abc import Iterator
+from enum import Enum
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import inspect as types
+
+from edge_tvbo import messages, plugins
+from edge_tvbo.config import load
+from edge_tvbo.config.reference import Entry, entries
+from edge_tvbo.messages import (
+    Activate,
+    Command,
+    Decision,
+    Event,
+    Health,
+    Hotspot,
+    Notice,
+    Notify,
+    Posterior,
+    PublishState,
+    Reading,
+    Request,
+    Response,
+    Unreadable,
+    Verb,
+)
+from edge_tvbo.policies import parameters
+from edge_tvbo.runtime.assembly import controllers
+from edge_tvbo.runtime.loop import Loop
+from edge_tvbo.runtime.schedule import Schedule
+from edge_tvbo.runtime.showing import Showing
+
+PAGES = Path(__file__).parent
+
+# --- what is on the wire ------------------------------------------------------------------------
+
+
+class Topic(NamedTuple):
+    """One kind of topic that the daemon publishes on."""
+
+    name: str
+    retained: bool
+    qos: int
+    when: str
+    document: type[msgspec.Struct] | None = None
+    payload: str = ""  # in words, where it is no document of ours
+
+    @property
+    def formatted(self) -> str:
+        """Its name, in which `, mode ...` is no part of the topic."""
+        topic, comma, mode = self.name.partition(", ")
+        return f"`{topic}`{comma}{mode}"
+
+
+BASE = "edge_tvbo/<instance>"
+TOPICS = (
+    Topic(
+        f"{BASE}/status",
+        True,
+        1,
+        "`online` at each connection; `offline` when the daemon stops, and by the broker, as its "
+        "will, when it is gone",
+        payload="`online` or `offline`",
+    ),
+    Topic(
+        f"{BASE}/health",
+        True,
+        1,
+        "at the start, every `health` (60 s), after each command, and when the clock was set",
+        Health,
+    ),
+    Topic(f"{BASE}/event", False, 1, "when something happened to the daemon itself", Notice),
+    Topic(
+        f"{BASE}/<field>/selected",
+        True,
+        1,
+        "when an interval begins; again when `cmd/activate` names another sensor",
+        Decision,
+    ),
+    Topic(
+        f"{BASE}/<field>/hotspot",
+        True,
+        1,
+        "with each decision and answer, where the policy has a model",
+        Hotspot,
+    ),
+    Topic(
+        f"{BASE}/<field>/posterior",
+        True,
+        1,
+        "when a sensor is chosen and when its interval ends, for fields of at most "
+        "`publish_posterior` (100) sensors",
+        Posterior,
+    ),
+    Topic(f"{BASE}/<field>/event", False, 1, "when something happened in the field", Notice),
+    Topic(f"{BASE}/response/<verb>", False, 1, "once for each command", Response),
+    Topic(
+        "activate.topic, mode live",
+        False,
+        1,
+        "when a sensor is to be asked",
+        payload="`activate.payload`",
+    ),
+    Topic(
+        "activate.topic, mode sleepy",
+        True,
+        1,
+        "likewise; emptied once it is answered or too late",
+        payload="`activate.payload`, or nothing",
+    ),
+    Topic(
+        "activate.topic, mode lorawan",
+        False,
+        0,
+        "likewise; taken back where the network server can do that",
+        payload="`activate.payload`: a downlink",
+    ),
+    Topic(
+        "<prefix>/device/edge_tvbo_<instance>/config",
+        True,
+        1,
+        "with `[homeassistant]`: where the broker's copy differs, and after Home Assistant's start",
+        payload="[discovery](home-assistant.md)",
+    ),
+)
+HEARD = (
+    ("`reading.topic`", "a reading, in the format `reading.payload`: [sensors.md](sensors.md)"),
+    ("`energy.battery.topic`", "how full a battery is, in %"),
+    (f"`{BASE}/cmd/<verb>`", "a [Request](#request): [home-assistant.md](home-assistant.md)"),
+    ("`homeassistant.birth`", "`online`: Home Assistant has started"),
+    ("`<prefix>/device/edge_tvbo_<instance>/config`", "the broker's copy of our own message"),
+)
+
+# --- a daemon to take examples from -------------------------------------------------------------
+
+GATEWAY = """
+instance = "lab"
+[fields.temperature]
+unit = "°C"
+interval = "10min"
+policy = { name = "et-gp-ucb", delta_b = 0.1, n_upper = 29 }
+kernel = { name = "exchangeable", variance = 4.0, noise_variance = 0.04, mean = 21.0 }
+sensors = ["hall", "attic", "kitchen"]
+reading = { topic = "lab/{sensor}/temperature" }
+activate = { mode = "live", topic = "lab/{sensor}/get" }
+energy = { cost = 0.5, budget = 40.0 }
+"""
+START = 1_772_438_400.0  # 2026-03-02T08:00:00Z
+MEASURED = {"hall": 20.9, "attic": 23.6, "kitchen": 22.4}
+SILENT_IN = 6  # the interval in which nobody answers
+ASKED: tuple[Verb, Request] = ("pause", Request(field="temperature", transaction="17"))
+
+
+class Still:
+    """A clock that stands still until it is moved."""
+
+    speed = 1.0
+    patience = 0.0
+    is_set = True
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def elapsed(self) -> float:
+        return self.now
+
+    def wall(self, elapsed: float) -> float:
+        return START + elapsed
+
+    def follow(self) -> float:
+        return 0.0
+
+    def settle(self, due: float, interval: float) -> int:
+        return 1
+
+
+class Witness:
+    """A `Link` to three sensors that answer at once; it keeps what it is told, by its kind."""
+
+    online = True
+
+    def __init__(self, clock: Still) -> None:
+        self.told: dict[type, Any] = {}
+        self.asked: list[tuple[Verb, Request] | Unreadable] = []
+        self._clock = clock
+        self._answers: list[tuple[str, Event]] = []
+
+    def interest(self) -> None:
+        return None
+
+    def alive(self, now: float) -> bool:
+        return True
+
+    def wake_at(self) -> float:
+        return 0.0
+
+    def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
+        while self._answers:
+            yield self._answers.pop(0)
+
+    def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
+        while self.asked:
+            yield self.asked.pop(0)
+
+    def send(self, field: str, command: Command) -> None:
+        match command:
+            case Activate(sensor=sensor, interval=interval) if interval != SILENT_IN:
+                at = self._clock.wall(self._clock.now)
+                value = MEASURED[sensor] + 0.1 * interval
+                self._answers.append((field, Reading(sensor, value, at, at)))
+            case PublishState(decision=document) | Notify(notice=document):
+                self._keep(document)
+            case _:
+                pass
+
+    def show(self, field: str, document: Hotspot | Posterior) -> None:
+        self._keep(document)
+
+    def announce(self, notice: Notice) -> None:
+        self._keep(notice)
+
+    def report(self, health: Health) -> None:
+        self._keep(msgspec.structs.replace(health, uptime_s=int(self._clock.now)))
+
+    def respond(self, verb: Verb, response: Response) -> None:
+        self._keep(response)
+
+    def close(self) -> None:
+        pass
+
+    def _keep(self, document: msgspec.Struct) -> None:
+        self.told[type(document)] = document
+
+
+def examples() -> dict[type, Any]:
+    """Run a daemon for seven intervals, and give the last document of each kind."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "lab.toml"
+        path.write_text(GATEWAY, encoding="utf-8")
+        running = controllers(load(path))
+    clock = Still()
+    link = Witness(clock)
+    schedule = Schedule(dict.fromkeys(running, 600.0), clock, first=clock.now)
+    showing = Showing(link, running, lambda: clock.wall(clock.now))
+    loop = Loop(link, running, schedule, clock, health_every=0.0, watch=showing)
+    for interval in range(SILENT_IN + 1):
+        clock.now = 600.0 * interval
+        loop.turn(0)
+        clock.now += 2.5
+        loop.turn(0)
+    clock.now += 120.0
+    loop.turn(0)  # the one that was silent has missed its turn
+    shown = dict(link.told)
+    link.asked.append(ASKED)
+    loop.turn(0)
+    loop.close()
+    return shown | {Request: ASKED[1], Response: link.told[Response]}
+
+
+# --- topics.md ----------------------------------------------------------------------------------
+
+
+WIRE = """\
+# Topics and payloads
+
+<!-- Written by docs/generate.py; `make docs` writes it anew. -->
+
+`<instance>` is the setting `instance`, `<field>` the name of a table `[fields.<name>]`; the rest in
+small letters are [settings](configuration.md). All of it is MQTT 3.1.1; every payload of ours is
+JSON in UTF-8, without NaN or infinity. New keys may come to a document: ignore those that you do
+not know.
+
+## What the daemon publishes
+
+{published}
+
+A retained topic holds the newest document for whoever comes late, and is told again after each
+reconnect. A document that is not retained is told once, and may come twice where the connection
+broke in between.
+
+## What it listens to
+
+{heard}
+
+It subscribes with QoS 1. Readings that the broker had retained are counted and not learned from; a
+retained command is ignored.
+
+{documents}
+"""
+
+
+def topics() -> str:
+    """Give the page about what is on the wire."""
+    shown = examples()
+    described = [each.document for each in TOPICS if each.document]
+    parts = [
+        part
+        for kind in reachable(dict.fromkeys([*described, Request]))
+        for part in section(kind, shown.get(kind))
+    ]
+    rows = (
+        (
+            each.formatted,
+            "yes" if each.retained else "no",
+            str(each.qos),
+            each.when,
+            linked(each.document) if each.document else each.payload,
+        )
+        for each in TOPICS
+    )
+    return WIRE.format(
+        published=table(("topic", "retained", "QoS", "when", "payload"), rows),
+        heard=table(("topic", "what it takes there"), HEARD),
+        documents="\n\n".join(parts),
+    )
+
+
+def section(kind: type, example: Any) -> Iterator[str]:
+    """Yield what is to be said of one kind of document."""
+    yield f"## {kind.__name__}"
+    yield escaped(inspect.getdoc(kind) or "")
+    meant = comments(kind)
+    if issubclass(kind, Enum):
+        yield table(("word", "meaning"), ((f'`"{each}"`', meant[each.name]) for each in kind))
+        return
+    info = types.type_info(kind)
+    assert isinstance(info, types.StructType)
+    yield table(
+        ("key", "type", "meaning"),
+        (
+            (f"`{each.name}`", in_words(each.type), escaped(meant.get(each.name, "")))
+            for each in info.fields
+        ),
+    )
+    if example is not None:
+        yield f"```json\n{document(example)}\n```"
+
+
+def comments(kind: type) -> dict[str, str]:
+    """Give the comment at the end of each field's line in `messages`."""
+    source = inspect.getsource(messages)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    at = {each.start[0]: each.string for each in tokens if each.type == tokenize.COMMENT}
+    (node,) = (
+        each
+        for each in ast.parse(source).body
+        if isinstance(each, ast.ClassDef) and each.name == kind.__name__
+    )
+    found = {}
+    for line in node.body:
+        if isinstance(line, ast.AnnAssign | ast.Assign) and line.end_lineno in at:
+            target = line.target if isinstance(line, ast.AnnAssign) else line.targets[0]
+            meaning = at[line.end_lineno].removeprefix("# ")
+            for python, json in (("None", "null"), ("False", "false"), ("True", "true")):
+                meaning = re.sub(rf"\b{python}\b", f"`{json}`", meaning)
+            found[ast.unparse(target)] = meaning
+    return found
+
+
+def in_words(kind: types.Type) -> str:
+    """Say what a key may hold."""
+    match kind:
+        case types.StrType():
+            return "text"
+        case types.IntType():
+            return "whole number"
+        case types.FloatType():
+            return "number"
+        case types.BoolType():
+            return "true or false"
+        case types.NoneType():
+            return "null"
+        case types.LiteralType(values=values):
+            return ", ".join(f'`"{each}"`' for each in values)
+        case types.ListType(item_type=item) | types.VarTupleType(item_type=item):
+            return f"array of: {in_words(item)}"
+        case types.DictType(value_type=value):
+            return f"object, by name: {in_words(value)}"
+        case types.StructType(cls=cls) | types.EnumType(cls=cls):
+            return linked(cls)
+        case types.UnionType(types=members):
+            return " or ".join(in_words(each) for each in members)
+        case _:
+            raise TypeError(f"{kind} has no words in docs/generate.py; add them to in_words")
+
+
+def reachable(kinds: Any) -> list[type]:
+    """Give `kinds`, each followed by the kinds it is made of, each once."""
+    found: dict[type, None] = {}
+
+    def visit(kind: types.Type) -> None:
+        match kind:
+            case types.EnumType(cls=cls):
+                found[cls] = None
+            case types.StructType(cls=cls, fields=fields) if cls not in found:
+                found[cls] = None
+                for field in fields:
+                    visit(field.type)
+            case types.UnionType(types=members):
+                for member in members:
+                    visit(member)
+            case types.ListType(item_type=item) | types.DictType(value_type=item):
+                visit(item)
+
+    for kind in kinds:
+        visit(types.type_info(kind))
+    return list(found)
+
+
+def document(example: msgspec.Struct) -> str:
+    """Give a document as JSON, a line for each of its keys."""
+    items = msgspec.to_builtins(example).items()
+    lines = (f'  "{key}": {one_line(value)}' for key, value in items)
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def one_line(value: Any) -> str:
+    """Give a value as JSON with a space where a person would put one."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
+
+
+# --- configuration.md ---------------------------------------------------------------------------
+
+
+SETTINGS = """\
+# Configuration
+
+<!-- Written by docs/generate.py; `make docs` writes it anew. -->
+
+One file in TOML. `edge-tvbo check my.toml` reports every mistake in it, with its line, and
+`edge-tvbo config explain` prints what stands here. A duration is a text such as `"500ms"`, `"10s"`,
+`"10min"`, `"1.5h"`, `"1d"`; a path begins at the file's own directory. A file to start from, with
+comments: [config.example.toml](../deploy/config.example.toml). For editors that complete,
+`edge-tvbo schema` prints a JSON Schema.
+
+The environment goes before the file: `EDGE_TVBO__MQTT__HOST=broker.lan` is `host` of `[mqtt]`. In
+any text of the file `"${{BROKER:-broker.lan}}"` is the variable `BROKER`, or `broker.lan` without.
+
+{settings}
+
+## Policies and what they take
+
+[Which one when](policies.md). Each can be the `name` in `[fields.<name>.policy]`; beside it can
+stand:
+
+{policies}
+
+## Formats of readings
+
+For `payload` in `[fields.<name>.reading]` and `[fields.<name>.energy.battery]`: {formats}.
+What each takes is in [sensors.md](sensors.md), and how to write one in [adapters.md](adapters.md).
+"""
+
+
+def configuration() -> str:
+    """Give the page about the settings."""
+    parts = []
+    for parent, group in groupby(sections(), key=lambda each: each.key.rpartition(".")[0]):
+        head = ("setting", "can be", "default", "what it is")
+        parts += [f"## `[{parent}]`" if parent else "## At the top", table(head, map(row, group))]
+    taken = (
+        (f"`{name}`", ", ".join(f"`{each}`" for each in keys))
+        for name, keys in parameters().items()
+    )
+    return SETTINGS.format(
+        settings="\n\n".join(parts),
+        policies=table(("policy", "its settings"), taken),
+        formats=", ".join(f"`{each}`" for each in ours("payloads")),
+    )
+
+
+def sections() -> list[Entry]:
+    """Give the settings, those of one table together, in the order of the tables."""
+    found = list(entries())
+    tables = list(dict.fromkeys(each.key.rpartition(".")[0] for each in found))
+    return sorted(found, key=lambda each: tables.index(each.key.rpartition(".")[0]))
+
+
+def row(entry: Entry) -> tuple[str, str, str, str]:
+    """Give one setting's row, its name a link where it is a table."""
+    name = f"`{entry.key.rpartition('.')[2]}`"
+    if entry.is_table:
+        below = {each.key.rpartition(".")[0] for each in entries()}
+        inside = entry.key if entry.key in below else f"{entry.key}.<name>"
+        name = f"[{name}](#{re.sub('[^a-z0-9_-]', '', inside)})"
+    default = "required" if entry.required else escaped(entry.default)
+    return name, escaped(entry.can), default, escaped(entry.description)
+
+
+def ours(kind: str) -> list[str]:
+    """Give the names that we registered, for others may be installed here."""
+    from importlib.metadata import distribution
+
+    group = f"edge_tvbo.{kind}"
+    mine = {each.name for each in distribution("edge-tvbo").entry_points if each.group == group}
+    return [each for each in plugins.names(kind) if each in mine]
+
+
+# --- Markdown -----------------------------------------------------------------------------------
+
+
+def table(head: tuple[str, ...], rows: Any) -> str:
+    """Give a table."""
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join(f"| {' | '.join(each)} |" for each in lines)
+
+
+def linked(kind: type) -> str:
+    """Give a link to the section of one kind."""
+    return f"[{kind.__name__}](#{kind.__name__.lower()})"
+
+
+def escaped(text: str) -> str:
+    """Let nothing outside of code be taken for HTML or the end of a cell."""
+    parts = text.split("`")
+    parts[::2] = [each.replace("<", "\\<") for each in parts[::2]]
+    return "`".join(parts).replace("|", "\\|")
+
+
+def pages() -> dict[Path, str]:
+    """Give each page and what stands in it."""
+    return {PAGES / "topics.md": topics(), PAGES / "configuration.md": configuration()}
+
+
+if __name__ == "__main__":
+    for page, text in pages().items():
+        page.write_text(text, encoding="utf-8")

@@ -1,0 +1,69 @@
+"""Home Assistant: what it is told of a daemon, and that the daemon is there no more."""
+
+import re
+from pathlib import Path
+
+import click
+
+from edge_tvbo import plugins
+from edge_tvbo.cli.inputs import settings_of
+from edge_tvbo.cli.outputs import print_json
+from edge_tvbo.errors import ConfigError
+
+PATIENCE = 15.0  # s
+OFF = "CONFIG has no table [homeassistant], so Home Assistant is told nothing; add it."
+
+
+@click.group()
+def ha() -> None:
+    """Say what Home Assistant is told, or take that back."""
+
+
+@ha.command()
+@click.argument("config", type=click.Path(path_type=Path))
+def show(config: Path) -> None:
+    """Print the message by which Home Assistant gets to know the daemon of CONFIG."""
+    from edge_tvbo.runtime import assembly
+
+    settings = settings_of(config)
+    told = assembly.homeassistant(settings, assembly.controllers(settings))
+    if told is None:
+        raise ConfigError(OFF)
+    print_json(plugins.load("homeassistant", "payload")(settings.instance, told))
+
+
+@ha.command()
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--instance", help="Another one than CONFIG names: what it was called before.")
+def remove(config: Path, instance: str | None) -> None:
+    """Have Home Assistant forget the daemon of CONFIG, with all its entities.
+
+    Stop the daemon first, or take [homeassistant] out of CONFIG and send it SIGHUP.
+    """
+    import msgspec
+
+    from edge_tvbo.runtime import wiring
+
+    settings = settings_of(config)
+    if instance is not None and not re.fullmatch(r"[a-z0-9_-]{1,64}", instance):
+        raise ConfigError(f"--instance is {instance!r}; it can be 1 to 64 of a-z 0-9 _ -")
+    broker = msgspec.structs.replace(
+        wiring.broker(settings), instance=instance or settings.instance
+    )
+    if settings.homeassistant and broker.instance == settings.instance:
+        _refuse_while_it_runs(broker, config)
+    prefix = settings.homeassistant.prefix if settings.homeassistant else "homeassistant"
+    topic = plugins.load("homeassistant", "topic")(prefix, broker.instance)
+    removed = plugins.load("homeassistant", "erase")(broker, topic, PATIENCE)
+    click.echo(f"Removed {topic}" if removed else f"There was nothing on {topic}")
+
+
+def _refuse_while_it_runs(broker: object, config: Path) -> None:
+    if plugins.load("inquiries", "mqtt")(broker, (), PATIENCE).status == "online":
+        raise ConfigError(
+            f"The daemon of {config} is running and would announce itself again: stop it first, "
+            "or take [homeassistant] out of the file and send it SIGHUP."
+        )
+
+
+COMMANDS = (ha,)

@@ -1,0 +1,141 @@
+"""The rules by which Home Assistant 2026.11 takes a discovery message for a device, as checks.
+
+Written from `homeassistant/components/mqtt/schemas.py` and the platforms beside it, in the wheel
+homeassistant-2026.11.0; that version wants Python 3.14 and cannot be imported here. Where Home
+Assistant drops a key that it does not know (`REMOVE_EXTRA`), this refuses it.
+"""
+
+import json
+import re
+
+ENTITY_ID = re.compile(r"^(?!.+__)(?!_)[\da-z_]+(?<!_)\.(?!_)[\da-z_]+(?<!_)$")  # core.py
+TOPIC = re.compile(r"^[^+#\0\x01-\x1f\x7f-\x9f]{1,1000}$")  # util.py, valid_publish_topic
+COMPONENT = re.compile(r"^[a-zA-Z0-9_-]+$")  # discovery.py, TOPIC_MATCHER
+ROOT = {  # schemas.py, DEVICE_DISCOVERY_SCHEMA
+    *("device", "origin", "components", "availability_topic", "qos", "encoding"),
+    *("state_topic", "command_topic", "payload_available", "payload_not_available"),
+}
+DEVICE = {  # schemas.py, _MQTT_DEVICE_INFO_SCHEMA_BASE
+    *("identifiers", "connections", "manufacturer", "model", "model_id", "name", "hw_version"),
+    *("serial_number", "sw_version", "via_device", "suggested_area", "configuration_url"),
+}
+ORIGIN = {"name", "sw_version", "support_url"}
+COMMON = {  # schemas.py, MQTT_ENTITY_COMMON_SCHEMA; no object_id, it is gone since 2026.4
+    *("platform", "unique_id", "default_entity_id", "name", "icon", "entity_category"),
+    *("json_attributes_topic", "json_attributes_template", "device_class"),
+}
+STATE = {"state_topic", "value_template"}
+PLATFORMS = {  # beyond COMMON; sensor.py, binary_sensor.py, event.py, switch.py, button.py
+    "sensor": STATE
+    | {"expire_after", "options", "suggested_display_precision", "state_class"}
+    | {"unit_of_measurement"},
+    "binary_sensor": STATE | {"expire_after", "payload_on", "payload_off"},
+    "event": STATE | {"event_types"},
+    "switch": STATE
+    | {"state_on", "state_off", "command_topic", "payload_on", "payload_off", "retain"},
+    "button": {"command_topic", "payload_press", "retain"},
+}
+REQUIRED = {
+    "sensor": {"state_topic"},
+    "binary_sensor": {"state_topic"},
+    "event": {"state_topic", "event_types"},
+    "switch": {"command_topic"},
+    "button": {"command_topic"},
+}
+STATE_CLASSES = {"measurement", "total", "total_increasing"}
+UNITS = {  # sensor/const.py, DEVICE_CLASS_UNITS, with const.py's units
+    "temperature": {"°C", "°F", "K"},
+    "pressure": {"mPa", "Pa", "hPa", "kPa", "bar", "cbar", "mbar", "mmHg", "inHg", "psi", "atm"},
+    "speed": {"ft/s", "in/s", "m/min", "m/s", "km/h", "kn", "mph", "mm/s", "Beaufort"},
+    "power": {"mW", "W", "kW", "MW", "GW", "TW"},
+    "voltage": {"μV", "mV", "V", "kV", "MV"},
+    "current": {"μA", "mA", "A"},
+    "frequency": {"mHz", "Hz", "kHz", "MHz", "GHz"},
+    "distance": {"mm", "cm", "m", "km", "in", "ft", "yd", "mi", "nmi"},
+    "radon": {"Bq/m³", "pCi/L"},
+    "sound_pressure": {"dB", "dBA"},
+    "signal_strength": {"dB", "dBm"},
+    "illuminance": {"lx"},
+    "irradiance": {"W/m²", "BTU/(h⋅ft²)"},
+}
+
+
+def strict(text):
+    """Read JSON that has no NaN, no infinity and no key twice."""
+
+    def pairs(items):
+        assert len({key for key, _ in items}) == len(items), "a key is there twice"
+        return dict(items)
+
+    def constant(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    return json.loads(text, parse_constant=constant, object_pairs_hook=pairs)
+
+
+def check_message(payload):
+    """Fail unless `payload` (bytes) describes a device."""
+    message = strict(payload)
+    assert message.keys() <= ROOT
+    assert {"device", "origin", "components"} <= message.keys()
+    device, origin = message["device"], message["origin"]
+    assert device.keys() <= DEVICE and origin.keys() <= ORIGIN
+    assert device.get("identifiers") or device.get("connections")
+    assert all(isinstance(each, str) for each in device["identifiers"])
+    assert isinstance(origin["name"], str)
+    assert TOPIC.match(message["availability_topic"]) and message["qos"] in (0, 1, 2)
+    components = message["components"]
+    for key, component in components.items():
+        assert COMPONENT.match(key), key
+        check_component(component, device["name"])
+    ids = [each["unique_id"] for each in components.values() if len(each) > 1]
+    assert len(ids) == len(set(ids))
+    return message
+
+
+def check_component(component, device_name):
+    """Fail unless `component` is an entity, or the removal of one."""
+    platform = component["platform"]
+    assert platform in PLATFORMS
+    if len(component) == 1:
+        return  # discovery.py: only a platform removes it
+    assert component.keys() <= COMMON | PLATFORMS[platform], component.keys()
+    assert {"unique_id", *REQUIRED[platform]} <= component.keys()
+    assert re.fullmatch(r"[a-z0-9_-]+", component["unique_id"])
+    domain, _ = component["default_entity_id"].split(".")
+    assert domain == platform and ENTITY_ID.match(component["default_entity_id"])
+    assert device_name.lower() not in component["name"].lower()  # HA puts it in front
+    for key in ("state_topic", "command_topic", "json_attributes_topic"):
+        assert key not in component or TOPIC.match(component[key])
+    categories = (
+        ("diagnostic",)
+        if platform in ("sensor", "binary_sensor", "event")
+        else (
+            "diagnostic",
+            "config",
+        )
+    )  # sensor.py: `config` is not for what cannot be set
+    assert component.get("entity_category", categories[0]) in categories
+    if platform == "event":
+        types = component["event_types"]
+        assert types and len(types) == len(set(types)) and all(isinstance(e, str) for e in types)
+    if platform == "sensor":
+        check_sensor(component)
+
+
+def check_sensor(sensor):
+    """Fail unless sensor.py, validate_sensor_state_and_device_class_config, would take it."""
+    unit, kind = sensor.get("unit_of_measurement"), sensor.get("device_class")
+    assert ("options" in sensor) == (kind == "enum")
+    if kind == "enum":
+        assert sensor["options"] and not sensor.get("state_class") and unit is None
+        assert len(sensor["options"]) == len(set(sensor["options"]))
+        assert all(isinstance(each, str) and 0 < len(each) <= 255 for each in sensor["options"])
+    if kind in ("enum", "timestamp"):
+        assert "state_class" not in sensor and "suggested_display_precision" not in sensor
+    elif kind is not None:
+        assert unit in UNITS[kind]
+    assert sensor.get("state_class", "measurement") in STATE_CLASSES
+    assert unit is None or unit.strip()
+    for key in ("expire_after", "suggested_display_precision"):  # cv.positive_int
+        assert isinstance(sensor.get(key, 0), int) and sensor.get(key, 0) >= 0

@@ -1,0 +1,125 @@
+"""A reading that comes more than once counts once, and one that comes only as a copy counts.
+
+At QoS 1 a message is sent again until it is acknowledged, so that any of them may come twice; its
+DUP flag says that it was sent before, not that it arrived.
+"""
+
+import numpy as np
+import pytest
+from broker.test_link import Impostor, link_to
+from edge_tvbo_adapters.payloads.json import make as json_format
+from faults.test_network import publish
+from hypothesis import given
+from hypothesis import strategies as st
+from naive import se
+
+from edge_tvbo.controller import Controller, Rules
+from edge_tvbo.messages import IntervalElapsed, Reading
+from edge_tvbo.model.field import SensorField
+from edge_tvbo.policies import make_policy
+from edge_tvbo.ports import Wiring
+
+NOW = 1.7e9
+NAMES = ("a", "b")
+FIELD = SensorField(NAMES, se(np.array([[0.0], [0.4]]), 0.4), 0.01)
+READINGS = [("a", 0.5), ("b", -0.3), ("a", 0.7), ("b", 0.1), ("a", 0.4)]
+GRANTED = b"\x20\x02\x00\x00\x90\x03\x00\x01\x01"  # CONNACK and SUBACK
+DUP = 0x08
+
+
+def controller(policy="tv-gp-ucb"):
+    """Give a controller in its first interval."""
+    it = Controller(make_policy(policy, FIELD), Rules(reply_timeout=60.0, max_age=1e9))
+    it.handle(IntervalElapsed(NOW))
+    return it
+
+
+def wiring(stamped):
+    codec = json_format({"value": "t", "time": "ts"} if stamped else {"value": "t"})
+    return Wiring(sensors=NAMES, reading_topic="lab/{sensor}/reading", codec=codec)
+
+
+def written(n, value):
+    """Give the payload of reading number `n`."""
+    return b'{"t": %.1f, "ts": %d}' % (value, NOW + n)
+
+
+def taken(events):
+    """Give the controller that was told these events of the link."""
+    it = controller()
+    for _, event in events:
+        it.handle(event)
+    return it
+
+
+def assert_same_posterior(one, other):
+    assert one.policy.observations == other.policy.observations
+    np.testing.assert_allclose(
+        one.policy.posterior(), other.policy.posterior(), rtol=0, atol=1e-9, strict=True
+    )
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from([0.1, 0.5, -0.3])), max_size=12),
+    st.data(),
+    st.booleans(),
+    st.sampled_from(["et-gp-ucb", "tv-gp-ucb", "auto"]),
+)
+def test_copies_leave_every_posterior_as_it_is(readings, data, stamped, policy):
+    once, often = controller(policy), controller(policy)
+    for n, (sensor, value) in enumerate(readings):
+        at = NOW + 5.0 * n
+        once.handle(Reading(sensor, value, at, at, stamped))
+        for later in data.draw(st.lists(st.floats(0.0, 1.9), min_size=1, max_size=3).map(sorted)):
+            often.handle(Reading(sensor, value, at if stamped else at + later, at + later, stamped))
+    assert_same_posterior(once, often)
+
+
+@given(st.data())
+def test_a_stamped_copy_counts_for_nothing_however_late_it_comes(data):
+    once, often = controller(), controller()
+    sent = []
+    for n, (sensor, value) in enumerate(READINGS):
+        at = NOW + 5.0 * n
+        sent.append((sensor, value, at))
+        once.handle(Reading(*sent[-1], at))
+        for reading in [sent[-1], *data.draw(st.lists(st.sampled_from(sent), max_size=3))]:
+            often.handle(Reading(*reading, at + 1))
+    assert_same_posterior(once, often)
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("stamped", [True, False])
+def test_each_delivered_three_times_by_a_broker_the_posterior_is_that_of_one(
+    broker, drive, peer, stamped
+):
+    driver = drive(link_to(broker.port, wiring=wiring(stamped)))
+    driver.online()
+    sensors = peer(broker.port)
+    for n, (sensor, value) in enumerate(READINGS):
+        for _ in range(3):
+            sensors.publish(f"lab/{sensor}/reading", written(n, value))
+    driver.until(lambda: len(driver.events) == 3 * len(READINGS))
+    often, once = taken(driver.events), taken(driver.events[::3])
+    assert_same_posterior(once, often)
+    assert once.policy.observations == len(READINGS)
+    assert often.health().refused == {"duplicate": 2 * len(READINGS)}
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("stamped", [True, False])
+@pytest.mark.parametrize(("flags", "copies"), [((DUP,), 0), ((0, DUP, DUP), 2), ((DUP, 0), 1)])
+def test_with_a_broker_that_the_test_plays_the_dup_flag_says_nothing(stamped, flags, copies):
+    """Mosquitto does not hand the flag of a sensor on, and sets it for kept sessions alone."""
+    with Impostor(wiring=wiring(stamped)) as impostor:
+        impostor.says(GRANTED)
+        impostor.until(lambda: impostor.link.online)
+        events = []
+        for flag in flags:
+            packet = bytearray(publish("lab/a/reading", written(0, 0.5), mid=7))
+            packet[0] |= flag
+            impostor.says(packet)
+            events += impostor.take()
+    it = taken(events)
+    assert it.policy.observations == 1
+    assert it.health().refused == ({"duplicate": copies} if copies else {})

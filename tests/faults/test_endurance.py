@@ -1,0 +1,283 @@
+"""Days of readings through a real mosquitto into the real daemon, while the broker comes and goes.
+
+54 sensors send as fast as the daemon takes it in; 2 million readings are 13 days of the Intel lab.
+"""
+
+import json
+import socket
+import sys
+import time
+from random import Random
+
+import numpy as np
+import pytest
+from edge_tvbo_adapters.outbox import NOTICES, WINDOW
+from edge_tvbo_adapters.session import BATCH
+from faults.gateway import Daemon
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion
+
+pytestmark = pytest.mark.broker
+
+SENSORS = [f"mote-{n}" for n in range(1, 55)]
+INTERVAL = 0.1  # s
+AHEAD = 1000  # readings on their way at most, so that no queue of mosquitto's overflows
+TENTH = 0.15  # of the time that the broker was there it is away; coming back takes time too
+STATES = 4  # topics of ours that are retained
+MIB = 1024**2
+CONFIG = """\
+instance = "days"
+health = "1s"
+[mqtt]
+port = {port}
+reconnect = {{ min = "100ms", max = "500ms" }}
+[state]
+dir = "state"
+checkpoint = "10s"
+[fields.lab]
+interval = "100ms"
+policy = {{ name = "auto" }}
+kernel = {{ name = "se", length_scale = 6.0, variance = 4.0, noise_variance = 0.04, mean = 20 }}
+sensors = {sensors}
+max_rate = 100000
+reading = {{ topic = "days/{{sensor}}/t" }}
+activate = {{ mode = "live", topic = "days/{{sensor}}/go", payload = '[{{interval}}, {{at}}]' }}
+[fields.lab.positions]
+"""
+WATCHED = """\
+import atexit, sys, time
+from edge_tvbo.cli import main
+from edge_tvbo.runtime.loop import Loop
+from edge_tvbo_adapters.inbox import Inbox
+from edge_tvbo_adapters.outbox import Outbox
+
+longest = {}
+work = [0] * 1000  # turns of the loop, by the ms of processor time that they took
+turn = Loop.turn
+
+def measured(self, mask):
+    began = time.thread_time()
+    turn(self, mask)
+    work[min(999, int(1e3 * (time.thread_time() - began)))] += 1
+
+def watched(kind, name):
+    call = getattr(kind, name)
+    def instead(self, *arguments, **more):
+        try:
+            return call(self, *arguments, **more)
+        finally:
+            longest[kind.__name__] = max(longest.get(kind.__name__, 0), len(self))
+    setattr(kind, name, instead)
+
+for kind, names in ((Inbox, ["put"]), (Outbox, ["state", "notice", "command", "begin", "left"])):
+    for name in names:
+        watched(kind, name)
+def report():
+    p99 = next(ms for ms in range(1000) if sum(work[: ms + 1]) >= 0.99 * sum(work)) + 1
+    print("at most:", longest["Inbox"], longest["Outbox"], p99, file=sys.stderr)
+
+Loop.turn = measured
+atexit.register(report)
+main()
+"""
+
+
+class Session:
+    """The sensors, and somebody who watches the daemon, for one life of the broker."""
+
+    def __init__(self, port):
+        self.sent = 0
+        self.latencies = []  # s from when an interval was due until its activation was heard
+        self.began = None  # what the daemon had handled before
+        self._taken, self._refused = None, 0  # readings, since the daemon's start
+        self._topics = [f"days/{each}/t" for each in SENSORS]
+        self._watcher = client(port)
+        self._watcher.on_message = self._hear
+        self._watcher.subscribe([("days/+/go", 0), ("edge_tvbo/days/#", 0)])
+        self._watcher.loop_start()
+        wait(lambda: self.began is not None, lambda: "the daemon does not come back")
+        self._publisher = client(port)
+        self._publisher.loop_start()
+
+    def _hear(self, watcher, userdata, message):
+        now = time.time()
+        if message.retain:
+            return
+        if message.topic.endswith("/go"):
+            self.latencies.append(now - json.loads(message.payload)[1])
+        elif message.topic.endswith("/selected"):
+            self._taken = json.loads(message.payload)["model"]["observations"]
+        elif message.topic.endswith("/health"):
+            self._refused = sum(json.loads(message.payload)["fields"]["lab"]["refused"].values())
+            if self.began is None and self._taken is not None:
+                self.began = self._taken + self._refused
+
+    @property
+    def handled(self):
+        """Readings that the daemon says it has taken in or refused in this session."""
+        return self._taken + self._refused - self.began
+
+    def send(self):
+        """Let some sensors send, unless the daemon is behind."""
+        if self.sent - self.handled >= AHEAD:
+            time.sleep(0.002)
+            return
+        for _ in range(20):
+            topic = self._topics[self.sent % len(SENSORS)]
+            self._publisher.publish(topic, f"{20 + self.sent % 997 / 300:.3f}", qos=1)
+            self.sent += 1
+
+    def drain(self):
+        """Wait until the daemon has handled all that was sent; nothing may be missing."""
+        wait(lambda: self.handled >= self.sent, lambda: f"{self.handled} of {self.sent}")
+        assert self.handled == self.sent
+
+    def close(self):
+        for each in (self._publisher, self._watcher):
+            each.disconnect()
+            each.loop_stop()
+
+
+def wait(condition, complaint, within=60.0):
+    deadline = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < deadline, complaint()
+        time.sleep(0.01)
+
+
+def client(port):
+    """Connect a client that does not come back."""
+    made = Client(CallbackAPIVersion.VERSION2, reconnect_on_failure=False)
+    made.on_socket_open = lambda client, userdata, sock: sock.setsockopt(
+        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+    )
+    made.max_inflight_messages_set(AHEAD)
+    made.connect("127.0.0.1", port)
+    return made
+
+
+class Endurance:
+    """A daemon, and what is measured of it while sessions come and go."""
+
+    def __init__(self, daemon, broker, chance):
+        self._daemon = daemon
+        self._broker = broker
+        self._chance = chance
+        self.samples = []  # (readings handled, bytes resident, threads, descriptors)
+        self.latencies = []
+        self.sent = self.sessions = 0
+        self.lost = []  # readings in a broker that was ended
+        self.away = 0.0  # s
+        self._look_at = 0.0
+
+    def run(self, readings, up):
+        """Send so many readings; a broker lives for `up` seconds, give or take half."""
+        began, before = time.monotonic(), None
+        while before is None or self.sent < readings:
+            session = Session(self._broker.port)
+            if before:
+                self.lost.append(before.sent - (session.began - before.began))
+            self._send(session, readings, self._chance.uniform(0.5, 1.5) * up)
+            before = session
+        self.seconds = time.monotonic() - began
+
+    def _send(self, session, readings, up):
+        began = time.monotonic()
+        while time.monotonic() < began + up and self.sent + session.sent < readings:
+            session.send()
+            self._look(session)
+        self.sent += session.sent
+        self.sessions += 1
+        if self.sent >= readings:
+            session.drain()
+        else:
+            self._end(time.monotonic() - began)
+        session.close()
+        self.latencies += session.latencies
+
+    def _end(self, lived):
+        """Let the broker die or stop, and be away."""
+        self._chance.choice((self._broker.kill, self._broker.stop))()
+        time.sleep(TENTH * lived)
+        self.away += TENTH * lived
+        self._broker.start()
+
+    def _look(self, session):
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + 0.2
+            daemon = self._daemon
+            taken = daemon.resident(), daemon.threads(), daemon.descriptors()
+            self.samples.append((session.began + session.handled, *taken))
+
+    def slope(self):
+        """Give the MiB by which memory grows in 100 000 readings, after the first tenth of them."""
+        handled, resident, *_ = np.array(self.samples, float).T
+        late = handled > handled[-1] / 10
+        return np.polyfit(handled[late] / 1e5, resident[late] / MIB, 1)[0]
+
+
+@pytest.fixture(autouse=True)
+def in_turns():
+    """Have the one who watches wait but briefly for the crowd, which sends in the same process."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    yield
+    sys.setswitchinterval(before)
+
+
+def endured(directory, broker, readings, up):
+    """Run and check all but memory and latency; give the slope, latencies in s, and a text."""
+    daemon = Daemon(directory)
+    text = CONFIG.format(port=broker.port, sensors=json.dumps(SENSORS))
+    places = "".join(f"{each} = [{n % 9 * 5}, {n // 9 * 5}]\n" for n, each in enumerate(SENSORS))
+    daemon.config.write_text(text + places)
+    broker.start()
+    daemon.start(by=(sys.executable, "-c", WATCHED))
+    try:
+        run = Endurance(daemon, broker, Random(readings))
+        run.run(readings, up)
+        daemon.stop()
+    finally:
+        daemon.close()
+    _, resident, threads, descriptors = zip(*run.samples, strict=True)
+    inbox, outbox, work = map(int, daemon.said().rpartition("at most: ")[2].split()[:3])
+    p50, p99 = np.quantile(run.latencies, [0.5, 0.99])
+    share = run.away / run.seconds
+    measured = (
+        f"{run.sent} readings in {run.seconds:.0f} s, {run.sessions - 1} restarts, the broker away "
+        f"{share:.0%} of the time; {sum(run.lost)} readings went with it, all others were handled; "
+        f"memory {min(resident) / MIB:.1f} to {max(resident) / MIB:.1f} MiB, "
+        f"{run.slope():+.3f} MiB per 100 000; {len(run.latencies)} decisions, "
+        f"p50 {1e3 * p50:.1f} ms, p99 {1e3 * p99:.1f} ms; 99 % of the loop's turns work less than "
+        f"{work} ms; at most {inbox} messages in and {outbox} out; {max(threads)} thread(s), "
+        f"{min(descriptors)} to {max(descriptors)} descriptors"
+    )
+    print(measured)
+    assert "Traceback" not in daemon.said()
+    assert all(0 <= each <= AHEAD + 20 for each in run.lost)
+    assert len(set(threads)) == 1
+    assert max(descriptors) <= descriptors[0] + 2  # a document that is being written
+    assert inbox <= BATCH + WINDOW  # what paho reads at once
+    assert work < 50
+    assert outbox <= WINDOW + NOTICES + STATES + len(SENSORS)
+    assert share > 0.08
+    return run.slope(), run.latencies, measured
+
+
+@pytest.mark.timeout(600)
+def test_60_000_readings_with_the_broker_away_a_tenth_of_the_time(tmp_path, mosquitto):
+    slope, latencies, _ = endured(tmp_path, mosquitto(), 60_000, up=5.0)
+    assert slope < 5.0  # of so few, a page counts
+    assert np.median(latencies) < 0.05  # the slowest wait for others on this machine
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(2 * 3600)
+def test_2_million_readings_with_the_broker_away_a_tenth_of_the_time(
+    tmp_path, mosquitto, record_property
+):
+    slope, latencies, measured = endured(tmp_path, mosquitto(), 2_000_000, up=18.0)
+    record_property("measured", measured)
+    assert slope < 1.0
+    assert np.quantile(latencies, 0.99) < 0.05

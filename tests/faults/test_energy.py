@@ -1,0 +1,135 @@
+"""Sensors that are off, empty, or out of budget: whom the daemon asks through a real broker."""
+
+import json
+import time
+from datetime import datetime
+
+import pytest
+from faults.gateway import Gateway
+
+pytestmark = pytest.mark.broker
+
+SLACK = 0.3  # s; a busy machine is late
+ENERGY = """
+[fields.lab.energy]
+unit = "mAh"
+cost = 0.5
+field_budget = {budget}
+period = "1min"
+"""
+BATTERY = """
+[fields.lab.energy.battery]
+topic = "{name}/{{sensor}}/t"
+payload = "json"
+value = "battery"
+least = 20
+"""
+
+
+class Home(Gateway):
+    """A gateway whose sensors can be switched off, and what it publishes."""
+
+    def __init__(self, directory, port, peer, name):
+        super().__init__(directory, port, peer, name)
+        self.off = set()
+        self.heard = peer(port, f"edge_tvbo/{name}/#")
+
+    def _answer(self, client, userdata, message):
+        sensor = message.topic.split("/")[1]
+        if sensor in self.off:
+            self.asked.append(json.loads(message.payload))
+        else:
+            super()._answer(client, userdata, message)
+
+    def on(self, topic):
+        return [json.loads(body) for body in self.heard.on(f"edge_tvbo/{self.name}/{topic}")]
+
+    def decisions(self):
+        return self.on("lab/selected")
+
+    def events(self):
+        return [(each["event"], each.get("sensor")) for each in self.on("lab/event")]
+
+
+@pytest.fixture
+def home(broker, peer, tmp_path, request):
+    """Give a home of the test's own; its daemon is ended after the test."""
+    home = Home(tmp_path, broker.port, peer, f"e{abs(hash(request.node.name)) % 10**8}")
+    yield home
+    if home.process and home.process.poll() is None:
+        home.kill()
+
+
+def test_a_sensor_that_is_switched_off_is_lost_in_its_own_timeout_and_left_alone(home):
+    home.configure(policy="round-robin")
+    home.start()
+    home.asks(6)
+    home.off = {"b"}
+    home.wait(lambda: ("sensor-lost", "b") in home.events())
+    lost = next(each for each in home.on("lab/event") if each["event"] == "sensor-lost")
+    asked = [each for each in home.decisions() if each["sensor"] == "b" and each["at"] < lost["at"]]
+    late = datetime.fromisoformat(lost["at"]) - datetime.fromisoformat(asked[-1]["expires_at"])
+    assert late.total_seconds() < SLACK
+    before = len(home.decisions())
+    home.wait(lambda: len(home.decisions()) >= before + 12)
+    assert [each["sensor"] for each in home.decisions()[before:]].count("b") <= 3
+    assert home.heard.on(f"edge_tvbo/{home.name}/status")[-1] == b"online"
+    home.off = set()
+    home.wait(lambda: ("sensor-back", "b") in home.events())
+
+
+def test_when_all_are_off_each_is_asked_in_turn_and_then_the_one_that_answers(home):
+    home.configure()
+    home.start()
+    home.asks(4)
+    home.off = {"a", "b", "c"}
+    home.wait(lambda: ("all-suspect", None) in home.events())
+    before = len(home.decisions())
+    home.wait(lambda: len(home.decisions()) >= before + 7)
+    probes = [each for each in home.decisions()[before:] if each["reason"] == "probe"]
+    names = [each["sensor"] for each in probes]
+    assert names[:6] == (names[:3] * 2)
+    assert set(names) == {"a", "b", "c"}
+    home.off = {"a", "b"}
+    home.wait(lambda: ("some-back", None) in home.events())
+    home.wait(lambda: len(home.decisions()) > 0 and home.decisions()[-1]["sensor"] == "c")
+
+
+def test_a_budget_outlives_a_kill_and_is_said_in_health(home):
+    """The period is longer than the test: all that is asked in it has to fit."""
+    home.configure(policy="round-robin", extra=ENERGY.format(budget=20.0))
+    home.config.write_text('health = "1s"\n' + home.config.read_text())
+    home.start()
+    for _ in range(2):
+        home.asks(1)
+        time.sleep(1.0)
+        home.kill()
+        home.start()
+        home.hears("ready")
+    before = len(home.on("health"))
+    home.wait(lambda: len(home.on("health")) >= before + 3)
+    assert len(home.asked) <= 40
+    energy = home.on("health")[-1]["fields"]["lab"]["energy"]
+    assert energy["unit"] == "mAh"
+    assert energy["spent"] + energy["left"] == pytest.approx(20.0)
+    assert energy["spent"] >= 0.5 * len(home.asked) - 0.5
+    assert energy["saved"] > 0
+    home.stop()
+
+
+def test_a_charge_in_the_message_of_a_reading_keeps_its_sensor_from_being_asked(home):
+    home.configure(
+        policy="round-robin", extra=ENERGY.format(budget=1000) + BATTERY.format(name=home.name)
+    )
+    text = home.config.read_text().replace('/t" }', '/t", payload = "json", value = "t" }')
+    home.config.write_text(text)
+    home.start()
+    home.wait(lambda: home.asked)
+    home.heard.publish(f"{home.name}/b/t", b'{"t": 21.0, "battery": 15}')
+    home.wait(lambda: ("battery-low", "b") in home.events())
+    before = len(home.decisions())
+    home.wait(lambda: len(home.decisions()) >= before + 10)
+    assert "b" not in [each["sensor"] for each in home.decisions()[before + 2 :]]
+    home.heard.publish(f"{home.name}/b/t", b'{"t": 21.0}')
+    home.heard.publish(f"{home.name}/b/t", b'{"t": 21.0, "battery": 100}')
+    home.wait(lambda: home.decisions()[-1]["sensor"] == "b")

@@ -1,0 +1,229 @@
+"""The history of real daemons, over kills, full disks and bugs, against a real mosquitto."""
+
+import json
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+
+import msgspec
+import pytest
+from edge_tvbo_adapters.past import open_past
+from faults.gateway import ROOT, Gateway
+
+from edge_tvbo.messages import Ending
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def gateway(tmp_path, mosquitto, peer):
+    broker = mosquitto()
+    broker.start()
+    gateway = Gateway(tmp_path, broker.port, peer)
+    with_history(gateway)
+    gateway.watcher = peer(broker.port, "edge_tvbo/k/lab/selected", "edge_tvbo/k/lab/event")
+    yield gateway
+    if gateway.process and gateway.process.poll() is None:
+        gateway.kill()
+
+
+def with_history(gateway, checkpoint="1s", **changes):
+    gateway.configure(**changes)
+    text = gateway.config.read_text()
+    gateway.config.write_text(
+        text.replace('checkpoint = "1s"', f'checkpoint = "{checkpoint}"\nhistory = "16MiB"')
+    )
+
+
+def kept(gateway, count=10_000):
+    """Give what the history holds, oldest first."""
+    with closing(open_past(str(gateway.state.parent), "k")) as past:
+        return past.newest("lab", count)[::-1]
+
+
+def on_the_wire(gateway, what):
+    return [json.loads(payload) for payload in gateway.watcher.on(f"edge_tvbo/k/lab/{what}")]
+
+
+def built_in(structs):
+    return [msgspec.to_builtins(each) for each in structs]
+
+
+def program(*words):
+    command = [sys.executable, "-m", "edge_tvbo", *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+
+
+def test_the_history_is_what_was_on_the_wire(gateway):
+    gateway.start()
+    gateway.asks(12)
+    gateway.stop()
+    entries = kept(gateway)
+    assert built_in(each.decision for each in entries) == on_the_wire(gateway, "selected")
+    notices = [notice for each in entries for notice in each.notices]
+    assert built_in(notices) == on_the_wire(gateway, "event")
+    answered = [each.record for each in entries if each.record]
+    assert len(answered) >= len(entries) - 1
+    assert Ending.ANSWERED in {each.ending for each in answered}
+    assert all(each.beliefs.sensors == ("a", "b", "c") for each in entries)
+
+
+def test_after_kill_9_what_was_kept_is_read_and_the_next_daemon_goes_on(gateway):
+    for _ in range(2):
+        gateway.start()
+        gateway.asks(8)
+        time.sleep(0.5)
+        gateway.kill()
+        known = kept(gateway)
+        said = on_the_wire(gateway, "selected")
+        assert len(known) >= 3
+        assert [each for each in built_in(e.decision for e in known) if each not in said] == []
+    gateway.start()
+    gateway.asks(2)
+    gateway.stop()
+    numbers = [each.decision.interval for each in kept(gateway)]
+    assert numbers == sorted(set(numbers))
+    assert numbers[: len(known)] == [each.decision.interval for each in known]
+    assert "history" not in gateway.said()
+
+
+def test_usr1_has_it_written_at_once_and_a_reload_keeps_it(gateway):
+    with_history(gateway, checkpoint="1h")
+    gateway.start()
+    gateway.asks(5)
+    gateway.process.send_signal(signal.SIGUSR1)
+    gateway.hears("diagnosis: lab: interval")
+    before = len(kept(gateway))
+    assert before >= 4
+    gateway.process.send_signal(signal.SIGHUP)
+    gateway.hears("reload: done")
+    after = len(kept(gateway))
+    assert after >= before
+    gateway.asks(3)
+    gateway.stop()
+    entries = kept(gateway)
+    assert len(entries) >= after + 3
+    assert [each.record for each in entries[:-1] if each.record is None] == []
+
+
+@pytest.mark.parametrize("place", ["/proc/edge_tvbo", "/dev/null/x"])
+def test_without_a_place_for_it_the_daemon_decides_on_and_says_so_once(gateway, place):
+    with_history(gateway, dir=place)
+    gateway.start()
+    gateway.asks(12)
+    gateway.stop()
+    assert gateway.said().count("history: nothing can be kept") == 1
+
+
+def test_with_files_that_may_not_grow_it_decides_on_and_says_so_once(gateway):
+    """As on a full disk; the log is a file too, which is why a few lines fit."""
+    gateway.start(
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)),
+    )
+    gateway.asks(40)
+    gateway.stop()
+    assert gateway.said().count("history: nothing can be kept") == 1
+    gateway.assert_never_twice()
+
+
+def test_a_history_that_is_rubbish_is_set_aside_and_a_new_one_begun(gateway):
+    gateway.state.parent.mkdir()
+    path = gateway.state.parent / "k.history.db"
+    path.write_bytes(b"rubbish" * 999)
+    gateway.start()
+    gateway.asks(12)
+    gateway.stop()
+    assert path.with_name("k.history.db.damaged").exists()
+    assert gateway.said().count("is damaged") == 1
+    assert len(kept(gateway)) >= 5
+
+
+# --- why, status and report of a daemon that runs -------------------------------------------------
+
+
+def test_why_and_status_of_a_daemon_that_runs_and_of_one_that_is_gone(gateway):
+    gateway.start()
+    gateway.asks(12)
+    gateway.wait(lambda: len(kept(gateway)) > 3)
+    answer = program("status", str(gateway.config))
+    assert answer.returncode == 0, answer.stderr
+    assert "k: online since" in answer.stdout
+    assert re.search(r"history: intervals \d+ to \d+", answer.stdout)
+    newest = json.loads(program("why", str(gateway.config), "--json").stdout)[0]
+    assert newest["decision"] in on_the_wire(gateway, "selected")
+    assert newest["decision"]["interval"] >= 12
+    asked = next(each for each in kept(gateway) if each.record and each.record.value)
+    number = str(asked.decision.interval)
+    earlier = program("why", str(gateway.config), number)
+    assert earlier.returncode == 0
+    assert earlier.stdout.startswith(f"lab, interval {number}, ")
+    assert "It answered" in earlier.stdout
+    none = program("why", str(gateway.config), "99999")
+    assert none.returncode == 2
+    assert "The history holds intervals" in none.stderr
+    gateway.stop()
+    gone = program("status", str(gateway.config))
+    assert gone.returncode == 1
+    assert "k: offline, last heard of at" in gone.stdout
+
+
+def test_a_sensor_that_is_silent_is_passed_over_and_why_says_for_how_long(gateway):
+    quiet = "b"
+    answer = gateway.sensors.client.on_message
+
+    def mute(client, userdata, message):
+        if f"/{quiet}/" in message.topic and len(gateway.asked) > 3:
+            gateway.asked.append(json.loads(message.payload))
+        else:
+            answer(client, userdata, message)
+
+    def excuses():
+        told = [factor for each in on_the_wire(gateway, "selected") for factor in each["factors"]]
+        return [each for each in told if each.startswith(f"{quiet} is left alone until interval ")]
+
+    gateway.sensors.client.on_message = mute
+    gateway.start()
+    gateway.watcher.wait(excuses)
+    gateway.stop()
+    assert all(re.search(r": (silent for \d+ s|never heard)$", each) for each in excuses())
+    kept_too = [factor for each in kept(gateway) for factor in each.decision.factors]
+    assert set(excuses()) <= set(kept_too)
+
+
+CRASHING = """
+import sys
+from edge_tvbo.controller import Controller
+from edge_tvbo.cli import main
+
+handle, left = Controller.handle, [40]
+
+def broken(self, event):
+    left[0] -= 1
+    if left[0] < 0:
+        raise ZeroDivisionError("bob.smith divided by zero at 127.0.0.1")
+    return handle(self, event)
+
+Controller.handle = broken
+main()
+"""
+
+
+def test_what_a_daemon_with_a_bug_put_into_it_died_of_is_in_the_report(gateway):
+    text = gateway.config.read_text()
+    gateway.config.write_text(text.replace("[mqtt]", '[mqtt]\nusername = "bob.smith"'))
+    command = [sys.executable, "-c", CRASHING, "run", str(gateway.config)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert done.returncode == 1
+    crash = (gateway.state.parent / "k.last-crash.txt").read_text()
+    assert "ZeroDivisionError" in crash and len(crash) < 20_000
+    report = program("report", str(gateway.config)).stdout
+    last = report.partition("## Last crash")[2]
+    assert "ZeroDivisionError: *** divided by zero" in last
+    assert 'File "loop.py", line' in last
+    assert "bob" not in report and str(ROOT) not in report
+    decisions = report.partition("## Last decisions")[2].partition("## Last crash")[0]
+    assert 3 <= decisions.count(" lab ") <= 50

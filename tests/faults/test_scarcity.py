@@ -1,0 +1,218 @@
+"""What the daemon does without: a broker, a disk, a cache, descriptors. It decides, and says so.
+
+Each is a process of its own that is really short of something; then the shortage ends.
+"""
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack, suppress
+
+import pytest
+from edge_tvbo_adapters import brokers
+from faults.gateway import CONFIG, PERIOD, Daemon, Gateway
+
+pytestmark = pytest.mark.broker
+
+EVERYTHING_READ_ONLY = ("unshare", "-m", "sh", "-c", 'mount -o remount,bind,ro / && exec "$@"', "-")
+
+
+@pytest.fixture
+def gateway(tmp_path, mosquitto, peer):
+    broker = mosquitto()
+    broker.start()
+    gateway = Gateway(tmp_path, broker.port, peer)
+    gateway.broker = broker
+    yield gateway
+    gateway.close()
+
+
+# --- no broker ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "seconds", [5.0, pytest.param(90.0, marks=pytest.mark.soak)], ids=["5 s", "90 s"]
+)
+@pytest.mark.timeout(300)
+def test_without_a_broker_at_first_it_waits_quietly_and_begins_when_there_is_one(
+    tmp_path, mosquitto, peer, seconds, record_property
+):
+    broker, daemon = mosquitto(), Daemon(tmp_path)
+    text = CONFIG.format(
+        name="k", port=broker.port, dir="state", interval="31s", policy="tv-gp-ucb"
+    )
+    daemon.config.write_text("\n".join(each for each in text.splitlines() if "reconn" not in each))
+    daemon.start()
+    try:
+        daemon.hears("ready:")
+        time.sleep(seconds)
+        assert daemon.process.poll() is None
+        lines = daemon.said().splitlines()
+        assert sum("broker" in each for each in lines) == 1
+        assert len(lines) <= 8, lines
+        broker.start()
+        began = time.monotonic()
+        watcher = peer(broker.port, "edge_tvbo/k/#")
+        watcher.wait(lambda: b"online" in watcher.on("edge_tvbo/k/status"), within=65.0)
+        watcher.wait(lambda: watcher.on("edge_tvbo/k/lab/selected"), within=65.0)
+        took = time.monotonic() - began
+        daemon.stop()
+    finally:
+        daemon.close()
+    assert took <= 65.0
+    text = f"{len(lines)} log lines in {seconds:g} s, online and selected {took:.1f} s after"
+    record_property("measured", text)
+    print(text)
+
+
+# --- no disk ------------------------------------------------------------------------------------
+
+
+def test_on_a_full_disk_it_decides_on_says_so_once_and_keeps_state_when_there_is_room(
+    gateway, small_disk
+):
+    disk = small_disk("mode=700")
+    gateway.configure(dir=disk)
+    gateway.state = disk / "k.state"
+    gateway.start()
+    gateway.asks()
+    with suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(1024))
+    gateway.hears("nothing can be kept", "No space left on device")
+    before = gateway.kept()
+    gateway.asks(12)
+    assert gateway.kept() == before
+    (disk / "filler").unlink()
+    gateway.hears(f"it is kept in {disk} again", within=5 * PERIOD)
+    assert gateway.kept().anchor.wall > before.anchor.wall
+    assert gateway.said().count("nothing can be kept") == 1
+    gateway.stop()
+    gateway.assert_never_twice()
+
+
+def test_on_a_disk_that_becomes_read_only_it_decides_on_and_recovers(gateway, small_disk):
+    disk = small_disk("mode=700")
+    gateway.configure(dir=disk)
+    gateway.start()
+    gateway.asks()
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    gateway.hears("nothing can be kept", "Read-only file system")
+    gateway.asks(12)
+    subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+    gateway.hears(f"it is kept in {disk} again", within=5 * PERIOD)
+    assert gateway.said().count("nothing can be kept") == 1
+    gateway.stop()
+    gateway.assert_never_twice()
+
+
+# --- no cache -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def without_a_cache():
+    """Give the words that start a process which can write nowhere, and its environment."""
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*EVERYTHING_READ_ONLY, "true"], capture_output=True).returncode
+    ):
+        pytest.skip("a file system of one's own wants more rights")
+    return EVERYTHING_READ_ONLY
+
+
+@pytest.mark.timeout(600)
+def test_where_nothing_can_be_written_it_compiles_at_its_start_says_so_and_decides(
+    gateway, without_a_cache, monkeypatch
+):
+    """As under systemd's ProtectSystem=strict, without the CacheDirectory= of our unit."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    gateway.configure(dir="state")
+    began = time.monotonic()
+    gateway.start(by=(*without_a_cache, sys.executable, "-m", "edge_tvbo"))
+    gateway.wait(lambda: "ready:" in gateway.said(), within=300.0)
+    print(f"ready after {time.monotonic() - began:.1f} s")
+    gateway.asks(12)
+    (line,) = [each for each in gateway.said().splitlines() if "NUMBA_CACHE_DIR" in each]
+    print(line)
+    assert gateway.said().count("nothing can be kept") == 1
+    gateway.stop()
+
+
+# --- no descriptors -----------------------------------------------------------------------------
+
+NONE = 3  # descriptors that may be open: those of any process; what is open already stays
+
+
+@pytest.fixture
+def watched(gateway):
+    """Give a gateway at work whose metrics can be read."""
+    pytest.importorskip("prometheus_client")
+    gateway.metrics = brokers.free_port()
+    gateway.configure(extra=f"[metrics]\nport = {gateway.metrics}\n")
+    gateway.start()
+    gateway.asks()
+    gateway.before = gateway.descriptors()
+    return gateway
+
+
+def healthy(gateway):
+    """Say whether `/healthz` answers that all is well."""
+    url = f"http://127.0.0.1:{gateway.metrics}/healthz"
+    with suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:
+        return answer.status == 200
+    return False
+
+
+def test_without_descriptors_it_decides_on_with_what_it_has_and_says_what_it_cannot(watched):
+    watched.may_open(NONE)
+    watched.hears("nothing can be kept", "Too many open files")
+    assert not healthy(watched)
+    watched.hears("no visitor can be let in")
+    watched.process.send_signal(signal.SIGHUP)
+    watched.hears("reload: nothing is changed")
+    watched.asks(15)
+    assert watched.said().count("nothing can be kept") == 1
+    assert "Traceback" not in watched.said()
+    watched.may_open(1024)
+    watched.hears(" again")
+    watched.wait(lambda: healthy(watched))
+    watched.process.send_signal(signal.SIGHUP)
+    watched.hears("reload: done")
+    watched.asks()
+    assert watched.descriptors() <= watched.before + 1
+    watched.stop()
+    watched.assert_never_twice()
+
+
+def test_a_broker_lost_without_descriptors_is_found_again_when_there_are_some(watched):
+    watched.may_open(NONE)
+    watched.broker.kill()
+    watched.broker.start()
+    watched.hears("Too many open files", "broker 127.0.0.1")
+    time.sleep(2.0)
+    assert watched.process.poll() is None
+    watched.may_open(1024)
+    watched.asks(5)
+    assert watched.descriptors() <= watched.before + 1
+    watched.stop()
+    watched.assert_never_twice()
+
+
+def test_visitors_without_number_take_no_descriptors_and_no_decision(watched):
+    with ExitStack() as stack:
+        for _ in range(200):
+            visitor = stack.enter_context(socket.socket())
+            visitor.setblocking(False)
+            with suppress(BlockingIOError):
+                visitor.connect(("127.0.0.1", watched.metrics))
+        watched.asks(10)
+        assert watched.descriptors() <= watched.before + 10
+    watched.wait(lambda: healthy(watched))
+    watched.asks()
+    watched.stop()
+    watched.assert_never_twice()

@@ -1,0 +1,117 @@
+"""A daemon and nodes that sleep: what they find on waking is the current command, or nothing."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.broker
+
+ROOT = Path(__file__).resolve().parents[2]
+SLACK = 0.3  # s; a busy machine is late
+CONFIG = """
+instance = "{name}"
+[mqtt]
+port = {port}
+[state]
+dir = "state"
+[fields.lab]
+interval = "{interval}"
+reply_timeout = "{timeout}"
+kernel = {{ name = "se", length_scale = 6.0, variance = 4.0, noise_variance = 0.04, mean = 20 }}
+positions = {{ a = [0, 0], b = [5, 0], c = [9, 9] }}
+policy = {{ name = "round-robin" }}
+sensors = ["a", "b", "c"]
+reading = {{ topic = "{name}/{{sensor}}", payload = "zigbee2mqtt" }}
+activate = {{ mode = "sleepy", topic = "{name}/{{sensor}}/todo" }}
+"""
+
+
+class Beds:
+    """Nodes that sleep, and the daemon that has something for them to do."""
+
+    def __init__(self, directory, port, peer, name, **times):
+        self.config = directory / "edge.toml"
+        self.config.write_text(CONFIG.format(name=name, port=port, **times))
+        self._peer = lambda: peer(port, f"{name}/+/todo", "sentinel")
+        self.name = name
+
+    def start(self):
+        return subprocess.Popen(
+            [sys.executable, "-m", "edge_tvbo", "run", str(self.config)],
+            stderr=subprocess.DEVNULL,
+            cwd=ROOT,
+        )
+
+    def wake(self):
+        """Wake every node; give what they find: {node: command}."""
+        node = self._peer()
+        node.publish("sentinel", b"1")
+        node.wait(lambda: node.on("sentinel"))
+        node.close()
+        kept = [(topic, json.loads(body)) for topic, body, retained in node.heard if retained]
+        return {topic.split("/")[1]: command for topic, command in kept}
+
+    def find(self):
+        """Wake the nodes until one finds a command; give both."""
+        deadline = time.monotonic() + 30.0
+        while not (found := self.wake()):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        ((sensor, command),) = found.items()
+        return sensor, command
+
+
+@pytest.fixture
+def stopped():
+    """Give a list of processes that are ended after the test."""
+    processes = []
+    yield processes
+    for each in processes:
+        each.kill()
+        each.wait(10)
+
+
+def test_a_node_that_wakes_is_asked_once_and_never_for_what_is_too_late(
+    broker, peer, tmp_path, stopped
+):
+    beds = Beds(tmp_path, broker.port, peer, "beds", interval="1500ms", timeout="1200ms")
+    stopped.append(beds.start())
+    sender, seen = peer(broker.port, "edge_tvbo/beds/#"), []
+    for _ in range(3):
+        sensor, command = beds.find()
+        assert command["expires_at"] > time.time() - SLACK
+        assert command["seq"] not in seen
+        seen.append(command["seq"])
+        sender.publish(f"beds/{sensor}", '{"temperature": 21.5}')
+        deadline = time.monotonic() + SLACK
+        while any(found == command for found in beds.wake().values()):
+            assert time.monotonic() < deadline, "it is answered, and is still there"
+    assert seen == sorted(seen)
+    events = [json.loads(body)["event"] for body in sender.on("edge_tvbo/beds/lab/event")]
+    assert "sensor-lost" not in events
+
+
+def test_a_daemon_that_was_killed_leaves_a_command_that_the_next_one_clears(
+    broker, peer, tmp_path, stopped
+):
+    beds = Beds(tmp_path, broker.port, peer, "killed", interval="1500ms", timeout="1s")
+    stopped.append(beds.start())
+    sensor, left = beds.find()
+    stopped[0].kill()
+    stopped[0].wait(10)
+    time.sleep(max(0.0, left["expires_at"] - time.time()) + SLACK)
+    assert beds.wake() == {sensor: left}
+
+    watcher = peer(broker.port, "killed/+/todo", "edge_tvbo/killed/#")
+    stopped.append(beds.start())
+    watcher.wait(lambda: b"" in watcher.on(f"killed/{sensor}/todo"), within=30.0)
+    assert left not in beds.wake().values()
+    sensor, command = beds.find()
+    assert command["seq"] > left["seq"]
+    stopped[1].terminate()
+    assert stopped[1].wait(10) == 0
+    assert beds.wake() == {}

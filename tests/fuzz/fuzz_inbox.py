@@ -1,0 +1,92 @@
+"""Any message, whatever its topic and payload, is a reading or unreadable, and the field goes on.
+
+The input is ``flags, topic, newline, payload``: the first bit of the flags is `retain`.
+"""
+
+import logging
+from functools import cache
+from math import isfinite
+
+from edge_tvbo_adapters.inbox import SHOWN, Inbox
+from edge_tvbo_adapters.refusals import Refusals
+from fuzz.fuzzing import main
+from paho.mqtt.client import MQTTMessage
+
+from edge_tvbo import plugins
+from edge_tvbo.controller import Controller, Rules
+from edge_tvbo.messages import IntervalElapsed, Reading, Unreadable
+from edge_tvbo.model.field import SensorField
+from edge_tvbo.policies import make_policy
+from edge_tvbo.ports import Wiring
+
+SENSORS = ("a", "b")
+NOW = 1.8e9
+FIELDS = {
+    "heat": ("lab/{sensor}/t", "number", {}),
+    "load": ("lab/{sensor}/t", "json", {"value": "v.w[0]", "time": "ts"}),
+    "damp": ("{sensor}", "json", {"value": "h"}),
+}
+
+
+def seeds() -> list[bytes]:
+    """Give messages of each kind."""
+    return [
+        b"\0lab/a/t\n21.3",
+        b'\0lab/b/t\n{"v": {"w": [21.3]}, "ts": 1800000000}',
+        b'\0a\n{"h": "40"}',
+        b"\1lab/a/t\n20",
+        b"\0lab/x/t\n20",
+        b"\0lab/a/u\n20",
+        b"\0lab/\xff/t\n",
+    ]
+
+
+def check(data: bytes) -> None:
+    """Receive `data` as a message, and have each field handle it."""
+    logging.disable()
+    flags, (topic, _, payload) = data[:1], data[1:].partition(b"\n")
+    message = MQTTMessage(topic=topic)
+    message.payload = payload
+    message.retain = bool(flags and flags[0] & 1)
+    inbox = Inbox(_wirings(), lambda: NOW, Refusals(logging.getLogger(__name__)))
+    inbox.put(message, 0.0)
+    arrival = inbox.take()
+    assert arrival is not None
+    for field, event in inbox.events(arrival):
+        assert field in FIELDS
+        assert isinstance(event, Reading | Unreadable)
+        if isinstance(event, Reading):
+            assert isinstance(event.value, float)
+            assert isfinite(event.value)
+            assert isfinite(event.at)
+        else:
+            assert max(len(event.topic), len(event.detail)) <= SHOWN
+            assert event.reason != "codec-failed", event.detail
+        controller = _controller()
+        controller.restore(_begun())
+        controller.handle(event)
+        controller.handle(IntervalElapsed(NOW + 100.0))
+
+
+@cache
+def _wirings() -> dict[str, Wiring]:
+    return {
+        name: Wiring(SENSORS, topic, plugins.load("payloads", codec)(settings), max_payload=4096)
+        for name, (topic, codec, settings) in FIELDS.items()
+    }
+
+
+@cache
+def _controller() -> Controller:
+    field = SensorField(SENSORS, [[1.0, 0.5], [0.5, 1.0]], 0.01, center=20.0, scale=2.0)
+    return Controller(make_policy("et-gp-ucb", field), Rules(reply_timeout=20.0, max_age=150.0))
+
+
+@cache
+def _begun() -> bytes:
+    _controller().handle(IntervalElapsed(NOW - 1.0))
+    return _controller().snapshot()
+
+
+if __name__ == "__main__":
+    main("fuzz_inbox")

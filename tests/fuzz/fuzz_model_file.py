@@ -1,0 +1,79 @@
+"""Any bytes are a model file, and then a field that a policy can work on, or a `ConfigError`."""
+
+import json
+import tempfile
+from functools import cache
+from math import isfinite
+from pathlib import Path
+from random import Random
+
+from fuzz.fuzzing import main
+from fuzz.trees import changed
+
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.learning import model_file
+from edge_tvbo.policies import make_policy
+
+MODEL = {
+    "format": 2,
+    "unit": "°C",
+    "objective": "max",
+    "center": 21.0,
+    "scale": 2.0,
+    "noise_variance": 0.01,
+    "sensors": ["a", "b"],
+    "kernel": [[1.0, 0.5], [0.5, 1.0]],
+    "positions": [[0.0, 0.0], [1.0, 2.0]],
+    "rhythm": {
+        "days": 3.0,
+        "exploration": 0.8,
+        "noise_variance": 0.02,
+        "mean": [[0.0, 0.1], [0.2, 0.3]],
+        "scale": [1.0, 0.5],
+        "kernel": [[1.0, 0.5], [0.5, 1.0]],
+    },
+}
+
+
+def seeds() -> list[bytes]:
+    """Give a model with a rhythm and positions, and one without."""
+    short = {key: value for key, value in MODEL.items() if key not in ("positions", "rhythm")}
+    return [json.dumps(each).encode() for each in (MODEL, {**short, "format": 1})]
+
+
+def check(data: bytes) -> None:
+    """Read `data` as a model file, and let a policy take one interval over its field."""
+    file = _file()
+    file.write_bytes(data)
+    try:
+        field = model_file.read(file)
+    except ConfigError as error:
+        assert str(error).encode()
+        return
+    try:
+        policy = make_policy("auto", field)
+    except ConfigError:
+        return
+    choice = policy.select()
+    policy.observe(choice.arm, 0.5)
+    policy.advance()
+    assert all(map(isfinite, (choice.mean, choice.std, choice.ucb, policy.select().ucb)))
+    model_file.write(file, field)
+    assert model_file.read(file).fingerprint() == field.fingerprint()
+
+
+def mutate(data: bytes, random: Random) -> bytes:
+    """Change one value somewhere in the document."""
+    try:
+        return json.dumps(changed(json.loads(data), random)).encode()
+    except (ValueError, TypeError, RecursionError):
+        return b""
+
+
+@cache
+def _file() -> Path:
+    return Path(tempfile.mkdtemp(prefix="fuzz-model-")) / "model.json"
+
+
+if __name__ == "__main__":
+    main("fuzz_model_file")

@@ -1,0 +1,216 @@
+"""Whatever passes for a state, checksum and all, is refused whole or can be gone on with.
+
+The input is the document without its header: the seal is made anew, so that what is behind it
+is met. It holds one field for each policy, and is read as the daemon does at its start.
+"""
+
+import logging
+import struct
+import zlib
+from functools import cache
+from hashlib import sha256
+from math import isfinite
+from random import Random
+from typing import Any
+
+import msgspec
+import numpy as np
+from fuzz.fuzzing import main
+from fuzz.trees import changed
+from lives import BOOT, Memory, Time
+
+from edge_tvbo.controller import Controller, Rules
+from edge_tvbo.energy import Budgets
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.messages import Activate, DeadlineElapsed, IntervalElapsed, PublishState, Reading
+from edge_tvbo.model.field import SensorField
+from edge_tvbo.model.rhythm import Rhythm
+from edge_tvbo.policies import make_policy, policies
+from edge_tvbo.runtime.checkpoints import (
+    FORMAT,
+    MAGIC,
+    Anchor,
+    Checkpoints,
+    Document,
+    Kept,
+    decode,
+)
+from edge_tvbo.runtime.schedule import Schedule
+
+K = np.array([[1.0, 0.5, 0.2], [0.5, 1.0, 0.5], [0.2, 0.5, 1.0]])
+WINDOW = {"window": 4}
+TUNED: dict[str, dict[str, Any]] = {
+    "sw-gp-ucb": WINDOW,
+    "w-gp-ucb": WINDOW,
+    "a-gp-ucb": WINDOW,
+    "lb-gp-ucb": WINDOW,
+    "lnb-gp-ucb": WINDOW,
+    "mle-gp-ucb": WINDOW,
+    "mcmc-gp-ucb": {**WINDOW, "samples": 4},
+}
+STEP = 100.0  # s, an interval
+
+
+def seeds() -> list[bytes]:
+    """Give a document for each policy, some intervals old."""
+    return [
+        msgspec.msgpack.encode(Document(BOOT, False, {name: _kept(_lived(name))}))
+        for name in controllers()
+    ]
+
+
+def check(data: bytes) -> None:
+    """Read `data` as a state; go on from what is accepted."""
+    logging.disable()
+    sealed = seal(data)
+    try:
+        document = decode(sealed)
+    except SnapshotError:
+        return
+    known = {name: each for name, each in controllers().items() if name in document.fields}
+    if known:
+        _restart(sealed, known)
+    for name, controller in known.items():
+        _resume(name, controller, document.fields[name].controller)
+
+
+def seal(body: bytes) -> bytes:
+    """Give `body` the header that a state of the present format has."""
+    packed = zlib.compress(body, 1)
+    number = FORMAT.to_bytes(4, "big")
+    return struct.pack(">16s4s32s", MAGIC, number, sha256(number + packed).digest()) + packed
+
+
+def mutate(data: bytes, random: Random) -> bytes:
+    """Change one value, however deep in snapshots within snapshots."""
+    try:
+        return msgspec.msgpack.encode(_closed(changed(_open(msgspec.msgpack.decode(data)), random)))
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, OverflowError):
+        return b""
+
+
+# --- a restart ----------------------------------------------------------------------------------
+
+
+def _restart(sealed: bytes, controllers: dict[str, Controller]) -> None:
+    """Have the checkpoints restore every field, and see that the next interval is to come."""
+    clock = Time(Anchor(BOOT.wall + 30.0, BOOT.monotonic + 30.0, BOOT.boot))
+    schedule = Schedule(dict.fromkeys(controllers, STEP), clock, first=clock.elapsed())
+    store = Memory([sealed])
+    try:
+        Checkpoints(store, 900.0, controllers, schedule, lambda: clock.now).restore()
+        assert clock.elapsed() <= schedule.next_due() <= clock.elapsed() + STEP
+        assert all(each.interval <= 2**54 for each in controllers.values())
+    finally:
+        for name, controller in controllers.items():
+            _begin_anew(name, controller)
+
+
+def _resume(name: str, controller: Controller, snapshot: bytes) -> None:
+    before = controller.snapshot()
+    try:
+        controller.restore(snapshot)
+    except SnapshotError:
+        assert controller.snapshot() == before, "a snapshot that is refused changes nothing"
+        return
+    try:
+        controller.restore(controller.snapshot())
+        _go_on(controller)
+    finally:
+        _begin_anew(name, controller)
+
+
+def _go_on(controller: Controller) -> None:
+    """End the interval, and live two more: with an answer, and without."""
+    for sensor in ("a", "b", "c"):
+        controller.handle(Reading(sensor, 55.0, BOOT.wall - 2.0, BOOT.wall - 2.0))
+    for at in (BOOT.wall, BOOT.wall + STEP):
+        commands = controller.handle(IntervalElapsed(at))
+        decisions = [each.decision for each in commands if isinstance(each, PublishState)]
+        assert decisions or controller.health().paused
+        for decision in decisions:
+            assert all(map(isfinite, (decision.mean, decision.std, decision.ucb)))
+        asked = [each.sensor for each in commands if isinstance(each, Activate)]
+        for sensor in asked if at == BOOT.wall else ():
+            commands += controller.handle(Reading(sensor, 21.0, at + 1.0, at + 1.0))
+        commands += controller.handle(Reading("b", 20.0, at + 2.0, at + 2.0))
+        commands += controller.handle(DeadlineElapsed(controller.interval, at + 20.0))
+        assert msgspec.json.encode([commands, controller.health(), controller.latest()])
+    mean, std = controller.policy.posterior()
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+
+
+def _begin_anew(name: str, controller: Controller) -> None:
+    if controller.snapshot() != _lived(name):
+        controller.restore(_lived(name))
+
+
+@cache
+def controllers() -> dict[str, Controller]:
+    rules = Rules(reply_timeout=20.0, max_age=150.0, max_backoff=4)
+    budgets = Budgets(costs=(1.0, 1.0, 2.0), each=(9.0, 9.0, 9.0), period=30)
+    field = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, positions=np.eye(3, 2))
+    rhythm = Rhythm(np.zeros((2, 3)), np.ones(2), K, 3.0, 0.8, 0.02)
+    daily = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, rhythm=rhythm)
+    made = {name: make_policy(name, field, **TUNED.get(name, {})) for name in policies()}
+    made["windowed"] = make_policy("et-gp-ucb", field, **WINDOW)
+    made["two components"] = make_policy("mtv-gp-ucb", field, **WINDOW)
+    made["fitted"] = make_policy("tv-gp-ucb", field, epsilon="fitted", **WINDOW)
+    made["daily"] = make_policy("auto", daily)
+    made["learned"] = make_policy("auto", field, length_scale="learned")
+    running = {name: Controller(policy, rules) for name, policy in made.items()}
+    frugal = msgspec.structs.replace(rules, energy=budgets)
+    return {**running, "frugal": Controller(make_policy("tv-gp-ucb", field), frugal)}
+
+
+@cache
+def _lived(name: str) -> bytes:
+    """Give the snapshot of a controller some intervals old, a suspect and a refusal in it."""
+    controller = controllers()[name]
+    for number in range(6):
+        at = BOOT.wall - (9 - number) * STEP
+        controller.handle(IntervalElapsed(at))
+        if number % 3 != 1:
+            asked = str(controller.health().selected)
+            controller.handle(Reading(asked, 20.0 + number, at + 1.0, at + 1.0))
+        controller.handle(Reading("x", 20.0, at + 2.0, at + 2.0))
+        controller.handle(DeadlineElapsed(controller.interval, at + 20.0))
+    return controller.snapshot()
+
+
+def _kept(snapshot: bytes) -> Kept:
+    return Kept(snapshot, 5, 9, STEP, 70.0)
+
+
+# --- snapshots within snapshots -----------------------------------------------------------------
+
+
+def _open(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _open(each) for key, each in value.items()}
+        case list():
+            return [_open(each) for each in value]
+        case bytes():
+            try:
+                inside = msgspec.msgpack.decode(value)
+            except (msgspec.MsgspecError, ValueError):
+                return value
+            return {"inside": _open(inside)} if isinstance(inside, dict | list) else value
+    return value
+
+
+def _closed(value: Any) -> Any:
+    match value:
+        case {"inside": inside}:
+            return msgspec.msgpack.encode(_closed(inside))
+        case dict():
+            return {key: _closed(each) for key, each in value.items()}
+        case list():
+            return [_closed(each) for each in value]
+    return value
+
+
+if __name__ == "__main__":
+    main("fuzz_snapshot")

@@ -1,0 +1,138 @@
+"""What the fuzzers found, and each fuzzer's own beginnings: it must pass what it starts from."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+from random import Random
+
+import msgspec
+import numpy as np
+import pytest
+from fuzz import fuzz_model_file, fuzz_snapshot
+from lives import BOOT
+
+from edge_tvbo.config import positions
+from edge_tvbo.config.findings import Report
+from edge_tvbo.errors import ConfigError, SnapshotError
+from edge_tvbo.explanation import rfc3339
+from edge_tvbo.learning import model_file
+from edge_tvbo.runtime.checkpoints import Anchor, Document, Kept, decode
+
+FUZZERS = sorted(each.stem for each in Path(__file__).parent.glob("fuzz_*.py"))
+KEPT = Kept(b"", 5, 9, 100.0, 70.0)
+
+
+@pytest.mark.parametrize("name", FUZZERS)
+def test_a_fuzzer_passes_what_it_begins_from_and_what_that_is_changed_into(name):
+    fuzzer, random = import_module(f"fuzz.{name}"), Random(1)
+    mutate = getattr(fuzzer, "mutate", lambda data, random: data[: random.randrange(len(data))])
+    for seed in fuzzer.seeds():
+        fuzzer.check(seed)
+        for _ in range(5):
+            fuzzer.check(mutate(seed, random))
+
+
+def test_the_snapshot_fuzzer_gets_behind_the_checksum():
+    for seed in fuzz_snapshot.seeds():
+        assert decode(fuzz_snapshot.seal(seed)).fields
+
+
+# --- states -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        msgspec.structs.replace(KEPT, every=0.0),  # ZeroDivisionError at the start
+        msgspec.structs.replace(KEPT, every=5e-324),  # OverflowError
+        msgspec.structs.replace(KEPT, every=float("nan")),
+        msgspec.structs.replace(KEPT, every=-1e10),  # an interval that ended before it began
+        msgspec.structs.replace(KEPT, next_in=float("-inf")),
+        msgspec.structs.replace(KEPT, next_in=float("nan")),
+        msgspec.structs.replace(KEPT, reserved=2**64 - 1),  # numbers that no snapshot takes back
+        msgspec.structs.replace(KEPT, interval=-(2**63)),
+    ],
+    ids=lambda kept: f"{kept.every} {kept.next_in} {kept.interval} {kept.reserved}",
+)
+def test_a_state_with_times_and_numbers_that_cannot_be_is_refused(kept):
+    with pytest.raises(SnapshotError, match="Expected"):
+        decode(fuzz_snapshot.seal(msgspec.msgpack.encode(Document(BOOT, False, {"lab": kept}))))
+
+
+@pytest.mark.parametrize("wall", [float("nan"), 1e300, -1e300])
+def test_a_state_dated_by_no_clock_is_refused(wall):
+    document = Document(Anchor(wall, 5.0, "boot"), False, {"lab": KEPT})
+    with pytest.raises(SnapshotError, match="Expected"):
+        decode(fuzz_snapshot.seal(msgspec.msgpack.encode(document)))
+
+
+@pytest.mark.parametrize("at", [1e300, -1e300, 2.0**62, -6.3e10, 2.6e11])
+def test_any_time_has_a_text(at):
+    assert rfc3339(at) in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
+
+
+@pytest.mark.parametrize("name", ["tv-gp-ucb", "auto", "daily", "mtv-gp-ucb", "ttv-gp-ucb"])
+def test_a_covariance_that_cannot_be_is_refused(name):
+    """An element far too large, off the diagonal, made the next decisions NaN."""
+    controller = fuzz_snapshot.controllers()[name]
+    before = controller.snapshot()
+    found = 0
+    for part, array in _covariances(controller.policy._posterior):
+        kept = array.copy()
+        array[..., 0, 1] = array[..., 1, 0] = 1e3
+        damaged = controller.snapshot()
+        array[...] = kept
+        with pytest.raises(SnapshotError, match=f"{part}.*covariance that cannot"):
+            controller.restore(damaged)
+        assert controller.snapshot() == before
+        found += 1
+    assert found
+
+
+@pytest.mark.parametrize(("part", "value"), [("V", 1e99), ("L", 0.0), ("z", 1e99), ("y", 55.0)])
+def test_a_factor_that_is_not_that_of_its_readings_is_refused(part, value):
+    """An entry of V far too large made the next decisions NaN."""
+    controller = fuzz_snapshot.controllers()["windowed"]
+    before = controller.snapshot()
+    array = controller.policy._posterior._arrays()[part]
+    first = array.flat[0]
+    array.flat[0] = value
+    damaged = controller.snapshot()
+    array.flat[0] = first
+    with pytest.raises(SnapshotError, match="does not follow from its readings"):
+        controller.restore(damaged)
+    assert controller.snapshot() == before
+
+
+def _covariances(posterior):
+    for name, array in posterior._arrays().items():
+        if "covariance" in name and array.size:
+            yield name, array
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("blank", ["\f", "\v", "\x1c", "\x85", "\u2028"])
+def test_positions_count_lines_as_editors_do(tmp_path, blank):
+    (tmp_path / "locs.txt").write_text(f"a 0 0{blank}\nwrong\n", encoding="utf-8")
+    report = Report(tmp_path / "config.toml", {}, {})
+    positions.of_sensors("locs.txt", tmp_path, ("a",), ("positions",), report)
+    assert [(Path(each.file).name, each.line) for each in report.findings()] == [("locs.txt", 2)]
+
+
+@pytest.mark.parametrize("number", [1.7e308, 1e-320])
+@pytest.mark.parametrize("key", ["noise_variance", "scale", "kernel"])
+@pytest.mark.parametrize("part", ["field", "rhythm"])
+def test_a_model_whose_squares_are_no_numbers_is_refused(tmp_path, part, key, number):
+    """Decisions over it were NaN after the first reading."""
+    model = json.loads(json.dumps(fuzz_model_file.MODEL))
+    table = model["rhythm"] if part == "rhythm" else model
+    table[key] = (np.ones_like(table[key]) * number).tolist()
+    file = tmp_path / "model.json"
+    file.write_text(json.dumps(model))
+    if (part, key, number) == ("rhythm", "kernel", 1e-320):
+        model_file.read(file)  # a rhythm with nothing left to learn
+        return
+    with pytest.raises(ConfigError, match=str(file)):
+        model_file.read(file)

@@ -1,0 +1,45 @@
+"""Every error has a code, and every code a paragraph in docs/errors.md."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from edge_tvbo import errors
+from edge_tvbo.errors import Code, EdgeTvboError
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs" / "errors.md").read_text("utf-8")
+PARAGRAPHS = dict(re.findall(r"^## (E\d{3}): [^\n]+\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
+SOURCES = [
+    path.read_text("utf-8")
+    for folder in ("edge_tvbo", "adapters")
+    for path in (ROOT / folder).rglob("*.py")
+]
+
+
+def test_codes_and_paragraphs_are_the_same_and_in_order():
+    assert list(PARAGRAPHS) == [str(code) for code in Code]
+    assert list(PARAGRAPHS) == sorted(set(PARAGRAPHS))
+
+
+@pytest.mark.parametrize("code", Code, ids=str)
+def test_a_paragraph_shows_the_message_and_says_what_to_do(code):
+    _, example, advice = PARAGRAPHS[code].split("```")
+
+    assert f"[{code}]" in example
+    assert len(advice.split()) > 10
+
+
+@pytest.mark.parametrize("code", Code, ids=str)
+def test_a_code_is_used(code):
+    assert any(f"Code.{code.name}" in each for each in SOURCES)
+
+
+def test_every_error_that_a_person_meets_has_a_code_of_its_kind():
+    kinds = [each for each in vars(errors).values() if isinstance(each, type)]
+    kinds = [each for each in kinds if issubclass(each, EdgeTvboError)]
+
+    shown = [each.code for each in kinds if each is not errors.PayloadError]
+    assert len(set(shown)) == len(shown)
+    assert errors.LinkError("away", Code.NAME).code is Code.NAME

@@ -1,0 +1,94 @@
+"""Write the configuration that the add-on's options and the Supervisor's broker make.
+
+Prints its path, or that of the operator's own file where the option `config_file` names one.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+OPTIONS = Path(os.environ.get("OPTIONS", "/data/options.json"))
+OWN = Path("/config")  # where Home Assistant shows the add-on's folder of addon_configs
+WRITTEN = Path(os.environ.get("TMPDIR", "/tmp")) / "edge-tvbo"
+
+
+def main() -> None:
+    options = json.loads(OPTIONS.read_text(encoding="utf-8"))
+    if options.get("config_file"):
+        print(OWN / options["config_file"])
+        return
+    if not options["sensors"]:
+        sys.exit("Name the sensors, on the add-on's tab Configuration; nothing can start before.")
+    WRITTEN.mkdir(mode=0o700, exist_ok=True)
+    broker = mqtt_service()
+    (WRITTEN / "mqtt.password").write_text(broker.get("password") or "", encoding="utf-8")
+    path = WRITTEN / "config.toml"
+    path.write_text("\n".join(lines(options, broker)) + "\n", encoding="utf-8")
+    print(path)
+
+
+def mqtt_service() -> dict[str, Any]:
+    """Ask the Supervisor where the broker is, and for our login."""
+    url = os.environ.get("SUPERVISOR", "http://supervisor") + "/services/mqtt"
+    token = os.environ["SUPERVISOR_TOKEN"]
+    with urlopen(Request(url, headers={"Authorization": f"Bearer {token}"}), timeout=10) as answer:
+        data: dict[str, Any] = json.load(answer)["data"]
+    return data
+
+
+def lines(options: Mapping[str, Any], broker: Mapping[str, Any]) -> Iterator[str]:
+    """Give the lines of the configuration; JSON's texts and numbers are TOML's."""
+    yield f"instance = {toml(options['instance'])}"
+    yield "[mqtt]"
+    yield f"host = {toml(broker['host'])}"
+    yield f"port = {toml(broker['port'])}"
+    if broker.get("username"):
+        yield f"username = {toml(broker['username'])}"
+        yield 'password_file = "mqtt.password"'
+    if broker.get("ssl"):
+        yield "[mqtt.tls]"
+    yield "[state]"
+    yield 'dir = "/data"'
+    yield "[metrics]"
+    yield 'host = "0.0.0.0"'
+    yield "port = 9464"
+    yield "[homeassistant]"
+    yield f"[fields.{options['field']}]"
+    for name in ("unit", "objective", "interval"):
+        yield f"{name} = {toml(options[name])}"
+    yield f"kernel = {kernel(options)}"
+    sensors = options["sensors"]
+    yield f"sensors = {toml([each['id'] for each in sensors])}"
+    if placed(sensors):
+        places = [f"{toml(each['id'])} = {toml([each['x'], each['y']])}" for each in sensors]
+        yield f"positions = {{ {', '.join(places)} }}"
+    yield f"reading = {{ topic = {toml(options['topic'])}, payload = {toml(options['payload'])} }}"
+
+
+def kernel(options: Mapping[str, Any]) -> str:
+    """Give how alike sensors are: by their distance, or all the same where that is unknown."""
+    variance = options["spread"] ** 2
+    shape = (
+        f'name = "matern-5/2", length_scale = {toml(options["length_scale"])}'
+        if placed(options["sensors"])
+        else 'name = "exchangeable"'
+    )
+    noise = f"noise_variance = {toml(variance / 100)}"
+    return f"{{ {shape}, variance = {toml(variance)}, {noise}, mean = {toml(options['mean'])} }}"
+
+
+def placed(sensors: list[Mapping[str, Any]]) -> bool:
+    """Say whether it is known of each sensor where it is."""
+    return all("x" in each and "y" in each for each in sensors)
+
+
+def toml(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+#!/bin/sh
+# Installs edge-tvbo as a service on Debian 12 or newer, or Raspberry Pi OS of the same age; run it
+# again to upgrade. deploy/README.md says what comes before and after.
+#
+#   sudo deploy/install.sh [--wheels DIR] [--extras LIST] [--with-mosquitto] [--dry-run]
+#   sudo deploy/install.sh uninstall [--purge] [--dry-run]
+#
+#   --wheels DIR      install from the wheels in DIR alone, without internet; made on a machine of
+#                     the same kind by:  pip wheel -w DIR '.[metrics]'
+#   --extras LIST     what else to install, such as metrics,dashboard (default: metrics)
+#   --with-mosquitto  install a broker, too, and our rules for it
+#   --purge           remove configuration, state and user as well
+#   --dry-run         say what would be done, and do nothing
+#
+# Nothing is compiled but edge-tvbo's own kernels: every package comes as a wheel.
+set -eu
+
+venv=/opt/edge-tvbo
+etc=/etc/edge-tvbo
+state=/var/lib/edge-tvbo
+cache=/var/cache/edge-tvbo
+unit=/etc/systemd/system/edge-tvbo.service
+user=edge-tvbo
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+
+action=install wheels='' extras=metrics mosquitto=no purge=no dry=no
+
+say() { printf '%s\n' "$*"; }
+
+fail() {
+    printf 'install.sh: %s\n' "$*" >&2
+    exit 1
+}
+
+# Say a command, and carry it out unless this is a rehearsal.
+run() {
+    printf '+ %s\n' "$*"
+    [ "$dry" = yes ] || "$@"
+}
+
+systemd_runs() { [ -d /run/systemd/system ]; }
+
+# --- the parts of an installation ----------------------------------------------------------------
+
+need_root() {
+    [ "$dry" = yes ] || [ "$(id -u)" = 0 ] || fail "wants root:  sudo $0"
+}
+
+need_python() {
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+        fail "wants Python 3.11 or newer; Debian 12 has it:  apt install python3"
+    [ "$(getconf LONG_BIT)" = 64 ] ||
+        fail "wants a 64-bit system; numba has no wheels for 32 bits. Take the 64-bit Raspberry Pi OS."
+    python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv
+}
+
+apt_install() {
+    command -v apt-get >/dev/null || fail "wants $1; install it with this system's packages"
+    run env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$1"
+}
+
+make_user() {
+    id "$user" >/dev/null 2>&1 ||
+        run useradd --system --user-group --home-dir "$state" --no-create-home \
+            --shell /usr/sbin/nologin "$user"
+    run install -d -m 755 "$etc"
+    run install -d -m 700 -o "$user" -g "$user" "$state" "$cache"
+}
+
+# A newer Debian has a newer Python, which begins with an empty environment.
+make_venv() {
+    if ! [ -x "$venv/bin/python" ]; then
+        run python3 -m venv "$venv"
+    elif [ "$("$venv/bin/python" -V 2>&1)" != "$(python3 -V 2>&1)" ]; then
+        run python3 -m venv --clear "$venv"
+    fi
+}
+
+# pip takes a wheel of the version that is there for the same one: hence the second install.
+install_wheel() {
+    if [ -n "$wheels" ]; then
+        wheel=$(newest "$wheels")
+        set -- --no-index --find-links "$wheels"
+    else
+        built=$(mktemp -d)
+        run "$venv/bin/pip" wheel -q --no-deps -w "$built" "$here/.."
+        wheel=$(newest "$built")
+        set --
+    fi
+    run "$venv/bin/pip" install -q --only-binary :all: "$@" "${wheel}[$extras]"
+    run "$venv/bin/pip" install -q --no-deps --no-index --force-reinstall "$wheel"
+    [ -z "${built:-}" ] || rm -r "$built"
+}
+
+newest() {
+    for found in "$1"/edge_tvbo-*.whl; do :; done
+    if ! [ -e "$found" ]; then
+        [ "$dry" = yes ] || fail "$1 holds no edge_tvbo-*.whl:  pip wheel -w $1 '.[$extras]'"
+    fi
+    printf '%s\n' "$found"
+}
+
+# What the operator wrote stays; the example comes only where there is nothing.
+install_config() {
+    if [ -e "$etc/config.toml" ]; then
+        say "  $etc/config.toml is kept"
+        fresh=no
+    else
+        run install -m 644 "$here/config.example.toml" "$etc/config.toml"
+        run sed -i "s|^dir = \"\"|dir = \"$state\"|" "$etc/config.toml"
+        fresh=yes
+    fi
+    [ -e "$etc/mqtt.password" ] || run install -m 600 /dev/null "$etc/mqtt.password"
+}
+
+# As its user and with its settings: the daemon then finds what is compiled here.
+warm_cache() {
+    run find "$cache" -mindepth 1 -delete
+    run setpriv --reuid "$user" --regid "$user" --clear-groups env -i PATH=/usr/bin:/bin \
+        NUMBA_CACHE_DIR="$cache" NUMBA_CPU_NAME=generic OPENBLAS_NUM_THREADS=1 \
+        "$venv/bin/edge-tvbo" warm
+}
+
+install_unit() {
+    run install -m 644 "$here/edge-tvbo.service" "$unit"
+    if systemd_runs; then
+        run systemctl daemon-reload
+        run systemctl enable edge-tvbo
+        [ "$fresh" = yes ] || run systemctl restart edge-tvbo
+    else
+        say "  systemd does not run here; later:  systemctl enable --now edge-tvbo"
+    fi
+}
+
+install_mosquitto() {
+    command -v mosquitto >/dev/null || [ -x /usr/sbin/mosquitto ] || apt_install mosquitto
+    keep_or_install 644 "$here/mosquitto.conf" /etc/mosquitto/conf.d/edge-tvbo.conf
+    keep_or_install 640 "$here/acl" /etc/mosquitto/acl
+    keep_or_install 640 /dev/null /etc/mosquitto/passwords
+    run chgrp mosquitto /etc/mosquitto/acl /etc/mosquitto/passwords
+    ! systemd_runs || run systemctl restart mosquitto
+}
+
+keep_or_install() {
+    if [ -e "$3" ]; then say "  $3 is kept"; else run install -m "$1" "$2" "$3"; fi
+}
+
+next_steps() {
+    say ''
+    if [ "$mosquitto" = yes ]; then
+        say "Give edge-tvbo, and each sensor, a login:"
+        say "    mosquitto_passwd /etc/mosquitto/passwords edge-tvbo && systemctl restart mosquitto"
+        say "and write the first password to $etc/mqtt.password."
+    fi
+    if [ "$fresh" = yes ]; then
+        say "Installed. Say in $etc/config.toml what sensors there are, then:"
+        say "    $venv/bin/edge-tvbo check $etc/config.toml && systemctl start edge-tvbo"
+    else
+        say "Upgraded. How it does:  systemctl status edge-tvbo"
+    fi
+}
+
+# --- and of its end -----------------------------------------------------------------------------
+
+uninstall() {
+    ! systemd_runs || run systemctl disable --now edge-tvbo || :
+    run rm -rf "$unit" "$venv" "$cache"
+    ! systemd_runs || run systemctl daemon-reload
+    if [ "$purge" = yes ]; then
+        run rm -rf "$etc" "$state"
+        ! id "$user" >/dev/null 2>&1 || run userdel "$user"
+    else
+        say "Kept: $etc, $state and the user $user; --purge removes them, too."
+    fi
+    say "A broker, and what is in /etc/mosquitto, is left alone."
+}
+
+# --- the command line ---------------------------------------------------------------------------
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    uninstall) action=uninstall ;;
+    --wheels)
+        [ -d "${2:-}" ] || fail "--wheels wants a directory of wheels, not '${2:-}'"
+        wheels=$(CDPATH='' cd -- "$2" && pwd)
+        shift
+        ;;
+    --extras)
+        [ -n "${2:-}" ] || fail "--extras wants names, such as metrics,dashboard"
+        extras=$2
+        shift
+        ;;
+    --with-mosquitto) mosquitto=yes ;;
+    --purge) purge=yes ;;
+    --dry-run) dry=yes ;;
+    -h | --help)
+        sed -n '2,15s/^# \{0,1\}//p' "$0"
+        exit
+        ;;
+    *) fail "does not know '$1'; $0 --help says what there is" ;;
+    esac
+    shift
+done
+
+cd /
+need_root
+if [ "$action" = uninstall ]; then
+    uninstall
+    exit
+fi
+[ "$purge" = no ] || fail "--purge belongs to uninstall"
+need_python
+make_user
+make_venv
+install_wheel
+install_config
+warm_cache
+[ "$mosquitto" = no ] || install_mosquitto
+install_unit
+next_steps

@@ -13,8 +13,9 @@ APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
 
+# Most tests of the daemon wait for a broker or a clock: one process more than two cores need.
 test: $(VENV)/test.stamp broker browser lint
-	PATH="$$PATH:/usr/sbin" $(BIN)/python -m pytest
+	PATH="$$PATH:/usr/sbin" $(BIN)/python -m pytest -n 3 --dist loadfile
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

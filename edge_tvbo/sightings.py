@@ -20,6 +20,8 @@ PLACE = "{sensor}"
 LARGEST = 65_536  # bytes of a message that is looked at
 MOST_GROUPS = 256
 MOST_SENSORS = 2000  # of a group
+MOST_VALUE = 1e12  # beyond it a number is no measurement
+LEAST_SPREAD = 1e-9  # likewise below it
 SOME = 3  # sensors that are named of a group
 MOST_NAMED = 5  # topics that look like nothing, or names that cannot be used
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -70,7 +72,8 @@ class Group(msgspec.Struct, frozen=True):
             if known := _KNOWN.get(word.lower()):
                 return known
         name = re.sub(r"[^a-z0-9_-]+", "-", words[-1].lower()).strip("-")[:64]
-        return Quantity(name or "field", "", 0.1 * abs(self.center) or 1.0)
+        tenth = 0.1 * abs(self.center)
+        return Quantity(name or "field", "", tenth if tenth > LEAST_SPREAD else 1.0)
 
     @property
     def center(self) -> float:
@@ -153,6 +156,8 @@ class Survey:
         try:
             number, _ = self._codec(make, value)(payload)
         except PayloadError:
+            return False
+        if abs(number) > MOST_VALUE:
             return False
         growing = self._groups.setdefault(key, _Growing(*key, seen.activate))
         growing.take(seen.sensor, number)

@@ -28,6 +28,6 @@ def test_the_demo_shows_decisions_with_reasons_on_a_broker_and_leaves_a_page(tmp
     assert len({each["interval"] for each in decisions}) > 250
     assert all(each["text"].startswith(each["sensor"]) for each in decisions)
     assert {each["reason"] for each in decisions} <= set(Reason)
-    assert any("the same decisions" in line for line in said)
+    assert any("The same days without a broker give" in line for line in said)
     page = (tmp_path / "demo-out" / "report.html").read_text("utf-8")
     assert "auto missed least" in page

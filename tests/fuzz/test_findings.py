@@ -1,6 +1,7 @@
 """What the fuzzers found, and each fuzzer's own beginnings: it must pass what it starts from."""
 
 import json
+import logging
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -20,6 +21,13 @@ from edge_tvbo.runtime.checkpoints import Anchor, Document, Kept, decode
 
 FUZZERS = sorted(each.stem for each in Path(__file__).parent.glob("fuzz_*.py"))
 KEPT = Kept(b"", 5, 9, 100.0, 70.0)
+
+
+@pytest.fixture(autouse=True)
+def log():
+    """Let the log speak again, which the fuzzers silence."""
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("name", FUZZERS)

@@ -71,7 +71,7 @@ class Energy:
         self._limits = np.array([*budgets.each, budgets.field])  # the field is the last column
         self._share = costs / costs.mean()  # of the field's price
         affordable = self._limits / np.append(costs, costs.mean())  # activations in a period
-        self._fall = STEP * np.minimum(affordable / budgets.period, 1.0)
+        self._fall = STEP * affordable / budgets.period  # inf where there is no limit
         self._slot = ceil(budgets.period / SLOTS)  # intervals
         reach = ceil((budgets.period - 1) / self._slot)  # slots between two that a period touches
         self._spent = np.zeros((reach + 1, M + 1))

@@ -87,14 +87,14 @@ class Screening:
             raise SnapshotError("The controller's snapshot holds readings that cannot be.")
 
     def _is_overtaken(self, arm: int, reading: Reading) -> bool:
-        """Say whether a later reading came first; the clock was not set in between."""
-        comparable = reading.stamped and self.received[arm] > self.stepped
+        """Say whether a later reading came first; our clock is set, and was not in between."""
+        comparable = self.dated and reading.stamped and self.received[arm] > self.stepped
         return comparable and reading.at < self.measured[arm]
 
     def _is_repeated(self, arm: int, reading: Reading, asked_at: float | None) -> bool:
         if reading.stamped:
             return reading.at == self.measured[arm]
-        if asked_at is not None and self.received[arm] <= asked_at:
+        if asked_at is not None and self.received[arm] <= asked_at < reading.received:
             return False
         since = reading.received - self.received[arm]
         return reading.value == self.values[arm] and since < SAME_VALUE

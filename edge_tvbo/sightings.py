@@ -146,7 +146,8 @@ class Survey:
         if not all(map(_usable, (seen.sensor, *seen.topic.replace(PLACE, "x", 1).split("/")))):
             self.unusable |= {seen.sensor: None} if len(self.unusable) < MOST_NAMED else {}
             return False
-        noted = [self._note(make, seen, value, payload) for value in seen.values or (None,)]
+        values = [each for each in seen.values if _sayable(each)] if seen.values else [None]
+        noted = [self._note(make, seen, value, payload) for value in values]
         return any(noted)
 
     def _note(self, make: str, seen: Sighting, value: str | None, payload: bytes) -> bool:
@@ -247,6 +248,11 @@ def shown(name: str) -> str:
     """
     short = name[:40]
     return short if short.isprintable() else repr(short)
+
+
+def _sayable(value: str) -> bool:
+    """Say whether a setting can hold this name of a value; ${ would be filled in."""
+    return len(value) <= _LONGEST_NAME and value.isprintable() and "${" not in value
 
 
 def _usable(name: str) -> bool:

@@ -85,8 +85,8 @@ def starter(start: Start) -> str:
         modes='"live" also commands the sensor.' if start.activate else "no sensor is commanded.",
         activate=_activate(start),
         mean=start.mean,
-        variance=start.spread**2,
-        noise=0.01 * start.spread**2,
+        variance=start.spread * start.spread,
+        noise=0.01 * start.spread * start.spread,
         first=_quoted(next(iter(start.sensors))),
     )
 
@@ -122,4 +122,4 @@ def _key(text: str) -> str:
 
 def _quoted(text: str) -> str:
     """Give a text as TOML writes it, which for one line is as JSON does."""
-    return json.dumps(text, ensure_ascii=False)
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

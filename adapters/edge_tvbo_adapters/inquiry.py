@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from edge_tvbo.ports import Broker
 from edge_tvbo_adapters.visiting import Visit, dial
 
 LARGEST = 2**20  # bytes of a message
+MOMENT = "1970-01-01T00:00:00Z"  # any that can be read
 SETTLED = 0.5  # s without a message, after which nothing more is retained
 
 
@@ -72,6 +74,9 @@ class _Question:
 
 def _read(payload: bytes | None, kind: type[Any]) -> Any:
     try:
-        return None if payload is None else msgspec.json.decode(payload, type=kind)
+        document = None if payload is None else msgspec.json.decode(payload, type=kind)
+        for name in ("at", "expires_at"):
+            datetime.fromisoformat(getattr(document, name, MOMENT))
+        return document
     except (ValueError, RecursionError):
         return None

@@ -6,6 +6,7 @@ Nothing is written, and the daemon is not kept from writing. What it has not kep
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 from edge_tvbo.errors import DataError
@@ -45,8 +46,7 @@ class SqlitePast:
 
     def newest(self, field: str, count: int) -> list[Entry]:
         """Give the last `count` entries, the newest first; raises `DataError`."""
-        found = self._entries(field, 0, 2**62)
-        return [entry for entry, _ in zip(found, range(count), strict=False)]
+        return list(islice(self._entries(field, 0, 2**62), count))
 
     def between(self, field: str, first: int, last: int) -> list[Entry]:
         """Give the entries with these numbers and all in between, oldest first."""

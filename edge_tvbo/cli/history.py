@@ -11,7 +11,7 @@ import msgspec
 
 from edge_tvbo import plugins
 from edge_tvbo.cli.inputs import settings_of
-from edge_tvbo.cli.outputs import print_json
+from edge_tvbo.cli.outputs import print_json, printable
 from edge_tvbo.errors import ConfigError, DataError, LinkError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ OVERDUE = 3  # health reports that may be missing before the daemon is taken for
 
 @click.command(context_settings={"ignore_unknown_options": True})  # -2 is no option
 @click.argument("config", type=click.Path(path_type=Path))
-@click.argument("interval", type=int, required=False)
+@click.argument("interval", type=click.IntRange(-(2**53), 2**53), required=False)
 @click.option("--field", help="One of the fields; all of them by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def why(config: Path, interval: int | None, field: str | None, as_json: bool) -> None:
@@ -47,7 +47,7 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
         print_json([_document(each) for each in entries])
         return
     for each in entries:
-        click.echo("\n".join(hindsight.told(each, time.time())))
+        click.echo("\n".join(map(printable, hindsight.told(each, time.time()))))
 
 
 @click.command()
@@ -75,10 +75,10 @@ def status(ctx: click.Context, config: Path, as_json: bool) -> None:
         reason = trouble or "online"
         print_json({"online": not trouble, "reason": reason, "history": spans, **_plain(heard)})
     else:
-        click.echo(f"{settings.instance}: {trouble or _online(heard)}")
+        click.echo(printable(f"{settings.instance}: {trouble or _online(heard)}"))
         for field in settings.fields:
             for line in _field_lines(field, heard, spans.get(field)):
-                click.echo(line)
+                click.echo(printable(line))
     ctx.exit(OFFLINE if trouble else 0)
 
 

@@ -26,6 +26,15 @@ def show(results: "list[Result]", as_json: bool) -> None:
         click.echo(table(results))
 
 
+def printable(text: str) -> str:
+    """Give a line that somebody sent without what a terminal would take for an order.
+
+    >>> printable("hall" + chr(27) + "[2J")
+    'hall\ufffd[2J'
+    """
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
 class Step(Protocol):
     """What is told how far some work is."""
 

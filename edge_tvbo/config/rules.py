@@ -301,7 +301,7 @@ class Rules:
     def _between(self, fields: Mapping[str, Values]) -> None:
         """Compare the topics of every field with those of every other, and its own."""
         readings: dict[Any, str] = {}
-        beds: dict[tuple[str, str], str] = {}
+        beds: dict[str, str] = {}
         topics = {field.get("reading", {}).get("topic"): name for name, field in fields.items()}
         for name, field in fields.items():
             reading, activate = field.get("reading", {}), field.get("activate", {})
@@ -324,11 +324,12 @@ class Rules:
                     code=Code.TWICE,
                 )
 
-    def _one_bed(self, name: str, field: Values, beds: dict[tuple[str, str], str]) -> None:
+    def _one_bed(self, name: str, field: Values, beds: dict[str, str]) -> None:
         """Let no two fields leave commands on one topic: either would take back the other's."""
-        topic = field["activate"]["topic"]
+        topic, names = field["activate"]["topic"], field.get("names", {})
         for sensor in field.get("sensors", ()):
-            if (first := beds.setdefault((topic, sensor), name)) != name:
+            bed = topic.replace("{sensor}", names.get(sensor, sensor))
+            if (first := beds.setdefault(bed, name)) != name:
                 self.report.add(
                     ("fields", name, "activate", "topic"),
                     f"is {shown(topic)}, where fields.{first} leaves commands for {sensor} too; "

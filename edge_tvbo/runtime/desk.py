@@ -124,8 +124,6 @@ class Desk:
             raise PayloadError("no-energy", f"{sensor} has no energy left that it may spend.")
         if self._controllers[field].interval < 0:
             raise PayloadError("too-early", "No interval has begun yet; try again.")
-        if not self._controllers[field].affords(sensor):
-            raise PayloadError("no-energy", f"{sensor} has no energy left; see `health`.")
         return field, SensorAsked(sensor, at)
 
     def _count(self, reason: str) -> None:

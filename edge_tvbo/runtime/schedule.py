@@ -74,9 +74,10 @@ class Schedule:
         """Set or lift the deadline as the controller's command implies."""
         line = self._lines[field]
         match command:
-            case Activate(interval=interval, expires_at=expires_at):
+            case Activate(interval=interval, at=at, expires_at=expires_at):
                 now = self._clock.elapsed()
-                allowed = max(expires_at - self._clock.wall(now), self._clock.patience)
+                least = max(0.5 * (expires_at - at), self._clock.patience)  # where we are late
+                allowed = max(expires_at - self._clock.wall(now), least)
                 line.deadline, line.asked = now + allowed, interval
             case Record(interval=interval) if interval == line.asked:
                 line.deadline = inf
@@ -106,7 +107,8 @@ class _Line:
     def begin(self, clock: Clock) -> IntervalElapsed:
         if self.interval is None:
             at, self.next = self.next, inf
-            return IntervalElapsed(clock.wall(at))
+            skipped, self.skipped = self.skipped, 0
+            return IntervalElapsed(clock.wall(at), 1 + skipped)
         intervals = clock.settle(self.next, self.interval)
         at = self.next + (intervals - 1) * self.interval
         self.next = at + self.interval

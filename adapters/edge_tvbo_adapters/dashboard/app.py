@@ -232,7 +232,7 @@ class Guarded:
     def __init__(self, application: ASGIApp, root_path: str, hosts: Sequence[str] | None) -> None:
         self._application = application
         self._root = root_path
-        self._hosts = None if hosts is None else frozenset(hosts)
+        self._hosts = None if hosts is None else frozenset(map(str.lower, hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

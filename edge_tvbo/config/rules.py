@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_tvbo.config import credentials, positions
-from edge_tvbo.config.findings import KeyPath, Report, did_you_mean, listed, shown
+from edge_tvbo.config.findings import KeyPath, Report, did_you_mean, dotted, listed, shown
 from edge_tvbo.config.tables import Values
 from edge_tvbo.config.values import OURS, Secret, duration_text
 from edge_tvbo.errors import Code
@@ -310,17 +310,18 @@ class Rules:
             if topic and (first := readings.setdefault(same, name)) != name:
                 self.report.add(
                     ("fields", name, "reading", "topic"),
-                    f"is {shown(topic)}, as in fields.{first}; "
+                    f"is {shown(topic)}, as in {dotted(('fields', first))}; "
                     "fields that share a topic each want a `value` of their own",
                     code=Code.TWICE,
                 )
             if activate.get("mode") == "sleepy" and activate.get("topic"):
                 self._one_bed(name, field, beds)
             if activate.get("topic") and activate["topic"] in topics:
+                other = dotted(("fields", topics[activate["topic"]]))
                 self.report.add(
                     ("fields", name, "activate", "topic"),
-                    f"is {shown(activate['topic'])}, where readings of "
-                    f"fields.{topics[activate['topic']]} arrive; it can be any other topic",
+                    f"is {shown(activate['topic'])}, where readings of {other} arrive; "
+                    "it can be any other topic",
                     code=Code.TWICE,
                 )
 
@@ -332,7 +333,8 @@ class Rules:
             if (first := beds.setdefault(bed, name)) != name:
                 self.report.add(
                     ("fields", name, "activate", "topic"),
-                    f"is {shown(topic)}, where fields.{first} leaves commands for {sensor} too; "
+                    f"is {shown(topic)}, where {dotted(('fields', first))} leaves commands for "
+                    f"{sensor} too; "
                     "it can be a topic of this field's own",
                     code=Code.TWICE,
                 )

@@ -121,6 +121,14 @@ def _covariances(posterior):
 # --- files --------------------------------------------------------------------------------------
 
 
+def test_a_finding_that_names_a_field_of_any_name_is_one_line():
+    text = (
+        '[fields."a\\nb"]\nreading = { topic = "lab/{sensor}/x" }\n'
+        '[fields.policy]\nactivate = { topic = "lab/{sensor}/x" }\n'
+    )
+    import_module("fuzz.fuzz_config").check(text.encode())
+
+
 @pytest.mark.parametrize("blank", ["\f", "\v", "\x1c", "\x85", "\u2028"])
 def test_positions_count_lines_as_editors_do(tmp_path, blank):
     (tmp_path / "locs.txt").write_text(f"a 0 0{blank}\nwrong\n", encoding="utf-8")

@@ -88,6 +88,7 @@ class Rules(msgspec.Struct, frozen=True):
     on_reading: bool = False  # the next interval begins with the answer to this one
     plausible: float = 20.0  # prior standard deviations that a reading may be off the mean
     energy: Budgets | None = None  # None where activations cost nothing
+    lasting: bool = False  # a command waits at the broker for its sensor, even for the broker
 
 
 class _Progress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -136,6 +137,7 @@ class Controller:
         )
         self._arms = {sensor: arm for arm, sensor in enumerate(policy.field.sensors)}
         self._interval = -1
+        self._used = -1  # the highest number that an interval may have had
         self._began = 0.0
         self._selected = -1
         self._waiting = False
@@ -235,8 +237,9 @@ class Controller:
             "policy": self.policy.snapshot(),
             "progress": msgspec.msgpack.encode(progress),
             **self._suspicion.state(),
-            **(self._energy.snapshot() if self._energy else {}),
         }
+        if self._energy:
+            state |= self._energy.snapshot() | {"sensors": list(self.policy.field.sensors)}
         return seal(_KIND, self.policy.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
@@ -252,7 +255,8 @@ class Controller:
         self._suspicion.resume(state, progress.interval)
         if energy:
             energy.restore(state)
-        self._interval, self._began = progress.interval, progress.began
+        self._interval = self._used = progress.interval
+        self._began = progress.began
         self._selected, self._waiting = progress.selected, progress.waiting
         self._reachable = False  # an answer may have been lost
         self._answered, self._missed = progress.answered, progress.missed
@@ -260,17 +264,38 @@ class Controller:
         self._screening.resume(*progress.remembered)
         self._paused = progress.paused
 
+    def inherit(self, blob: bytes) -> None:
+        """Take from a snapshot of other sensors or another model what holds of this field too.
+
+        That is the pause, and what sensors of the same name have spent. Raises `SnapshotError`.
+        """
+        state = unseal(_KIND, None, blob)
+        progress = _progress(inner(state, "progress"), MOST)
+        if self._energy and "sensors" in state:
+            self._energy.inherit(state, self.policy.field.sensors)
+        self._paused = progress.paused
+
     @property
     def interval(self) -> int:
         """Number of the interval that began last; -1 before the first."""
         return self._interval
+
+    @property
+    def used(self) -> int:
+        """The highest number that an interval may have had; -1 before the first."""
+        return self._used
+
+    @property
+    def begun(self) -> bool:
+        """Whether an interval is running; not so from a killed process to the next interval."""
+        return 0 <= self._interval == self._used
 
     def skip_to(self, interval: int, forgotten: int = 0) -> None:
         """Take all numbers up to `interval` for used: those of intervals that are forgotten.
 
         In `forgotten` of them, at the most, somebody was asked.
         """
-        self._interval = max(self._interval, interval)
+        self._used = max(self._used, interval)
         if self._energy:
             self._energy.forget(forgotten)
 
@@ -282,7 +307,7 @@ class Controller:
         if self._selected >= 0:
             for _ in range(intervals):
                 self.policy.advance()
-        self._interval += intervals
+        self._interval = self._used = self._used + intervals
         if self._energy:
             self._energy.advance(intervals)
         if self.policy.resets != resets:
@@ -322,7 +347,7 @@ class Controller:
         self._reachable = self._linked
         if because is Reason.PROBE:
             self._suspicion.probed(choice.arm)
-        if self._energy:
+        if self._energy and (self._linked or self.rules.lasting):
             self._energy.charge(choice.arm)
         decision = self._decision(choice, eligible, because, at)
         activate = Activate(choice.sensor, self._interval, at, at + self.rules.reply_timeout)
@@ -418,12 +443,8 @@ class Controller:
     def _ask(self, arm: int, at: float) -> list[Command]:
         if not self.affords(self.policy.field.sensors[arm]):
             return self._refuse("no-energy")
-        commands: list[Command] = []
-        if self._waiting:
-            self._reachable = False  # its time to answer is cut short
-            commands = self._miss(at)
         only = self._only(arm)
-        return [*commands, *self._activate(self.policy.select(only), only, Reason.ASKED, at)]
+        return self._activate(self.policy.select(only), only, Reason.ASKED, at)
 
     def _renew(self, at: float) -> list[Command]:
         self.policy.renew()

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages import EnergyState
-from edge_tvbo.model.snapshot import check_arrays, copy_arrays, whole
+from edge_tvbo.model.snapshot import LARGEST, check_arrays, copy_arrays, whole
 
 SLOTS = 24  # of a period
+RECOVERY = 2.0  # %; that much above the least, a battery is no longer low
 STEP = 0.2  # model units; what one activation adds to a price
 ROUNDING = 1e-9  # of a budget: what sums of costs may be off by
 
@@ -78,6 +79,7 @@ class Energy:
         self._prices = np.zeros(M + 1)  # model units
         self._charge = np.full(M, 100.0)  # %
         self._heard = np.zeros(M, np.int64)  # interval in which that was reported
+        self._told = np.zeros(M, np.bool_)  # whether it was said that it is low
         self._now = 0  # intervals gone by
         self._saved = 0
         self._forgotten = 0
@@ -124,10 +126,15 @@ class Energy:
         self._forgotten += intervals
 
     def report(self, arm: int, percent: float) -> bool:
-        """Take in how full a battery is; say whether that is news of one too empty to be asked."""
-        was_low = bool(self._low()[arm])
+        """Take in how full a battery is; say whether that is news of one too empty to be asked.
+
+        One that wavers about the least is news once, until it has recovered.
+        """
         self._charge[arm], self._heard[arm] = percent, self._now
-        return bool(self._low()[arm]) and not was_low
+        told, low = bool(self._told[arm]), bool(self._low()[arm])
+        recovered = percent >= self._budgets.least_battery + RECOVERY
+        self._told[arm] = low or (told and not recovered)
+        return low and not told
 
     def state(self, sensors: tuple[str, ...]) -> EnergyState:
         """Give what was spent and what is left."""
@@ -186,6 +193,7 @@ class Energy:
         """Go on from `state`, which was checked; where periods differ, as if all were spent now."""
         copy_arrays(self._arrays(), state)
         self._now, self._saved = int(state["energy"]), int(state["saved"])
+        self._told = self._low()
         self._forgotten = int(state["forgotten"])
         spent: NDArray[np.float64] = state["spent"]
         if spent.shape == self._spent.shape and state["slot"] == self._slot:
@@ -193,6 +201,29 @@ class Energy:
         else:
             self._spent[:] = 0.0
             self._spent[self._now // self._slot % len(self._spent)] = spent.sum(axis=0)
+
+    def inherit(self, state: dict[str, Any], sensors: tuple[str, ...]) -> None:
+        """Take over what `sensors` had spent and their charge, as if all were spent now.
+
+        `state` is of other sensors; of those that are gone, the field's account keeps the
+        spending. Raises `SnapshotError`.
+        """
+        names = _names(state)
+        spent, charge = state.get("spent"), state.get("charge")
+        if not (
+            isinstance(spent, np.ndarray)
+            and isinstance(charge, np.ndarray)
+            and spent.shape[1:] == (len(names) + 1,)
+            and charge.shape == (len(names),)
+            and all((each >= 0).all() and (each <= LARGEST).all() for each in (spent, charge))
+        ):
+            raise SnapshotError("The snapshot's energy cannot be.")
+        row = self._spent[self._now // self._slot % len(self._spent)]
+        row[-1] = spent[:, -1].sum()
+        for arm, sensor in enumerate(sensors):
+            if sensor in names:
+                before = names.index(sensor)
+                row[arm], self._charge[arm] = spent[:, before].sum(), charge[before]
 
     def _settle(self, row: int) -> None:
         """Charge the forgotten intervals, at the latest that they can have been."""
@@ -210,3 +241,10 @@ class Energy:
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"prices": self._prices, "charge": self._charge, "heard": self._heard}
+
+
+def _names(state: dict[str, Any]) -> list[str]:
+    names = state.get("sensors")
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        raise SnapshotError("The snapshot's sensors have no names.")
+    return names

@@ -34,8 +34,11 @@ def seal(kind: str, field: str, state: dict[str, Any]) -> bytes:
     return msgspec.msgpack.encode(_Sealed(FORMAT, kind, field, packed))
 
 
-def unseal(kind: str, field: str, blob: bytes) -> dict[str, Any]:
-    """Give back the state that `seal` made bytes of, or raise `SnapshotError`."""
+def unseal(kind: str, field: str | None, blob: bytes) -> dict[str, Any]:
+    """Give back the state that `seal` made bytes of, or raise `SnapshotError`.
+
+    `field` None takes that of any field.
+    """
     try:
         sealed = msgspec.msgpack.decode(blob, type=_Sealed)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -46,7 +49,7 @@ def unseal(kind: str, field: str, blob: bytes) -> dict[str, Any]:
         )
     if sealed.kind != kind:
         raise SnapshotError(f"The snapshot is of {sealed.kind!r}, not of {kind!r}.")
-    if sealed.field != field:
+    if field is not None and sealed.field != field:
         raise SnapshotError("The snapshot belongs to other sensors, another kernel or other noise.")
     return {name: _unpacked(value) for name, value in sealed.state.items()}
 

@@ -62,6 +62,7 @@ def _controller(name: str, settings: FieldSettings) -> Controller:
         on_reading=settings.interval == "on-reading",
         plausible=settings.plausible,
         energy=_budgets(settings),
+        lasting=settings.activate.mode == "sleepy",
     )
     return Controller(policy, rules)
 

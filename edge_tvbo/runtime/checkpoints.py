@@ -21,6 +21,7 @@ import struct
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from math import ceil, floor, inf
 from pathlib import Path
@@ -67,7 +68,7 @@ class Kept(msgspec.Struct, frozen=True):
     """What is kept of one field."""
 
     controller: bytes
-    interval: Number  # of the interval that began last
+    interval: Number  # the highest that was used
     reserved: Number  # the highest that may have been used before the next document but one
     every: Annotated[float, Meta(ge=1e-3, le=1e12)] | None  # s; None where readings set the pace
     next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s until the next interval, at the anchor
@@ -291,7 +292,7 @@ class Checkpoints:
     def service(self, now: float) -> None:
         """Write a document if one is due, or if the numbers set aside are used up."""
         if now >= self._due or any(
-            self._controllers[name].interval >= number for name, number in self._spent.items()
+            self._controllers[name].used >= number for name, number in self._spent.items()
         ):
             self.save()
 
@@ -317,7 +318,7 @@ class Checkpoints:
 
     def _kept(self, name: str, snapshot: bytes, wait: float) -> Kept:
         """Give what is kept of a field, with numbers set aside for `wait` seconds, twice."""
-        begun = self._controllers[name].interval
+        begun = self._controllers[name].used
         every, next_in, intervals = self._schedule.outlook(name)
         number = begun + intervals - 1  # what went by before this process counts too
         usable = RESERVED if every is None else ceil(wait / every) + 2
@@ -331,5 +332,7 @@ def resumed(occasion: str, name: str, controller: Controller, snapshot: bytes) -
         controller.restore(snapshot)
     except SnapshotError as error:
         log.warning("%s: %s begins anew: %s", occasion, name, error)
+        with suppress(SnapshotError):
+            controller.inherit(snapshot)
         return False
     return True

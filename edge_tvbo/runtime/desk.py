@@ -57,6 +57,12 @@ class Desk:
         if isinstance(command, PublishState):
             self._selected[field] = command.decision
 
+    def succeed(self, before: "Desk") -> None:
+        """Go on from what the desk before this one knew."""
+        kept = before._selected.items()
+        self._selected = {field: each for field, each in kept if field in self._controllers}
+        self.refused = before.refused
+
     def serve(self, at: float) -> bool:
         """Carry out and answer what was asked for, and say whether there was anything."""
         served = False
@@ -122,7 +128,7 @@ class Desk:
             raise PayloadError("paused", f"{field} is paused; resume it first.")
         if not self._controllers[field].affords(sensor):
             raise PayloadError("no-energy", f"{sensor} has no energy left that it may spend.")
-        if self._controllers[field].interval < 0:
+        if not self._controllers[field].begun:
             raise PayloadError("too-early", "No interval has begun yet; try again.")
         return field, SensorAsked(sensor, at)
 

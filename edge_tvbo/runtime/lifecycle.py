@@ -133,8 +133,13 @@ class Daemon(msgspec.Struct, frozen=True):
         self.loop.close()
 
 
-def assembled(settings: Settings, watching: Watching, clock: Clock) -> Daemon:
-    """Give a daemon that is about to begin, for `watching` to watch; raises `ConfigError`."""
+def assembled(
+    settings: Settings, watching: Watching, clock: Clock, before: Loop | None = None
+) -> Daemon:
+    """Give a daemon that is about to begin, for `watching` to watch; raises `ConfigError`.
+
+    Its loop takes the place of the one `before`, if there was one.
+    """
     controllers = assembly.controllers(settings)
     schedule = Schedule(wiring.intervals(settings), clock, first=clock.elapsed() + CONNECTING)
     checkpoints = None
@@ -174,6 +179,7 @@ def assembled(settings: Settings, watching: Watching, clock: Clock) -> Daemon:
         health_every=settings.health,
         watch=watch,
         attendants=attendants,
+        before=before,
     )
     return Daemon(
         settings,
@@ -201,7 +207,7 @@ def chronicle_of(settings: Settings, controllers: dict[str, Controller]) -> Chro
 def reloaded(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
     """Give the daemon of the configuration as it is now; the same where that is wrong."""
     try:
-        successor = assembled(read(), daemon.watching, daemon.clock)
+        successor = assembled(read(), daemon.watching, daemon.clock, daemon.loop)
     except ConfigErrors as error:
         for finding in error.findings:
             log.error("reload: %s", finding)
@@ -233,7 +239,7 @@ def take_over(name: str, daemon: Daemon, successor: Daemon) -> None:
         return
     controller = successor.controllers[name]
     resumed("reload", name, controller, before.snapshot())
-    controller.skip_to(before.interval)
+    controller.skip_to(before.used)
     _, begins_in, intervals = daemon.schedule.outlook(name)
     successor.schedule.resume(name, begins_in, intervals)
 

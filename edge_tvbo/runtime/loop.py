@@ -50,6 +50,8 @@ class Loop:
         Is shown ``(field, command)`` for each command, after it was sent.
     attendants : sequence of Attendant
         Are served in every turn, after the controllers; whoever made them closes them.
+    before : Loop or None
+        Whose place this one takes.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Loop:
         health_every: float = 60.0,
         watch: Callable[[str, Command], None] = lambda field, command: None,
         attendants: Sequence[Attendant] = (),
+        before: "Loop | None" = None,
     ) -> None:
         self._link = link
         self._controllers = controllers
@@ -69,13 +72,15 @@ class Loop:
         self._clock = clock
         self._health_every = health_every
         self._health_due = time.monotonic()
-        self._began = time.monotonic()
+        self._began: float = before._began if before else time.monotonic()
         self._watch = watch
         self._attendants = attendants
         self._selector = selectors.DefaultSelector()  # now: later there may be no descriptors left
         self._online = True  # what the controllers believe
         self._dated = True  # likewise: that the wall clock is set
         self._desk = Desk(link, controllers, self._handle, self.health)
+        if before:
+            self._desk.succeed(before._desk)
 
     def run(self, stop: Callable[[], bool], wakeup: int | None = None) -> None:
         """Go round until `stop` says so; `wakeup` is a descriptor that ends a sleep."""

@@ -77,8 +77,7 @@ class Schedule:
             case Activate(interval=interval, at=at, expires_at=expires_at):
                 now = self._clock.elapsed()
                 least = max(0.5 * (expires_at - at), self._clock.patience)  # where we are late
-                allowed = max(expires_at - self._clock.wall(now), least)
-                line.deadline, line.asked = now + allowed, interval
+                line.wait(interval, now, max(expires_at - self._clock.wall(now), least))
             case Record(interval=interval) if interval == line.asked:
                 line.deadline = inf
             case _:
@@ -88,7 +87,9 @@ class Schedule:
 class _Line:
     """One field's next interval and pending deadline, in elapsed seconds.
 
-    A pending deadline comes before the next interval: whoever was asked is waited for.
+    A pending deadline comes before the next interval: whoever was asked is waited for. Where one
+    sensor after the other is asked in the same interval, the next one is put off no further than
+    the last of them could answer that was asked in time.
     """
 
     def __init__(self, interval: float | None, first: float, left: float) -> None:
@@ -97,7 +98,13 @@ class _Line:
         self.left = left  # intervals still to begin
         self.skipped = 0  # intervals that went by before this schedule began
         self.deadline = inf
+        self.latest = inf  # that the deadline can be
         self.asked = -1
+
+    def wait(self, interval: int, now: float, allowed: float) -> None:
+        if interval != self.asked:
+            self.asked, self.latest = interval, now + allowed + (self.interval or allowed)
+        self.deadline = min(now + allowed, self.latest)
 
     def due(self) -> float:
         if self.deadline < inf:

@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from contextlib import suppress
 from math import inf
 
 import msgspec
@@ -19,7 +20,10 @@ from edge_tvbo.messages import (
     ClockStepped,
     DeadlineElapsed,
     IntervalElapsed,
+    LinkLost,
+    LinkRestored,
     Notify,
+    PauseAsked,
     PublishState,
     Reading,
     Reason,
@@ -27,6 +31,7 @@ from edge_tvbo.messages import (
     SensorAsked,
 )
 from edge_tvbo.model.field import SensorField
+from edge_tvbo.model.snapshot import seal, unseal
 from edge_tvbo.policies import make_policy
 
 NAMES = ("a", "b", "c")
@@ -288,6 +293,81 @@ def test_a_command_may_have_what_the_budget_allows_and_not_more():
     assert not controller.affords("a")
     assert controller.handle(SensorAsked("a", 2.0)) == []
     assert controller.health().refused == {"no-energy": 1}
+
+
+def test_what_is_not_sent_while_the_broker_is_away_is_not_charged():
+    controller = controller_of(budgets_of(field=3.0))
+    controller.handle(LinkLost())
+    lived(controller, 20)
+    assert controller.health().energy.spent == 0.0
+    controller.handle(LinkRestored())
+    lived(controller, 1, first=20)
+    assert controller.health().energy.spent == 1.0
+
+
+def test_what_waits_at_the_broker_for_a_sleeping_sensor_is_charged_even_so():
+    controller = controller_of(budgets_of(field=3.0))
+    controller.rules = msgspec.structs.replace(controller.rules, lasting=True)
+    controller.handle(LinkLost())
+    lived(controller, 5)
+    assert controller.health().energy.spent == 3.0
+
+
+def test_a_battery_that_wavers_about_the_least_is_news_once_until_it_has_recovered():
+    controller = controller_of(budgets_of(least_battery=10.0, battery_age=40))
+    told = [
+        [each.notice.event for each in of(Notify, controller.handle(report))]
+        for report in (
+            BatteryReported("a", percent, 1.0) for percent in (9.8, 10.1, 9.9, 11.9, 9.0, 12.0, 9.9)
+        )
+    ]
+    assert told == [["battery-low"], [], [], [], [], [], ["battery-low"]]
+
+
+@given(st.permutations(NAMES), st.lists(SENSORS, max_size=9), SENSORS)
+def test_where_the_sensors_change_what_those_that_stay_have_spent_still_counts(names, asked, gone):
+    before = controller_of(budgets_of(each=(5.0,) * 3, field=7.0), "round-robin")
+    begin(before, 0)
+    for sensor in asked:
+        before.handle(SensorAsked(sensor, 1.0))
+    names = tuple(name for name in names if name != gone)
+    field = SensorField(names, np.eye(2), 0.01, unit="°C", center=20.0, scale=2.0)
+    budgets = Budgets(costs=(1.0,) * 2, each=(5.0,) * 2, period=24, field=7.0)
+    after = Controller(make_policy("round-robin", field), Rules(20.0, 1e9, energy=budgets))
+    blob = before.snapshot()
+    with pytest.raises(SnapshotError):
+        after.restore(blob)
+    after.inherit(blob)
+    assert after.health().energy.spent == before.health().energy.spent
+    assert [after.affords(name) for name in names] == [before.affords(name) for name in names]
+
+
+def test_a_pause_outlives_a_change_of_the_field():
+    before, after = controller_of(PLENTY), controller_of(None, "gp-ucb")
+    before.handle(PauseAsked(1.0))
+    after.inherit(before.snapshot())
+    assert after.health().paused
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["spent", "charge", "sensors"]),
+        st.sampled_from(
+            [None, 3, "x", [], ["a"], np.ones(3), np.full((2, 4), np.nan), np.full((2, 4), -1.0)]
+        ),
+        min_size=1,
+    )
+)
+def test_what_cannot_be_inherited_changes_nothing(broken):
+    before, after = controller_of(PLENTY), controller_of(PLENTY)
+    lived(before, 3)
+    state = unseal("controller", None, before.snapshot())
+    blob = seal("controller", "another", state | broken)
+    kept = after.snapshot()
+    with suppress(SnapshotError):
+        after.inherit(blob)
+        return
+    assert after.snapshot() == kept
 
 
 def test_when_all_are_silent_each_is_asked_in_turn_within_its_budget_then_the_one_that_answers():

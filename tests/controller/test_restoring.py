@@ -81,7 +81,19 @@ def test_numbers_can_be_skipped_but_never_go_back():
     controller.skip_to(41)
     (asked, _) = controller.handle(IntervalElapsed(0.0))
     controller.skip_to(7)
-    assert (asked.interval, controller.interval) == (42, 42)
+    assert (asked.interval, controller.used) == (42, 42)
+
+
+def test_what_was_running_when_it_was_killed_is_answered_under_its_own_number():
+    one, other = controller_of(), controller_of()
+    one.handle(IntervalElapsed(0.0))
+    other.restore(one.snapshot())
+    other.skip_to(9)
+    assert not other.begun
+    (record,) = other.handle(Reading(one.health().selected, 21.0, 5.0, 5.0))
+    (asked, _) = other.handle(IntervalElapsed(STEP))
+    assert (record.interval, asked.interval) == (0, 10)
+    assert other.begun
 
 
 def test_a_duplicate_is_known_over_a_restart():

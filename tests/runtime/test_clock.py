@@ -24,6 +24,7 @@ from edge_tvbo.messages import (
     Notify,
     PublishState,
     Reading,
+    Request,
 )
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.rhythm import Rhythm
@@ -411,3 +412,22 @@ def test_a_recordings_clock_is_right_whenever_it_was_made():
     clock = ReplayClock(1078646400.0, speed=60.0)
     assert clock.is_set
     assert clock.follow() == 0.0
+
+
+def test_a_loop_that_takes_the_place_of_another_goes_on_with_its_time_and_decisions():
+    with world([(1, 20.0, 1)], dict.fromkeys("abc")) as it:
+        for _ in range(TICKS * 2):
+            it.turn()
+        controllers = {"lab": it.controller, "new": it.controller}
+        schedule = Schedule({"lab": 5.0, "new": 5.0}, it.clock, first=it.now)
+        after = Loop(it, controllers, schedule, it.clock, before=it.loop)
+        asked = ("status", Request())
+        answers = []
+        it.requests = lambda: iter([asked])
+        it.respond = lambda asked, response: answers.append(response)
+        after.turn(0)
+        after.close()
+
+    (answer,) = answers
+    assert answer.data.health.uptime_s == TICKS * 2 * TICK
+    assert answer.data.selected["lab"].interval >= 1

@@ -47,6 +47,22 @@ def asked(interval, now, timeout=20.0, sensor="a"):
     return Activate(sensor, interval, EPOCH + now, EPOCH + now + timeout)
 
 
+def test_asking_one_sensor_after_the_other_does_not_put_off_the_next_interval_for_ever():
+    clock = FakeClock()
+    schedule = Schedule({"t": 60.0}, clock, first=0.0)
+    at(schedule, clock, 0.0)
+    events = []
+    for second in range(200):
+        clock.now = float(second)
+        schedule.note("t", asked(0, clock.now))
+        events += at(schedule, clock, clock.now)
+        if events:
+            break
+    assert events[0][1].interval == 0  # its deadline, and then the interval that was due
+    assert isinstance(events[1][1], IntervalElapsed)
+    assert clock.now == 80.0
+
+
 def answered(interval, ending=Ending.ANSWERED):
     return Record(interval, EPOCH, "a", ending, 1.0, 0.0, None, False)
 

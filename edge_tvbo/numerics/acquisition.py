@@ -2,9 +2,7 @@
 
 from math import sqrt
 
-from numba import int64, uint64
-
-from edge_tvbo.numerics.jit import Mask, Vector, kernel
+from edge_tvbo.numerics.jit import Mask, Vector, int64, kernel, uint64
 
 GOLDEN = 0x9E3779B97F4A7C15
 
@@ -22,7 +20,7 @@ def draw(seed: int, counter: int, n: int) -> int:
         x = (x ^ (x >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> uint64(27))) * uint64(0x94D049BB133111EB)
         x = x ^ (x >> uint64(31))
-    return int64(x >> uint64(1)) % n  # type: ignore[return-value]
+    return int64(x >> uint64(1)) % n  # type: ignore[no-any-return]
 
 
 @kernel("i8(f8[:], f8[:], f8, b1[::1], i8, i8)")

@@ -1,6 +1,7 @@
 """Everything edge_tvbo raises on purpose, parted by who can act on it.
 
 EdgeTvboError
+├── ClusterError     the operator: no scheduler, or workers that differ
 ├── ConfigError      the operator: a file, a flag or an argument is wrong
 ├── DataError        the operator: a dataset is missing, damaged or does not fit
 ├── LinkError        the operator: a broker is out of reach
@@ -12,6 +13,7 @@ EdgeTvboError
 import sys
 from enum import StrEnum
 from importlib.util import find_spec
+from typing import Any
 
 
 class Code(StrEnum):
@@ -49,6 +51,8 @@ class Code(StrEnum):
     TLS = "E412"
     FORBIDDEN = "E413"
     EXTRA = "E500"
+    CLUSTER = "E600"
+    WORKERS = "E601"
 
 
 class EdgeTvboError(Exception):
@@ -64,6 +68,17 @@ class EdgeTvboError(Exception):
         """
         first, *rest = str(self).split("\n")
         return "\n".join([f"{first} [{self.code}]", *rest])
+
+
+def told(error: EdgeTvboError | OSError) -> str:
+    """Give what an operator is shown of `error`, of ours or of the system, with its code.
+
+    >>> told(FileNotFoundError(2, "No such file or directory", "lab.toml"))
+    'lab.toml: No such file or directory [E001]'
+    """
+    if isinstance(error, EdgeTvboError):
+        return error.told()
+    return f"{error.filename or 'edge-tvbo'}: {error.strerror or error} [{Code.SYSTEM}]"
 
 
 class ConfigError(EdgeTvboError):
@@ -88,6 +103,16 @@ class LinkError(EdgeTvboError):
         self.code = code
 
 
+class ClusterError(EdgeTvboError):
+    """A scheduler is out of reach, or its workers would not give what this machine gives."""
+
+    code = Code.CLUSTER
+
+    def __init__(self, text: str, code: Code = Code.CLUSTER) -> None:
+        super().__init__(text)
+        self.code = code
+
+
 class MissingExtra(EdgeTvboError):
     """An optional package is needed and not installed."""
 
@@ -97,6 +122,10 @@ class MissingExtra(EdgeTvboError):
         super().__init__(
             f"{what} is not installed.\nInstall it with:  {pip()} install 'edge-tvbo[{extra}]'"
         )
+        self._arguments = (what, extra)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a worker's error is pickled
+        return MissingExtra, self._arguments
 
 
 def pip() -> str:

@@ -1,7 +1,8 @@
 """Who talks on a broker, as far as it looks like sensors: by make, topic and quantity.
 
 What is heard is anybody's: nothing of it is believed before a codec has read it, and what is kept
-of it is bounded, however long or odd the messages are.
+of it is bounded, however long or odd the messages are. A codec or a preset may be anybody's too:
+where one fails, however it does, the message is none of its make's.
 """
 
 import re
@@ -12,7 +13,6 @@ from statistics import median
 
 import msgspec
 
-from edge_tvbo.errors import PayloadError
 from edge_tvbo.ports import Activation, PayloadCodec, Preset, Sighting
 
 OURS = "edge_tvbo/"
@@ -138,7 +138,11 @@ class Survey:
 
     def _recognised(self, topic: str, payload: bytes) -> Iterator[tuple[str, Sighting]]:
         for make, preset in self._presets.items() if len(payload) < LARGEST else ():
-            if (seen := preset.recognise(topic, payload)) is not None:
+            try:
+                seen = preset.recognise(topic, payload)
+            except Exception:
+                continue
+            if seen is not None:
                 yield make, seen
 
     def _take(self, make: str, seen: Sighting, payload: bytes) -> bool:
@@ -156,9 +160,10 @@ class Survey:
             return False
         try:
             number, _ = self._codec(make, value)(payload)
-        except PayloadError:
-            return False
-        if abs(number) > MOST_VALUE:
+            measured = abs(number) <= MOST_VALUE
+        except Exception:
+            measured = False
+        if not measured:
             return False
         growing = self._groups.setdefault(key, _Growing(*key, seen.activate))
         growing.take(seen.sensor, number)

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from edge_tvbo import config, plugins, sightings
 from edge_tvbo.cli import main, setup
+from edge_tvbo.errors import ConfigError
 from edge_tvbo.policies import parameters
+from edge_tvbo.ports import Sighting
 from edge_tvbo.starter import Start, starter
 
 PRESETS = {name: plugins.load("presets", name) for name in plugins.names("presets")}
@@ -141,6 +143,53 @@ def test_one_liar_moves_what_is_expected_no_further_than_the_next_sensor():
     assert group.spread < 6
 
 
+class Failing:
+    """A preset and a codec of somebody's, which fail in any way."""
+
+    topic, activate = "any/{sensor}", None
+
+    def __init__(self, errors):
+        self._errors = iter(errors)
+
+    def fail(self, *arguments):
+        if error := next(self._errors, None):
+            raise error
+
+    def recognise(self, topic, payload):
+        self.fail()
+        return Sighting(topic, "any/{sensor}", ("value",))
+
+    def codec(self, make, settings):
+        self.fail()
+        return lambda payload: self.fail() or (21.0, None)
+
+
+errors = st.sampled_from(
+    [ValueError(), OverflowError(), RecursionError(), KeyError(), ConfigError(), TypeError(), None]
+)
+
+
+@given(st.lists(errors))
+def test_a_format_of_somebody_s_that_fails_ends_no_listening(sequence):
+    failing = Failing(sequence)
+    heard = sightings.Survey({"any": failing}, failing.codec)
+
+    for _ in range(len(sequence) + 1):
+        heard.hear("hall", b"?")
+
+    assert heard.groups()[0].readings == {"hall": 21.0}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "21", None, 10**400])
+def test_what_a_format_gives_that_is_no_measurement_is_none(value):
+    failing = Failing([])
+    heard = sightings.Survey({"any": failing}, lambda make, given: lambda payload: (value, None))
+
+    heard.hear("hall", b"?")
+
+    assert heard.groups() == []
+
+
 # --- with a broker ------------------------------------------------------------------------------
 
 
@@ -237,6 +286,44 @@ def test_a_person_is_asked_and_the_password_goes_to_a_file_of_its_own(tmp_path, 
     assert mqtt == {
         "host": "lan", "port": 1884, "username": "me", "password_file": "my.password",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["my.toml.new", "my.password", "my.toml"])
+def test_no_file_that_is_there_is_written_over_and_none_is_left_behind(
+    tmp_path, monkeypatch, where
+):
+    """The terminal is made up, and so is who writes a file while questions are asked."""
+    monkeypatch.setattr(setup, "_is_terminal", lambda: True)
+    password = setup._password
+
+    def meanwhile(*arguments):
+        given = password(*arguments)
+        (tmp_path / where).write_text("mine\n")
+        return given
+
+    monkeypatch.setattr(setup, "_password", meanwhile)
+    options = ("--host", "lan", "--user", "me", "--sensor", "a", "--interval", "5min")
+
+    made = run("init", str(tmp_path / "my.toml"), *options, typed="hunter2\n")
+
+    assert (tmp_path / where).read_text() == "mine\n"
+    if where == "my.toml.new":
+        assert made.exit_code == 0, made.output
+    else:
+        assert "File exists" in made.stderr and made.exit_code == 2
+        assert [each.name for each in tmp_path.iterdir()] == [where]
+
+
+def test_a_configuration_that_would_not_do_leaves_nothing_behind(tmp_path, monkeypatch):
+    """The terminal is made up: `CliRunner` is none."""
+    monkeypatch.setattr(setup, "_is_terminal", lambda: True)
+    options = ("--host", "lan", "--user", "me", "--sensor", "a", "--interval", "soon")
+
+    made = run("init", str(tmp_path / "my.toml"), *options, typed="hunter2\n")
+
+    assert made.exit_code == 2
+    assert "interval" in made.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_an_option_says_is_not_asked(tmp_path, monkeypatch):

@@ -18,11 +18,11 @@ from random import Random
 from typing import Any, get_args
 
 import msgspec
-from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.messages import Kind, Reason
 from edge_tvbo.ports import HomeAssistant, Shown
 from edge_tvbo_adapters.inbox import topic_of
+from edge_tvbo_adapters.packets import Message
 
 SETTLE = 2.0  # s; a broker that has a copy sends it within this after we subscribe
 JITTER = (1.0, 10.0)  # s after Home Assistant's start, so that not everybody answers at once
@@ -80,11 +80,12 @@ def payload(instance: str, settings: HomeAssistant) -> dict[str, Any]:
 
 
 def _entity(instance: str, key: str, platform: str, name: str, **rest: Any) -> Component:
-    unique = f"edge_tvbo_{instance}_{key}"
+    daemon = instance.replace("_", "U")  # without _, it ends where the next one is
+    readable = re.sub("[_-]+", "_", f"edge_tvbo_{instance}_{key}").strip("_")
     return {
         "platform": platform,
-        "unique_id": unique,
-        "default_entity_id": f"{platform}.{re.sub('[_-]+', '_', unique).strip('_')}",
+        "unique_id": f"edge_tvbo_{daemon}_{key}",
+        "default_entity_id": f"{platform}.{readable}",
         "name": name,
         **rest,
     }
@@ -264,12 +265,12 @@ class Discovery:
         self._copy = b""
         self._compare_at, self._again_at = now + SETTLE, inf
 
-    def put(self, message: MQTTMessage, now: float) -> bool:
+    def put(self, message: Message, now: float) -> bool:
         """Take a message in, if it is for us, and say whether it is."""
         topic, _ = topic_of(message)
         if topic == self.topic:
             if message.retain:
-                self._copy, self._compare_at = bytes(message.payload), now
+                self._copy, self._compare_at = message.payload, now
             return True
         if topic != self._birth:
             return False

@@ -11,6 +11,7 @@ from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.messages import Decision, Health, Heard
 from edge_tvbo.ports import Broker
+from edge_tvbo_adapters.inbox import topic_of
 from edge_tvbo_adapters.visiting import Visit, dial
 
 LARGEST = 2**20  # bytes of a message
@@ -47,8 +48,10 @@ class _Question:
         self._payloads: dict[str, bytes] = {}
 
     def take(self, message: MQTTMessage) -> None:
-        """Note a message."""
-        self._payloads[message.topic] = bytes(message.payload)
+        """Note a message, if it was asked for."""
+        topic, _ = topic_of(message)
+        if topic in self.topics:
+            self._payloads[topic] = bytes(message.payload)
 
     def wait(self, visit: Visit) -> None:
         """Wait until all is there, or nothing more comes."""

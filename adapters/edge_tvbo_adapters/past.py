@@ -1,8 +1,10 @@
 """What a history holds, for whoever looks at it: beside the daemon, or when it is gone.
 
 Nothing is written, and the daemon is not kept from writing. What it has not kept yet is not seen.
+A batch that does not decode is left out, and said once: the rest of the history is as good as ever.
 """
 
+import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +14,8 @@ from pathlib import Path
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages import Entry
 from edge_tvbo_adapters.history import VERSION, place, unpacked
+
+log = logging.getLogger(__name__)
 
 
 def open_past(directory: str, name: str) -> "SqlitePast":
@@ -24,6 +28,7 @@ class SqlitePast:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._complained = False
         with self._troubles():
             self._connection = _connected(path)
 
@@ -58,16 +63,26 @@ class SqlitePast:
 
     def _entries(self, field: str, first: int, last: int) -> Iterator[Entry]:
         """Yield the entries with such numbers, the newest first, each as it was kept last."""
-        query = "SELECT entries FROM batches WHERE field = ? AND first <= ? AND last >= ?"
+        query = "SELECT id, entries FROM batches WHERE field = ? AND first <= ? AND last >= ?"
         batches = (f"{query} ORDER BY id DESC", (field, last, first))
         seen = set()
         with self._troubles():
-            for (blob,) in self._connection.execute(*batches):
-                for entry in reversed(unpacked(blob)):
+            for batch, blob in self._connection.execute(*batches):
+                for entry in reversed(self._unpacked(batch, blob)):
                     number = entry.decision.interval
                     if first <= number <= last and number not in seen:
                         seen.add(number)
                         yield entry
+
+    def _unpacked(self, batch: int, blob: bytes) -> list[Entry]:
+        """Give the entries of a batch, none where it does not decode."""
+        try:
+            return unpacked(blob)
+        except DataError as error:
+            if not self._complained:
+                self._complained = True
+                log.warning("%s: batch %d is left out: %s", self._path, batch, error)
+            return []
 
     @contextmanager
     def _troubles(self) -> Iterator[None]:

@@ -23,7 +23,7 @@ from edge_tvbo.cli import (
     simulated,
 )
 from edge_tvbo.cli.outputs import EX_USAGE
-from edge_tvbo.errors import Code, EdgeTvboError
+from edge_tvbo.errors import EdgeTvboError, told
 
 
 class Commands(click.Group):
@@ -33,13 +33,10 @@ class Commands(click.Group):
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except EdgeTvboError as error:
-            click.echo(error.told(), err=True)
-        except OSError as error:
-            if error.errno == EPIPE:
+        except (EdgeTvboError, OSError) as error:
+            if isinstance(error, OSError) and error.errno == EPIPE:
                 raise
-            where = error.filename or "edge-tvbo"
-            click.echo(f"{where}: {error.strerror or error} [{Code.SYSTEM}]", err=True)
+            click.echo(told(error), err=True)
         return ctx.exit(EX_USAGE)
 
 

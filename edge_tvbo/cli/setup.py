@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from edge_tvbo import plugins
 from edge_tvbo.cli.inputs import DEFAULT, POSITIVE, duration, settings_of
-from edge_tvbo.errors import ConfigError, EdgeTvboError
+from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
     from edge_tvbo.ports import Broker, Listener
@@ -287,31 +287,25 @@ def _nothing(survey: "Survey", answers: Answers) -> str:
 
 
 def _write(config: Path, start: "Start", password: str | None) -> None:
-    """Write what `check` takes, or nothing."""
+    """Write what `check` takes, or nothing; in the place of no other file."""
     from edge_tvbo.starter import starter
 
-    draft, secret = config.with_name(config.name + ".new"), _secret_file(config)
-    written = []
-    try:
+    with ExitStack() as undoing:
         if password is not None:
-            _write_secret(secret, password)
-            written.append(secret)
+            secret = _secret_file(config)
+            _create(secret, f"{password}\n", 0o600, undoing)
             start = replace(start, password_file=secret.name)
-        draft.write_text(starter(start), encoding="utf-8")
-        written.append(draft)
-        settings_of(draft)
-    except (EdgeTvboError, OSError):
-        for each in written:
-            each.unlink()
-        raise
-    draft.replace(config)
+        _create(config, starter(start), 0o666, undoing)
+        settings_of(config)
+        undoing.pop_all()
 
 
-def _write_secret(file: Path, password: str) -> None:
-    """Write a file that nobody else may read."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as secret:
-        secret.write(password + "\n")
+def _create(file: Path, text: str, mode: int, undoing: ExitStack) -> None:
+    """Write a file that there is not yet; `undoing` removes it again."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    undoing.callback(file.unlink)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as written:
+        written.write(text)
 
 
 # --- for editors, shells and man ----------------------------------------------------------------

@@ -231,6 +231,7 @@ class Checkpoints:
         self._schedule = schedule
         self._anchor = anchor
         self._due = -inf
+        self.failing = False  # the last document could not be written
         self._spent: dict[str, int] = {}  # by field: the number by which the next one is written
 
     @property
@@ -310,11 +311,11 @@ class Checkpoints:
         wait = self._every * max(1, ceil(sum(map(len, snapshots.values())) / ORDINARY))
         fields = {name: self._kept(name, blob, wait) for name, blob in snapshots.items()}
         now = time.monotonic()
-        if self._store.save(encode(Document(anchor, final, fields))):
-            self._due = now + wait
-        else:
-            self._due = now + min(wait, RETRY)
+        self.failing = not self._store.save(encode(Document(anchor, final, fields)))
+        if self.failing:
+            wait = min(wait, RETRY)
             self._spent = {}
+        self._due = now + wait
 
     def _kept(self, name: str, snapshot: bytes, wait: float) -> Kept:
         """Give what is kept of a field, with numbers set aside for `wait` seconds, twice."""

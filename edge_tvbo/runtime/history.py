@@ -38,7 +38,7 @@ class Chronicle:
         self._running: dict[str, Entry | None] = {}  # the newest of each field
         self._waiting: dict[tuple[str, int], Entry] = {}  # to be kept, the oldest first
         self._due: float | None = None  # monotonic
-        self._failing = False
+        self.failing = False  # what waited last could not be kept
 
     @property
     def written(self) -> int:
@@ -94,10 +94,10 @@ class Chronicle:
         """Keep what waits, if that is due or too much."""
         if self._due is None:
             self._due = now + self._every
-        too_many = len(self._waiting) >= MOST and not self._failing
+        too_many = len(self._waiting) >= MOST and not self.failing
         if now >= self._due or too_many:
-            self._failing = not self.save()
-            self._due = now + (min(self._every, RETRY) if self._failing else self._every)
+            self.failing = not self.save()
+            self._due = now + (min(self._every, RETRY) if self.failing else self._every)
 
     def save(self) -> bool:
         """Keep what waits, whatever the time, and say whether that was done."""

@@ -101,7 +101,7 @@ def check_component(component, device_name):
         return  # discovery.py: only a platform removes it
     assert component.keys() <= COMMON | PLATFORMS[platform], component.keys()
     assert {"unique_id", *REQUIRED[platform]} <= component.keys()
-    assert re.fullmatch(r"[a-z0-9_-]+", component["unique_id"])
+    assert re.fullmatch(r"[a-zA-Z0-9_-]+", component["unique_id"])
     domain, _ = component["default_entity_id"].split(".")
     assert domain == platform and ENTITY_ID.match(component["default_entity_id"])
     assert device_name.lower() not in component["name"].lower()  # HA puts it in front

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import time
+import zlib
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
@@ -306,6 +307,25 @@ def test_an_older_format_is_led_to_the_present_one(tmp_path, monkeypatch):
         assert history.keep([entry(1)])
     with closing(open_past(str(tmp_path), "k")) as past:
         assert past.newest("lab", 9) == [entry(1), entry(0)]
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [b"", b"rubbish", zlib.compress(b"[]"), "text"],
+    ids=["empty", "no zlib", "no entries", "no bytes"],
+)
+def test_a_batch_that_does_not_decode_hides_no_other(tmp_path, caplog, rubbish):
+    with closing(open_history(str(tmp_path), "k", BOUND)) as history:
+        for number in range(5):
+            assert history.keep([entry(number)])
+    with closing(sqlite3.connect(place(str(tmp_path), "k"))) as connection, connection:
+        connection.execute("UPDATE batches SET entries = ? WHERE id IN (2, 4)", (rubbish,))
+    with closing(open_past(str(tmp_path), "k")) as past:
+        assert past.newest("lab", 9) == [entry(4), entry(2), entry(0)]
+        assert past.between("lab", 0, 2) == [entry(0), entry(2)]
+        assert past.entry("lab", 3) is None and past.entry("lab", 0) == entry(0)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith(f"{tmp_path}/k.history.db: batch 4 is left out: ")
 
 
 # --- what disks do --------------------------------------------------------------------------------

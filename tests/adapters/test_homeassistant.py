@@ -18,7 +18,7 @@ from edge_tvbo_adapters.homeassistant import (
     topic_for,
     with_removals,
 )
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edge_tvbo.messages import Kind, Reason
@@ -64,12 +64,29 @@ def test_what_is_published_is_among_the_options(fields, data):
     assert set(components[f"{field}_events"]["event_types"]) == set(get_args(Kind))
 
 
-def test_two_daemons_share_no_entity():
-    one, other = (
-        {each["unique_id"] for each in payload(name, told(heat()))["components"].values()}
-        for name in ("lab", "lab2")
-    )
-    assert not one & other
+SHORT = st.from_regex(r"[ab_-]{1,4}|hotspot|last|x_last", fullmatch=True)
+
+
+def entities(instance, fields):
+    shown = dict.fromkeys(fields, Shown(("s",), "", 2, None))
+    components = payload(instance, told(shown))["components"].items()
+    return {(instance, key): each["unique_id"] for key, each in components}
+
+
+@given(st.dictionaries(SHORT, st.sets(SHORT, max_size=3), max_size=4))
+@example({"a": {"b_c"}, "a_b": {"c"}})
+@example({"a": {"b"}, "a_b": set()})  # the events of field b, and those of daemon a_b
+def test_no_two_entities_are_the_same_whatever_daemons_and_fields_are_called(daemons):
+    every = {}
+    for instance, fields in daemons.items():
+        every |= entities(instance, fields)
+
+    assert len(set(every.values())) == len(every) == sum(4 + 7 * len(f) for f in daemons.values())
+
+
+def test_an_entity_keeps_the_id_by_which_home_assistant_knows_it():
+    assert entities("pi-1", ["b_c"])["pi-1", "b_c_hotspot_sd"] == "edge_tvbo_pi-1_b_c_hotspot_sd"
+    assert entities("pi_1", [])["pi_1", "reset"] == "edge_tvbo_piU1_reset"
 
 
 @pytest.mark.parametrize("unit", CLASSES)

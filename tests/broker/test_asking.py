@@ -122,6 +122,27 @@ def test_what_an_earlier_life_left_is_cleared_and_nothing_is_left_behind(broker,
     assert woken(peer, broker.port, "life") == []
 
 
+def test_a_node_that_is_ours_no_more_finds_nothing_and_is_left_to_whoever_has_it_now(
+    broker, drive, peer
+):
+    other = peer(broker.port)
+    other.publish("ours/c/todo", '{"seq": 7, "expires_at": 60}', retain=True)
+    link = link_to(
+        broker.port, wiring=beds("ours"), former={"lab": beds("ours", sensors=tuple("bc"))}
+    )
+    driver = drive(link)
+    driver.online()
+    settle(driver, link)
+    assert woken(peer, broker.port, "ours") == []
+
+    other.publish("ours/c/todo", '{"seq": 1, "expires_at": 99}', retain=True)
+    cut(link)
+    driver.until(lambda: not link.online)
+    driver.online()
+    settle(driver, link)
+    assert woken(peer, broker.port, "ours") == [("ours/c/todo", {"seq": 1, "expires_at": 99})]
+
+
 def test_a_command_that_grows_old_while_the_broker_is_away_is_never_told(broker, drive, peer):
     link = link_to(broker.port, wiring=beds("away"))
     driver = drive(link)

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 from edge_tvbo_adapters.dashboard.board import MOST_NOTICES, MOST_PICKS, Board
-from edge_tvbo_adapters.dashboard.tape import tape
+from edge_tvbo_adapters.dashboard.tape import MOST, MOST_CELLS, tape
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -197,6 +197,20 @@ def test_a_day_of_other_sensors_is_fitted_to_those_of_today():
     past = Kept([entry(0), msgspec.structs.replace(entry(1), decision=decision(1, "gone"))])
     (frame,) = tape("heat", ("c", "new", "a"), None, lambda: past, [], []).frames
     assert msgspec.json.encode(frame.mean) == b"[22.0,null,20.0]"
+
+
+@given(st.integers(1, 10_000))
+def test_of_many_sensors_fewer_intervals_are_looked_through(count):
+    class Asked(Kept):
+        """A past that notes how much of it is read at once."""
+
+        def newest(self, field, most):
+            assert 1 <= most <= MOST and most * count <= max(MOST_CELLS, count)
+            return super().newest(field, most)
+
+    past = Asked([entry(each) for each in range(3)])
+    made = tape("heat", [str(each) for each in range(count)], None, lambda: past, [], [])
+    assert made.complete
 
 
 def test_a_history_that_cannot_be_read_is_said_to_be_so_and_the_log_says_where(caplog):

@@ -1,12 +1,15 @@
 """A daemon and nodes that sleep: what they find on waking is the current command, or nothing."""
 
 import json
+import re
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from faults.proxy import Proxy
 
 pytestmark = pytest.mark.broker
 
@@ -115,3 +118,29 @@ def test_a_daemon_that_was_killed_leaves_a_command_that_the_next_one_clears(
     stopped[1].terminate()
     assert stopped[1].wait(10) == 0
     assert beds.wake() == {}
+
+
+def test_a_sensor_that_was_taken_away_while_the_broker_was_is_asked_no_more(
+    broker, peer, tmp_path, stopped
+):
+    proxy = Proxy(broker.port)
+    try:
+        beds = Beds(tmp_path, broker.port, peer, "removed", interval="10min", timeout="5min")
+        beds.config.write_text(beds.config.read_text().replace(str(broker.port), str(proxy.port)))
+        stopped.append(beds.start())
+        sensor, _ = beds.find()
+        proxy.frozen = True
+        proxy.cut()
+        others = [each for each in "abc" if each != sensor]
+        text = beds.config.read_text().replace('["a", "b", "c"]', json.dumps(others))
+        beds.config.write_text(re.sub(rf"{sensor} = \[\d, \d\],? ", "", text))
+        stopped[0].send_signal(signal.SIGHUP)
+        time.sleep(2.0)
+        assert beds.wake().keys() == {sensor}
+        proxy.frozen = False
+        deadline = time.monotonic() + 30.0
+        while sensor in beds.wake():
+            assert time.monotonic() < deadline, "it is asked by nobody, and finds a command"
+            time.sleep(0.1)
+    finally:
+        proxy.close()

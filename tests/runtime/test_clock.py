@@ -6,6 +6,7 @@ A real daemon meets it in ``tests/faults/test_clock.py``.
 import time
 from collections import defaultdict
 from contextlib import contextmanager
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -25,12 +26,13 @@ from edge_tvbo.messages import (
     PublishState,
     Reading,
     Request,
+    Unreadable,
 )
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.rhythm import Rhythm
 from edge_tvbo.policies import make_policy
 from edge_tvbo.runtime.clock import STEP, LiveClock, ReplayClock
-from edge_tvbo.runtime.loop import Loop
+from edge_tvbo.runtime.loop import HEALTH_APART, Loop
 from edge_tvbo.runtime.schedule import Schedule
 
 NOW = 1.8e9  # s since 1970, in truth, when the monotonic clock says BOOT
@@ -412,6 +414,26 @@ def test_a_recordings_clock_is_right_whenever_it_was_made():
     clock = ReplayClock(1078646400.0, speed=60.0)
     assert clock.is_set
     assert clock.follow() == 0.0
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40))
+def test_requests_have_health_said_at_once_and_then_once_a_second_at_the_most(requests):
+    with world([(1, 20.0, 1)], dict.fromkeys("abc")) as it:
+        it.turn()
+        began, said, asked = it.now + HEALTH_APART, [], []
+        it.now = began
+        it.report = lambda health: said.append((it.now, health.refused))
+        for count in [*requests, 0, 0]:
+            it.requests = lambda count=count: iter([Unreadable("flooding", "t", "")] * count)
+            asked += [it.now] * bool(count)
+            it.turn()
+
+    times = [at for at, _ in said]
+    assert times[:1] == asked[:1]
+    assert all(later - at >= HEALTH_APART for at, later in pairwise(times))
+    if asked:
+        assert times[-1] >= asked[-1]
+        assert said[-1][1] == {"flooding": sum(requests)}
 
 
 def test_a_loop_that_takes_the_place_of_another_goes_on_with_its_time_and_decisions():

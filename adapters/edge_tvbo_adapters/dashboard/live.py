@@ -21,6 +21,7 @@ from edge_tvbo.ports import Broker
 from edge_tvbo_adapters.backoff import Backoff
 from edge_tvbo_adapters.dashboard.board import LARGEST_OTHER, Board, Told
 from edge_tvbo_adapters.dialling import PATIENCE, Dialler
+from edge_tvbo_adapters.inbox import topic_of
 from edge_tvbo_adapters.outage import Trouble
 from edge_tvbo_adapters.session import Dialled, hung_up, no_mqtt, refused
 from edge_tvbo_adapters.topics import default_client_id
@@ -123,7 +124,8 @@ class _Session:
 
     def _deliver(self) -> None:
         for message in self._messages:
-            if told := self._board.take(message.topic, bytes(message.payload)):
+            topic, _ = topic_of(message)
+            if told := self._board.take(topic, bytes(message.payload)):
                 self._tell(told)
         self._messages.clear()
 

@@ -14,6 +14,7 @@ from edge_tvbo_adapters.dashboard.board import Frame, frames_of
 log = logging.getLogger(__name__)
 
 MOST = 3000  # intervals, the newest, that are looked through; a day has so many of 29 s
+MOST_CELLS = 3000 * 54  # the same, by sensors: such a day of the Intel lab
 
 
 class Tape(msgspec.Struct, frozen=True):
@@ -57,7 +58,7 @@ def _kept(
         return {}, {}, True
     try:
         with closing(past()) as opened:
-            entries = opened.newest(field, MOST)
+            entries = opened.newest(field, min(MOST, max(1, MOST_CELLS // len(sensors))))
     except DataError as error:
         log.warning("%s", error)  # with the name of the file, which is nobody else's business
         return {}, {}, False

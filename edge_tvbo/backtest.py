@@ -1,25 +1,29 @@
 """Policies compared on one recording: the same days, the same seeds, the same controller."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_tvbo import __version__
 from edge_tvbo.controller import Controller
 from edge_tvbo.errors import DataError
 from edge_tvbo.learning.lessons import Lessons, lessons
 from edge_tvbo.learning.rhythm import Progress, untold
 from edge_tvbo.learning.training import NOISE_VARIANCE, train, with_rhythm
 from edge_tvbo.model.field import SensorField
+from edge_tvbo.parts import Parts
 from edge_tvbo.policies import make_policy
 from edge_tvbo.policies.baselines import Unmodelled
-from edge_tvbo.ports import Recording
+from edge_tvbo.ports import Each, Recording
 from edge_tvbo.replay import (
+    Run,
     Span,
-    Tally,
     hottest,
     mean_and_sd,
     nothing,
@@ -27,6 +31,7 @@ from edge_tvbo.replay import (
     rules,
     training_rows,
 )
+from edge_tvbo.workers import one_by_one
 
 UNIT = "training sd"
 ORACLE = "oracle"
@@ -88,6 +93,14 @@ class Result:
         }
 
 
+class Trial(NamedTuple):
+    """One policy with one seed."""
+
+    policy: str
+    seed: int
+    settings: Mapping[str, Any] = {}
+
+
 class Backtest:
     """A recording with its training and test days.
 
@@ -132,19 +145,19 @@ class Backtest:
         """The field with its daily rhythm, which takes a while to learn."""
         return self._with_rhythm(untold)
 
-    def learn(self, progress: Progress) -> None:
+    def learn(self, progress: Progress, each: Each = one_by_one) -> None:
         """Learn what the field is `rhythmic` by now; `progress` is told how far that is."""
-        self.rhythmic = self._with_rhythm(progress)
+        self.rhythmic = self._with_rhythm(progress, each)
 
     def on_all_days(self) -> "Backtest":
         """Give the same with every day to learn from."""
         everything = Span(0, len(self.recording.values))
         return Backtest(self.recording, everything, everything, self.field.noise_variance)
 
-    def lessons(self, progress: Progress = untold) -> Lessons:
+    def lessons(self, progress: Progress = untold, each: Each = one_by_one) -> Lessons:
         """Say what the training days taught; `progress` is told how far that is."""
         interval = self.recording.interval
-        return lessons(self.rhythmic, self._training, interval, self._train_start, progress)
+        return lessons(self.rhythmic, self._training, interval, self._train_start, progress, each)
 
     def controller(self, policy: str, settings: Mapping[str, Any], seed: int) -> Controller:
         """Give a new controller of the field."""
@@ -162,21 +175,55 @@ class Backtest:
         progress: Callable[[int], None] = lambda done: None,
     ) -> Result:
         """Replay the test days with seeds 0, 1, ...; `progress` is told after each."""
-        tallies = list(self._tallies(policy, settings, seeds, progress))
-        return self.result(policy, settings, tallies)
+        runs = []
+        for seed in range(seeds):
+            runs.append(self.trial(Trial(policy, seed, settings)))
+            progress(seed + 1)
+        return self.result(policy, settings, runs)
 
-    def result(self, policy: str, settings: Mapping[str, Any], tallies: list[Tally]) -> Result:
+    def compare(
+        self,
+        policies: Sequence[str],
+        seeds: int,
+        each: Each,
+        directory: Path,
+        progress: Callable[[int, int], None],
+    ) -> list[Result]:
+        """Give what policies come to with seeds 0, 1, ..., the same whoever works for `each`.
+
+        Finished trials are kept in `directory`, and those that it holds are not done again; raises
+        `ConfigError` where it holds others.
+        """
+        parts = Parts(directory, {"edge_tvbo": __version__, "backtest": self.fingerprint()})
+        trials = {
+            f"{policy}-{seed:06}": Trial(policy, seed)
+            for policy in policies
+            for seed in range(seeds)
+        }
+        parts.carry_out(each, self.trial, trials, progress)
+        runs: dict[str, list[Run]] = {policy: [] for policy in policies}
+        for name, trial in trials.items():
+            runs[trial.policy].append(parts.read(name, Run))
+        return [self.result(policy, {}, found) for policy, found in runs.items()]
+
+    def trial(self, trial: Trial) -> Run:
+        """Replay the test days once: what a worker does."""
+        controller = self.controller(trial.policy, trial.settings, trial.seed)
+        return replay(self.recording, self.test_span, controller).run()
+
+    def result(self, policy: str, settings: Mapping[str, Any], runs: Sequence[Run]) -> Result:
         """Give what some runs of `policy` came to."""
+        steps = np.stack([run.steps for run in runs])
         return Result(
             policy,
             self._settings(policy, settings),
-            regret=np.array([tally.regret for tally in tallies]) / self.field.scale,
-            steps=np.stack([tally.steps for tally in tallies]),
+            regret=steps["regret"] / self.field.scale,
+            steps=steps,
             noise=self._noise(policy, settings),
-            resets=[tally.resets for tally in tallies],
-            activations=[tally.activations for tally in tallies],
-            missed=[tally.missed for tally in tallies],
-            digests=[tally.digest() for tally in tallies],
+            resets=[run.resets for run in runs],
+            activations=[run.activations for run in runs],
+            missed=[run.missed for run in runs],
+            digests=[run.digest for run in runs],
             sensors=len(self.field),
         )
 
@@ -189,25 +236,22 @@ class Backtest:
             ORACLE, {}, steps["regret"], steps, np.nan, [0], [rows], [0], [""], len(self.field)
         )
 
+    def fingerprint(self) -> str:
+        """Give 16 hex digits that differ between backtests whose trials may come out otherwise."""
+        recording, rows = self.recording, slice(self.test_span.first, self.test_span.last)
+        arrays = (self._training, recording.values[rows], recording.observed[rows])
+        numbers = (self.train_span, self.test_span, recording.start, recording.interval)
+        parts = (array.tobytes() for array in arrays)
+        settings = f"{self.field.fingerprint()} {numbers!r} {self.budget}".encode()
+        return sha256(b"\0".join((*parts, settings))).hexdigest()[:16]
+
     @property
     def _train_start(self) -> float:
         return self.recording.start + self.train_span.first * self.recording.interval
 
-    def _with_rhythm(self, progress: Progress) -> SensorField:
+    def _with_rhythm(self, progress: Progress, each: Each = one_by_one) -> SensorField:
         interval = self.recording.interval
-        return with_rhythm(self.field, self._training, interval, self._train_start, progress)
-
-    def _tallies(
-        self,
-        policy: str,
-        settings: Mapping[str, Any],
-        seeds: int,
-        progress: Callable[[int], None],
-    ) -> Iterator[Tally]:
-        for seed in range(seeds):
-            controller = self.controller(policy, settings, seed)
-            yield replay(self.recording, self.test_span, controller)
-            progress(seed + 1)
+        return with_rhythm(self.field, self._training, interval, self._train_start, progress, each)
 
     def _settings(self, policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         ours = SETTINGS.get(policy, {})

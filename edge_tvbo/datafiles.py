@@ -64,6 +64,9 @@ class GapsFilled:
         self._recording = recording
         self.observed = recording.observed | True
 
+    def __reduce__(self) -> tuple[Any, ...]:  # unpickled without, `__getattr__` asks itself
+        return GapsFilled, (self._recording,)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._recording, name)
 

@@ -80,7 +80,7 @@ class Demo:
                 tally = simulation.over_mqtt(backtest, controller, broker, speed, self._watch)
         if self._live:
             self._say("")
-        return backtest.result(policy, {}, [tally])
+        return backtest.result(policy, {}, [tally.run()])
 
     def _watch(self, command: Command) -> None:
         match command:

@@ -1,5 +1,6 @@
 """Pictures of what was learned, by matplotlib; imported only by commands that draw."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,17 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def check(path: Path) -> None:
-    """Raise `ConfigError` where no picture can be drawn to `path`, before the work is done."""
+    """Find out before the work is done whether a picture can be drawn to `path`.
+
+    Raises
+    ------
+    ConfigError
+        For a file name whose ending matplotlib does not know, or a directory there is not.
+    MissingExtra
+        Without matplotlib.
+    """
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("matplotlib", "plots")
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(f"{path}: a picture's name ends in {', '.join(FORMATS)}.")
     if not path.parent.is_dir():
@@ -23,17 +34,10 @@ def check(path: Path) -> None:
 def plot_lessons(learned: Lessons, path: Path) -> None:
     """Draw what training days taught into `path`: course, covariance, memory and calibration.
 
-    Raises
-    ------
-    MissingExtra
-        Without matplotlib.
-    ConfigError
-        For a file name whose ending matplotlib does not know, or a place it cannot write to.
+    What `check` found good can still fail: raises `ConfigError` for a place it cannot write to.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plots") from None
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(10, 8), layout="constrained")
     (course, covariance), (memory, calibration) = figure.subplots(2, 2)
     _course(course, learned.field)

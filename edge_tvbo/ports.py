@@ -1,9 +1,10 @@
 """What the inside needs from the outside, as Protocols; adapters provide it by entry point."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 
 Mode = Literal["live", "sleepy", "lorawan"]
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
 
 
 class Wiring(msgspec.Struct, frozen=True):
@@ -529,5 +532,36 @@ class Dataset(Protocol):
         """Download what `load` needs; raises `DataError`.
 
         `progress` is told the bytes so far and, where known, of how many.
+        """
+        ...
+
+
+class Each(Protocol):
+    """Calls a function with each of some items: here, in other processes, on other machines."""
+
+    def __call__(
+        self, function: Callable[[Item], Outcome], items: Sequence[Item], /
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Yield, as they are done, an item's number and what `function` gives for it.
+
+        All of them can be pickled. What `function` raises is raised here, and ends it.
+        """
+        ...
+
+
+class Cluster(Protocol):
+    """What a cluster entry point holds: a way to other machines."""
+
+    def __call__(self, address: str, workers: int, /) -> AbstractContextManager[Each]:
+        """Give an `Each` over those who work for the scheduler at `address`.
+
+        Where `address` is "local", so many workers are started here, and end with the context.
+
+        Raises
+        ------
+        ClusterError
+            Where there is no scheduler, or workers whose results could differ from ours.
+        MissingExtra
+            Where the optional package is not installed.
         """
         ...

@@ -58,6 +58,21 @@ class Span:
     last: int
 
 
+class Run(msgspec.Struct, frozen=True):
+    """What a run came to in the end, fit to be kept and sent."""
+
+    rows: bytes  # the memory of `steps`
+    resets: int
+    activations: int
+    missed: int
+    digest: str  # of every decision and record: SHA-256, in hexadecimal
+
+    @property
+    def steps(self) -> NDArray[np.void]:
+        """What became of each interval (T,), of `STEP`."""
+        return np.frombuffer(self.rows, STEP)
+
+
 class Tally:
     """What a run came to: regret, activations, misses, resets, and a hash of every decision.
 
@@ -113,6 +128,11 @@ class Tally:
     def digest(self) -> str:
         """Give the SHA-256 of every decision and record so far, in hexadecimal."""
         return self._hash.hexdigest()
+
+    def run(self) -> Run:
+        """Give what is counted so far."""
+        rows = self.steps.tobytes()
+        return Run(rows, self.resets, self.activations, self.missed, self.digest())
 
 
 def nothing(rows: int) -> NDArray[np.void]:

@@ -4,6 +4,7 @@ Workers are spawned, so that what a test patches in its own process does not rea
 are sent is this module's `measure`, by its name.
 """
 
+import time
 from unittest.mock import patch
 
 import numpy as np
@@ -55,6 +56,11 @@ def load(name, data_dirs=()):
     return Tiny(data_dirs)
 
 
-def measure(name, part, runs, seed, data_dirs):
+def measure(name, seed, data_dirs, runs):
     with patch.object(runner, "load", load):
-        as_it_is(name, part, runs, seed, data_dirs)
+        return as_it_is(name, seed, data_dirs, runs)
+
+
+def measure_slowly(*arguments):
+    time.sleep(0.2)
+    return measure(*arguments)

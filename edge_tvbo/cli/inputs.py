@@ -1,7 +1,9 @@
 """From what a person typed to what it stands for: options that commands share, files, numbers."""
 
+import os
 import shlex
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from edge_tvbo.errors import ConfigError
 if TYPE_CHECKING:
     from edge_tvbo.backtest import Backtest
     from edge_tvbo.config import Settings
+    from edge_tvbo.ports import Each
 
 SPEED = click.FloatRange(0, 1e6, min_open=True)  # times as fast as it was
 POSITIVE = click.FloatRange(0, min_open=True)
@@ -24,6 +27,13 @@ gaps_option = click.option(
     default="filled",
     show_default=True,
     help="Whether sensors answer with interpolated values where they measured nothing.",
+)
+
+
+cluster_option = click.option(
+    "--cluster",
+    metavar="ADDRESS|local",
+    help="A Dask cluster that works: its scheduler, or processes on this machine.",
 )
 
 
@@ -101,12 +111,24 @@ def backtest_of(
     return Backtest(recording, train_span, test_span, noise, budget)
 
 
+def each_of(cluster: str | None, jobs: int | None = None) -> "AbstractContextManager[Each]":
+    """Give who works: this process, or what --cluster names."""
+    if cluster is None:
+        from edge_tvbo.workers import one_by_one
+
+        return nullcontext(one_by_one)
+    found: AbstractContextManager[Each] = plugins.load("clusters", "dask")(
+        cluster, jobs or os.cpu_count() or 1
+    )
+    return found
+
+
 def command_line(context: click.Context) -> str:
     """Give what was typed, but for where and how it is written: what makes the same results."""
     words = ["edge-tvbo", context.info_name or ""]
     for option in context.command.params:
         name = option.name or ""
-        if name in ("out", "as_json") or context.get_parameter_source(name) is DEFAULT:
+        if name in ("out", "as_json", "cluster") or context.get_parameter_source(name) is DEFAULT:
             continue
         value = context.params[name]
         for each in value if isinstance(value, tuple) else (value,):

@@ -1,10 +1,12 @@
 """Recordings, replayed and learned from."""
 
 import logging
+import shutil
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +15,9 @@ from edge_tvbo.cli.inputs import (
     SPEED,
     backtest_of,
     by_policy,
+    cluster_option,
     command_line,
+    each_of,
     parameters_of,
     recording_options,
 )
@@ -23,6 +27,7 @@ from edge_tvbo.messages import Command, PublishState
 
 if TYPE_CHECKING:
     from edge_tvbo.backtest import Backtest, Result
+    from edge_tvbo.ports import Each
 
 out_option = click.option(
     "--out", type=click.Path(path_type=Path), help="A directory for a report: a page, and CSV."
@@ -62,7 +67,8 @@ def replay(
     backtest = _prepared(out, source)
     settings = parameters_of(assignments)
     if via == "process":
-        _learn(backtest, [policy])
+        with each_of(None) as each:
+            _learn(backtest, [policy], each)
         with progress(policy, seeds) as step:
             result = backtest.run(policy, settings, seeds, step)
     else:
@@ -83,13 +89,23 @@ def replay(
 )
 @click.option("--noise", default=0.01, show_default=True, help="Noise by training variance.")
 @click.option("--seeds", default=8, show_default=True, type=click.IntRange(1))
+@cluster_option
 @budget_option
 @out_option
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def compare(
-    policies: str | None, seeds: int, out: Path | None, as_json: bool, **source: Any
+    policies: str | None,
+    seeds: int,
+    cluster: str | None,
+    out: Path | None,
+    as_json: bool,
+    **source: Any,
 ) -> None:
-    """Replay a recording with several policies, and print them side by side."""
+    """Replay a recording with several policies, and print them side by side.
+
+    With --out the replays that were finished are kept there until all are: the same command goes on
+    where it was stopped.
+    """
     from edge_tvbo.backtest import ORACLE
     from edge_tvbo.policies import needing_positions
     from edge_tvbo.policies import policies as all_policies
@@ -99,14 +115,12 @@ def compare(
     trained = [name for name in all_policies() if name not in needing_positions()]
     asked = dict.fromkeys(policies.split(",")) if policies else trained
     names = [name for name in asked if name != ORACLE]  # who sees everything comes last anyway
-    _learn(backtest, names)
-    for name in names:
-        backtest.controller(name, {}, seed=0)  # refuses what there is not
-    results: list[Result] = []
-    with progress("replaying", len(names) * seeds) as step:
+    with _unfinished(out) as directory, each_of(cluster) as each:
+        _learn(backtest, names, each)
         for name in names:
-            before = len(results) * seeds
-            results.append(backtest.run(name, {}, seeds, partial(_shifted, step, before)))
+            backtest.controller(name, {}, seed=0)  # refuses what there is not
+        with progress("replaying", len(names) * seeds) as step:
+            results = backtest.compare(names, seeds, each, directory, step)
     results.append(backtest.oracle())
     show(results, as_json)
     if not as_json:
@@ -120,7 +134,8 @@ def compare(
 @click.option("--noise", default=0.01, show_default=True, help="Noise by training variance.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default="model.json")
 @click.option("--plot", type=click.Path(path_type=Path), help="Also draw this file (png, svg).")
-def fit(output: Path, plot: Path | None, **source: Any) -> None:
+@cluster_option
+def fit(output: Path, plot: Path | None, cluster: str | None, **source: Any) -> None:
     """Learn a field from recorded days, for `model` in a configuration, and say what was learned.
 
     The daily course, how sensors co-vary, noise, and how much to explore; all days are learned
@@ -135,11 +150,12 @@ def fit(output: Path, plot: Path | None, **source: Any) -> None:
     backtest = backtest_of(**source)
     if source["train"] is None:
         backtest = backtest.on_all_days()
-    with progress("learning", None) as step:
-        backtest.learn(step)
-    write(output, backtest.rhythmic)
-    with progress("looking back", None) as step:
-        learned = backtest.lessons(step)
+    with each_of(cluster) as each:
+        with progress("learning", None) as step:
+            backtest.learn(step, each)
+        write(output, backtest.rhythmic)
+        with progress("looking back", None) as step:
+            learned = backtest.lessons(step, each)
     click.echo(f"Wrote {output}:")
     for line in learned.lines():
         click.echo(f"- {line}")
@@ -173,7 +189,7 @@ def _over_mqtt(
                 step(command.decision.interval + 1)
 
         tally = simulation.over_mqtt(backtest, controller, broker, speed, watch)
-    return backtest.result(policy, settings, [tally])
+    return backtest.result(policy, settings, [tally.run()])
 
 
 def _prepared(out: Path | None, source: dict[str, Any]) -> "Backtest":
@@ -184,12 +200,23 @@ def _prepared(out: Path | None, source: dict[str, Any]) -> "Backtest":
     return backtest_of(**source)
 
 
-def _learn(backtest: "Backtest", policies: list[str]) -> None:
+@contextmanager
+def _unfinished(out: Path | None) -> Iterator[Path]:
+    """Give where replays are kept until all are there: below `out`, or nowhere for long."""
+    if out is None:
+        with TemporaryDirectory() as directory:
+            yield Path(directory)
+        return
+    yield out / "unfinished"
+    shutil.rmtree(out / "unfinished")
+
+
+def _learn(backtest: "Backtest", policies: list[str], each: "Each") -> None:
     from edge_tvbo.backtest import BY_RHYTHM
 
     if not set(policies).isdisjoint(BY_RHYTHM):
         with progress("learning", None) as step:
-            backtest.learn(step)
+            backtest.learn(step, each)
 
 
 def _report(backtest: "Backtest", results: "list[Result]", out: Path, as_json: bool) -> None:
@@ -197,10 +224,6 @@ def _report(backtest: "Backtest", results: "list[Result]", out: Path, as_json: b
 
     page = reporting.write(backtest, results, out, command_line(click.get_current_context()))
     click.echo(f"The report is {page}", err=as_json)
-
-
-def _shifted(step: Callable[[int], None], before: int, done: int) -> None:
-    step(before + done)
 
 
 COMMANDS = (replay, compare, fit)

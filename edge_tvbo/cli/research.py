@@ -2,13 +2,24 @@
 
 import os
 import signal
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo.cli.inputs import POSITIVE, backtest_of, recording_options
+from edge_tvbo.cli.inputs import (
+    POSITIVE,
+    backtest_of,
+    cluster_option,
+    each_of,
+    recording_options,
+)
 from edge_tvbo.cli.outputs import print_json, progress
+from edge_tvbo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from edge_tvbo.ports import Each
 
 
 @click.command()
@@ -16,6 +27,7 @@ from edge_tvbo.cli.outputs import print_json, progress
 @click.option("--runs", type=click.IntRange(1), help="How many; as in the paper by default.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
 @click.option("--jobs", type=click.IntRange(1), help="Processes; one for each core by default.")
+@cluster_option
 @click.option("--out", type=click.Path(path_type=Path), help="A directory for what comes of it.")
 @click.option("--data-dir", multiple=True, help="Where to look for data first.")
 def experiment(
@@ -23,6 +35,7 @@ def experiment(
     runs: int | None,
     seed: int,
     jobs: int | None,
+    cluster: str | None,
     out: Path | None,
     data_dir: tuple[str, ...],
 ) -> None:
@@ -34,23 +47,24 @@ def experiment(
     from edge_tvbo import experiments
 
     if name == "list":
-        for each in experiments.names():
-            found = experiments.load(each)
-            click.echo(f"{each:5} {found.title}  ({found.source}; {found.runs} runs)")
+        for known in experiments.names():
+            found = experiments.load(known)
+            click.echo(f"{known:5} {found.title}  ({found.source}; {found.runs} runs)")
         return
     from edge_tvbo.experiments import report, runner
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the workers end too
-    chosen = experiments.load(name, data_dir)
+    data_dirs = tuple(str(Path(each).expanduser().absolute()) for each in data_dir)
+    chosen = experiments.load(name, data_dirs)
     directory = out or Path("experiments-out") / f"{chosen.name}-seed-{seed}"
-    with progress(chosen.name, None) as step:
+    with _workers(cluster, jobs) as each, progress(chosen.name, None) as step:
         rows = runner.carry_out(
             chosen.name,
             directory,
             runs=runs or chosen.runs,
             seed=seed,
-            jobs=jobs or os.cpu_count() or 1,
-            data_dirs=data_dir,
+            each=each,
+            data_dirs=data_dirs,
             progress=step,
         )
     summary = report.write(chosen, rows, directory)
@@ -85,6 +99,16 @@ def bound(noise: float, as_json: bool, **options: Any) -> None:
     width = max(len(line.name) for line in lines)
     for line in lines:
         click.echo(f"{line.name:{width}}  {line.value:10.4g}  {line.meaning}  ({line.source})")
+
+
+def _workers(cluster: str | None, jobs: int | None) -> "AbstractContextManager[Each]":
+    from edge_tvbo.workers import processes
+
+    if cluster is None:
+        return processes(jobs or os.cpu_count() or 1)
+    if jobs and cluster != "local":
+        raise ConfigError("--jobs is for this machine; a cluster works with what it has.")
+    return each_of(cluster, jobs)
 
 
 COMMANDS = (experiment, bound)

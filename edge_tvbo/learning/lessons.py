@@ -10,6 +10,8 @@ from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.likelihood import fit
 from edge_tvbo.model.rhythm import DAY
 from edge_tvbo.model.temporal_kernels import MomentumKernel, TimeVaryingKernel
+from edge_tvbo.ports import Each
+from edge_tvbo.workers import one_by_one
 
 Array = NDArray[np.float64]
 LAGS = 72  # intervals of the autocorrelation
@@ -62,6 +64,7 @@ def lessons(
     interval: float,
     start: float,
     progress: Progress = untold,
+    each: Each = one_by_one,
 ) -> Lessons:
     """Say what `readings` (T, M), in their unit, taught the field that was learned from them."""
     modelled = np.vectorize(field.to_model)(readings)
@@ -82,7 +85,7 @@ def lessons(
         steady.epsilon,
         (moving.epsilon, moving.alpha),
         _autocorrelation(rest),
-        held_out_coverage(field, modelled, interval, start, progress=progress),
+        held_out_coverage(field, modelled, interval, start, progress=progress, each=each),
     )
 
 

@@ -1,7 +1,8 @@
 """The daily rhythm of a field, learned from training days, and how much to explore around it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from edge_tvbo.model.mixture import MixturePosterior
 from edge_tvbo.model.rhythm import DAY, Rhythm
 from edge_tvbo.model.triggers import Never
 from edge_tvbo.policies.policy import UpperConfidence
+from edge_tvbo.ports import Each
+from edge_tvbo.workers import in_order, one_by_one
 
 Array = NDArray[np.float64]
 Progress = Callable[[int, int], None]  # told how much is done, and of how much
@@ -37,6 +40,7 @@ def held_out_coverage(
     start: float,
     share: float = 0.9,
     progress: Progress = untold,
+    each: Each = one_by_one,
 ) -> tuple[float, ...]:
     """Give, day by day, which share of what was read the predictive intervals hold.
 
@@ -49,10 +53,10 @@ def held_out_coverage(
     P = len(rhythm.scale)
     phases, days = _calendar(len(readings), P, interval, start)
     held = list(_held_out(field, readings, phases, days, P))
-    return tuple(
-        _replayed(each, rhythm.exploration, rhythm.noise_variance, share).covered
-        for each in _told(held, progress, 0, len(held))
+    covered = partial(
+        _covered, c1=rhythm.exploration, noise_variance=rhythm.noise_variance, share=share
     )
+    return tuple(in_order(each, covered, held, progress))
 
 
 def learn(
@@ -61,6 +65,7 @@ def learn(
     interval: float,
     start: float,
     progress: Progress = untold,
+    each: Each = one_by_one,
 ) -> Rhythm | None:
     """Give the rhythm of training days; None where they are not two, or a day has no rhythm.
 
@@ -74,6 +79,8 @@ def learn(
         Seconds between rows, and the time of the first, s since 1970, UTC.
     progress : callable
         Told after each of the days that are replayed, twice each.
+    each : Each
+        Who replays the days; what is learned is the same.
     """
     P = round(DAY / interval)
     if abs(P * interval - DAY) > 1e-6 or P < 4 or len(readings) < 2 * P:
@@ -83,15 +90,9 @@ def learn(
     if len(readings) < FEW_DAYS * P:
         return rhythm
     held = list(_held_out(field, readings, phases, days, P))
-    densities = [
-        [_replayed(each, UNKNOWN[0], noise).density for noise in NOISES]
-        for each in _told(held, progress, 0, 2 * len(held))
-    ]
+    densities = in_order(each, _densities, held, partial(_of_two, progress, 0))
     noise = NOISES[int(np.sum(densities, axis=0).argmax())]
-    regrets = [
-        [_replayed(each, c1, noise).regret for c1 in EXPLORATIONS]
-        for each in _told(held, progress, len(held), 2 * len(held))
-    ]
+    regrets = in_order(each, partial(_regrets, noise), held, partial(_of_two, progress, 1))
     explored = EXPLORATIONS[_first_near_best(np.array(regrets))]
     return replace(rhythm, exploration=explored, noise_variance=noise)
 
@@ -154,11 +155,21 @@ def _held_out(
         yield _Held(known, readings[held], float(phases[held][0]) * DAY / P)
 
 
-def _told(held: Sequence[_Held], progress: Progress, before: int, total: int) -> Iterator[_Held]:
-    """Give the days one by one, and tell after each."""
-    for done, each in enumerate(held, before + 1):
-        yield each
-        progress(done, total)
+def _of_two(progress: Progress, before: int, done: int, total: int) -> None:
+    """Tell how far it is where all days come twice, `before` times already."""
+    progress(before * total + done, 2 * total)
+
+
+def _densities(held: _Held) -> list[float]:
+    return [_replayed(held, UNKNOWN[0], noise).density for noise in NOISES]
+
+
+def _regrets(noise_variance: float, held: _Held) -> list[float]:
+    return [_replayed(held, c1, noise_variance).regret for c1 in EXPLORATIONS]
+
+
+def _covered(held: _Held, *, c1: float, noise_variance: float, share: float) -> float:
+    return _replayed(held, c1, noise_variance, share).covered
 
 
 class _Replay(NamedTuple):

@@ -9,6 +9,8 @@ from edge_tvbo.errors import DataError
 from edge_tvbo.learning.rhythm import Progress, learn, untold
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.kernels import empirical_covariance
+from edge_tvbo.ports import Each
+from edge_tvbo.workers import one_by_one
 
 NOISE_VARIANCE = 0.01  # of training variance: [ET] section 6, temperature data
 
@@ -69,11 +71,12 @@ def with_rhythm(
     interval: float,
     start: float,
     progress: Progress = untold,
+    each: Each = one_by_one,
 ) -> SensorField:
     """Give a field that `train` gave with the daily rhythm of the same `readings`, if it has one.
 
     `interval` is the seconds between rows, `start` the time of the first, s since 1970, UTC;
-    `progress` is told how far that is.
+    `progress` is told how far that is, and `each` is who replays the days.
     """
     modelled = np.vectorize(field.to_model)(readings)
     return SensorField(
@@ -85,5 +88,5 @@ def with_rhythm(
         scale=field.scale,
         objective=field.objective,
         positions=field.positions,
-        rhythm=learn(field, modelled, interval, start, progress),
+        rhythm=learn(field, modelled, interval, start, progress, each),
     )

@@ -8,6 +8,8 @@ from tiny_experiment import Tiny
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.experiments import report, runner
+from edge_tvbo.parts import PARTS
+from edge_tvbo.workers import one_by_one, processes
 
 FILES = ("runs.csv", "summary.json", "figure.png", "figure.svg")
 
@@ -18,8 +20,8 @@ def tiny(monkeypatch):
     monkeypatch.setattr(runner, "measure", tiny_experiment.measure)
 
 
-def carry_out(directory, *, runs=6, seed=3, jobs=1, **keywords):
-    return runner.carry_out("tiny", directory, runs=runs, seed=seed, jobs=jobs, **keywords)
+def carry_out(directory, *, runs=6, seed=3, each=one_by_one, **keywords):
+    return runner.carry_out("tiny", directory, runs=runs, seed=seed, each=each, **keywords)
 
 
 def written(directory, rows):
@@ -30,7 +32,7 @@ def written(directory, rows):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """What six runs with one worker come to: rows and files."""
+    """What six runs in this process come to: rows and files."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "load", tiny_experiment.load)
         patch.setattr(runner, "measure", tiny_experiment.measure)
@@ -40,11 +42,13 @@ def whole(tmp_path_factory):
 
 
 def parts(directory):
-    return sorted((directory / runner.PARTS).iterdir())
+    return sorted((directory / PARTS).iterdir())
 
 
-def test_two_workers_give_the_bytes_of_one(whole, tmp_path):
-    rows = carry_out(tmp_path, jobs=2)
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_other_processes_give_the_bytes_of_this_one(whole, tmp_path, jobs):
+    with processes(jobs) as each:
+        rows = carry_out(tmp_path, each=each)
 
     assert rows == whole[0]
     assert written(tmp_path, rows) == whole[1]
@@ -78,12 +82,13 @@ def test_a_pool_that_was_stopped_goes_on_where_it_was(whole, tmp_path):
         if done:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        carry_out(tmp_path, jobs=2, progress=stop)
+    with pytest.raises(KeyboardInterrupt), processes(2) as each:
+        carry_out(tmp_path, each=each, progress=stop)
     assert parts(tmp_path)
     assert runner.seconds(tmp_path) >= 0.0
 
-    rows = carry_out(tmp_path, jobs=2)
+    with processes(2) as each:
+        rows = carry_out(tmp_path, each=each)
 
     assert written(tmp_path, rows) == whole[1]
 

@@ -1,0 +1,27 @@
+"""Work that costs nothing, for tests of those who carry work out: they find it by its name here."""
+
+import os
+import time
+
+from edge_tvbo.errors import DataError, MissingExtra
+
+
+def square(number):
+    return number * number
+
+
+def square_after_a_while(number):
+    time.sleep(0.1)
+    return os.getpid(), number * number
+
+
+def data_are_missing(number):
+    raise DataError("/data: there is no such file or directory.")
+
+
+def package_is_missing(number):
+    raise MissingExtra("scipy", "science")
+
+
+def die(number):
+    os._exit(1)

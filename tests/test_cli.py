@@ -171,6 +171,17 @@ def test_a_field_is_learned_into_a_file_that_a_configuration_takes(tmp_path):
     assert len(learned["sensors"]) == len(learned["kernel"]) == 46
 
 
+def test_a_picture_that_nothing_can_draw_is_no_reason_to_learn_for_minutes(tmp_path, monkeypatch):
+    """That matplotlib is not there is made up: whoever runs the tests has it."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    model = tmp_path / "lab.model.json"
+
+    result = run("fit", "-o", str(model), "--plot", str(tmp_path / "lab.png"))
+
+    assert (result.exit_code, model.exists()) == (2, False)
+    assert "edge-tvbo[plots]" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -183,6 +194,12 @@ def test_a_field_is_learned_into_a_file_that_a_configuration_takes(tmp_path):
         (["demo", "--speed", "0"], "--speed"),
         (["nodes", "--reading-topic", "foo"], "{sensor} must be in the topic"),
         (["nodes", "--activate-topic", "a/#/{sensor}"], "wildcards"),
+        (
+            ["nodes", "--fields", "2", "--reading-topic", "lab/{sensor}/t"],
+            "'{field}/lab/{sensor}/t'",
+        ),
+        (["nodes", "--fields", "2", "--activate-topic", "{sensor}/go"], "2 fields would share it"),
+        (["nodes", "--fields", "0"], "--fields"),
     ],
 )
 def test_what_cannot_be_done_is_said_at_once_without_a_traceback(arguments, says):

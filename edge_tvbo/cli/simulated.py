@@ -34,8 +34,15 @@ def demo(
 @click.option("--port", default=1883, show_default=True)
 @gaps_option
 @click.option("--today", is_flag=True, help="As if the last day of the recording were this one.")
-@click.option("--reading-topic", default="lab/{sensor}/reading", show_default=True)
-@click.option("--activate-topic", default="lab/{sensor}/activate", show_default=True)
+@click.option(
+    "--fields",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="How many networks: lab, or lab-1, lab-2, ...",
+)
+@click.option("--reading-topic", default="{field}/{sensor}/reading", show_default=True)
+@click.option("--activate-topic", default="{field}/{sensor}/activate", show_default=True)
 def nodes(
     dataset: str,
     data_dir: tuple[str, ...],
@@ -43,6 +50,7 @@ def nodes(
     today: bool,
     host: str,
     port: int,
+    fields: int,
     reading_topic: str,
     activate_topic: str,
 ) -> None:
@@ -51,6 +59,9 @@ def nodes(
     A node that receives {"at": seconds since 1970} on its activate topic answers with what it
     measured then, as {"t": value, "ts": at}. A daemon that `run` started asks about now, of which
     a recording knows nothing but with --today.
+
+    With --fields each network is at another place of the recording, spread evenly over it, and
+    goes on from its beginning where it ends: lab-3 of 4 is half of it later, now and ever.
     """
     from edge_tvbo.ports import Broker
     from edge_tvbo.runtime.lifecycle import stopped_by_signal
@@ -59,14 +70,17 @@ def nodes(
     recording = datafiles.recording(dataset, data_dir, gaps)
     if today:
         recording = datafiles.brought_up(recording, time.time())
+    names = [f"lab-{number}" for number in range(1, fields + 1)] if fields > 1 else ["lab"]
+    count = f"{fields * len(recording.sensors)} nodes" + f" of {fields} fields" * (fields > 1)
     simulate = plugins.load("nodes", "mqtt")
     with stopped_by_signal() as (stop, _):
         simulate(
             recording,
             Broker(instance="nodes", host=host, port=port),
+            names,
             reading_topic,
             activate_topic,
-            ready=lambda: click.echo(f"ready: {len(recording.sensors)} nodes on {host}:{port}"),
+            ready=lambda: click.echo(f"ready: {count} on {host}:{port}"),
             stop=stop,
         )
 

@@ -63,6 +63,10 @@ class Mosquitto:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         brokers.wait_for(self._process, self.port, self._log)
 
+    @property
+    def pid(self):
+        return self._process.pid
+
     def kill(self):
         self._process.kill()
         self._process.wait(10)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from edge_tvbo_adapters import brokers
 from edge_tvbo_adapters.mqtt import connect
-from edge_tvbo_adapters.nodes import Node
+from edge_tvbo_adapters.nodes import Radio, network
 from edge_tvbo_adapters.payloads.json import make as json_format
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -54,8 +54,9 @@ def link_to(port, **options):
     options = {"reconnect_min": 0.05, "reconnect_max": 0.3} | options
     instance = options.pop("instance", f"test-{next(numbers)}")
     wiring, commands = options.pop("wiring", LAB), options.pop("commands", False)
+    former = options.pop("former", None)
     broker = Broker(instance=instance, port=port, **options)
-    return connect(broker, {"lab": wiring}, commands=commands)
+    return connect(broker, {"lab": wiring}, commands=commands, former=former)
 
 
 def decision(interval=1, sensor="a", mean=21.5):
@@ -657,9 +658,8 @@ def test_a_node_may_get_the_descriptor_that_another_has_just_lost(mosquitto):
     broker = mosquitto()
     broker.start()
     there = Broker(instance="nodes", port=broker.port)
-    first, second = (
-        Node(recording(), arm, there, LAB.reading_topic, LAB.activate_topic) for arm in (0, 1)
-    )
+    lab = network(recording(), ["lab"], LAB.reading_topic, LAB.activate_topic)
+    first, second = (Radio({topic: lab[topic]}, there, 0) for topic in list(lab)[:2])
     deadline = time.monotonic() + 20
 
     def turn(selector, nodes):

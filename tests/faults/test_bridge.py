@@ -1,0 +1,342 @@
+"""Many gateways, by the very files in deploy/fleet: bridged brokers, and one that is shared."""
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from edge_tvbo_adapters import brokers
+from faults import certificates
+from faults.gateway import Daemon
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion
+
+pytestmark = pytest.mark.broker
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+FLEET = DEPLOY / "fleet"
+GENEROUS = 30.0  # s; a line that was lost is tried again after a second
+MOMENT = 0.5  # s in which what is allowed has long arrived
+PASSWORDS = {"lab": "changeme"}  # as gateway-bridge.conf has it; of the others their login
+LENIENT = "user lab\ntopic readwrite #\nuser watcher\ntopic read #\n"
+EVERYTHING = "user everything\ntopic read #\n"
+CONFIG = """
+instance = "lab"
+commands = true
+[mqtt]
+port = {port}
+username = "edge-tvbo"
+password_file = "password"
+[fields.temperature]
+interval = "300ms"
+reply_timeout = "300ms"
+kernel = {{ name = "exchangeable", variance = 4.0, noise_variance = 0.04, mean = 20 }}
+sensors = ["mote-1", "mote-2"]
+reading = {{ topic = "lab/{{sensor}}/temperature" }}
+activate = {{ mode = "live", topic = "lab/{{sensor}}/activate", payload = "1" }}
+"""
+
+
+class Broker:
+    """A mosquitto with one of our configurations, its paths moved into a directory of its own."""
+
+    def __init__(self, directory, text, acl, logins):
+        self.port = brokers.free_port()
+        self.acl = directory / acl.name
+        self._directory = directory
+        self._process = None
+        directory.mkdir()
+        passwords = directory / "passwords"
+        passwords.write_text("".join(f"{each}:{PASSWORDS.get(each, each)}\n" for each in logins))
+        subprocess.run(["mosquitto_passwd", "-U", passwords], check=True)
+        self.acl.write_text(acl.read_text())
+        text = text.replace("/etc/mosquitto", str(directory))
+        text = re.sub(r"^listener .*", f"listener {self.port} 127.0.0.1", text, flags=re.M)
+        (directory / "mosquitto.conf").write_text(text + "user root\n")
+
+    def start(self):
+        log = self._directory / "log"
+        command = [shutil.which("mosquitto", path="/usr/sbin:/usr/bin:/usr/local/sbin"), "-c"]
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [*command, self._directory / "mosquitto.conf"], stdout=output, stderr=output
+            )
+        brokers.wait_for(self._process, self.port, log)
+
+    def allow(self, rules):
+        """Add rules, which hold from the next start."""
+        self.acl.write_text(self.acl.read_text() + rules)
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait(10)
+        self._process = None
+
+    def close(self):
+        if self._process:
+            self.kill()
+
+
+class Someone:
+    """A client with a login, and over TLS where it knows a CA: what it has heard."""
+
+    def __init__(self, port, login, *filters, ca=None):
+        self.heard = []  # (topic, payload, retained)
+        self._subscribed = 0
+        self.client = Client(CallbackAPIVersion.VERSION2)
+        self.client.username_pw_set(login, PASSWORDS.get(login, login))
+        if ca:
+            self.client.tls_set(ca)
+        self.client.on_connect = lambda client, *_: client.subscribe(
+            [(each, 1) for each in filters or ("nothing",)]
+        )
+        self.client.on_subscribe = self._on_subscribe
+        self.client.on_message = lambda client, userdata, message: self.heard.append(
+            (message.topic, message.payload.decode(), bool(message.retain))
+        )
+        self.client.connect("127.0.0.1", port)
+        self.client.loop_start()
+        self.wait(lambda: self._subscribed)
+
+    def _on_subscribe(self, *_):
+        self._subscribed += 1
+
+    def topics(self):
+        return {topic for topic, _, _ in self.heard}
+
+    def on(self, topic):
+        """Give the payloads that came on a topic."""
+        return [payload for heard, payload, _ in self.heard if heard == topic]
+
+    def newest(self, topic):
+        """Give the newest payload on a topic; None before there is one."""
+        return next(iter(self.on(topic)[::-1]), None)
+
+    def publish(self, topic, payload):
+        self.client.publish(topic, payload, qos=1).wait_for_publish(GENEROUS)
+
+    def wait(self, condition):
+        deadline = time.monotonic() + GENEROUS
+        while not condition():
+            assert time.monotonic() < deadline, self.heard[-5:]
+            time.sleep(0.01)
+
+    def close(self):
+        self.client.disconnect()
+        self.client.loop_stop()
+
+
+@pytest.fixture
+def stack():
+    if not (shutil.which("mosquitto_passwd") and shutil.which("openssl")):
+        pytest.skip("this test wants mosquitto, mosquitto_passwd and openssl")
+    with ExitStack() as it:
+        yield it
+
+
+@pytest.fixture
+def central(tmp_path, stack):
+    """Give the broker above, not yet started."""
+    logins = ("lab", "south", "watcher", "operator")
+    text = (FLEET / "central.conf").read_text()
+    broker = Broker(tmp_path / "central", text, FLEET / "central.acl", logins)
+    (tmp_path / "central" / "tls").mkdir()
+    certificates.everything(tmp_path)
+    for made, name in (
+        ("ca.pem", "ca.crt"),
+        ("server.pem", "broker.crt"),
+        ("server.key", "broker.key"),
+    ):
+        shutil.copy(tmp_path / made, tmp_path / "central" / "tls" / name)
+    stack.callback(broker.close)
+    return broker
+
+
+@pytest.fixture
+def gateway(tmp_path, stack, central):
+    """Give the broker of a gateway, with a daemon that decides and sensors that answer."""
+    bridge = (FLEET / "gateway-bridge.conf").read_text()
+    for ours, here in (
+        ("central.example:8883", f"127.0.0.1:{central.port}"),
+        ("/etc/mosquitto/tls/central-ca.crt", str(tmp_path / "ca.pem")),
+        ("restart_timeout 5 60", "restart_timeout 1 1"),
+    ):
+        assert ours in bridge
+        bridge = bridge.replace(ours, here)
+    text = (DEPLOY / "mosquitto.conf").read_text() + bridge
+    logins = ("edge-tvbo", "mote-1", "mote-2", "watcher")
+    broker = Broker(tmp_path / "gateway", text, DEPLOY / "acl", logins)
+    stack.callback(broker.close)
+    broker.start()
+    for login in ("mote-1", "mote-2"):
+        mote = Someone(broker.port, login, f"lab/{login}/activate")
+        mote.client.on_message = lambda client, userdata, message: client.publish(
+            message.topic.replace("activate", "temperature"), "21.5"
+        )
+        stack.callback(mote.close)
+    daemon = Daemon(tmp_path)
+    daemon.config.write_text(CONFIG.format(port=broker.port))
+    (tmp_path / "password").write_text("edge-tvbo")
+    stack.callback(daemon.close)
+    daemon.start()
+    daemon.hears("ready:")
+    return broker
+
+
+@pytest.fixture
+def at_the_centre(tmp_path, stack, central):
+    """Give a maker of clients of the broker above."""
+
+    def make(login, *filters):
+        each = Someone(central.port, login, *filters, ca=tmp_path / "ca.pem")
+        stack.callback(each.close)
+        return each
+
+    return make
+
+
+def test_decisions_go_up_and_commands_come_down_and_readings_stay(gateway, central, at_the_centre):
+    central.start()
+    operator = at_the_centre("operator", "#")
+    base = "edge_tvbo/lab"
+    operator.wait(lambda: operator.newest(f"{base}/temperature/selected"))
+    operator.wait(lambda: operator.newest(f"{base}/health"))
+    assert operator.newest(f"{base}/status") == "online"
+    assert operator.newest(f"{base}/bridge") == "1"
+    operator.wait(lambda: len(operator.on(f"{base}/temperature/selected")) > 1)
+
+    operator.publish(f"{base}/cmd/status", '{"transaction": 17}')
+    operator.wait(lambda: operator.newest(f"{base}/response/status"))
+    response = json.loads(operator.newest(f"{base}/response/status"))
+    assert (response["status"], response["transaction"]) == ("ok", 17)
+    assert "temperature" in response["data"]["selected"]
+    late = at_the_centre("watcher", "#")
+    late.wait(lambda: late.newest(f"{base}/temperature/selected"))
+    assert next(kept for on, _, kept in late.heard if on.endswith("selected"))
+
+    operator.close()
+    central.kill()
+    central.allow(LENIENT)  # the bridge alone keeps below what belongs there
+    central.start()
+    observer = at_the_centre("watcher", "#")
+    observer.wait(lambda: len(observer.on(f"{base}/temperature/selected")) > 2)
+    went_up = {topic.removeprefix(f"{base}/") for topic in observer.topics()}
+    assert went_up - {"temperature/event"} == {
+        *("status", "health", "bridge", "temperature/selected", "temperature/hotspot")
+    }
+
+
+def test_a_line_that_was_down_brings_the_newest_and_nothing_old(gateway, central, at_the_centre):
+    central.start()
+    before = at_the_centre("watcher", "edge_tvbo/#")
+    before.wait(lambda: before.newest("edge_tvbo/lab/temperature/selected"))
+    seen = json.loads(before.newest("edge_tvbo/lab/temperature/selected"))["interval"]
+    before.close()
+    central.kill()
+    time.sleep(2.0)  # six decisions
+    central.start()
+
+    after = at_the_centre("watcher", "edge_tvbo/#")
+    after.wait(lambda: after.newest("edge_tvbo/lab/temperature/selected"))
+    first = after.on("edge_tvbo/lab/temperature/selected")[0]
+    assert json.loads(first)["interval"] > seen + 2
+    after.wait(lambda: after.newest("edge_tvbo/lab/status") == "online")
+    after.wait(lambda: after.newest("edge_tvbo/lab/bridge") == "1")
+
+    gateway.kill()
+    after.wait(lambda: after.newest("edge_tvbo/lab/bridge") == "0")
+    assert after.newest("edge_tvbo/lab/status") == "online"  # what it said last
+
+
+def test_no_gateway_speaks_for_another_at_the_centre(central, at_the_centre):
+    central.start()
+    watcher = at_the_centre("watcher", "#")
+    south = at_the_centre("south", "edge_tvbo/#")
+    for topic in ("status", "bridge", "temperature/selected", "cmd/pause", "response/status"):
+        south.publish(f"edge_tvbo/lab/{topic}", "lies")
+    watcher.publish("edge_tvbo/south/cmd/pause", "lies")
+    south.publish("edge_tvbo/south/cmd/pause", "lies")
+    operator = at_the_centre("operator")
+    for name in ("lab", "south"):
+        operator.publish(f"edge_tvbo/{name}/cmd/pause", "true")
+    south.publish("edge_tvbo/south/status", "online")
+
+    watcher.wait(lambda: watcher.newest("edge_tvbo/south/status"))
+    time.sleep(MOMENT)
+    commands = {(f"edge_tvbo/{name}/cmd/pause", "true") for name in ("lab", "south")}
+    assert {(topic, said) for topic, said, _ in watcher.heard} == {
+        *commands,
+        ("edge_tvbo/south/status", "online"),
+    }
+    assert south.heard == [("edge_tvbo/south/cmd/pause", "true", False)]
+
+
+def commented(path):
+    """Give the command in the comment of a file."""
+    return re.search(r"^#     (sed .*)$", path.read_text(), re.M)[1]
+
+
+def test_another_gateway_has_the_bridge_of_this_one_but_for_its_name():
+    command = commented(FLEET / "gateway-bridge.conf")
+    printed = subprocess.run(command, shell=True, cwd=FLEET, capture_output=True, text=True).stdout
+
+    active = [line for line in printed.splitlines() if line and line[0] != "#"]
+    named = [line for line in active if "north-7" in line]
+    assert not re.search(r"\blab\b", "\n".join(active))
+    assert {"connection north-7", "remote_clientid north-7", "remote_username north-7"} < {*named}
+    assert "topic edge_tvbo/north-7/cmd/+ in 1" in named
+
+
+def test_two_gateways_and_their_sensors_share_a_broker_and_keep_apart(tmp_path, stack):
+    logins = ("lab-1", "lab-2", "lab-1/mote-17", "lab-2/mote-17", "operator", "everything")
+    text = (
+        (DEPLOY / "mosquitto.conf").read_text().replace("/mosquitto/acl", "/mosquitto/shared.acl")
+    )
+    broker = Broker(tmp_path / "shared", text, FLEET / "shared.acl", logins)
+    stack.callback(broker.close)
+    command = commented(FLEET / "shared.acl").replace("/etc/mosquitto/acl", str(broker.acl))
+    subprocess.run(command, shell=True, cwd=FLEET, check=True)
+    broker.allow(EVERYTHING)
+    broker.start()
+    observer = Someone(broker.port, "everything", "#")
+    gateway = Someone(broker.port, "lab-1", "#")
+    sensor = Someone(broker.port, "lab-1/mote-17", "#")
+    operator = Someone(broker.port, "operator", "#")
+    other = Someone(broker.port, "lab-2")
+    for each in (observer, gateway, sensor, operator, other):
+        stack.callback(each.close)
+
+    allowed = [
+        (sensor, "lab-1/mote-17/reading"),
+        (gateway, "lab-1/mote-17/activate"),
+        (gateway, "edge_tvbo/lab-1/temperature/selected"),
+        (gateway, "edge_tvbo/lab-1/status"),
+        (other, "edge_tvbo/lab-2/status"),
+        (operator, "edge_tvbo/lab-1/cmd/pause"),
+    ]
+    refused = [
+        (sensor, "lab-1/mote-18/reading"),
+        (sensor, "lab-2/mote-17/reading"),
+        (sensor, "lab-1/mote-17/activate"),
+        (sensor, "edge_tvbo/lab-1/temperature/selected"),
+        (sensor, "edge_tvbo/lab-1/mote-17/selected"),
+        (sensor, "edge_tvbo/lab-1/cmd/pause"),
+        (gateway, "lab-2/mote-17/activate"),
+        (gateway, "edge_tvbo/lab-2/status"),
+        (operator, "lab-1/mote-17/reading"),
+        (other, "edge_tvbo/lab-1/cmd/pause"),
+    ]
+    for who, topic in refused + allowed:
+        who.publish(topic, "said")
+
+    observer.wait(lambda: len(observer.heard) >= len(allowed))
+    time.sleep(MOMENT)
+    assert observer.topics() == {topic for _, topic in allowed}
+    assert sensor.topics() == {"lab-1/mote-17/activate"}
+    assert "lab-1/mote-17/reading" in gateway.topics()
+    assert "edge_tvbo/lab-1/cmd/pause" in gateway.topics()
+    assert not [topic for topic in gateway.topics() if "lab-2" in topic]

@@ -8,13 +8,13 @@ BIN := $(VENV)/bin
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo -n)
 APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
-.PHONY: demo test lint broker browser docs soak fuzz bench clean
+.PHONY: demo test lint broker browser compiler docs soak fuzz wheel test-arm64 bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
 
 # Most tests of the daemon wait for a broker or a clock: one process more than two cores need.
-test: $(VENV)/test.stamp broker browser lint
+test: $(VENV)/test.stamp broker browser compiler lint
 	PATH="$$PATH:/usr/sbin" $(BIN)/python -m pytest -n 3 --dist loadfile
 
 lint: $(VENV)/test.stamp
@@ -42,8 +42,23 @@ fuzz: $(VENV)/test.stamp
 	cd tests && failed=0 && for each in $(FUZZERS); do \
 	../$(BIN)/python -m fuzz.$$each --seconds $(SECONDS) || failed=1; done && exit $$failed
 
-bench: $(VENV)/test.stamp
-	$(BIN)/python -m pytest tests/benchmarks
+# A wheel with the kernels compiled ahead of time, for machines and a Python like this one's: the
+# daemon then needs a quarter of the memory.
+wheel: $(VENV)/test.stamp compiler
+	$(BIN)/python -m edge_tvbo.numerics.build build/kernels
+	EDGE_TVBO_KERNELS=build/kernels $(BIN)/python -m hatchling build -t wheel
+
+# Side by side with others, into tests/benchmarks/RESULTS.md; a quarter of an hour on a quiet machine.
+# BoTorch wants torch, whose newest build brings gigabytes of CUDA; TORCH says which pip installs,
+# PyTorch's own index of CPU builds among them: make bench TORCH='torch --index-url ...'
+# A peer that cannot be installed is named in the table.
+TORCH ?= torch==2.13.0
+bench: $(VENV)/bench.stamp broker compiler
+	PATH="$$PATH:/usr/sbin" $(BIN)/python -m pytest tests/benchmarks
+
+# What a Raspberry Pi would do, emulated: some twenty minutes, and root. deploy/arm64/README.md
+test-arm64:
+	$(AS_ROOT) deploy/arm64/test.sh
 
 # Debian's mosquitto, where we may install it; without it the broker tests say why they are skipped.
 broker:
@@ -56,6 +71,14 @@ browser:
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	{ $(AS_ROOT) apt-get update -qq && $(APT_INSTALL) chromium chromium-driver; } || \
 	echo "chromium is not installed and cannot be; the tests that want one are skipped"
+
+# A C compiler, the C++ compiler that numba asks for beside it, and Python's headers, likewise, for
+# the kernels compiled ahead of time.
+compiler: $(VENV)/pip.stamp
+	@command -v cc >/dev/null && command -v c++ >/dev/null && $(BIN)/python -c 'import pathlib, sysconfig as s; \
+	pathlib.Path(s.get_path("include"), "Python.h").stat()' 2>/dev/null || \
+	{ $(AS_ROOT) apt-get update -qq && $(APT_INSTALL) gcc g++ libc6-dev python3-dev; } || \
+	echo "there is no C compiler and none can be installed; the tests that want one are skipped"
 
 $(VENV)/pip.stamp:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed:  sudo apt install python3"; exit 1; }
@@ -71,6 +94,11 @@ $(VENV)/demo.stamp: $(VENV)/pip.stamp pyproject.toml
 $(VENV)/test.stamp: $(VENV)/pip.stamp pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
 	@touch $@
+
+$(VENV)/bench.stamp: $(VENV)/test.stamp
+	@$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH) && \
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]' && touch $@ || \
+	echo "some peers cannot be installed; the table says which"
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

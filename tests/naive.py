@@ -51,13 +51,16 @@ class NaivePosterior:
         See ``temporal``.
     window : int, optional
         How many observations, the latest ones, count; all of them without it.
+    own : (M,), optional
+        What each arm's prior variance at time 0 has beside K, that is anew in each observation.
     """
 
-    def __init__(self, K, noise_variance, d, window=None):
+    def __init__(self, K, noise_variance, d, window=None, own=0.0):
         self.K = np.array(K, dtype=float)
         self.noise_variance = noise_variance
         self.d = d
         self.window = window
+        self.own = own * np.ones(len(K))
         self.time = 0
         self.history = []  # (time, arm, y), oldest first
 
@@ -74,7 +77,7 @@ class NaivePosterior:
     def mean_std(self):
         """Return (mean, std), each (M,), by [B16] eq. 7-8 with a general d; O(n³)."""
         now = self.time
-        prior = np.diag(self.K) * self.d(now, now)
+        prior = (np.diag(self.K) + self.own) * self.d(now, now)
         used = self.history if self.window is None else self.history[-self.window :]
         if not used:
             return np.zeros(len(self.K)), np.sqrt(np.maximum(prior, 0.0))
@@ -85,10 +88,23 @@ class NaivePosterior:
         d_now = np.array([self.d(s, now) for s in times])  # (n,)
         K_data = self.K[np.ix_(arms, arms)] * D  # (n, n)
         k = self.K[arms, :] * d_now[:, None]  # (n, M), from each observation to each arm now
-        A = K_data + self.noise_variance * np.eye(len(used))
+        A = K_data + np.diag(self.noise_variance + self.own[arms] * np.diag(D))
         mean = k.T @ np.linalg.solve(A, y)
         variance = prior - np.sum(k * np.linalg.solve(A, k), axis=0)
         return mean, np.sqrt(np.maximum(variance, 0.0))
+
+
+def components(K, most, room):
+    """Return (B, rest): rows of K's pivoted Cholesky factor until no remainder is above `most`.
+
+    Each step takes the row of the largest remainder out of what is left of K.
+    """
+    left, rows = np.array(K, dtype=float), []
+    while len(rows) < room and left.diagonal().max() > most:
+        arm = int(np.argmax(left.diagonal()))
+        rows.append(left[arm] / math.sqrt(left[arm, arm]))
+        left = left - np.outer(rows[-1], rows[-1])
+    return np.array(rows).reshape(-1, len(left)), left.diagonal()
 
 
 # --- confidence widths and choice ---------------------------------------------------------------

@@ -1,8 +1,15 @@
-"""Which engine carries a model: the fastest exact one there is for the field and its kernel."""
+"""Which engine carries a model: the fastest exact one there is for the field and its kernel.
+
+The exact posterior of `CROSSING` sensors takes a tenth of a millisecond an interval, which nobody
+notices; its cost grows with their square and, beyond the processor's cache, faster. Of more sensors
+that few components make up, those carry the posterior: `LowRankPosterior` says how close it is.
+"""
 
 from edge_tvbo.model.box import BoxField
 from edge_tvbo.model.domain import Field
+from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.kernel_posterior import FittedPosterior, KernelPosterior
+from edge_tvbo.model.low_rank_posterior import Components, LowRankPosterior
 from edge_tvbo.model.pair import Momentum, PairPosterior, Sigmoid
 from edge_tvbo.model.posterior import Posterior, StateSpacePosterior, WindowPosterior
 from edge_tvbo.model.temporal import Static, TimeVarying, Transition, UncertaintyInjection
@@ -16,6 +23,7 @@ from edge_tvbo.model.temporal_kernels import (
     WienerKernel,
 )
 
+CROSSING = 500  # sensors up to which the posterior is exact in any case
 FIT_WINDOW = 200  # readings that a fit learns from, likewise
 WINDOW = 256  # readings held in a box, where nobody says how many
 
@@ -23,8 +31,9 @@ WINDOW = 256  # readings held in a box, where nobody says how many
 def engine(field: Field, temporal: TemporalKernel, window: int | None = None) -> Posterior:
     """Give the posterior of `field` under `temporal`, of the last `window` readings.
 
-    Among sensors and without `window` all readings count, for ever. With it, the approximation is
-    the one of [M24] section 11.1: covariances beyond a band of `window` readings are taken for 0.
+    Among sensors and without `window` all readings count, for ever, exactly or, of very many
+    sensors, as `LowRankPosterior` says. With it, the approximation is the one of [M24] section
+    11.1: covariances beyond a band of `window` readings are taken for 0.
     """
     if isinstance(field, BoxField):
         return KernelPosterior(field, temporal, WINDOW if window is None else window)
@@ -38,7 +47,7 @@ def engine(field: Field, temporal: TemporalKernel, window: int | None = None) ->
         assert window is not None
         return KernelPosterior(field, temporal, window)
     if window is None:
-        return StateSpacePosterior(field, transition)
+        return _of_all_readings(field, transition)
     return WindowPosterior(field, transition, window)
 
 
@@ -48,6 +57,15 @@ def fitted_engine(
     """Give the posterior of the last `window` readings, `temporal` being fitted to them."""
     held = FIT_WINDOW if window is None else window
     return FittedPosterior(field, temporal, held, seed=seed)
+
+
+def _of_all_readings(
+    field: SensorField, transition: Transition
+) -> StateSpacePosterior | LowRankPosterior:
+    components = Components.of(field) if len(field) > CROSSING else None
+    if components is None:
+        return StateSpacePosterior(field, transition)
+    return LowRankPosterior(field, transition, components)
 
 
 def _transition(temporal: TemporalKernel) -> Transition | None:

@@ -6,8 +6,9 @@ readings both are the textbook posterior (Rasmussen & Williams eq. 2.25-2.26) to
 """
 
 from math import sqrt
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,7 +34,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
-class Belief(NamedTuple):
+class Belief(msgspec.Struct, frozen=True, gc=False):
     """What is believed of one arm, in model units."""
 
     arm: Arm
@@ -87,6 +88,10 @@ class Posterior(Protocol):
         """Give copies of the mean and the standard deviation of every arm."""
         ...
 
+    def account(self) -> tuple[str, ...]:
+        """Say what is taken for less than it is, in words; nothing where all is exact."""
+        ...
+
     def snapshot(self) -> bytes:
         """Give the state as bytes; the continuation from them is bit-identical."""
         ...
@@ -114,6 +119,10 @@ class OverArms:
     def mean_std(self) -> tuple[Array, Array]:
         """Give copies of the mean and the standard deviation of every arm."""
         return self.mean.copy(), np.sqrt(self.variance)
+
+    def account(self) -> tuple[str, ...]:
+        """Give nothing: all is exact, or was asked for."""
+        return ()
 
 
 class StateSpacePosterior(OverArms):
@@ -177,7 +186,7 @@ class StateSpacePosterior(OverArms):
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
         state = unseal(self._kind(), self._field.fingerprint(), blob)
-        prior, observations = _scale(state), whole(state, "observations")
+        prior, observations = scale_of(state), whole(state, "observations")
         check_arrays(self._arrays(), state)
         check_covariances("covariance", self._kernel, state)
         copy_arrays(self._arrays(), state)
@@ -272,7 +281,7 @@ class WindowPosterior(OverArms):
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
         state = unseal(self._kind(), self._field.fingerprint(), blob)
-        prior, time = _scale(state), whole(state, "time")
+        prior, time = scale_of(state), whole(state, "time")
         observations, drops = whole(state, "observations"), whole(state, "drops")
         if observations > self._window:
             raise SnapshotError(f"The snapshot holds {observations} readings of {self._window}.")
@@ -286,11 +295,17 @@ class WindowPosterior(OverArms):
         self._predict()
 
     def _drop_oldest(self) -> None:
-        n = self.observations
-        window.drop_oldest(self._L, self._V, self._z, n)
-        for array in (self._arms, self._y, self._times, self._priors):
-            array[: n - 1] = array[1:n]
-        self.observations = n - 1
+        window.drop_oldest(
+            self._L,
+            self._V,
+            self._z,
+            self._arms,
+            self._y,
+            self._times,
+            self._priors,
+            self.observations,
+        )
+        self.observations -= 1
         self._drops += 1
 
     def _refactor(self) -> None:
@@ -349,7 +364,8 @@ class WindowPosterior(OverArms):
         return f"window {self._window} {self._retain!r} {self._inject!r}"
 
 
-def _scale(state: dict[str, Any]) -> float:
+def scale_of(state: dict[str, Any]) -> float:
+    """Give the prior's scale in a snapshot, or raise `SnapshotError`."""
     prior = number(state, "prior")
     if prior < 0:
         raise SnapshotError("The snapshot's 'prior' is negative.")

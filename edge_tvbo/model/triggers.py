@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from math import log, pi, sqrt
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from edge_tvbo.errors import ConfigError
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """The reading of a selected arm, and what was believed of it before, in model units."""
 
     y: float
@@ -16,7 +18,7 @@ class Answer(NamedTuple):
     prior_std: float  # were nothing known of the arm
 
 
-class Verdict(NamedTuple):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """What a trigger makes of one answer."""
 
     stale: bool

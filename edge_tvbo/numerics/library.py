@@ -13,7 +13,14 @@ from types import ModuleType
 from typing import Any
 
 NAME = "_compiled"
-MODULES = ("acquisition", "bank", "pair_space", "state_space", "window")  # what a gateway runs
+MODULES = (  # what a gateway runs
+    "acquisition",
+    "bank",
+    "low_rank",
+    "pair_space",
+    "state_space",
+    "window",
+)
 
 
 def load(directory: Path) -> ModuleType | None:

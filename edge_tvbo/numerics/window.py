@@ -62,9 +62,20 @@ def append(
         V[n, j] /= pivot
 
 
-@kernel("void(f8[:, ::1], f8[:, ::1], f8[::1], i8)")
-def drop_oldest(L: Matrix, V: Matrix, z: Vector, n: int) -> None:
-    """Forget row 0 of `n` rows, in place; rows ``0..n-2`` remain.
+@kernel("void(f8[:, ::1], f8[:, ::1], f8[::1], i8[::1], f8[::1], i8[::1], f8[::1], i8)")
+def drop_oldest(
+    L: Matrix,
+    V: Matrix,
+    z: Vector,
+    arms: Indices,
+    y: Vector,
+    times: Indices,
+    priors: Vector,
+    n: int,
+) -> None:
+    """Forget the oldest of `n` readings, in place: row 0; rows ``0..n-2`` remain.
+
+    `arms`, `y`, `times` and `priors` are as for `refactor`.
 
     Notes
     -----
@@ -96,6 +107,7 @@ def drop_oldest(L: Matrix, V: Matrix, z: Vector, n: int) -> None:
         z[0] = c * gone - s * kept
     for k in range(n - 1):
         z[k] = z[k + 1]
+        arms[k], y[k], times[k], priors[k] = arms[k + 1], y[k + 1], times[k + 1], priors[k + 1]
         for i in range(k + 1):
             L[k, i] = L[k + 1, i + 1]
         for j in range(M):

@@ -241,7 +241,7 @@ class LearnedScale(UpperConfidence):
         if arm in self._asked:
             unit = self._believed.readings.prior_std
             width = self._exploration.width(self._time + 1, self.observations)
-            self.scales.credit(y / unit, width * self._believed.at(arm)[2] / unit)
+            self.scales.credit(y / unit, width * self._believed.at(arm).std / unit)
         return super().observe(arm, y)
 
 

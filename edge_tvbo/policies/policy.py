@@ -190,20 +190,20 @@ class UpperConfidence:
     def observe(self, arm: Arm, y: float) -> Outcome:
         """Take a reading in, after the trigger judged it if it is the answer."""
         posterior = self._posterior
-        _, mean, std = posterior.at(arm)
-        surprise = abs(y - mean)
+        before = posterior.at(arm)
+        surprise = abs(y - before.mean)
         self._events += 1
         if arm not in self._asked:
             posterior.observe(arm, y)
             return Outcome(False, surprise, None, self._trigger.age)
         self._asked.remove(arm)
-        answer = Answer(y, mean, std, posterior.prior_std(arm))
-        stale, threshold, age = self._trigger.judge(answer)
-        if stale:
+        answer = Answer(y, before.mean, before.std, posterior.prior_std(arm))
+        verdict = self._trigger.judge(answer)
+        if verdict.stale:
             self.renew()
-        if self._keep_last or not stale:
+        if self._keep_last or not verdict.stale:
             posterior.observe(arm, y)
-        return Outcome(stale, surprise, threshold, age)
+        return Outcome(verdict.stale, surprise, verdict.threshold, verdict.age)
 
     def advance(self) -> None:
         """End the interval; a model that expires by schedule begins anew."""
@@ -224,8 +224,8 @@ class UpperConfidence:
         """Take no notice: the time of day does not matter."""
 
     def account(self) -> tuple[str, ...]:
-        """Give nothing: mean and bound are all there is."""
-        return ()
+        """Give what the model leaves out, if anything: mean and bound are all else there is."""
+        return self._posterior.account()
 
     def posterior(self) -> tuple[Array, Array]:
         """Give mean and standard deviation (M,) of all arms at the current interval."""
@@ -258,5 +258,5 @@ class UpperConfidence:
         best = self._posterior.highest(width, eligible, self._seed, self._events)
         if best is None:
             return None
-        arm, mean, std = best
-        return Choice(arm, self.field.name(arm), mean, std, mean + width * std)
+        bound = best.mean + width * best.std
+        return Choice(best.arm, self.field.name(best.arm), best.mean, best.std, bound)

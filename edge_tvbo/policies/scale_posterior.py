@@ -239,6 +239,10 @@ class ScalePosterior:
         """Give copies of the mean and the standard deviation of every candidate."""
         return self.mean.copy(), np.sqrt(self.variance)
 
+    def account(self) -> tuple[str, ...]:
+        """Give nothing: of the readings held all is exact."""
+        return ()
+
     def snapshot(self) -> bytes:
         """Give the state as bytes; the continuation from them is bit-identical."""
         state = {"time": self._time, "count": self.readings.count, **self._arrays()}

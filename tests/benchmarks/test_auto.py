@@ -1,11 +1,11 @@
-"""What an interval of `auto` costs, by the number of sensors and after how long; ``make bench``."""
+"""What an interval of `auto` costs, by the number of sensors and after how long."""
 
 import time
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import pytest
+from benchmarks.conftest import in_turns, ratios, spread
 
 from edge_tvbo import SensorField, make_policy
 from edge_tvbo.model.rhythm import Rhythm
@@ -22,38 +22,46 @@ def policy_of(M):
     return make_policy("auto", field, seed=0)
 
 
-def per_interval(policy, intervals):
-    rounds = []
-    for _ in range(7):
-        began = time.perf_counter()
+def living(policy, intervals):
+    """Give a function that lives so many intervals, for `in_turns`."""
+
+    def live():
         for t in range(intervals):
             policy.align(600.0 * t)
             policy.observe(policy.select().arm, 0.1)
             policy.advance()
-        rounds.append((time.perf_counter() - began) / intervals)
-    return median(rounds)
+        return intervals
+
+    return live
+
+
+def resident():
+    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
 @pytest.mark.parametrize("M", MOST)
-def test_an_interval_of_auto_stays_within_its_budget(M, capsys):
-    took = per_interval(policy_of(M), 20)
-    resident = next(
-        int(line.split()[1]) / 1024
-        for line in Path("/proc/self/status").read_text().splitlines()
-        if line.startswith("VmRSS")
+def test_an_interval_of_auto_stays_within_its_budget(M, bench):
+    (took,) = in_turns(living(policy_of(M), 5000 // M), rounds=7, clock=time.process_time)
+    bench(
+        f"an interval of auto, M={M}",
+        f"{MOST[M] * 1e3:g} ms",
+        [each / MOST[M] for each in took],
+        most=1,
+        detail=f"{spread(took, 1e3)} ms of the processor; {resident():.0f} MiB resident",
     )
-    with capsys.disabled():
-        print(f"\nauto, M={M}: {took * 1e3:.3f} ms an interval; {resident:.0f} MiB resident")
-    assert took < MOST[M]
 
 
-def test_an_interval_of_auto_costs_the_same_after_twenty_thousand(capsys):
-    policy = policy_of(46)
-    early = per_interval(policy, 200)
+def test_an_interval_of_auto_costs_the_same_after_twenty_thousand(bench):
+    young, old = policy_of(46), policy_of(46)
     for t in range(20_000):
-        policy.observe(t % 46, 0.1)
-        policy.advance()
-    late = per_interval(policy, 200)
-    with capsys.disabled():
-        print(f"\nauto, M=46: {early * 1e3:.3f} ms early, {late * 1e3:.3f} ms late")
-    assert late < 1.5 * early
+        old.observe(t % 46, 0.1)
+        old.advance()
+    late, early = in_turns(living(old, 200), living(young, 200), rounds=9)
+    bench(
+        "an interval of auto after 20 000, M=46",
+        "itself at first",
+        ratios(late, early),
+        most=1.5,
+        detail=f"{spread(late, 1e3)} ms, it {spread(early, 1e3)} ms",
+    )

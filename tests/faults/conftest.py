@@ -1,13 +1,13 @@
 """What the fault tests share: a mosquitto, whoever talks through it, and a record of the soaks."""
 
 import os
-import platform
 import subprocess
 from datetime import date
 from pathlib import Path
 
 import pytest
 from broker.conftest import broker, directory, drive, mosquitto, peer  # noqa: F401 - fixtures
+from provenance import commit, machine
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 HEAD = """\
@@ -75,7 +75,7 @@ def pytest_sessionfinish(session):
     ours = session.config.stash.get(soaked, {})
     if not ours:
         return
-    where = f"{commit()} | {machine()}"
+    where = f"{commit(RESULTS)} | {machine()}"
     lines = {name: f"{line} | {where}" for name, line in ours.items()}
     table = "".join(f"| {name} | {line} |\n" for name, line in sorted((earlier() | lines).items()))
     RESULTS.write_text(HEAD + table, "utf-8")
@@ -86,21 +86,3 @@ def earlier():
     text = RESULTS.read_text("utf-8").removeprefix(HEAD) if RESULTS.exists() else ""
     rows = (each.removeprefix("| ").removesuffix(" |") for each in text.splitlines())
     return {name: line for name, _, line in (each.partition(" | ") for each in rows)}
-
-
-def commit():
-    """Give what was tested."""
-
-    def git(*words):
-        done = subprocess.run(["git", *words], cwd=RESULTS.parent, capture_output=True, text=True)
-        return done.stdout.strip()
-
-    changed = git("status", "--porcelain", "--", ":/", f":(exclude){RESULTS.name}")
-    return git("rev-parse", "--short", "HEAD") + "+" * bool(changed)
-
-
-def machine():
-    """Give what it was tested on."""
-    cpu = Path("/proc/cpuinfo").read_text("utf-8").partition("model name\t: ")[2]
-    model = cpu.partition("\n")[0] or platform.machine()
-    return f"{os.cpu_count()} × {model}, Python {platform.python_version()}"

@@ -16,6 +16,7 @@ from edge_tvbo.model.triggers import (
     EveryPeriod,
     LikelihoodRatio,
     Never,
+    Verdict,
 )
 
 
@@ -35,11 +36,11 @@ def test_the_threshold_is_lemma_3(age, delta_b, noise_variance, std, cap):
 def test_a_surprise_at_the_threshold_passes_and_one_above_it_does_not():
     trigger = ErrorBound(0.01)
     at = trigger.threshold(1, 0.5)
-    assert trigger.judge(Answer(at, 0.0, 0.5, 1.0)) == (False, at, 1)
+    assert trigger.judge(Answer(at, 0.0, 0.5, 1.0)) == Verdict(False, at, 1)
     trigger.clear()
-    assert trigger.judge(Answer(at * (1 + 1e-12), 0.0, 0.5, 1.0)) == (True, at, 1)
+    assert trigger.judge(Answer(at * (1 + 1e-12), 0.0, 0.5, 1.0)) == Verdict(True, at, 1)
     trigger.clear()
-    assert trigger.judge(Answer(-2.0 - at * (1 + 1e-12), -2.0, 0.5, 9.0)) == (True, at, 1)
+    assert trigger.judge(Answer(-2.0 - at * (1 + 1e-12), -2.0, 0.5, 9.0)) == Verdict(True, at, 1)
 
 
 @pytest.mark.parametrize("kind", [ErrorBound, LikelihoodRatio])
@@ -68,7 +69,8 @@ def test_a_periodic_model_expires_at_every_multiple_but_0(period, t):
 @pytest.mark.parametrize("trigger", [Never(), EveryPeriod(3)])
 def test_only_the_event_trigger_judges_and_all_count(trigger):
     answer = Answer(1e9, 0.0, 0.0, 1.0)
-    assert [trigger.judge(answer) for _ in range(3)] == [(False, None, n) for n in (1, 2, 3)]
+    verdicts = [trigger.judge(answer) for _ in range(3)]
+    assert verdicts == [Verdict(False, None, n) for n in (1, 2, 3)]
     trigger.clear()
     assert trigger.age == 0
 

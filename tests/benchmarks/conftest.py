@@ -1,0 +1,111 @@
+"""What the benchmarks share: rounds in turns, and the page that their rows make up.
+
+    def test_ours_is_no_slower_than_twice_theirs(bench):
+        ours, theirs = in_turns(run_ours, run_theirs)            # seconds, round by round
+        bench("what it is", "a bare paho client", ratios(ours, theirs), most=2.0,
+              detail=f"{spread(ours, 1e6)} µs, it {spread(theirs, 1e6)} µs")
+
+`bench` keeps a row and then fails the test whose median ratio misses `most` or `least`;
+`bench.absent("what", "scikit-learn", "not installed: ...")` keeps one that says why there is none.
+"""
+
+import time
+from datetime import date
+from pathlib import Path
+from statistics import median, quantiles
+
+import pytest
+from provenance import commit, machine
+
+PAGE = Path(__file__).with_name("RESULTS.md")
+HEAD = """\
+# Side by side
+
+`make bench` writes this page: of each comparison its last run. What is compared ran in turns, round
+by round, in one process or beside each other on one machine. A ratio is the median of the rounds'
+ratios, with their quartiles; a time likewise. A `+` means changes that are not committed.
+
+| what | against | ratio | to reach | held | times | when | commit | machine |
+|---|---|---|---|---|---|---|---|---|
+"""
+kept = pytest.StashKey[dict[str, str]]()
+
+
+class Bench:
+    """Keeps the rows of a session."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __call__(self, what, against, ratios, *, most=None, least=None, detail=""):
+        """Keep a row; `ratios` are what is measured divided by what it stands against, by round."""
+        found = median(ratios)
+        held = (most is None or found <= most) and (least is None or found >= least)
+        target = f"≤ {most:g}" if most is not None else f"≥ {least:g}" if least is not None else "–"
+        said = "–" if target == "–" else "yes" if held else "**no**"
+        self._keep(what, against, f"{spread(ratios)} | {target} | {said} | {detail}")
+        print(f"\n{what}, against {against}: {spread(ratios)} ({target}); {detail}")
+        assert held, f"{what}, against {against}: {spread(ratios)}; it is to reach {target}"
+
+    def absent(self, what, against, why):
+        """Keep a row for a comparison that cannot be made here."""
+        self._keep(what, against, f"– | – | – | {why}")
+
+    def _keep(self, what, against, rest):
+        self.rows[f"{what} | {against}"] = f"{rest} | {date.today()}"
+
+
+@pytest.fixture
+def bench(request):
+    return Bench(request.config.stash.setdefault(kept, {}))
+
+
+def in_turns(*runs, rounds=15, clock=time.perf_counter):
+    """Give the seconds that each of the functions took, by round, for each function.
+
+    A function that gives a number did a thing so many times: one of them is what counts. Where what
+    it is held against is a fixed time, `time.process_time` leaves out what else the machine does.
+    """
+
+    def seconds(run):
+        began = clock()
+        times = run()
+        return (clock() - began) / (times or 1)
+
+    return list(zip(*([seconds(run) for run in runs] for _ in range(rounds)), strict=True))
+
+
+def ratios(ours, theirs):
+    """Give ours / theirs, round by round."""
+    return [one / other for one, other in zip(ours, theirs, strict=True)]
+
+
+def spread(values, scale=1.0):
+    """Give the median and the quartiles, scaled, as text.
+
+    >>> spread([1, 2, 3, 4, 5], 10)
+    '30 (15 to 45)'
+    """
+    low, middle, high = quantiles(values) if len(values) > 1 else (*values,) * 3
+    return f"{_short(middle * scale)} ({_short(low * scale)} to {_short(high * scale)})"
+
+
+def _short(number):
+    return f"{number:.3g}" if number < 1000 else f"{number:.0f}"
+
+
+def pytest_sessionfinish(session):
+    """Put the session's rows in the place of those of sessions before."""
+    ours = session.config.stash.get(kept, {})
+    if not ours:
+        return
+    where = f"{commit(PAGE)} | {machine()}"
+    rows = earlier() | {key: f"{rest} | {where}" for key, rest in ours.items()}
+    PAGE.write_text(HEAD + "".join(f"| {k} | {v} |\n" for k, v in sorted(rows.items())), "utf-8")
+
+
+def earlier():
+    """Give the rows that there are, by what is compared with what."""
+    text = PAGE.read_text("utf-8").removeprefix(HEAD) if PAGE.exists() else ""
+    cells = (line.strip("| ").split(" | ") for line in text.splitlines())
+    return {" | ".join(each[:2]): " | ".join(each[2:]) for each in cells}

@@ -1,0 +1,67 @@
+"""What takes seconds to hours: replays of all policies, and a paper's Monte Carlo."""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from benchmarks.conftest import in_turns, spread
+
+from edge_tvbo.experiments.runner import measure
+from edge_tvbo.workers import processes
+
+LAB = Path(os.environ.get("EDGE_TVBO_LAB", "/work/shared/data"))  # as `edge-tvbo fetch` keeps it
+SEEDS = 20
+REPLAY = f"compare: 8 days of 46 sensors, {SEEDS} seeds, all policies (its processor time / 20 s)"
+CLUSTER = 3 * 24 * 3600.0  # s, [ET] section 5
+RUNS = 30_000
+EACH = 20  # runs that a process does in a round
+
+
+def processor_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@pytest.mark.timeout(600)
+def test_all_policies_are_replayed_in_twenty_seconds(bench):
+    if not LAB.is_dir():
+        bench.absent(REPLAY, "20 s", f"no data in {LAB}; EDGE_TVBO_LAB names another folder")
+        pytest.skip(f"no data in {LAB}")
+    command = [sys.executable, "-m", "edge_tvbo", "compare", "--dataset", "intel-lab", "--json"]
+    command += ["--data-dir", str(LAB), "--seeds", str(SEEDS)]
+    took, used = [], []
+    for _ in range(3):
+        began, before = time.perf_counter(), processor_seconds()
+        subprocess.run(command, check=True, capture_output=True)
+        took.append(time.perf_counter() - began)
+        used.append(processor_seconds() - before)
+    detail = f"{spread(used)} s of one processor; by the clock {spread(took)} s"
+    bench(REPLAY, "20 s", [each / 20.0 for each in used], most=1, detail=detail)
+
+
+@pytest.mark.timeout(600)
+def test_e3_takes_minutes_instead_of_three_days_on_a_cluster(bench):
+    cores = os.cpu_count() or 1
+    with processes(cores) as each:
+        do = partial(measure, "E3", 0, ())
+
+        def runs():
+            parts = [range(i * EACH, (i + 1) * EACH) for i in range(cores)]
+            assert len(list(each(do, parts))) == cores
+            return EACH * cores
+
+        runs()  # the processes start
+        (seconds,) = in_turns(runs, rounds=3)
+    whole = [each * RUNS for each in seconds]
+    bench(
+        f"E3, {RUNS} runs, 8 windows, 2 ε: reckoned from {3 * EACH * cores} of them",
+        "[ET]: three days on a cluster",
+        [each / CLUSTER for each in whole],
+        most=0.05,
+        detail=f"{spread(whole, 1 / 60)} min on {cores} processors",
+    )

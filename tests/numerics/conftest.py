@@ -1,0 +1,24 @@
+"""The kernels compiled ahead of time, once for all tests of this folder; and a broker."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from broker.conftest import broker, directory  # noqa: F401 - fixtures
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Give the folder of a library that was just built."""
+    headers = Path(sysconfig.get_path("include"), "Python.h")
+    if not (shutil.which("cc") and headers.exists()):
+        reason = "no C compiler, or no headers of Python:  apt install gcc libc6-dev python3-dev"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("library")
+    command = [sys.executable, "-m", "edge_tvbo.numerics.build", str(folder)]
+    subprocess.run(command, check=True, capture_output=True, timeout=200)
+    return folder

@@ -1,0 +1,24 @@
+"""What a page of results says of where they come from: the commit, and the machine."""
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+
+def commit(page):
+    """Give what was run; a `+` means changes, other than of `page`, that are not committed."""
+
+    def git(*words):
+        done = subprocess.run(["git", *words], cwd=page.parent, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    changed = git("status", "--porcelain", "--", ":/", f":(exclude){page.name}")
+    return git("rev-parse", "--short", "HEAD") + "+" * bool(changed)
+
+
+def machine():
+    """Give what it was run on."""
+    cpu = Path("/proc/cpuinfo").read_text("utf-8").partition("model name\t: ")[2]
+    model = cpu.partition("\n")[0] or platform.machine()
+    return f"{os.cpu_count()} × {model}, Python {platform.python_version()}"

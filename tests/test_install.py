@@ -18,7 +18,13 @@ from edge_tvbo.cli.inputs import settings_of
 DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
 INSTALL = DEPLOY / "install.sh"
 ADD_ON = DEPLOY / "home-assistant-addon"
-SCRIPTS = [INSTALL, DEPLOY / "docker" / "start", ADD_ON / "run.sh"]
+EMULATED = DEPLOY / "arm64" / "run.sh"
+SCRIPTS = [
+    INSTALL,
+    DEPLOY / "docker" / "start",
+    ADD_ON / "run.sh",
+    *(DEPLOY / "arm64").glob("*.sh"),
+]
 
 
 def said(*command, status=0, **environment):
@@ -56,6 +62,14 @@ def test_a_rehearsal_says_each_command_and_carries_out_none(tmp_path):
 @pytest.mark.parametrize("mistake", [["--wheels", "/nowhere"], ["--purge"], ["uninstal"]])
 def test_a_mistake_on_the_command_line_changes_nothing(mistake):
     assert "install.sh: " in said(INSTALL, "--dry-run", *mistake, status=1)
+
+
+def test_the_emulated_pi_says_what_it_takes_and_refuses_what_it_does_not_know():
+    """Emulation itself is `make test-arm64`, for it takes long and wants root."""
+    for option in ("--suite", "--board", "--mem", "--state"):
+        assert option in said(EMULATED, "--help")
+    for mistake in (["--sweet", "bookworm"], ["--suite", "sid", "true"], ["--mem"], []):
+        assert "run.sh: " in said(EMULATED, *mistake, status=1)
 
 
 def test_the_kernels_are_compiled_for_the_unit_and_where_it_looks():

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Shows that the daemon decides from a reading: a broker, a reading, and the decision that counts
+# it; then the memory that it holds, qemu's own included. test.sh has run.sh run it.
+set -eu
+
+port=$(shuf -i 20000-29999 -n 1)
+config=$(mktemp)
+sed "s/^port = .*/port = $port/
+    s/^interval = .*/interval = \"2s\"/
+    s/^reply_timeout = .*/reply_timeout = \"1s\"/" deploy/config.example.toml >"$config"
+
+mosquitto -p "$port" 2>/dev/null &
+broker=$!
+until mosquitto_pub -p "$port" -t here -n 2>/dev/null; do sleep 0.2; done
+edge-tvbo run "$config" &
+daemon=$!
+trap 'kill $daemon $broker' EXIT
+
+mosquitto_sub -p "$port" -t edge_tvbo/lab/status -C 1 -W 600
+mosquitto_pub -p "$port" -t lab/mote-1/temperature -m "{\"t\": 25.5, \"ts\": $(date +%s)}"
+mosquitto_sub -p "$port" -t edge_tvbo/lab/temperature/selected -W 600 |
+    grep -m 1 '"mean":25.*"observations":1'
+held=$(sed -n 's/^VmRSS:[[:space:]]*//p' "/proc/$daemon/status")
+trap - EXIT
+kill $daemon $broker
+wait
+echo "a decision counts the reading; the daemon, and qemu for it, hold $held"

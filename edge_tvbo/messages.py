@@ -240,6 +240,7 @@ class Health(msgspec.Struct, frozen=True):
     paused: bool = False  # every field is
     problem: str | None = None  # what somebody should look after
     refused: dict[str, int] = {}  # commands not carried out, by reason
+    kernels: str = ""  # compiled "ahead of time" or "just in time"
 
 
 Verb = Literal["pause", "resume", "reset", "activate", "status"]

@@ -211,7 +211,8 @@ def _online(heard: "Heard") -> str:
 
     since = round(_seconds(heard.health.at)) - heard.health.uptime_s
     up = span(time.time() - since)
-    return f"online since {rfc3339(since)} ({up}), edge-tvbo {heard.health.version}"
+    how = f", kernels compiled {heard.health.kernels}" if heard.health.kernels else ""
+    return f"online since {rfc3339(since)} ({up}), edge-tvbo {heard.health.version}{how}"
 
 
 def _field_lines(field: str, heard: "Heard", span: tuple[int, int] | None) -> "list[str]":

@@ -18,8 +18,11 @@ def warm() -> None:
     policies = import_module("edge_tvbo.policies")
     for module in iter_modules(policies.__path__, "edge_tvbo.policies."):
         import_module(module.name)
-    from edge_tvbo.numerics.jit import compiling, uncached
+    from edge_tvbo.numerics.jit import KIND, compiling, uncached
 
+    if KIND == "ahead of time":
+        click.echo("A gateway's kernels came compiled: there is nothing to warm.")
+        return
     if uncached:
         raise ConfigError(
             "No folder for numba's cache can be written, so nothing can be kept.\n"

@@ -22,6 +22,7 @@ def lines(
     kept = "no state is kept" if written is None else f"{written} bytes of state written"
     broker = "the broker is here" if online else "the broker is away"
     yield f"version {health.version}, up {health.uptime_s} s; {broker}; {kept}"
+    yield f"kernels compiled {health.kernels}"
     yield f"process: {usage()}"
     for name, field in health.fields.items():
         policy = controllers[name].policy

@@ -4,20 +4,22 @@ SIGTERM and SIGINT end it. SIGHUP has the configuration read again: one that is 
 nothing, one that is right takes over where the present one stands. SIGUSR1 asks for a diagnosis.
 """
 
+import gc
 import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import msgspec
 
 from edge_tvbo.config import ConfigErrors, Settings
 from edge_tvbo.controller import Controller
-from edge_tvbo.errors import EdgeTvboError
+from edge_tvbo.errors import EdgeTvboError, told
 from edge_tvbo.explanation import rfc3339
 from edge_tvbo.messages import Command, Decision, Notice, Notify, PublishState
-from edge_tvbo.numerics.jit import compiling, uncached
+from edge_tvbo.numerics.jit import KIND, compiling, uncached
 from edge_tvbo.plugins import load
 from edge_tvbo.ports import Attendant, Link
 from edge_tvbo.runtime import assembly, crashes, diagnosis, wiring
@@ -98,8 +100,14 @@ class Daemon(msgspec.Struct, frozen=True):
                 sum(compiling),
             )
         sensors = sum(len(each.sensors) for each in self.settings.fields.values())
-        log.info("ready: %d sensors, fields %s", sensors, ", ".join(self.settings.fields))
+        log.info(
+            "ready: %d sensors, fields %s; kernels compiled %s",
+            sensors,
+            ", ".join(self.settings.fields),
+            KIND,
+        )
         self.watched()
+        gc.freeze()  # what is made by now stays: to look it through took 15 ms, now and then
 
     def watched(self) -> None:
         """Have systemd and whoever reads the metrics look at this configuration from now on."""
@@ -134,11 +142,11 @@ class Daemon(msgspec.Struct, frozen=True):
 
 
 def assembled(
-    settings: Settings, watching: Watching, clock: Clock, before: Loop | None = None
+    settings: Settings, watching: Watching, clock: Clock, before: Daemon | None = None
 ) -> Daemon:
     """Give a daemon that is about to begin, for `watching` to watch; raises `ConfigError`.
 
-    Its loop takes the place of the one `before`, if there was one.
+    It takes the place of the one `before`, if there was one.
     """
     controllers = assembly.controllers(settings)
     schedule = Schedule(wiring.intervals(settings), clock, first=clock.elapsed() + CONNECTING)
@@ -153,6 +161,7 @@ def assembled(
         wiring.wirings(settings),
         commands=settings.commands,
         homeassistant=assembly.homeassistant(settings, controllers),
+        former=wiring.wirings(before.settings) if before else None,
         wall=lambda: clock.wall(clock.elapsed()),
     )
     chronicle = chronicle_of(settings, controllers)
@@ -179,7 +188,8 @@ def assembled(
         health_every=settings.health,
         watch=watch,
         attendants=attendants,
-        before=before,
+        before=before.loop if before else None,
+        troubles=partial(troubles, checkpoints, chronicle),
     )
     return Daemon(
         settings,
@@ -204,17 +214,25 @@ def chronicle_of(settings: Settings, controllers: dict[str, Controller]) -> Chro
     return Chronicle(history, state.checkpoint, controllers)
 
 
+def troubles(checkpoints: Checkpoints | None, chronicle: Chronicle | None) -> Iterator[str]:
+    """Yield what the disk does not let us do; the log has the reason."""
+    if checkpoints and checkpoints.failing:
+        yield "the state cannot be kept"
+    if chronicle and chronicle.failing:
+        yield "the history cannot be kept"
+
+
 def reloaded(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
     """Give the daemon of the configuration as it is now; the same where that is wrong."""
     try:
-        successor = assembled(read(), daemon.watching, daemon.clock, daemon.loop)
+        successor = assembled(read(), daemon.watching, daemon.clock, daemon)
     except ConfigErrors as error:
         for finding in error.findings:
             log.error("reload: %s", finding)
         log.error("reload: nothing is changed; mend the above and send SIGHUP again")
         return daemon
     except (EdgeTvboError, OSError) as error:
-        log.error("reload: nothing is changed: %s", error)
+        log.error("reload: nothing is changed: %s", told(error))
         return daemon
     for name in successor.controllers:
         take_over(name, daemon, successor)

@@ -4,7 +4,7 @@ import logging
 import os
 import selectors
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import inf
 
@@ -23,6 +23,7 @@ from edge_tvbo.messages import (
     LinkRestored,
     Notice,
 )
+from edge_tvbo.numerics.jit import KIND
 from edge_tvbo.ports import Attendant, Link
 from edge_tvbo.runtime.clock import Clock
 from edge_tvbo.runtime.desk import Desk
@@ -31,6 +32,7 @@ from edge_tvbo.runtime.schedule import Schedule
 log = logging.getLogger(__name__)
 
 LONGEST_SLEEP = 1.0  # s; nothing is due for longer, so that a lost wake-up costs little
+HEALTH_APART = 1.0  # s, at the least, between two health reports that requests call for
 
 
 class Loop:
@@ -52,6 +54,8 @@ class Loop:
         Are served in every turn, after the controllers; whoever made them closes them.
     before : Loop or None
         Whose place this one takes.
+    troubles : callable
+        Gives in words what somebody should look after beside the sensors; health says it.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Loop:
         watch: Callable[[str, Command], None] = lambda field, command: None,
         attendants: Sequence[Attendant] = (),
         before: "Loop | None" = None,
+        troubles: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._link = link
         self._controllers = controllers
@@ -72,10 +77,12 @@ class Loop:
         self._clock = clock
         self._health_every = health_every
         self._health_due = time.monotonic()
+        self._reported = -inf  # monotonic
         self._began: float = before._began if before else time.monotonic()
         self._watch = watch
         self._attendants = attendants
-        self._selector = selectors.DefaultSelector()  # now: later there may be no descriptors left
+        self._troubles = troubles
+        self._selector = selectors.PollSelector()  # it needs no descriptor of its own
         self._online = True  # what the controllers believe
         self._dated = True  # likewise: that the wall clock is set
         self._desk = Desk(link, controllers, self._handle, self.health)
@@ -103,10 +110,10 @@ class Loop:
         news = chain(self._clock_news(), received, self._link_news())
         for field, event in chain(news, self._schedule.due()):
             self._handle(field, event)
-        if self._desk.serve(self._now()):
-            self._health_due = now  # it says what is paused
+        if self._desk.serve(self._now()):  # health says what is paused, and what was refused
+            self._health_due = min(self._health_due, self._reported + HEALTH_APART)
         if now >= self._health_due:
-            self._health_due = now + self._health_every
+            self._reported, self._health_due = now, now + self._health_every
             self._link.report(self.health())
         for attendant in self._attendants:
             attendant.service(time.monotonic())
@@ -116,6 +123,7 @@ class Loop:
         for command in commands:
             self._schedule.note(field, command)
             self._link.send(field, command)
+        for command in commands:  # nobody waits for who only looks on
             self._watch(field, command)
             self._desk.note(field, command)
         if commands or isinstance(event, IntervalElapsed):
@@ -168,12 +176,14 @@ class Loop:
             paused=all(each.paused for each in fields.values()),
             problem=self._problem(fields),
             refused=dict(self._desk.refused),
+            kernels=KIND,
         )
 
     def _problem(self, fields: Mapping[str, FieldHealth]) -> str | None:
         sensors = {name: len(each.policy.field) for name, each in self._controllers.items()}
         silent = [name for name, each in fields.items() if len(each.suspects) == sensors[name]]
-        return f"no sensor of {', '.join(silent)} answers" if silent else None
+        answers = [f"no sensor of {', '.join(silent)} answers"] if silent else []
+        return "; ".join([*answers, *self._troubles()]) or None
 
     def _sleep_for(self) -> float:
         now = time.monotonic()

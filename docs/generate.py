@@ -304,6 +304,18 @@ broke in between.
 It subscribes with QoS 1. Readings that the broker had retained are counted and not learned from; a
 retained command is ignored.
 
+A reading is acknowledged when the model has it, and kernels are compiled before the first
+subscription. What comes meanwhile waits at the broker: none of it is lost up to its limits,
+`max_queued_messages` (1000 in the shipped [mosquitto.conf](../deploy/mosquitto.conf) and by
+mosquitto's default) and `max_queued_bytes`. What is beyond mosquitto drops, although it has
+acknowledged it to the sensor: raise both where more may come at once. While the daemon is away
+nothing is kept for it.
+
+MQTT 3.1.1 is spoken because it says all that is needed here, and is read in half the time of MQTT
+5; sensors and others at the same broker may speak either. A broker that delays small packets
+makes each acknowledgement wait 40 ms: `check --connect` notices, and mosquitto wants
+`set_tcp_nodelay true`.
+
 {documents}
 """
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from broker.conftest import GENEROUS, directory, mosquitto, peer  # noqa: F401 - fixtures
 from click.testing import CliRunner
-from edge_tvbo_adapters import visiting
+from edge_tvbo_adapters import brokers, visiting
 from edge_tvbo_adapters.brokers import free_port
 from faults import certificates
 
@@ -63,6 +63,24 @@ def test_a_broker_that_is_as_it_should_be_is_good_step_by_step(mosquitto, peer, 
     assert "refused: 1 not-a-number" in texts[5]
     other.wait(lambda: other.on("edge_tvbo/lab/response/check"))
     assert not any(kept for topic, _, kept in other.heard if topic.startswith("edge_tvbo"))
+
+
+def test_a_broker_that_holds_small_packets_back_is_told_from_a_quick_one(
+    mosquitto,  # noqa: F811
+    monkeypatch,
+    tmp_path,
+):
+    quick = brokers.MOSQUITTO
+    monkeypatch.setattr(brokers, "MOSQUITTO", quick.replace("set_tcp_nodelay true\n", ""))
+    broker = mosquitto()
+    broker.start()
+
+    status, steps = tried(configured(tmp_path, broker.port))
+
+    (found,) = [each["text"] for each in steps if "round trip" in each["text"]]
+    assert status == 0
+    assert float(re.search(r"takes ([0-9.]+) ms", found)[1]) > 30
+    assert "`set_tcp_nodelay true` in its configuration" in found
 
 
 def test_a_daemon_that_is_there_is_named_and_not_disturbed(mosquitto, peer, tmp_path):  # noqa: F811

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import NamedTuple, get_args
 
 import msgspec
-from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages import Request, Response, Transaction, Unreadable, Verb
 from edge_tvbo_adapters.inbox import SHOWN, Allowance, topic_of
+from edge_tvbo_adapters.packets import Message
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Commands:
         self._waiting: deque[tuple[Verb, Request] | Refusal] = deque()  # of one turn of the loop
         self._said: set[str] = set()
 
-    def put(self, message: MQTTMessage, now: float) -> bool:
+    def put(self, message: Message, now: float) -> bool:
         """Keep what a message says, if it is a command, and say whether it is."""
         topic, readable = topic_of(message)
         if not topic.startswith(self._prefix):
@@ -69,7 +69,7 @@ class Commands:
         try:
             self._waiting.append(self._read(verb, message, now))
         except PayloadError as error:
-            self._waiting.append(self._refused(verb, topic[:SHOWN], error, bytes(message.payload)))
+            self._waiting.append(self._refused(verb, topic[:SHOWN], error, message.payload))
         return True
 
     def take(self) -> Iterator[tuple[Verb, Request] | Refusal]:
@@ -77,7 +77,7 @@ class Commands:
         while self._waiting:
             yield self._waiting.popleft()
 
-    def _read(self, word: str, message: MQTTMessage, now: float) -> tuple[Verb, Request]:
+    def _read(self, word: str, message: Message, now: float) -> tuple[Verb, Request]:
         if message.retain:
             clear = f"mosquitto_pub -n -r -t {self._prefix}{word[:SHOWN]}"
             raise PayloadError("retained", f"the broker kept it from before; clear it:  {clear}")
@@ -86,7 +86,7 @@ class Commands:
         verb = next((each for each in VERBS if each == word), None)
         if verb is None:
             raise PayloadError("unknown-verb", f"the verbs are {', '.join(VERBS)}")
-        return verb, request_of(bytes(message.payload))
+        return verb, request_of(message.payload)
 
     def _refused(self, word: str, topic: str, error: PayloadError, payload: bytes) -> Refusal:
         if error.reason not in self._said:

@@ -11,6 +11,7 @@ from paho.mqtt.client import MQTTMessage
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages import BatteryReported, Event, Reading, Unreadable
 from edge_tvbo.ports import Batteries, Wiring
+from edge_tvbo_adapters.packets import Message
 from edge_tvbo_adapters.payloads import finite
 from edge_tvbo_adapters.refusals import Refusals
 from edge_tvbo_adapters.topics import Template
@@ -40,6 +41,7 @@ class Inbox:
         self._routes = [route for name, wiring in fields.items() for route in routes(name, wiring)]
         self._wall = wall
         self._messages: deque[Arrival] = deque()
+        self._known: dict[bytes, list[Destination]] = {}  # by topics of sensors that fields have
         self.largest = max((each.max_payload for each in fields.values()), default=0)
 
     def __len__(self) -> int:
@@ -49,29 +51,39 @@ class Inbox:
         """Give what to subscribe to, each once."""
         return list(dict.fromkeys(route.template.filter for route in self._routes))
 
-    def put(self, message: MQTTMessage, now: float) -> None:
+    def put(self, message: Message, now: float) -> None:
         """Keep a message, which came at monotonic `now`, until it is taken."""
         self._messages.append(Arrival(message, self._wall(), now))
 
-    def take(self) -> "Arrival | None":
-        """Give the oldest message that is kept."""
-        return self._messages.popleft() if self._messages else None
+    def take(self, most: int) -> "list[Arrival]":
+        """Give the oldest messages that are kept."""
+        return [self._messages.popleft() for _ in range(min(most, len(self._messages)))]
 
     def events(self, arrival: "Arrival") -> Iterator[tuple[str, Event]]:
         """Yield ``(field, event)`` for every field that the message is for."""
-        topic, readable = topic_of(arrival.message)
-        for route in self._routes:
-            sensor = route.sensor(topic)
-            if sensor is None:
-                continue
+        known = self._known.get(arrival.message.name)
+        for route, sensor, topic, readable in known or self._destinations(arrival.message):
             if readable:
                 event = route.event(sensor, topic, arrival)
             else:
-                event = Unreadable("bad-topic", topic[:SHOWN], "it is not UTF-8")
+                event = Unreadable("bad-topic", topic, "it is not UTF-8")
             if event is None:
                 continue
-            self._remark(route, sensor, topic[:SHOWN], event)
+            if type(event) is not Reading or event.retained or not route.knows(sensor):
+                self._remark(route, sensor, topic, event)
             yield route.name, event
+
+    def _destinations(self, message: Message) -> "list[Destination]":
+        """Give for whom messages on a topic are; that of sensors which a field has is kept."""
+        topic, readable = topic_of(message)
+        found = [
+            Destination(route, sensor, topic[:SHOWN], readable)
+            for route in self._routes
+            if (sensor := route.sensor(topic)) is not None
+        ]
+        if readable and any(route.knows(sensor) for route, sensor, _, _ in found):
+            self._known[message.name] = found
+        return found
 
     def _remark(self, route: "Route", sensor: str, topic: str, event: Event) -> None:
         match event:
@@ -88,7 +100,7 @@ class Inbox:
 class Arrival(NamedTuple):
     """A message, and when it came."""
 
-    message: MQTTMessage
+    message: Message
     received: float  # s since 1970
     now: float  # monotonic
 
@@ -117,14 +129,14 @@ class Route:
 
     def event(self, sensor: str, topic: str, arrival: Arrival) -> Event | None:
         """Give the reading in a message, or why there is none; whatever the bytes are."""
-        payload, topic = arrival.message.payload, topic[:SHOWN]
+        payload = arrival.message.payload
         allowance = self._allowances.get(sensor) or self._allowances[STRANGERS]
         if not allowance.allows(arrival.now):
             return Unreadable("flooding", topic, f"more than {self._wiring.max_rate:g} a second")
         if len(payload) > self._wiring.max_payload:
             return Unreadable("too-large", topic, f"over {self._wiring.max_payload} bytes")
         try:
-            value, measured = self._wiring.codec(bytes(payload))
+            value, measured = self._wiring.codec(payload)
             value = finite(value * self._wiring.scale + self._wiring.offset)
         except PayloadError as error:
             return Unreadable(error.reason, topic, str(error)[:SHOWN])
@@ -136,7 +148,7 @@ class Route:
             at=moment(measured, arrival.received),
             received=arrival.received,
             stamped=isinstance(measured, float),
-            retained=bool(arrival.message.retain),
+            retained=arrival.message.retain,
         )
 
 
@@ -210,7 +222,16 @@ def moment(measured: float | timedelta | None, received: float) -> float:
     return received if measured is None else measured
 
 
-def topic_of(message: MQTTMessage) -> tuple[str, bool]:
+class Destination(NamedTuple):
+    """A field that messages on a topic are for."""
+
+    route: Route
+    sensor: str
+    topic: str  # as far as it is shown
+    readable: bool  # whether that is what it says
+
+
+def topic_of(message: Message | MQTTMessage) -> tuple[str, bool]:
     """Give a message's topic, and whether that is what it says: a stray byte becomes U+FFFD."""
     try:
         return message.topic, True

@@ -24,8 +24,8 @@ from random import Random
 from typing import Any
 
 import msgspec
-from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
-from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
@@ -53,10 +53,11 @@ from edge_tvbo_adapters.dialling import PATIENCE, Dialler, Outcome
 from edge_tvbo_adapters.homeassistant import Discovery
 from edge_tvbo_adapters.inbox import Inbox
 from edge_tvbo_adapters.outage import Outage, Trouble
-from edge_tvbo_adapters.outbox import WINDOW, Outbox
+from edge_tvbo_adapters.outbox import Outbox
+from edge_tvbo_adapters.packets import Message
 from edge_tvbo_adapters.refusals import Refusals
 from edge_tvbo_adapters.resolving import is_here
-from edge_tvbo_adapters.session import Dialled, hung_up, no_mqtt, refused
+from edge_tvbo_adapters.session import Express, hung_up, no_mqtt, refused
 from edge_tvbo_adapters.topics import (
     LONGEST,
     activation_payload,
@@ -70,6 +71,7 @@ log = logging.getLogger(__name__)
 GOOD_BYE = 1.0  # s to get the last messages out
 TICK = 1.0  # s between two looks at the keep-alive
 SLICE = 0.01  # s of a turn in which readings are handled; the rest waits, so that no interval does
+TOGETHER = 10  # messages acknowledged at once: half of what a broker sends before it waits
 MOST_SILENCE = 8  # a silence that a new connection does not end is borne so many times longer
 ASK_AGAIN = 60.0  # s until a subscription that was refused is asked for again
 
@@ -89,14 +91,16 @@ def connect(
     *,
     commands: bool = False,
     homeassistant: HomeAssistant | None = None,
+    former: Mapping[str, Wiring] | None = None,
     seed: int | None = None,
     wall: Callable[[], float] = time.time,
 ) -> "MqttLink":
     """Give a link to `broker` that carries `fields`; it dials when it is first serviced.
 
     With `commands` it listens to ``cmd/<verb>``, with `homeassistant` it tells Home Assistant what
-    there is. `wall` says when a reading was received. `seed` spreads the waits between attempts;
-    without one they differ from gateway to gateway, so that a fleet does not come back all at once.
+    there is. `former` are the fields of the link whose place it takes. `wall` says when a reading
+    was received. `seed` spreads the waits between attempts; without one they differ from gateway to
+    gateway, so that a fleet does not come back all at once.
     """
     if broker.password is not None and broker.tls is None and not is_here(broker.host):
         log.warning(
@@ -113,6 +117,7 @@ def connect(
         wall,
         Commands(f"edge_tvbo/{broker.instance}") if commands else None,
         Discovery(broker.instance, homeassistant, chance) if homeassistant else None,
+        former or {},
     )
 
 
@@ -125,8 +130,9 @@ class MqttLink:
         fields: Mapping[str, Wiring],
         chance: Random,
         wall: Callable[[], float],
-        commands: Commands | None = None,
-        discovery: Discovery | None = None,
+        commands: Commands | None,
+        discovery: Discovery | None,
+        former: Mapping[str, Wiring],
     ) -> None:
         self._broker = broker
         self._fields = dict(fields)
@@ -143,7 +149,7 @@ class MqttLink:
         self._dialler = Dialler(broker)
         self._state = State.AWAY
         self._knocking = False  # this attempt only asks whether the broker is there at all
-        self._client: Dialled | None = None
+        self._client: Express | None = None
         self._subscribed = False
         self._until = 0.0  # monotonic: when the wait, the dialling or the greeting is over
         self._since = 0.0  # monotonic: when the session began
@@ -156,7 +162,7 @@ class MqttLink:
         self._trouble: Trouble | None = None  # what paho's callbacks found
         self._asked: dict[str, str] = {}  # each field's topic on which a command is outstanding
         self._retain(f"{self._base}/status", b"online")
-        self._clear_leftovers()
+        self._clear_leftovers(former)
 
     # --- what the loop calls ------------------------------------------------------------------
 
@@ -277,26 +283,24 @@ class MqttLink:
                 self._greet(outcome, now)
 
     def _greet(self, connected: socket.socket, now: float) -> None:
-        client = Dialled(
-            CallbackAPIVersion.VERSION2,
+        largest = max(self._inbox.largest, self._discovery.largest if self._discovery else 0)
+        client = Express(
+            LONGEST + 4 + largest + 1,
+            self._take,
+            self._outbox.settled,
+            callback_api_version=CallbackAPIVersion.VERSION2,
             client_id=self._client_id,
             clean_session=True,
             protocol=MQTTProtocolVersion.MQTTv311,
             reconnect_on_failure=False,
-            manual_ack=True,
         )
-        largest = max(self._inbox.largest, self._discovery.largest if self._discovery else 0)
-        client.dialled, client.keep = connected, LONGEST + 4 + largest + 1
-        client.max_inflight_messages_set(WINDOW)
-        client.max_queued_messages_set(WINDOW)
+        client.dialled = connected
         client.will_set(f"{self._base}/status", b"offline", qos=1, retain=True)
         if self._broker.username is not None:
             client.username_pw_set(self._broker.username, self._broker.password)
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
-        client.on_publish = self._on_publish
         client.on_subscribe = self._on_subscribe
-        client.on_message = self._on_message
         self._client, self._state, self._until = client, State.GREETING, now + PATIENCE
         try:
             client.connect(self._broker.host, self._broker.port, keepalive=self._broker.keepalive)
@@ -319,12 +323,14 @@ class MqttLink:
             trouble = hung_up(client, self._broker)
         trouble = trouble or self._overdue(now)
         if trouble is None:
+            yield from self._deliver(client, time.monotonic() + SLICE)
             self._keep_up(client, now)
-        elif self._state is State.HERE:
+            return
+        if self._state is State.HERE:
             self._lost(trouble, now, by_broker=by_broker)
         else:
             self._failed(trouble, now)
-        yield from self._deliver(client, inf if trouble else time.monotonic() + SLICE)
+        yield from self._deliver(client, inf)
 
     def _overdue(self, now: float) -> Trouble | None:
         """Say what was waited for in vain."""
@@ -346,7 +352,7 @@ class MqttLink:
             return Trouble(text, Code.NO_ANSWER, lasting=True)
         return None
 
-    def _keep_up(self, client: Dialled, now: float) -> None:
+    def _keep_up(self, client: Express, now: float) -> None:
         """Do what is due while all is well."""
         if self._state is not State.HERE:
             return
@@ -360,13 +366,16 @@ class MqttLink:
             self._outbox.description(self._discovery.topic, description)
         self._pump()
 
-    def _deliver(self, client: Dialled, until: float) -> Iterator[tuple[str, Event]]:
-        """Yield what came in, and acknowledge each message when that has been handled."""
-        while time.monotonic() < until and (arrival := self._inbox.take()) is not None:
-            self._read, self._bears = arrival.now, self._broker.silence or inf
-            yield from self._inbox.events(arrival)
-            if client is self._client:
-                client.ack(arrival.message.mid, arrival.message.qos)
+    def _deliver(self, client: Express, until: float) -> Iterator[tuple[str, Event]]:
+        """Yield what came in, and acknowledge a few messages together that were handled."""
+        while self._inbox and time.monotonic() < until:
+            arrivals = self._inbox.take(TOGETHER)
+            for arrival in arrivals:
+                yield from self._inbox.events(arrival)
+            self._read, self._bears = arrivals[-1].now, self._broker.silence or inf
+            mids = [arrival.message.mid for arrival in arrivals if arrival.message.mid]
+            if mids and client is self._client:
+                client.acknowledge(mids)
 
     # --- losing the connection ----------------------------------------------------------------
 
@@ -501,25 +510,18 @@ class MqttLink:
             case "Protocol error":
                 self._trouble = no_mqtt("a malformed packet", self._broker)
 
-    def _on_publish(
-        self,
-        client: Client,
-        userdata: Any,
-        mid: int,
-        reason: ReasonCode,
-        properties: Properties,
-    ) -> None:
-        self._outbox.settled(mid)
+    # --- what comes in ------------------------------------------------------------------------
 
-    def _on_message(self, client: Client, userdata: Any, message: MQTTMessage) -> None:
+    def _take(self, message: Message) -> None:
+        """Keep a message for whom it is for."""
         now = time.monotonic()
         aside = (self._commands and self._commands.put(message, now)) or (
             self._discovery and self._discovery.put(message, now)
         )
-        if aside:
-            client.ack(message.mid, message.qos)
-        else:
+        if not aside:
             self._inbox.put(message, now)
+        elif message.mid and self._client:
+            self._client.acknowledge([message.mid])
 
     # --- publishing ---------------------------------------------------------------------------
 
@@ -551,13 +553,16 @@ class MqttLink:
         elif wiring.withdraw_payload is not None and self._state is State.HERE:
             self._outbox.command(topic, wiring.withdraw_payload.encode(), inf, qos=0)
 
-    def _clear_leftovers(self) -> None:
-        """Let no sleeping node find what another life of this daemon asked of it."""
-        for wiring in self._fields.values():
-            for sensor in wiring.sensors if wiring.activate_mode == "sleepy" else ():
-                topic = activation_topic(wiring, sensor)
-                if topic is not None and publishable(topic):
-                    self._retain(topic, b"")
+    def _clear_leftovers(self, former: Mapping[str, Wiring]) -> None:
+        """Let no sleeping node find what another life of this daemon asked of it.
+
+        A node that is ours no more is told so once: it may be another daemon's by now.
+        """
+        ours = beds(self._fields)
+        for topic in ours:
+            self._retain(topic, b"")
+        for topic in beds(former) - ours:
+            self._outbox.description(topic, b"")
 
     def _retain(self, topic: str, payload: bytes) -> None:
         self._outbox.state(topic, payload, now=self._state is State.HERE)
@@ -565,15 +570,15 @@ class MqttLink:
     def _pump(self) -> None:
         """Give the broker what it can take."""
         client = self._client
-        if self._state is not State.HERE or client is None:
+        if self._state is not State.HERE or client is None or self._outbox.empty:
             return
         for each in self._outbox.due():
-            sent = client.publish(each.topic, each.payload, qos=each.qos, retain=each.kept)
-            self._outbox.left(sent.mid, each)
-            if sent.rc is not MQTTErrorCode.MQTT_ERR_SUCCESS:
+            mid = client.put(each.topic, each.payload, each.qos, retain=each.kept)
+            self._outbox.left(mid, each)
+            if client.socket() is None:
                 return  # the connection is broken; the next turn sees it
 
-    def _flush(self, client: Dialled, timeout: float) -> None:
+    def _flush(self, client: Express, timeout: float) -> None:
         with selectors.DefaultSelector() as selector:
             interest = self.interest()
             if interest is None:
@@ -583,3 +588,10 @@ class MqttLink:
         mask = sum(mask for _, mask in ready)
         client.transfer(mask, self._inbox)
         self._pump()
+
+
+def beds(fields: Mapping[str, Wiring]) -> set[str]:
+    """Give the topics on which nodes that sleep find what they are asked."""
+    sleepy = [each for each in fields.values() if each.activate_mode == "sleepy"]
+    topics = (activation_topic(each, sensor) for each in sleepy for sensor in each.sensors)
+    return {topic for topic in topics if topic is not None and publishable(topic)}

@@ -3,7 +3,8 @@
 import selectors
 import socket
 import ssl
-from collections.abc import Sized
+from collections.abc import Callable, Iterable, Sized
+from typing import Any
 
 from paho.mqtt.client import Client
 from paho.mqtt.reasoncodes import ReasonCode
@@ -12,6 +13,15 @@ from edge_tvbo.errors import Code
 from edge_tvbo.ports import Broker
 from edge_tvbo_adapters import tls
 from edge_tvbo_adapters.outage import Trouble
+from edge_tvbo_adapters.packets import (
+    PUBACK,
+    PUBLISH,
+    Message,
+    Packets,
+    Taken,
+    acknowledgement,
+    publication,
+)
 
 BATCH = 64  # messages that wait to be handled before the broker is read on
 CHUNK = 65_536  # bytes read at once
@@ -42,21 +52,108 @@ class Dialled(Client):
 
     def transfer(self, mask: int, inbox: Sized) -> str:
         """Read a batch of packets, write, and see to the keep-alive; give what was no MQTT."""
-        readable = mask & selectors.EVENT_READ or self.pending
         try:
-            for _ in range(BATCH if readable else 0):
-                waiting = len(inbox)
-                if waiting >= BATCH:
-                    break
-                self.loop_read()
-                if self.socket() is None or not (self.pending or len(inbox) > waiting):
-                    break
+            if mask & selectors.EVENT_READ or self.pending:
+                self._read(inbox)
             if mask & selectors.EVENT_WRITE and self.socket() is not None:
                 self.loop_write()
             self.loop_misc()
         except Exception as error:  # paho's, for bytes that are no MQTT
             return repr(error)
         return ""
+
+    def _read(self, inbox: Sized) -> None:
+        """Read packets as long as there are any, and messages of a batch fit."""
+        for _ in range(BATCH):
+            waiting = len(inbox)
+            if waiting >= BATCH:
+                break
+            self.loop_read()
+            if self.socket() is None or not (self.pending or len(inbox) > waiting):
+                break
+
+
+class Express(Dialled):
+    """The same, for a daemon: messages come and go without paho, which does everything else.
+
+    Parameters
+    ----------
+    keep : int
+        Bytes of a packet that are kept.
+    take : callable
+        Is given every message that comes, at QoS 0 or 1; `acknowledge` those at QoS 1.
+    taken : callable
+        Is given the number of every message that the broker has, once it says so.
+    settings
+        Paho's.
+    """
+
+    def __init__(
+        self,
+        keep: int,
+        take: Callable[[Message], None],
+        taken: Callable[[int], None],
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self.keep = keep
+        self._packets = Packets(keep)
+        self._take, self._taken = take, taken
+        self._rare = b""  # a packet for paho
+
+    @property
+    def pending(self) -> bool:
+        """Whether bytes wait that no selector knows of."""
+        return self._packets.waiting or super().pending
+
+    def put(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> int:
+        """Publish, and give the number by which it is `taken`, if it is."""
+        mid = self._mid_generate()
+        self._write(PUBLISH, publication(topic.encode(), payload, qos, mid, retain=retain))
+        return mid
+
+    def acknowledge(self, mids: Iterable[int]) -> None:
+        """Say that these messages were handled."""
+        self._write(PUBACK, b"".join(map(acknowledgement, mids)))
+
+    def _write(self, kind: int, packets: bytes) -> None:
+        """Have bytes written as the socket takes them; where there is none, the next turn sees."""
+        self._packet_queue(kind, packets, 0, 1)  # QoS 1 for all: of QoS 0 paho would say more
+
+    def _read(self, inbox: Sized) -> None:
+        """Read once, and take packets as long as messages of a batch fit."""
+        if not self._packets.waiting and not self._refill():
+            return
+        while len(inbox) < BATCH and (packet := self._packets.take()) is not None:
+            if isinstance(packet, Message):
+                self._take(packet)
+            elif isinstance(packet, Taken):
+                self._taken(packet.mid)
+            else:
+                self._rare = packet
+                self.loop_read()
+                if self.socket() is None:
+                    return
+
+    def _refill(self) -> bool:
+        """Read what there is, and say whether there was anything; paho sees to the end of it."""
+        try:
+            data = super()._sock_recv(CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if data:
+            self._packets.feed(data)
+        else:
+            self.loop_read()
+        return bool(data)
+
+    def _sock_recv(self, bufsize: int) -> bytes:
+        if not self._rare:
+            return super()._sock_recv(bufsize)
+        given, self._rare = self._rare[:bufsize], self._rare[bufsize:]
+        return given
 
 
 def no_mqtt(why: str, broker: Broker) -> Trouble:

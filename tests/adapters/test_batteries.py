@@ -4,9 +4,9 @@ import logging
 
 import pytest
 from edge_tvbo_adapters.inbox import Arrival, Inbox
+from edge_tvbo_adapters.packets import Message
 from edge_tvbo_adapters.payloads import json, number
 from edge_tvbo_adapters.refusals import Refusals
-from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.messages import BatteryReported, Reading, Unreadable
 from edge_tvbo.ports import Batteries, Wiring
@@ -20,8 +20,7 @@ def came(batteries, topic, payload, *, retain=False):
     codec = json.make({"value": "t"})
     wiring = Wiring(("a",), "home/{sensor}", codec, scale=2.0, batteries=batteries)
     inbox = Inbox({"f": wiring}, lambda: 5.0, Refusals(logging.getLogger("test")))
-    message = MQTTMessage(topic=topic.encode())
-    message.payload, message.retain = payload, retain
+    message = Message(topic.encode(), payload, retain=retain)
     return [event for _, event in inbox.events(Arrival(message, 5.0, 5.0))]
 
 

@@ -137,6 +137,21 @@ def test_what_cannot_be_done_is_answered_with_what_can(gateway, operator):
         assert words in mistake["error"]
 
 
+def test_health_says_that_nothing_can_be_kept_until_it_can(gateway, operator, tmp_path):
+    gateway.configure(dir="blocked/state")
+    kept = 'checkpoint = "1s"\n'
+    text = gateway.config.read_text().replace(kept, kept + 'history = "16MiB"\n')
+    gateway.config.write_text('health = "1s"\n' + text)
+    (tmp_path / "blocked").write_text("where a directory should be")
+    gateway.start()
+    gateway.asks()
+    problem = "the state cannot be kept; the history cannot be kept"
+    operator.peer.wait(lambda: operator.last("health")["problem"] == problem)
+    (tmp_path / "blocked").unlink()
+    operator.peer.wait(lambda: operator.last("health")["problem"] is None)
+    gateway.stop()
+
+
 def test_a_command_that_the_broker_kept_is_ignored_and_said_how_to_clear(gateway, operator):
     operator.peer.publish(f"{BASE}/cmd/pause", "{}", retain=True)
     gateway.start()

@@ -140,6 +140,8 @@ def test_where_nothing_can_be_written_it_compiles_at_its_start_says_so_and_decid
     (line,) = [each for each in gateway.said().splitlines() if "NUMBA_CACHE_DIR" in each]
     print(line)
     assert gateway.said().count("nothing can be kept") == 1
+    said = gateway.said()
+    assert said.index("NUMBA_CACHE_DIR") < said.index("ready:")
     gateway.stop()
 
 

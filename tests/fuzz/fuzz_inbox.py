@@ -8,9 +8,9 @@ from functools import cache
 from math import isfinite
 
 from edge_tvbo_adapters.inbox import SHOWN, Inbox
+from edge_tvbo_adapters.packets import Message
 from edge_tvbo_adapters.refusals import Refusals
 from fuzz.fuzzing import main
-from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo import plugins
 from edge_tvbo.controller import Controller, Rules
@@ -45,13 +45,10 @@ def check(data: bytes) -> None:
     """Receive `data` as a message, and have each field handle it."""
     logging.disable()
     flags, (topic, _, payload) = data[:1], data[1:].partition(b"\n")
-    message = MQTTMessage(topic=topic)
-    message.payload = payload
-    message.retain = bool(flags and flags[0] & 1)
+    message = Message(topic, payload, retain=bool(flags and flags[0] & 1))
     inbox = Inbox(_wirings(), lambda: NOW, Refusals(logging.getLogger(__name__)))
     inbox.put(message, 0.0)
-    arrival = inbox.take()
-    assert arrival is not None
+    (arrival,) = inbox.take(1)
     for field, event in inbox.events(arrival):
         assert field in FIELDS
         assert isinstance(event, Reading | Unreadable)

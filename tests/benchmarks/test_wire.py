@@ -1,0 +1,108 @@
+"""From a reading to what is selected, and how many readings a second, through a real mosquitto.
+
+Run with ``make bench``. The daemon stands beside a paho client that only echoes, or only counts:
+the same broker, QoS and protocol, TCP_NODELAY at both ends, in alternating rounds of one run.
+Whoever answers has one core; the broker and whoever asks have another.
+"""
+
+import os
+import subprocess
+import time
+from contextlib import ExitStack
+from statistics import median, quantiles
+
+import pytest
+from benchmarks.conftest import ratios, spread
+from benchmarks.wire import GENEROUS, Bare, Daemon, values
+from edge_tvbo_adapters import brokers
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
+CORES = sorted(os.sched_getaffinity(0))
+ROUNDS = 9
+READINGS = 200  # a round, one after the other
+BURST = 10_000  # readings a round, at once
+PAUSE = 0.001  # s after an answer, in which whoever gave it comes to rest
+BROKER = """\
+listener {port} 127.0.0.1
+allow_anonymous true
+set_tcp_nodelay true
+max_queued_messages 0
+max_queued_bytes 0
+persistence false
+"""
+
+
+@pytest.fixture
+def broker(tmp_path):
+    """Give the port of a mosquitto that shares the first core with us."""
+    port = brokers.free_port()
+    _, command = brokers.choose(port, tmp_path)
+    (tmp_path / "mosquitto.conf").write_text(BROKER.format(port=port))
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    brokers.wait_for(process, port, tmp_path / "log")
+    for each in (process.pid, 0):
+        os.sched_setaffinity(each, CORES[:1])
+    yield port
+    os.sched_setaffinity(0, CORES)
+    process.kill()
+    process.wait(GENEROUS)
+
+
+@pytest.fixture
+def beside(broker, tmp_path):
+    """Give a maker of pairs: the daemon, and a bare client that does `what`."""
+    with ExitStack() as stack:
+
+        def make(what, qos):
+            pair = Daemon(broker, qos, tmp_path), Bare(broker, qos, what)
+            for each in pair:
+                stack.callback(each.close)
+                os.sched_setaffinity(each.process.pid, CORES[-1:])
+            return pair
+
+        yield make
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_a_reading_is_answered_nearly_as_soon_as_by_an_echo(bench, beside, qos):
+    pair = beside("echo", qos)
+    ours, theirs = zip(*(answers(pair, index) for index in range(ROUNDS)), strict=True)
+    for what, of, most in (("median", median, 1.2), ("p99", p99, 2.0)):
+        both = [[of(each) for each in rounds] for rounds in (ours, theirs)]
+        bench(
+            f"reading to `selected`, {what}, QoS {qos}",
+            "a paho client that echoes",
+            ratios(*both),
+            most=most,
+            detail=f"{spread(both[0])} µs, it {spread(both[1])} µs",
+        )
+
+
+@pytest.mark.parametrize(("qos", "least"), [(0, 0.85), (1, 0.75)])
+def test_a_burst_is_taken_in_nearly_as_fast_as_by_a_counter(bench, beside, qos, least):
+    pair = beside("count", qos)
+    rates = [[each.per_second(values(BURST, index)) for each in pair] for index in range(ROUNDS)]
+    ours, theirs = zip(*rates, strict=True)
+    bench(
+        f"readings ingested, QoS {qos}",
+        "a paho client that counts",
+        ratios(ours, theirs),
+        least=least,
+        detail=f"{spread(ours, 1e-3)} thousand a second, it {spread(theirs, 1e-3)}",
+    )
+
+
+def answers(pair, seed):
+    """Give the microseconds of each of a round's answers, for each of the pair."""
+    took = []
+    for each in pair:
+        took.append([])
+        for value in values(READINGS, seed):
+            time.sleep(PAUSE)
+            took[-1].append(each.microseconds(value))
+    return took
+
+
+def p99(values):
+    """Give what one in a hundred is above."""
+    return quantiles(values, n=100)[-1]

@@ -4,11 +4,13 @@ import os
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from edge_tvbo import plugins
 from edge_tvbo.errors import DataError
-from edge_tvbo.ports import Recording
+
+if TYPE_CHECKING:
+    from edge_tvbo.ports import Recording
 
 DAY = 86_400.0  # s
 
@@ -31,25 +33,25 @@ def directories(first: Iterable[str] = ()) -> list[str]:
     return [*named, *from_environment, str(cache()), *beside]
 
 
-def recording(name: str, first: Iterable[str] = (), gaps: str = "silent") -> Recording:
+def recording(name: str, first: Iterable[str] = (), gaps: str = "silent") -> "Recording":
     """Give the recording of the dataset `name`; raises `ConfigError` or `DataError`.
 
     Where it has gaps its sensors are "silent", or `gaps` are "filled" and they always answer.
     """
     found: Recording = plugins.load("datasets", name).load(directories(first))
-    return cast(Recording, GapsFilled(found)) if gaps == "filled" else found
+    return cast("Recording", GapsFilled(found)) if gaps == "filled" else found
 
 
-def brought_up(recording: Recording, now: float) -> Recording:
+def brought_up(recording: "Recording", now: float) -> "Recording":
     """Give `recording` as if its last day, in UTC, were that of `now`, in s since 1970."""
     last = recording.start + (len(recording.values) - 1) * recording.interval
-    return cast(Recording, Moved(recording, DAY * (now // DAY - last // DAY)))
+    return cast("Recording", Moved(recording, DAY * (now // DAY - last // DAY)))
 
 
 class Moved:
     """A recording as if it had been made `by` seconds later."""
 
-    def __init__(self, recording: Recording, by: float) -> None:
+    def __init__(self, recording: "Recording", by: float) -> None:
         self._recording = recording
         self.start = recording.start + by
 
@@ -60,7 +62,7 @@ class Moved:
 class GapsFilled:
     """A recording whose filled-in values count as measured, as in the papers."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: "Recording") -> None:
         self._recording = recording
         self.observed = recording.observed | True
 
@@ -71,7 +73,7 @@ class GapsFilled:
         return getattr(self._recording, name)
 
 
-def facts(recording: Recording) -> dict[str, Any]:
+def facts(recording: "Recording") -> dict[str, Any]:
     """Give what can be said of a recording, by name, fit for JSON."""
     rows = len(recording.values)
     start = datetime.fromtimestamp(recording.start, UTC)

@@ -37,15 +37,17 @@ def document(*arguments):
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["check"]])
-def test_help_and_check_import_neither_numpy_nor_numba(arguments, tmp_path):
+def test_help_and_check_import_nothing_heavy(arguments, tmp_path):
+    """What they take in time is measured in `tests/benchmarks/test_start.py`."""
     if arguments == ["check"]:
         path = tmp_path / "good.toml"
         assert run("init", str(path), "--sensor", "a", "--sensor", "b").exit_code == 0
         arguments = ["check", str(path)]
     script = (
         "import sys\nfrom edge_tvbo.cli import main\n"
+        "heavy = {'numpy', 'numba', 'scipy', 'paho', 'asyncio', 'sqlite3', 'ssl'}\n"
         f"try: main({arguments!r})\n"
-        "finally: print(sorted({'numpy', 'numba', 'scipy', 'paho'} & set(sys.modules)))"
+        "finally: print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
@@ -53,12 +55,12 @@ def test_help_and_check_import_neither_numpy_nor_numba(arguments, tmp_path):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("command", sorted(main.commands))
+@pytest.mark.parametrize("command", main.list_commands(None))
 def test_every_command_says_what_it_does(command):
     result = run(command, "--help")
 
     assert result.exit_code == 0
-    assert main.commands[command].help
+    assert main.get_command(None, command).help
 
 
 def test_every_mistake_is_reported_at_once_with_its_line_and_exit_status_2(tmp_path):
@@ -283,7 +285,8 @@ def test_the_manual_has_every_command_and_option_and_roff_has_no_complaint(tmp_p
     page.write_text(run("man").stdout, "utf-8")
 
     told = page.read_text("utf-8").replace("\\-", "-")
-    for name, command in main.commands.items():
+    for name in main.list_commands(None):
+        command = main.get_command(None, name)
         assert f".SS edge-tvbo {name}" in told
         for option in command.params:
             assert all(word in told for word in option.opts if word.startswith("--"))

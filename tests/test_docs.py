@@ -204,8 +204,8 @@ def test_commands_in_running_text_exist_with_their_options(page):
         command, words = main, shlex.split(line, comments=True)[1:]
         while isinstance(command, click.Group) and words:
             name, *words = words
-            assert name in command.commands, line
-            command = command.commands[name]
+            command = command.get_command(None, name)
+            assert command is not None, line
         with click.Context(command, **command.context_settings) as context:
             command.make_parser(context).parse_args(words)
 

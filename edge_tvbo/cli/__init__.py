@@ -5,29 +5,55 @@ What a command needs is imported when it runs, so that ``--help`` and ``check`` 
 
 import os
 from errno import EPIPE
+from importlib import import_module
 from typing import Any
 
 import click
 
 from edge_tvbo import __version__
-from edge_tvbo.cli import (
-    daemon,
-    dashboard,
-    datasets,
-    history,
-    homeassistant,
-    kernels,
-    recordings,
-    research,
-    setup,
-    simulated,
-)
 from edge_tvbo.cli.outputs import EX_USAGE
 from edge_tvbo.errors import EdgeTvboError, told
+
+COMMANDS = {  # and the module that each is in, which only it imports
+    "run": "daemon",
+    "check": "daemon",
+    "report": "daemon",
+    "config": "daemon",
+    "init": "setup",
+    "schema": "setup",
+    "completion": "setup",
+    "man": "setup",
+    "warm": "kernels",
+    "why": "history",
+    "status": "history",
+    "dashboard": "dashboard",
+    "ha": "homeassistant",
+    "demo": "simulated",
+    "nodes": "simulated",
+    "replay": "recordings",
+    "compare": "recordings",
+    "fit": "recordings",
+    "data": "datasets",
+    "experiment": "research",
+    "bound": "research",
+}
 
 
 class Commands(click.Group):
     """Turns what edge_tvbo raises on purpose into a message and exit status 2."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Give the names of all commands."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Give a command; None where there is no such."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(
+            import_module(f"{__name__}.{COMMANDS[cmd_name]}"), cmd_name
+        )
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -48,19 +74,3 @@ def main() -> None:
     Follows the hottest (or loudest, or most polluted) spot with a fraction of the readings.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # our matrices are small: more only wait
-
-
-for _commands in (
-    daemon,
-    setup,
-    kernels,
-    history,
-    dashboard,
-    homeassistant,
-    simulated,
-    recordings,
-    datasets,
-    research,
-):
-    for _command in _commands.COMMANDS:
-        main.add_command(_command)

@@ -122,6 +122,3 @@ def config_explain() -> None:
     from edge_tvbo.config import explain
 
     click.echo(explain())
-
-
-COMMANDS = (run, check, report, config)

@@ -64,9 +64,6 @@ def dashboard(
         serve(**_kept_and_live(config, day))
 
 
-COMMANDS = (dashboard,)
-
-
 def _prefix(root_path: str) -> str:
     """Give the prefix with a slash before it and none after it."""
     inner = root_path.strip("/")

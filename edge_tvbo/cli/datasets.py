@@ -52,6 +52,3 @@ def data_fetch(dataset: str, to: Path | None) -> None:
     with progress("fetching", None) as step:
         plugins.load("datasets", dataset).fetch(directory, lambda done, total: step(done, total))
     click.echo(f"{dataset} is in {directory}")
-
-
-COMMANDS = (data,)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from edge_tvbo import plugins
 from edge_tvbo.cli.inputs import settings_of
@@ -82,9 +81,6 @@ def status(ctx: click.Context, config: Path, as_json: bool) -> None:
     ctx.exit(OFFLINE if trouble else 0)
 
 
-COMMANDS = (why, status)
-
-
 # --- one decision -----------------------------------------------------------------------------
 
 
@@ -149,6 +145,8 @@ def _newest(kept: "Entry | None", running: "Entry | None") -> "Entry | None":
 
 
 def _document(entry: "Entry") -> dict[str, Any]:
+    import msgspec
+
     document: dict[str, Any] = msgspec.to_builtins(entry)
     if entry.beliefs is not None:
         mean, std = entry.beliefs.mean.values(), entry.beliefs.std.values()
@@ -239,6 +237,8 @@ def _counts(health: "Health", field: str) -> str:
 
 
 def _plain(heard: "Heard") -> dict[str, Any]:
+    import msgspec
+
     document: dict[str, Any] = msgspec.to_builtins(heard)
     return document
 

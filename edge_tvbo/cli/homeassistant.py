@@ -64,6 +64,3 @@ def _refuse_while_it_runs(broker: object, config: Path) -> None:
             f"The daemon of {config} is running and would announce itself again: stop it first, "
             "or take [homeassistant] out of the file and send it SIGHUP."
         )
-
-
-COMMANDS = (ha,)

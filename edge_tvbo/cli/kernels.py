@@ -30,6 +30,3 @@ def warm() -> None:
         )
     done = f"compiled {len(compiling)} in {sum(compiling):.1f} s" if compiling else "nothing to do"
     click.echo(f"The kernels are in numba's cache: {done}.")
-
-
-COMMANDS = (warm,)

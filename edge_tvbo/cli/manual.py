@@ -42,7 +42,9 @@ def page(root: click.Context) -> str:
         ".SH COMMANDS",
     ]
     for name in head.list_commands(root):
-        lines += _command(head.commands[name], f"edge-tvbo {name}", root)
+        command = head.get_command(root, name)
+        assert command is not None
+        lines += _command(command, f"edge-tvbo {name}", root)
     return "\n".join(lines) + AFTER
 
 

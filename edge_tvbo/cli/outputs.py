@@ -7,7 +7,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
-import msgspec
 
 if TYPE_CHECKING:
     from edge_tvbo.backtest import Result
@@ -85,4 +84,6 @@ class _Lines:
 
 
 def print_json(document: Any) -> None:
+    import msgspec
+
     click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())

@@ -23,10 +23,10 @@ from edge_tvbo.cli.inputs import (
 )
 from edge_tvbo.cli.outputs import progress, show
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.messages import Command, PublishState
 
 if TYPE_CHECKING:
     from edge_tvbo.backtest import Backtest, Result
+    from edge_tvbo.messages import Command
     from edge_tvbo.ports import Each
 
 out_option = click.option(
@@ -173,6 +173,7 @@ def _over_mqtt(
     speed: float,
     source: dict[str, Any],
 ) -> "Result":
+    from edge_tvbo.messages import PublishState
     from edge_tvbo.ports import Broker
     from edge_tvbo.runtime import simulation
 
@@ -184,7 +185,7 @@ def _over_mqtt(
     intervals = backtest.test_span.last - backtest.test_span.first
     with progress(policy, intervals) as step, simulation.nodes(arguments, broker):
 
-        def watch(command: Command) -> None:
+        def watch(command: "Command") -> None:
             if isinstance(command, PublishState):
                 step(command.decision.interval + 1)
 
@@ -224,6 +225,3 @@ def _report(backtest: "Backtest", results: "list[Result]", out: Path, as_json: b
 
     page = reporting.write(backtest, results, out, command_line(click.get_current_context()))
     click.echo(f"The report is {page}", err=as_json)
-
-
-COMMANDS = (replay, compare, fit)

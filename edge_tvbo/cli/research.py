@@ -109,6 +109,3 @@ def _workers(cluster: str | None, jobs: int | None) -> "AbstractContextManager[E
     if jobs and cluster != "local":
         raise ConfigError("--jobs is for this machine; a cluster works with what it has.")
     return each_of(cluster, jobs)
-
-
-COMMANDS = (experiment, bound)

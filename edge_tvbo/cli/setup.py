@@ -5,11 +5,9 @@ import os
 import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-import msgspec
-from msgspec.structs import replace
 
 from edge_tvbo import plugins
 from edge_tvbo.cli.inputs import DEFAULT, POSITIVE, duration, settings_of
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 MOST = 9  # groups of sensors that are shown
 
 
-class Answers(msgspec.Struct, frozen=True, kw_only=True):
+class Answers(NamedTuple):
     """What `init` was told, by options or by a person."""
 
     host: str
@@ -117,16 +115,16 @@ def _asked(context: click.Context, answers: Answers) -> Answers:
         answers = _at(answers, where)
     if open_("seconds") and not answers.sensors:
         if click.confirm("Listen to it for a minute, to find the sensors?", default=True):
-            answers = replace(answers, seconds=60.0)
+            answers = answers._replace(seconds=60.0)
         else:
             named = click.prompt("The sensors' ids, with spaces between them")
-            answers = replace(answers, sensors=tuple(named.split()))
+            answers = answers._replace(sensors=tuple(named.split()))
     if open_("interval"):
         every = click.prompt("How often is a sensor chosen?", default=answers.interval)
-        answers = replace(answers, interval=every)
+        answers = answers._replace(interval=every)
     if open_("mode") and not answers.sensors:
         live = click.confirm("Ask the sensor that is chosen, not only say which?", default=False)
-        answers = replace(answers, mode="live" if live else "advise")
+        answers = answers._replace(mode="live" if live else "advise")
     return answers
 
 
@@ -136,8 +134,7 @@ def _at(answers: Answers, where: str) -> Answers:
     host, _, port = place.partition(":") if place.count(":") == 1 else (place, "", "")
     if port and not port.isdecimal():
         raise ConfigError(f"{port!r} is no port; a broker is given as host:1883.")
-    return replace(
-        answers,
+    return answers._replace(
         host=host,
         port=int(port) if port else answers.port,
         user=user or answers.user,
@@ -288,13 +285,15 @@ def _nothing(survey: "Survey", answers: Answers) -> str:
 
 def _write(config: Path, start: "Start", password: str | None) -> None:
     """Write what `check` takes, or nothing; in the place of no other file."""
+    import msgspec
+
     from edge_tvbo.starter import starter
 
     with ExitStack() as undoing:
         if password is not None:
             secret = _secret_file(config)
             _create(secret, f"{password}\n", 0o600, undoing)
-            start = replace(start, password_file=secret.name)
+            start = msgspec.structs.replace(start, password_file=secret.name)
         _create(config, starter(start), 0o666, undoing)
         settings_of(config)
         undoing.pop_all()
@@ -345,6 +344,3 @@ def man(context: click.Context) -> None:
     from edge_tvbo.cli.manual import page
 
     click.echo(page(context.find_root()), nl=False)
-
-
-COMMANDS = (init, schema, completion, man)

@@ -83,6 +83,3 @@ def nodes(
             ready=lambda: click.echo(f"ready: {count} on {host}:{port}"),
             stop=stop,
         )
-
-
-COMMANDS = (demo, nodes)

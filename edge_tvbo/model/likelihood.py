@@ -4,13 +4,16 @@ What belongs here: maximum marginal likelihood of the parameters of change, [M24
 [B16] appendix B. The spatial kernel and the noise are known and stay as they are.
 """
 
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.model.temporal_kernels import FittableKernel
+
+if TYPE_CHECKING:
+    from numpy.random import Generator  # to import it takes 3 MiB, which a daemon does without
 
 Array = NDArray[np.float64]
 Kernel = TypeVar("Kernel", bound=FittableKernel)
@@ -89,7 +92,7 @@ def fit(
     noise_variance: float,
     *,
     restarts: int,
-    rng: np.random.Generator,
+    rng: "Generator",
 ) -> Kernel:
     """Give the kernel of the kind of `start` under which `y` is most probable, as far as found.
 

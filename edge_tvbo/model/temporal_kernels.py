@@ -11,12 +11,15 @@ derivatives are finite at the edge of their range that are not for a fraction.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from numpy.random import Generator  # to import it takes 3 MiB, which a daemon does without
 
 Array = NDArray[np.float64]
 
@@ -71,7 +74,7 @@ class FittableKernel(TemporalKernel, Protocol):
         ...
 
     @classmethod
-    def drawn(cls, rng: np.random.Generator, horizon: float) -> Self:
+    def drawn(cls, rng: "Generator", horizon: float) -> Self:
         """Give a kernel at random within `bounds`, to start a search from."""
         ...
 
@@ -167,7 +170,7 @@ class TimeVaryingKernel:
         return np.array([[1e-6, 0.999]])
 
     @classmethod
-    def drawn(cls, rng: np.random.Generator, horizon: float) -> Self:
+    def drawn(cls, rng: "Generator", horizon: float) -> Self:
         """Give one with ε from 1e-4 to .5, log-uniform."""
         return cls(_log_uniform(rng, 1e-4, 0.5))
 
@@ -245,7 +248,7 @@ class MomentumKernel:
         return np.array([[0.0, most], [0.0, most * (1.0 - 1e-6)]])
 
     @classmethod
-    def drawn(cls, rng: np.random.Generator, horizon: float) -> Self:
+    def drawn(cls, rng: "Generator", horizon: float) -> Self:
         """Give one with 1-ε from .001 to .5 and 1-α from 1-ε to 1, both log-uniform."""
         left = _log_uniform(rng, 1e-3, 0.5)
         epsilon = 1.0 - left
@@ -330,7 +333,7 @@ class SigmoidKernel:
         return np.array([[-span, 2.0 * span], [0.1, span]])
 
     @classmethod
-    def drawn(cls, rng: np.random.Generator, horizon: float) -> Self:
+    def drawn(cls, rng: "Generator", horizon: float) -> Self:
         """Give one with τ uniform on [0, horizon] and ρ log-uniform from ½ to half of that."""
         span = max(horizon, 1.0)
         return cls(float(rng.uniform(0.0, span)), _log_uniform(rng, 0.5, max(0.5 * span, 0.5)))
@@ -433,5 +436,5 @@ def _apart(e: float, a: float) -> float:
     return (e - a) / e if e > 0.0 else 0.0
 
 
-def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+def _log_uniform(rng: "Generator", low: float, high: float) -> float:
     return float(np.exp(rng.uniform(math.log(low), math.log(high))))

@@ -6,7 +6,7 @@ Both work on ln θ within bounds, and both are functions of seed, interval and w
 
 from collections.abc import Callable
 from math import exp, log
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from edge_tvbo.errors import MissingExtra, SnapshotError
 from edge_tvbo.policies.balancing import Play
 from edge_tvbo.policies.scale_posterior import Readings
+
+if TYPE_CHECKING:
+    from numpy.random import Generator  # to import it takes 3 MiB, which a daemon does without
 
 Array = NDArray[np.float64]
 LogDensity = Callable[[float], float]  # of ln θ, up to a constant
@@ -153,7 +156,7 @@ def _slice(
     value: float,
     low: float,
     high: float,
-    rng: np.random.Generator,
+    rng: "Generator",
 ) -> tuple[float, float]:
     """Give the next place of a chain and its log density (Neal 2003, figures 3 and 5, no steps)."""
     level = value + log(1.0 - rng.random())

@@ -372,6 +372,43 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(tmp_path):
     assert "--out names a directory" in result.stderr
 
 
+BESIDE_OTHERS = "et-gp-ucb,sw-gp-ucb,w-dbo,d-ucb,round-robin,random,static"
+
+
+def test_one_command_puts_ours_beside_others_with_intervals_energy_seeds_and_figures(tmp_path):
+    """Demonstration 21 of PRODUCT.md, on the sample."""
+    result = run("compare", "--policies", BESIDE_OTHERS, "--seeds", "3", "--out", str(tmp_path))
+    text = (tmp_path / "results.md").read_text("utf-8")
+    table = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
+    rows = {row[0].partition(" ")[0]: row for row in table[2:]}
+    assert set(rows) == {*BESIDE_OTHERS.split(","), "always-on"}
+    for name in BESIDE_OTHERS.split(","):
+        low, high = map(float, rows[name][2].split(" to "))
+        assert low <= float(rows[name][1]) <= high  # mean regret and its 95 % interval
+        assert rows[name][3:5] == ["288", "2.2 %"]  # readings, and of those of always-on
+    assert "Each asked for 288 readings: 2.2 % of the 13248 that always-on takes" in text
+    assert "Seeds: 0 to 2" in text
+    lines = read((tmp_path / "results.csv").read_text("utf-8"))
+    assert [(line["policy"], line["seed"]) for line in lines] == [
+        (name, seed) for name in BESIDE_OTHERS.split(",") for seed in "012"
+    ]
+    pictures = Checker((tmp_path / "report.html").read_text("utf-8")).of("svg")
+    for name in rows.keys() - {"always-on"}:
+        assert any(name in each.get("aria-label", "") for each in pictures)
+    ranked = sorted(rows.keys() - {"always-on"}, key=lambda name: float(rows[name][1]))
+    assert f"\n{ranked[0]} missed least: " in result.stdout
+    beaten = [name for name in ranked[ranked.index("static") :] if name not in SIMPLE]
+    said = f"That simple baseline beats {', '.join(f'{n} ({rows[n][1]})' for n in beaten)}."
+    assert said in text
+
+
+def test_one_command_says_so_when_asking_the_same_sensor_always_beats_a_bandit(tmp_path):
+    result = run("compare", "--policies", "d-ucb,static", "--seeds", "2", "--out", str(tmp_path))
+    for text in (result.stdout, (tmp_path / "results.md").read_text("utf-8")):
+        assert "A simple baseline wins: static" in text
+        assert "less than the other; the best of those is d-ucb" in text
+
+
 # --- progress -----------------------------------------------------------------------------------
 
 

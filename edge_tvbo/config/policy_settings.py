@@ -29,7 +29,13 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         float | None, Meta(ge=0, description="Variance that the field gains in each interval.")
     ] = None
     alpha: Annotated[
-        float | None, Meta(ge=0, lt=1, description="How much momentum is left each interval.")
+        float | None,
+        Meta(
+            ge=0,
+            lt=1,
+            description="How much momentum is left each interval; w-dbo: by what share forgetting"
+            " may change the future, each length of time that epsilon means.",
+        ),
     ] = None
     tau: Annotated[
         float | str | None,
@@ -74,6 +80,9 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
             " random, as a share.",
         ),
     ] = None
+    xi: Annotated[float | None, Meta(gt=0, description="How much uncertainty attracts d-ucb.")] = (
+        None
+    )
     length_scale: Annotated[
         float | str | None,
         Meta(
@@ -121,7 +130,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         str | None, Meta(description="The one that is always asked; static alone takes it.")
     ] = None
     seed: Annotated[
-        int | None, Meta(ge=0, description="Starts the generator that breaks ties.")
+        int | None, Meta(ge=0, le=2**63 - 1, description="Starts the generator that breaks ties.")
     ] = None
 
 

@@ -104,11 +104,9 @@ class KernelPosterior:
         place = self._domain.place(arm)
         if not self._field.holds(place[None, :]):
             raise ValueError(f"{arm} is no arm of this field")
+        if self.observations == len(self._y):
+            self._remove(self._dispensable())
         n = self.observations
-        if n == len(self._y):
-            n -= 1
-            for array in (self._places, self._y, self._times):
-                array[:n] = array[1:]
         self._places[n], self._y[n], self._times[n] = place, y, self._time
         self.observations = n + 1
         self._stale = True
@@ -138,6 +136,17 @@ class KernelPosterior:
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
         self._resume(unseal(self._kind(), self._field.fingerprint(), blob))
+
+    def _dispensable(self) -> int:
+        """Give which of the readings makes room for another: the oldest."""
+        return 0
+
+    def _remove(self, index: int) -> None:
+        n = self.observations
+        for array in (self._places, self._y, self._times):
+            array[index : n - 1] = array[index + 1 : n]
+        self.observations = n - 1
+        self._stale = True
 
     def _state(self) -> dict[str, Any]:
         return {"time": self._time, "observations": self.observations, **self._arrays()}

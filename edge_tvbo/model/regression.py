@@ -52,6 +52,13 @@ class Regression:
         V = self._solve(k)
         return V.T @ self._z, np.maximum(prior - np.einsum("ij,ij->j", V, V), 0.0)
 
+    def precision(self) -> Array:
+        """Give the inverse (n, n) of the readings' covariance, noise included."""
+        if self._empty:
+            return np.zeros((0, 0))
+        half = self._solve(np.eye(len(self._z)))
+        return np.asarray(half.T @ half)
+
     def log_likelihood(self) -> float:
         """Give ln p(y) (Rasmussen & Williams eq. 2.30)."""
         if self._empty:

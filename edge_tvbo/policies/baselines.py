@@ -1,7 +1,7 @@
-"""What any model has to beat: a draw, everyone in turn, always the same one, and two that learn."""
+"""What any model has to beat: a draw, all in turn, always the same one, and three that learn."""
 
 from collections.abc import Callable
-from math import e, exp, log, sqrt
+from math import e, exp, inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ Mask = NDArray[np.bool_]
 Arms = NDArray[np.intp]
 LOWEST = -1e100  # of what was never read
 FINE = 2**53  # draws of a uniform number
-REACH = 3.0  # prior standard deviations that RExp3's rewards from 0 to 1 span, up and down
+REACH = 3.0  # prior standard deviations that bounded rewards span, up and down
+FORGOTTEN = 1e-100  # discounted readings: an arm with fewer is as one that was never read
 
 
 def random(name: str, field: Field, *, seed: int = 0) -> "Blind":
@@ -52,6 +53,13 @@ def rexp3(
 ) -> "RExp3":
     """Give RExp3 (Besbes, Gur & Zeevi 2014; baseline in [B16] section 5)."""
     return RExp3(name, field, period, gamma, seed)
+
+
+def discounted(
+    name: str, field: Field, *, gamma: float = 0.99, xi: float = 0.5, seed: int = 0
+) -> "DiscountedUCB":
+    """Give D-UCB (Kocsis & Szepesvári 2006; Garivier & Moulines 2011): arms that are unrelated."""
+    return DiscountedUCB(name, field, gamma, xi, seed)
 
 
 def oracle(name: str, field: Field, *, seed: int = 0) -> "Oracle":
@@ -257,6 +265,108 @@ class RExp3(Unmodelled):
 
     def _kind(self) -> str:
         return f"{self.name} {self._period} {self._gamma!r}"
+
+
+class DiscountedUCB(Unmodelled):
+    """Upper confidence bounds on discounted means of unrelated arms (Garivier & Moulines 2011).
+
+    Parameters
+    ----------
+    gamma : float
+        γ, what a reading's weight is multiplied by in each interval since, above 0, at most 1.
+    xi : float
+        ξ, how much uncertainty attracts, above 0; the paper's theorem wants more than 1/2.
+    seed : int
+        Decides between arms that tie, as all do that were never read.
+
+    Notes
+    -----
+    In interval t a reading of interval s has the weight γ^(t-1-s), so that the newest a choice can
+    know has 1. With N of an arm, the weights' sum, and n, that of all arms, its bound is
+    Σ γ^(t-1-s) y_s / N + 2 B √(ξ ln n / N), the padding c_t(γ, i) of algorithm 1; an arm never read
+    comes first. There each round plays one arm; here an interval has any number of readings, which
+    all count, and where it has none ln n is held at 0 once n is below 1.
+
+    B, the span of the paper's rewards, is 6 s in model units, s being the largest prior standard
+    deviation of an arm: as far as a reading will hardly ever go. Two arrays of M numbers are held.
+    In a box it knows the candidates alone.
+    """
+
+    learns = True
+
+    def __init__(self, name: str, field: Field, gamma: float, xi: float, seed: int) -> None:
+        super().__init__(name, field)
+        if not 0.0 < gamma <= 1.0:
+            raise ConfigError(f"gamma is {gamma}; it must be above 0, and at most 1.")
+        if not 0.0 < xi < inf:
+            raise ConfigError(f"xi is {xi}; it must be above 0.")
+        self._gamma = gamma
+        self._xi = xi
+        self._seed = seed
+        self._bound = 2.0 * REACH * float(self._std.max())  # B
+        self._counts = np.zeros(len(field))  # γ N
+        self._sums = np.zeros(len(field))
+
+    def observe(self, arm: Arm, y: float) -> Outcome:
+        """Count the reading, whoever asked for it."""
+        index = self.field.index(arm)
+        self._counts[index] += 1.0
+        self._sums[index] += y
+        self.observations += 1
+        return Outcome(False, abs(y), None, self.observations)
+
+    def advance(self) -> None:
+        """End the interval: every reading counts for less."""
+        super().advance()
+        self._counts *= self._gamma
+        self._sums *= self._gamma
+
+    def renew(self) -> None:
+        """Forget every reading."""
+        self._counts[:] = self._sums[:] = 0.0
+        self.observations = 0
+        self.resets += 1
+
+    def snapshot(self) -> bytes:
+        """Give the state as bytes; the continuation from them is bit-identical."""
+        state = {
+            "time": self._time,
+            "observations": self.observations,
+            "resets": self.resets,
+            **self._arrays(),
+        }
+        return seal(self._kind(), self.field.fingerprint(), state)
+
+    def restore(self, blob: bytes) -> None:
+        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        state = unseal(self._kind(), self.field.fingerprint(), blob)
+        time, observations = whole(state, "time"), whole(state, "observations")
+        resets = whole(state, "resets")
+        check_arrays(self._arrays(), state)
+        if (state["counts"] < 0).any():
+            raise SnapshotError("The snapshot's 'counts' are no counts.")
+        copy_arrays(self._arrays(), state)
+        self._time, self.observations, self.resets = time, observations, resets
+
+    def _pick(self, candidates: Arms) -> int:
+        bounds = self._bounds()[candidates]
+        highest = np.flatnonzero(bounds == bounds.max())
+        return int(candidates[highest[draw(self._seed, self._time, len(highest))]])
+
+    def _bounds(self) -> Array:
+        read = self._counts >= FORGOTTEN
+        counts = self._counts[read]
+        log_n = log(max(float(counts.sum()) / self._gamma, 1.0))
+        bounds = np.full(len(self.field), inf)
+        padding = 2.0 * self._bound * np.sqrt(self._xi * self._gamma * log_n / counts)
+        bounds[read] = self._sums[read] / counts + padding
+        return bounds
+
+    def _arrays(self) -> dict[str, Array]:
+        return {"counts": self._counts, "sums": self._sums}
+
+    def _kind(self) -> str:
+        return f"{self.name} {self._gamma!r}"
 
 
 class Oracle(Unmodelled):

@@ -162,7 +162,7 @@ class UpperConfidence:
 
     def select(self, eligible: Mask | None = None) -> Choice:
         """Give the arm with the highest upper confidence bound."""
-        choice = self._highest(self._everyone if eligible is None else eligible)
+        choice = self._highest(self._among(eligible))
         if choice is None:
             raise ValueError("no arm is eligible")
         self._asked = [choice.arm]
@@ -174,7 +174,7 @@ class UpperConfidence:
         Hallucinated readings leave the means alone and narrow what they would tell (Desautels,
         Krause & Burdick 2014, GP-BUCB; the setting is that of [M24] section 11.1).
         """
-        left = (self._everyone if eligible is None else eligible).copy()
+        left = self._among(eligible).copy()
         before = self._posterior.snapshot()
         choices: list[Choice] = []
         while len(choices) < k and (choice := self._highest(left)) is not None:
@@ -252,6 +252,15 @@ class UpperConfidence:
         self._posterior.restore(inner(state, "posterior"))
         self._time, self._events, self._asked = time, events, asked
         self._trigger.age, self.resets = age, resets
+
+    def _among(self, eligible: Mask | None) -> Mask:
+        """Give who may be chosen, as kernels that were compiled ahead of time take on trust."""
+        if eligible is None:
+            return self._everyone
+        if eligible.dtype != np.bool_ or eligible.shape != self._everyone.shape:
+            found = f"{eligible.dtype}{list(eligible.shape)}"
+            raise ValueError(f"eligible is {found}; it can be bool[{len(self._everyone)}]")
+        return np.ascontiguousarray(eligible)
 
     def _highest(self, eligible: Mask) -> Choice | None:
         width = self._exploration.width(self._time + 1, self._posterior.observations)

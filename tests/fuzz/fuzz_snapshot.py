@@ -42,6 +42,7 @@ WINDOW = {"window": 4}
 TUNED: dict[str, dict[str, Any]] = {
     "sw-gp-ucb": WINDOW,
     "w-gp-ucb": WINDOW,
+    "w-dbo": WINDOW,
     "a-gp-ucb": WINDOW,
     "lb-gp-ucb": WINDOW,
     "lnb-gp-ucb": WINDOW,

@@ -36,6 +36,7 @@ SHORT = {  # so that short histories meet their ends
     "br-gp-ucb": {"period": 6},
     "sw-gp-ucb": {"window": 5},
     "w-gp-ucb": {"window": 8, "gamma": 0.7},
+    "w-dbo": {"window": 8, "epsilon": 0.3},
     "rexp3": {"period": 5},
 }
 VARIANTS = {
@@ -242,6 +243,18 @@ def test_only_the_eligible_are_chosen(case, history, mask):
     assert np.array_equal(mask, before)
     if mask.all():
         assert choice == policy.select()
+
+
+@every_case
+@pytest.mark.parametrize("mask", [np.ones(len(K)), np.ones(len(K) + 1, np.bool_)], ids=str)
+def test_a_mask_of_another_kind_is_refused(case, mask):
+    """Kernels that were compiled ahead of time would read beyond it."""
+    policy = make(case)
+    if isinstance(policy, Unmodelled):
+        return  # no kernel
+    for select in (policy.select, lambda mask: policy.select_many(2, mask)):
+        with pytest.raises(ValueError, match=rf"it can be bool\[{len(K)}\]"):
+            select(mask)
 
 
 @every_case
@@ -641,6 +654,10 @@ def test_a_snapshot_of_another_field_is_refused_and_changes_nothing(name, field)
         ("w-gp-ucb", {"window": 4}, {"window": 5}),
         ("rexp3", {"period": 4, "gamma": 0.1}, {"period": 5, "gamma": 0.1}),
         ("rexp3", {"gamma": 0.1}, {"gamma": 0.2}),
+        ("d-ucb", {"gamma": 0.9}, {"gamma": 0.8}),
+        ("w-dbo", {"epsilon": 0.01}, {"epsilon": 0.02}),
+        ("w-dbo", {"alpha": 0.1}, {"alpha": 0.2}),
+        ("w-dbo", {"window": 4}, {"window": 5}),
     ],
 )
 def test_a_snapshot_of_another_model_of_change_is_refused(name, mine, theirs):
@@ -826,6 +843,11 @@ def test_weights_and_chances_that_cannot_be_are_refused(changes):
     assert_refused(make("rexp3"), resealed(blob_of("rexp3"), **changes))
 
 
+def test_counts_below_nothing_are_refused():
+    blob = resealed(blob_of("d-ucb"), counts=np.array([1.0, 0.0, -1.0, 0.0, 0.0]))
+    assert_refused(make("d-ucb"), blob, match="counts")
+
+
 @every_policy
 def test_a_count_past_what_the_compiled_code_can_hold_is_refused(name):
     counts = {key: 2**63 for key, value in STATES[name].items() if type(value) is int}
@@ -897,6 +919,13 @@ def test_a_misspelt_setting_is_refused_with_the_one_that_was_meant(name, keyword
         ("rexp3", {"period": 0}),
         ("rexp3", {"gamma": 0.0}),
         ("rexp3", {"gamma": 1.1}),
+        ("d-ucb", {"gamma": 0.0}),
+        ("d-ucb", {"gamma": 1.1}),
+        ("d-ucb", {"xi": 0.0}),
+        ("d-ucb", {"xi": float("nan")}),
+        ("w-dbo", {"epsilon": -0.1}),
+        ("w-dbo", {"epsilon": 1.0}),
+        ("w-dbo", {"alpha": -0.1}),
         ("et-gp-ucb", {"delta_b": 0.0}),
         ("et-gp-ucb", {"delta_b": 1.0}),
         ("et-gp-ucb", {"n_lower": 0}),
@@ -925,6 +954,8 @@ def test_a_value_out_of_range_is_refused(name, wrong):
         ("tv-gp-ucb", {"epsilon": "fit"}),
         ("tv-gp-ucb", {"epsilon": True}),
         ("mtv-gp-ucb", {"epsilon": "x"}),
+        ("w-dbo", {"epsilon": "fitted"}),
+        ("w-dbo", {"epsilon": True}),
         ("ttv-gp-ucb", {"tau": "x"}),
         ("et-gp-ucb", {"trigger": "x"}),
         ("et-gp-ucb", {"noise_cap": 3, "trigger": "likelihood-ratio"}),

@@ -1,4 +1,4 @@
-"""Policies without a model: RExp3 against Besbes, Gur & Zeevi 2014, and the oracle."""
+"""Policies without a model: RExp3 and D-UCB against their papers, and the oracle."""
 
 import math
 
@@ -139,6 +139,129 @@ def test_it_finds_the_best_of_a_field_that_stands_still():
         policy.advance()
         picks.append(arm)
     assert picks[-300:].count(1) > 150
+
+
+# --- discounted UCB -----------------------------------------------------------------------------
+
+
+class NaiveDiscountedUCB:
+    """Garivier & Moulines 2011, algorithm 1, with every reading ever made, told in which interval.
+
+    ``bounds`` are those of a choice in interval t: N_{t-1}(γ, i) = Σ γ^(t-1-s), X̄ the mean with
+    the same weights, and c = 2 B √(ξ ln n / N) with n = Σ N; infinite for an arm never read.
+    """
+
+    def __init__(self, K, B, gamma, xi):
+        self.K, self.B, self.gamma, self.xi = K, B, gamma, xi
+        self.t, self.history = 0, []  # (s, arm, y)
+
+    def bounds(self):
+        weights = [self.gamma ** (self.t - 1 - s) for s, _, _ in self.history]
+        of = [[i for i, (_, arm, _) in enumerate(self.history) if arm == k] for k in range(self.K)]
+        N = [sum(weights[i] for i in mine) for mine in of]
+        n = max(sum(N), 1.0)  # at least 1 in the paper, where each round has a reading
+        return [
+            sum(weights[i] * self.history[i][2] for i in mine) / N[k]
+            + 2 * self.B * math.sqrt(self.xi * math.log(n) / N[k])
+            if mine
+            else math.inf
+            for k, mine in enumerate(of)
+        ]
+
+
+STEP = st.tuples(st.integers(0, 3) | st.none(), st.floats(-10, 10)) | st.none()
+SPAN = 6 * STD.max()  # B: three prior deviations of the widest arm, up and down
+
+
+def follow(policy, twin, history, check):
+    """Tell both the readings, an arm of None meaning the chosen one, and None an interval's end."""
+    for step in history:
+        check()
+        if step is None:
+            policy.advance()
+            twin.t += 1
+        else:
+            arm = policy.select().arm if step[0] is None else step[0]
+            policy.observe(arm, step[1])
+            twin.history.append((twin.t, arm, step[1]))
+    check()
+
+
+@given(
+    history=st.lists(STEP, max_size=60),
+    gamma=st.sampled_from([0.5, 0.9, 1.0]),
+    xi=st.sampled_from([0.001, 0.5, 2.0]),
+    mask=st.lists(st.booleans(), min_size=4, max_size=4).filter(any),
+)
+@settings(max_examples=100)
+def test_the_choice_has_the_highest_of_the_papers_bounds(history, gamma, xi, mask):
+    policy = make_policy("d-ucb", FIELD, gamma=gamma, xi=xi)
+    twin = NaiveDiscountedUCB(4, SPAN, gamma, xi)
+
+    def check():
+        bounds = np.array(twin.bounds())
+        for eligible in (np.ones(4, np.bool_), np.array(mask)):
+            highest = bounds[eligible].max()
+            slack = 0.0 if math.isinf(highest) else 1e-9 * max(abs(highest), 1.0)
+            assert bounds[policy.select(eligible).arm] >= highest - slack
+            assert eligible[policy.select(eligible).arm]
+        assert policy.observations == len(twin.history)
+
+    follow(policy, twin, history, check)
+
+
+def test_with_one_reading_in_each_interval_the_first_rounds_try_every_arm():
+    policy = make_policy("d-ucb", FIELD, seed=2)
+    picks = []
+    for _ in range(4):
+        picks.append(policy.select().arm)
+        policy.observe(picks[-1], 5.0 - picks[-1])
+        policy.advance()
+    assert sorted(picks) == [0, 1, 2, 3]
+
+
+def test_every_reading_counts_whoever_asked_for_it_and_however_many_come_at_once():
+    policy = make_policy("d-ucb", FIELD, xi=1e-6)
+    for arm, y in ((0, 0.1), (1, 0.2), (2, 0.9), (3, 0.3), (2, 0.7)):
+        assert policy.observe(arm, y).reset is False
+    assert policy.observations == 5
+    assert policy.select().arm == 2
+    assert [choice.arm for choice in policy.select_many(4)] == [2, 3, 1, 0]
+
+
+def test_it_follows_the_best_arm_when_another_takes_its_place():
+    rng = np.random.default_rng(4)
+    policy = make_policy("d-ucb", FIELD, gamma=0.95, xi=0.002)
+    picks = []
+    for t in range(400):
+        level = np.array([0.0, 2.0, 0.0, 0.0] if t < 200 else [0.0, -2.0, 0.0, 2.0])
+        picks.append(policy.select().arm)
+        policy.observe(picks[-1], float(level[picks[-1]] + 0.1 * rng.normal()))
+        policy.advance()
+    assert picks[100:200].count(1) > 60
+    assert picks[300:].count(3) > 60
+
+
+def test_what_it_holds_is_of_fixed_size_and_what_is_long_ago_is_as_never_read():
+    policy = make_policy("d-ucb", FIELD, gamma=0.5, xi=1e-6)
+    size = len(policy.snapshot())
+    for arm in range(4):
+        policy.observe(arm, float(arm))
+    assert policy.select().arm == 3
+    for _ in range(3000):  # 0.5^3000 is 0
+        policy.advance()
+    policy.observe(0, -9.0)
+    assert policy.select().arm != 0
+    assert len(policy.snapshot()) - size <= 8
+
+
+def test_beginning_anew_it_has_read_nobody():
+    policy = make_policy("d-ucb", FIELD)
+    policy.observe(1, 3.0)
+    policy.renew()
+    assert (policy.observations, policy.resets) == (0, 1)
+    seen = {make_policy("d-ucb", FIELD, seed=seed).select().arm for seed in range(40)}
+    assert seen == {0, 1, 2, 3}
 
 
 # --- the oracle ---------------------------------------------------------------------------------

@@ -1,0 +1,136 @@
+"""How much the future would miss a reading, and a posterior that forgets what it misses least.
+
+[W24]  Bardou, Thiran & Ranieri 2024, "This too shall pass: removing stale observations in dynamic
+       Bayesian optimization", NeurIPS 37; their code is wdbo-algo and wdbo-criterion on PyPI.
+"""
+
+from math import inf, log1p
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_tvbo.errors import ConfigError, SnapshotError
+from edge_tvbo.model.domain import Field
+from edge_tvbo.model.kernel_posterior import KernelPosterior
+from edge_tvbo.model.snapshot import number
+from edge_tvbo.model.temporal_kernels import TimeVaryingKernel
+
+Array = NDArray[np.float64]
+FEWEST = 2  # readings that no budget removes, as in wdbo-algo
+
+
+def relevance(P: Array, y: Array, F: Array) -> Array:
+    """Give how much what is foreseen would change without each of n readings, (n,), 0 or more.
+
+    Parameters
+    ----------
+    P : (n, n) array
+        Inverse of the readings' covariance, noise included, in 1 / model units².
+    y : (n,) array
+        Readings, in model units.
+    F : (n, m) array
+        Prior covariance of the readings with all that is foreseen, in model units².
+
+    Returns
+    -------
+    (n,) array
+        [W24]'s bound of the 2-Wasserstein distance between the posterior and the one without a
+        reading, over that between the posterior and the prior: 0 changes nothing.
+
+    Notes
+    -----
+    The squared distance at a point is (μ - μ')² + (σ - σ')², of which the second is at most
+    σ'² - σ². Without reading i the n others foresee it with error r = α_i / P_ii and variance
+    v = 1 / P_ii, where α = P y (Rasmussen & Williams eq. 5.12), and what it adds to them at the
+    points is g = v (P F)_i. So μ - μ' = g r / v and σ'² - σ² = g² / v, and the sums over points
+    are [W24]'s terms with C = F Fᵀ, for all i at once: O(n³ + n²m).
+    """
+    alpha, p = P @ y, np.diagonal(P)
+    gains = P @ F  # (n, m), g / v
+    bounds = np.einsum("ij,ij->i", gains, gains) * (alpha**2 / p + 1.0) / p
+    whole = float(((alpha @ F) ** 2).sum() + (gains * F).sum())  # μ² + (σ0² - σ²)
+    return np.sqrt(bounds / whole) if whole > 0.0 else np.zeros(len(y))
+
+
+class PrunedPosterior(KernelPosterior):
+    """A `KernelPosterior` that forgets what the future would miss least, instead of the oldest.
+
+    Parameters
+    ----------
+    field : SensorField or BoxField
+        Arms, spatial prior and noise; in a box the candidates are what is foreseen.
+    temporal : TimeVaryingKernel
+        d = (1-ε)^(|t-t'|/2) = exp(-|t-t'| / l_t) with l_t = -2 / ln(1-ε) intervals, ε below 1.
+    window : int
+        W, the most readings held. Where another comes, the least relevant makes room, whatever the
+        budget; [W24] holds any number.
+    alpha : float
+        α, by what share of itself what is foreseen may change in each l_t, 0 or more.
+
+    Notes
+    -----
+    [W24] algorithm 1: the budget is 1 at first and grows by (1+α)^(1/l_t) in each interval. While
+    1 + R of the least relevant reading is below it, that reading goes and the budget is divided by
+    1 + R. What is not spent is kept, here as a logarithm.
+
+    What is foreseen are all arms in all intervals to come. As d decays at the same rate from
+    whichever reading, each of those intervals sees the next one's F times a constant, so that the
+    sum over them is one interval's, but for a factor that R does not have: nothing is truncated.
+    Costs O(W³ + W²M) for each reading removed, and as much in each interval.
+    """
+
+    def __init__(
+        self, field: Field, temporal: TimeVaryingKernel, window: int, *, alpha: float
+    ) -> None:
+        if not temporal.epsilon < 1.0:
+            raise ConfigError(f"epsilon is {temporal.epsilon}; it must be below 1.")
+        if not 0.0 <= alpha < inf:
+            raise ConfigError(f"alpha is {alpha}; it must be 0 or more.")
+        super().__init__(field, temporal, window)
+        self._alpha = alpha
+        self._growth = -0.5 * log1p(-temporal.epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
+        self._budget = 0.0  # its logarithm
+
+    def advance(self) -> None:
+        """Move on by one interval, and forget what the budget allows."""
+        super().advance()
+        self._budget += self._growth
+        while self.observations > FEWEST:
+            relevances = self._relevances()
+            least = int(relevances.argmin())
+            price = log1p(relevances[least])
+            if not price < self._budget:
+                break
+            self._budget -= price
+            self._remove(least)
+
+    def reset(self) -> None:
+        """Forget every reading and what was saved of the budget, not the time."""
+        super().reset()
+        self._budget = 0.0
+
+    def _dispensable(self) -> int:
+        """Give which of the readings makes room for another: the least relevant."""
+        return int(self._relevances().argmin())
+
+    def _relevances(self) -> Array:
+        self._predict()
+        n = self.observations
+        times = self._times[:n].astype(np.float64)
+        F = self._domain.covariance(self._places[:n], self._domain.candidates)
+        F = F * self._temporal.matrix(times, times[-1:])  # seen from the newest: no underflow
+        return relevance(self._regression.precision(), self._y[:n], F)
+
+    def _state(self) -> dict[str, Any]:
+        return {**super()._state(), "budget": self._budget}
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        budget = number(state, "budget")
+        if budget < 0.0:
+            raise SnapshotError("The snapshot's 'budget' is overdrawn.")
+        super()._resume(state)
+        self._budget = budget
+
+    def _kind(self) -> str:
+        return f"pruned {self._alpha!r} {super()._kind()}"

@@ -66,7 +66,7 @@ from edge_tvbo.messages import (
     Unreadable,
 )
 from edge_tvbo.model.field import SensorField
-from edge_tvbo.model.snapshot import inner, seal, unseal
+from edge_tvbo.model.snapshot import inner, seal, unseal, whole
 from edge_tvbo.policies.policy import Choice, Outcome, Policy
 from edge_tvbo.screening import Screening
 from edge_tvbo.suspicion import Suspicion
@@ -74,6 +74,7 @@ from edge_tvbo.suspicion import Suspicion
 MOST_REASONS = 32  # reasons counted by name; the rest are "other"
 MOST = 2**53  # of anything counted
 LONGEST = 64  # characters of a time
+LEAST_TIME = 0.5  # of the reply timeout, without which nobody is blamed
 _KIND = "controller"
 
 
@@ -112,6 +113,18 @@ class _Progress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def remembered(self) -> tuple[list[float], list[float], list[float], float]:
         """What the screening was."""
         return self.last_at, self.last_received, self.last_value, self.stepped
+
+
+class Counters(msgspec.Struct, frozen=True):
+    """What a snapshot says was counted, whatever field it is of."""
+
+    interval: int  # the last that began; -1 before the first
+    answered: int
+    missed: int
+    resets: int | None  # of the model; None where the snapshot is of before they were kept
+    last_reset: str | None
+    refused: dict[str, int]  # by reason
+    paused: bool
 
 
 class Controller:
@@ -236,6 +249,7 @@ class Controller:
         state = {
             "policy": self.policy.snapshot(),
             "progress": msgspec.msgpack.encode(progress),
+            "resets": self.policy.resets,  # which the policy knows by itself; `counters` does not
             **self._suspicion.state(),
         }
         if self._energy:
@@ -403,7 +417,9 @@ class Controller:
         self._waiting = False
         self._missed += 1
         record = Record(self._interval, self._began, sensor, Ending.MISSED, None, None, None, False)
-        return [record, *self._suspect(arm, sensor, at)] if self._reachable else [record]
+        had_time = at - self._began >= LEAST_TIME * self.rules.reply_timeout
+        blamed = self._reachable and had_time
+        return [record, *self._suspect(arm, sensor, at)] if blamed else [record]
 
     def _suspect(self, arm: int, sensor: str, at: float) -> list[Command]:
         relied_on = not self._suspicion.suspects(arm)
@@ -457,10 +473,13 @@ class Controller:
         arm = self._arms.get(reading.sensor, -1)
         is_answer = self._waiting and arm == self._selected
         if reason := self._objection(arm, reading, is_answer=is_answer):
+            if is_answer and reason == "implausible":
+                self._suspicion.doubt(arm)
             return self._refuse(reason)
         self._screening.accept(arm, reading)
         outcome = self.policy.observe(arm, self.policy.field.to_model(reading.value))
-        commands = self._welcome(arm, reading.received)
+        believed = is_answer or not self._suspicion.doubts(arm)
+        commands = self._welcome(arm, reading.received) if believed else []
         if outcome.reset:
             commands.append(self._begun_anew(reading))
         if is_answer:
@@ -529,6 +548,24 @@ class Controller:
 
     def _notice(self, kind: Kind, at: float, text: str, sensor: str | None = None) -> Notify:
         return Notify(Notice(kind, rfc3339(at), text, sensor))
+
+
+def counters(blob: bytes) -> Counters:
+    """Give what was counted by whoever made the snapshot `blob`; raises `SnapshotError`.
+
+    No policy is built for it.
+    """
+    state = unseal(_KIND, None, blob)
+    progress = _progress(inner(state, "progress"), MOST)
+    return Counters(
+        progress.interval,
+        progress.answered,
+        progress.missed,
+        whole(state, "resets") if "resets" in state else None,
+        progress.last_reset,
+        dict(progress.refused),
+        progress.paused,
+    )
 
 
 def _plausible(field: SensorField, rules: Rules) -> tuple[float, float]:

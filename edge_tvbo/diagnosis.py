@@ -18,13 +18,19 @@ from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from edge_tvbo.config import environment
+from edge_tvbo.config.findings import Report
 from edge_tvbo.config.schema import Setting, rest_of, settings_of
 from edge_tvbo.config.settings import Settings
-from edge_tvbo.errors import EdgeTvboError
+from edge_tvbo.errors import EdgeTvboError, SnapshotError
+
+if TYPE_CHECKING:
+    from edge_tvbo.controller import Counters
+    from edge_tvbo.runtime.checkpoints import Document
 
 PACKAGES = (
     "edge-tvbo",
@@ -41,27 +47,40 @@ PRIVATE = ("host", "username", "client_id", "server_name")  # settings that name
 DECISIONS = 50  # of each field that are shown
 SHORTEST = 3  # characters of a part of a text, to be struck by itself
 LARGEST = 4096  # characters of a password
-_ORDINARY = {"mqtt", "mqtts", "edge-tvbo", "edge_tvbo", "localhost", "config", "python", HIDDEN}
+_ORDINARY = {
+    "mqtt",
+    "mqtts",
+    "edge-tvbo",
+    "edge_tvbo",
+    "localhost",
+    "config",
+    "state",
+    "python",
+    HIDDEN,
+}
 
 
 def report(path: Path, check: Callable[[Path], object]) -> str:
     """Give the report on the configuration at `path`; `check` raises what is wrong with it."""
     text, raw = _read(path)
+    real = _with_environment(path, raw)
     parts = [
         ("Versions", _versions()),
         ("Environment", _environment()),
         ("Configuration", _shown(raw, text)),
         ("Findings", _findings(path, check)),
-        ("Files", _files(path, raw)),
-        ("Last decisions", _decisions(path, raw)),
-        ("Last crash", _crash(path, raw)),
+        ("Files", _files(path, real)),
+        ("Counters", _counters(path, real)),
+        ("Last decisions", _decisions(path, real)),
+        ("Last crash", _crash(path, real)),
     ]
     lines = ["A report on edge-tvbo, fit to be published: secrets, hosts and names are struck out."]
     lines += ["Topics and the ids of sensors are not; look through it before you publish it.", ""]
     for title, part in parts:
-        lines += [f"## {title}", "", *(f"    {line}".rstrip() for line in part), ""]
+        lines += [f"## {title}", "", *(f"    {line}".rstrip() for line in _whole(part)), ""]
     private = list(_private(raw)) if raw else re.findall(r"[^\"']+", text)
-    return struck("\n".join(lines), [*private, *_contents(path, raw), *_ours(path)])
+    private += [*_private(real), *_contents(path, real), *_ours(path)]
+    return struck("\n".join(lines), private)
 
 
 def _read(path: Path) -> tuple[str, dict[str, Any]]:
@@ -73,6 +92,30 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
         return text, tomllib.loads(text)
     except (ValueError, RecursionError):
         return text, {}
+
+
+def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
+    """Give what the daemon goes by: the file, and what the environment says instead of it."""
+    given = environment.variables(os.environ)
+    filled = environment.filled_in(raw, (), Report(path, {}, given), os.environ)
+    return environment.override(filled, given, os.environ)
+
+
+def _whole(part: Iterator[str]) -> Iterator[str]:
+    """Yield the lines of a part, and the bug that ended it, if one did: the others go on."""
+    try:
+        yield from part
+    except Exception as error:
+        yield from _bug(error)
+
+
+def _bug(error: Exception) -> Iterator[str]:
+    """Yield what a report is for, without the paths that are in a traceback."""
+    import traceback
+
+    yield from traceback.format_exception(error)[-1].splitlines()
+    for frame in traceback.extract_tb(error.__traceback__):
+        yield f"at {Path(frame.filename).name}:{frame.lineno} in {frame.name}"
 
 
 # --- parts ------------------------------------------------------------------------------------
@@ -94,6 +137,8 @@ def _environment() -> Iterator[str]:
     by = "systemd" if "INVOCATION_ID" in os.environ else "a person or another program"
     yield f"started by {by}; notify socket: {_is_set('NOTIFY_SOCKET')}"
     yield f"credentials directory: {_is_set('CREDENTIALS_DIRECTORY')}"
+    names = environment.variables(os.environ).values()
+    yield f"settings from the environment: {', '.join(names) or 'none'}"
 
 
 def _zone() -> str:
@@ -111,12 +156,6 @@ def _findings(path: Path, check: Callable[[Path], object]) -> Iterator[str]:
         check(path)
     except EdgeTvboError as error:
         yield from str(error).splitlines()
-    except Exception as error:  # a bug: what a report is for
-        import traceback
-
-        yield from traceback.format_exception(error)[-1].splitlines()
-        for frame in traceback.extract_tb(error.__traceback__):
-            yield f"at {Path(frame.filename).name}:{frame.lineno} in {frame.name}"
     else:
         yield "none: the configuration is good"
 
@@ -134,21 +173,84 @@ def _files(path: Path, raw: dict[str, Any]) -> Iterator[str]:
     yield f"the package: {_rights(Path(__file__).parent)}"
 
 
-def _decisions(path: Path, raw: dict[str, Any]) -> Iterator[str]:
-    """Yield the last decisions of each field, the newest last."""
-    from edge_tvbo import hindsight, plugins
+def _counters(path: Path, raw: dict[str, Any]) -> Iterator[str]:
+    """Yield what each field has counted, as its newest sound state has it."""
+    from edge_tvbo import plugins
+    from edge_tvbo.explanation import rfc3339
+    from edge_tvbo.runtime import checkpoints
 
     state, instance = _state(path, raw)
     if state is None:
-        yield "no state is kept, and so no history"
+        yield "no state is kept; [state] dir says where it would be"
+        return
+    for generation, data in plugins.load("stores", "file")(str(state), instance).generations():
+        try:
+            document = checkpoints.decode(data)
+        except SnapshotError as error:
+            yield f"{Path(generation).name} cannot be used: {error}"
+            continue
+        when = "when it ended" if document.final else "while it ran"
+        yield f"kept at {rfc3339(round(document.anchor.wall))}, {when}"
+        yield from _counted(document, raw.get("fields"))
+        return
+    yield "of a state that was kept there is none yet, or none that can be read"
+
+
+def _counted(document: "Document", configured: object) -> Iterator[str]:
+    """Yield a line for each field that has a state or is to have one."""
+    from edge_tvbo.controller import counters
+
+    known = configured if isinstance(configured, dict) else {}
+    for name in [*known, *(each for each in document.fields if each not in known)]:
+        title = name if name in known else f"{name} (not in the configuration)"
+        if name not in document.fields:
+            yield f"{title}: nothing is kept of it"
+            continue
+        try:
+            yield f"{title}: {_in_words(counters(document.fields[name].controller))}"
+        except SnapshotError as error:
+            yield f"{title}: its state cannot be read: {error}"
+
+
+def _in_words(counted: "Counters") -> str:
+    resets = "resets uncounted" if counted.resets is None else _several(counted.resets, "reset")
+    last = f", the last at {counted.last_reset}" if counted.last_reset else ""
+    often = sorted(counted.refused.items(), key=lambda each: (-each[1], each[0]))
+    refused = ", ".join(f"{count} {reason}" for reason, count in often)
+    return (
+        f"interval {counted.interval}; {counted.answered} answered, {counted.missed} missed; "
+        f"{resets}{last}; refused: {refused or 'none'}{'; paused' if counted.paused else ''}"
+    )
+
+
+def _several(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _decisions(path: Path, raw: dict[str, Any]) -> Iterator[str]:
+    """Yield the last decisions, the newest last: of the history, or those before a crash."""
+    from edge_tvbo import hindsight, plugins
+    from edge_tvbo.runtime import crashes
+
+    state, instance = _state(path, raw)
+    if state is None:
+        yield "no state is kept, and so neither a history nor what came before a crash"
         return
     try:
         with closing(plugins.load("pasts", "sqlite")(str(state), instance)) as past:
-            for field in past.fields():
-                for entry in reversed(past.newest(field, DECISIONS)):
-                    yield f"{field} {hindsight.line(entry)}"
+            lines = [
+                f"{field} {hindsight.line(entry)}"
+                for field in past.fields()
+                for entry in reversed(past.newest(field, DECISIONS))
+            ]
     except EdgeTvboError as error:
         yield from str(error).splitlines()
+        lines = []
+    if not lines:
+        crash = crashes.read(str(state), instance)
+        lines = crash.decisions if crash else []
+        yield "these came before the crash below:" if lines else "none before a crash either"
+    yield from lines
 
 
 def _crash(path: Path, raw: dict[str, Any]) -> Iterator[str]:
@@ -156,13 +258,11 @@ def _crash(path: Path, raw: dict[str, Any]) -> Iterator[str]:
     from edge_tvbo.runtime import crashes
 
     state, instance = _state(path, raw)
-    try:
-        text = crashes.place(str(state), instance).read_text("utf-8") if state else ""
-    except (OSError, ValueError):
-        text = ""
-    if not text:
+    crash = crashes.read(str(state), instance) if state else None
+    if crash is None:
         yield "none is kept"
-    yield from re.sub(r'(File ")[^"]*[/\\]', r"\1", text).splitlines()
+        return
+    yield from re.sub(r'(File ")[^"]*[/\\]', r"\1", crash.text).splitlines()
 
 
 def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:

@@ -1,19 +1,24 @@
 """The wheel, built from the sdist and alone in a fresh environment, does what a gateway needs."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import tarfile
+import time
 import venv
 import zipfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from broker.conftest import Peer
 from edge_tvbo_adapters import brokers
 from paho.mqtt import subscribe
+
+from edge_tvbo.messages import Reason
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = (ROOT / "deploy" / "config.example.toml").read_text()
@@ -38,14 +43,20 @@ def called(*command, cwd=ROOT, status=0, **environment):
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """Give a directory with the sdist, and the wheel that was built from that."""
-    directory = tmp_path_factory.mktemp("dist")
+def tools(tmp_path_factory):
+    """Give a directory with what builds a wheel."""
     tools = tmp_path_factory.mktemp("tools")
     try:
         called(sys.executable, "-m", "pip", "install", *PIP, "--target", tools, "hatchling")
     except AssertionError as error:
         pytest.skip(f"hatchling cannot be installed here: {error}")
+    return tools
+
+
+@pytest.fixture(scope="module")
+def built(tools, tmp_path_factory):
+    """Give a directory with the sdist, and the wheel that was built from that."""
+    directory = tmp_path_factory.mktemp("dist")
     called(sys.executable, "-c", BUILD, "sdist", directory, PYTHONPATH=str(tools))
     with tarfile.open(next(directory.glob("*.tar.gz"))) as sdist:
         sdist.extractall(directory, filter="data")
@@ -122,6 +133,19 @@ def test_the_sdist_holds_what_the_tests_and_an_installation_need(built):
     assert {"LICENSE", "README.md", "Makefile", "deploy/install.sh", "tests/naive.py"} <= names
 
 
+def test_the_lines_with_which_the_readme_installs_do_so(built, tools):
+    """With what builds a wheel at hand, and without what we depend on, which `fresh` fetches."""
+    (unpacked,) = built.glob("edge_tvbo-*/")
+    text = (unpacked / "README.md").read_text("utf-8")
+    lines = re.search(r"^    python3 -m venv .*\n    \. .*$", text, re.MULTILINE)[0]
+    offline = {"PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PYTHONPATH": str(tools)}
+    offline["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+    said = called("bash", "-ec", f"{lines}\ntype edge-tvbo", cwd=unpacked, **offline)
+
+    assert said.endswith(f"edge-tvbo is {unpacked}/venv/bin/edge-tvbo\n")
+
+
 # --- what it does alone -------------------------------------------------------------------------
 
 
@@ -159,6 +183,33 @@ def test_the_wheel_alone_decides_on_a_real_broker_and_tells_what_compiling_took(
     assert b'"sensor":"mote-' in decision.payload.replace(b" ", b"")
     assert re.search(r"compiled \d+ kernels in \d+ s and kept them", said), said
     assert "edge-tvbo warm" in said
+
+
+@pytest.mark.broker
+def test_a_fresh_installation_shows_decisions_with_reasons_within_a_minute(fresh, tmp_path):
+    """Nothing is configured and nothing compiled; the page of the end is `test_demo`'s."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cold"), "PYTHONPATH": ""}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    command, said, began = [str(fresh / "edge-tvbo"), "demo"], [], time.monotonic()
+    with ExitStack() as stack:
+        demo = stack.enter_context(
+            subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes)
+        )
+        stack.callback(demo.send_signal, signal.SIGINT)
+        for line in demo.stdout:
+            said.append(line)
+            if found := re.match(r"Broker: .* on 127\.0\.0\.1:(\d+)", line):
+                peer = Peer(int(found[1]), ["edge_tvbo/#"])
+                stack.callback(peer.close)
+            if sum("; measured " in each for each in said) >= 5:
+                break
+        took = time.monotonic() - began
+
+    heard = [json.loads(payload) for topic, payload, _ in peer.heard if "/selected" in topic]
+    assert len(heard) >= 5
+    assert {each["reason"] for each in heard} <= set(Reason)
+    assert all(f"  {each['text']}; " in "".join(said) for each in heard[:5])
+    assert took < 2 * PATIENCE
 
 
 def test_after_warm_the_first_start_compiles_nothing(fresh, caches, tmp_path):

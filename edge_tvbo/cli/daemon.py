@@ -22,7 +22,7 @@ EX_CONFIG = 78  # sysexits.h: what tells systemd not to start the daemon again
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--verbose", is_flag=True, help="Log every message, not only what changes.")
+@click.option("--verbose", is_flag=True, help="Log each interval, not only what changes.")
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),

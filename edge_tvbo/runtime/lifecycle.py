@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import assert_never
 
 import msgspec
 
@@ -18,7 +19,7 @@ from edge_tvbo.config import ConfigErrors, Settings
 from edge_tvbo.controller import Controller
 from edge_tvbo.errors import EdgeTvboError, told
 from edge_tvbo.explanation import rfc3339
-from edge_tvbo.messages import Command, Decision, Notice, Notify, PublishState
+from edge_tvbo.messages import Activate, Command, Decision, Notice, Notify, PublishState, Record
 from edge_tvbo.numerics.jit import KIND, compiling, uncached
 from edge_tvbo.plugins import load
 from edge_tvbo.ports import Attendant, Link
@@ -43,13 +44,15 @@ def run(read: Callable[[], Settings]) -> None:
     """
     with signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1) as came:
         settings = read()
-        with crashes.kept(settings.state.dir, settings.instance):
-            live(settings, read, came)
+        with crashes.kept(settings.state.dir, settings.instance) as recent:
+            live(settings, read, came, recent)
 
 
-def live(settings: Settings, read: Callable[[], Settings], came: "Signals") -> None:
+def live(
+    settings: Settings, read: Callable[[], Settings], came: "Signals", recent: crashes.Recent
+) -> None:
     """Run `settings`, and what is read instead of them at each SIGHUP, until told to stop."""
-    daemon = assembled(settings, Watching(), LiveClock())
+    daemon = assembled(settings, Watching(), LiveClock(), recent)
     try:
         daemon.begin()
         while not (came.take(signal.SIGTERM) or came.take(signal.SIGINT)):
@@ -59,6 +62,7 @@ def live(settings: Settings, read: Callable[[], Settings], came: "Signals") -> N
                 daemon.watching.reloading()
                 daemon = reloaded(daemon, read)
                 daemon.watched()
+                let_go()
             daemon.loop.run(came.any, came.fileno())
     finally:
         daemon.end()
@@ -79,6 +83,7 @@ class Daemon(msgspec.Struct, frozen=True):
     checkpoints: Checkpoints | None  # where state is kept at all
     chronicle: Chronicle | None  # where a history is kept
     journal: "Journal"
+    recent: crashes.Recent
     watching: Watching
     loop: Loop
 
@@ -142,9 +147,13 @@ class Daemon(msgspec.Struct, frozen=True):
 
 
 def assembled(
-    settings: Settings, watching: Watching, clock: Clock, before: Daemon | None = None
+    settings: Settings,
+    watching: Watching,
+    clock: Clock,
+    recent: crashes.Recent,
+    before: Daemon | None = None,
 ) -> Daemon:
-    """Give a daemon that is about to begin, for `watching` to watch; raises `ConfigError`.
+    """Give a daemon that is about to begin, for two to watch; raises `ConfigError`.
 
     It takes the place of the one `before`, if there was one.
     """
@@ -172,7 +181,7 @@ def assembled(
         if len(each.policy.field) <= settings.fields[name].publish_posterior
     }
     showing = Showing(link, shown, lambda: clock.wall(clock.elapsed()))
-    watchers: list[Callable[[str, Command], None]] = [journal, watching, showing]
+    watchers: list[Callable[[str, Command], None]] = [journal, recent, watching, showing]
     watchers += [chronicle] if chronicle else []
     attendants: list[Attendant] = [each for each in (checkpoints, chronicle, watching) if each]
 
@@ -200,6 +209,7 @@ def assembled(
         checkpoints,
         chronicle,
         journal,
+        recent,
         watching,
         loop,
     )
@@ -225,7 +235,7 @@ def troubles(checkpoints: Checkpoints | None, chronicle: Chronicle | None) -> It
 def reloaded(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
     """Give the daemon of the configuration as it is now; the same where that is wrong."""
     try:
-        successor = assembled(read(), daemon.watching, daemon.clock, daemon)
+        successor = assembled(read(), daemon.watching, daemon.clock, daemon.recent, daemon)
     except ConfigErrors as error:
         for finding in error.findings:
             log.error("reload: %s", finding)
@@ -247,6 +257,13 @@ def reloaded(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
     at = round(daemon.clock.wall(daemon.clock.elapsed()), 3)
     successor.link.announce(Notice("reload", rfc3339(at), text))
     return successor
+
+
+def let_go() -> None:
+    """Free the memory of a daemon whose place was taken: it was kept from the collector."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def take_over(name: str, daemon: Daemon, successor: Daemon) -> None:
@@ -321,7 +338,10 @@ def stopped_by_signal() -> Iterator[tuple[Callable[[], bool], int]]:
 
 
 class Journal:
-    """Logs what a person wants to read later: each change of decision, each notice."""
+    """Logs what a person wants to read later: each change of decision, each notice.
+
+    Who is asked in each interval, and how it ends, are for whoever looks closely.
+    """
 
     def __init__(self) -> None:
         self.decisions: dict[str, Decision] = {}  # the last one of each field
@@ -334,7 +354,13 @@ class Journal:
                 self.decisions[field] = decision
                 if before is None or before.sensor != decision.sensor:
                     log.info("%s: %s", field, decision.text)
+                else:
+                    log.debug("%s: %s", field, decision.text)
+            case Activate(sensor=sensor, interval=interval):
+                log.debug("%s: interval %d: %s is asked", field, interval, sensor)
+            case Record(sensor=sensor, interval=interval, ending=ending):
+                log.debug("%s: interval %d: %s %s", field, interval, sensor, ending)
             case Notify(notice=notice):
                 log.warning("%s: %s: %s", field, notice.event, notice.text)
             case _:
-                pass
+                assert_never(command)

@@ -9,7 +9,10 @@ APART = 60.0  # s between two attempts while a rival is suspected
 
 
 class Backoff:
-    """Waits that double, with full jitter, and begin anew only after a stable session.
+    """Waits whose bound doubles, with full jitter, and begins anew only after a stable session.
+
+    Full jitter is a draw from nothing to the bound: whoever lost a broker together with others
+    comes back at any time of the wait, and not all towards its end.
 
     A CONNACK alone proves nothing: two clients with one id are both let in, in turns, for ever.
 
@@ -34,7 +37,7 @@ class Backoff:
         self._attempt += 1
         if self.rivalled:
             return max(APART, self._longest)
-        return self._chance.uniform(bound / 10, bound)
+        return self._chance.uniform(0.0, bound)
 
     def ended(self, lasted: float, *, by_broker: bool = True) -> None:
         """Note that a session is over after so many seconds, and who ended it."""

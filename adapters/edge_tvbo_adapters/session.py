@@ -3,6 +3,7 @@
 import selectors
 import socket
 import ssl
+import time
 from collections.abc import Callable, Iterable, Sized
 from typing import Any
 
@@ -144,6 +145,7 @@ class Express(Dialled):
         except OSError:
             data = b""
         if data:
+            self._last_bytes_received = time.monotonic()  # paho's keep-alive asks for it
             self._packets.feed(data)
         else:
             self.loop_read()

@@ -1,8 +1,10 @@
 """The waits between attempts: they grow, they end, and they tell a rival from an outage."""
 
+from collections import Counter
 from itertools import pairwise
 from random import Random
 
+import pytest
 from edge_tvbo_adapters.backoff import RIVAL, SHORT, STABLE, Backoff
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,11 +13,22 @@ seeds = st.integers(0, 2**32)
 
 
 @given(seeds, st.floats(0.01, 10), st.floats(10, 600), st.integers(1, 2000))
-def test_every_wait_is_positive_and_within_its_bound(seed, shortest, longest, attempts):
+def test_every_wait_is_within_its_bound(seed, shortest, longest, attempts):
     backoff = Backoff(shortest, longest, Random(seed))
     for attempt in range(attempts):
         bound = min(longest, shortest * 2.0 ** min(attempt, 64))
-        assert bound / 10 <= backoff.wait() <= bound
+        assert 0.0 <= backoff.wait() <= bound
+
+
+@pytest.mark.parametrize("attempt", [0, 3, 12])
+def test_the_jitter_is_full_each_tenth_of_the_bound_is_as_likely(attempt):
+    tenths = Counter()
+    for seed in range(2000):
+        backoff = Backoff(1.0, 60.0, Random(seed))
+        waits = [backoff.wait() for _ in range(attempt + 1)]
+        tenths[int(10 * waits[-1] / min(60.0, 2.0**attempt))] += 1
+    assert sorted(tenths) == list(range(10))
+    assert min(tenths.values()) > 140 and max(tenths.values()) < 260
 
 
 def test_the_waits_grow_to_the_longest():
@@ -35,15 +48,22 @@ def test_the_jitter_is_the_seeds(seed):
     assert waits != [other.wait() for _ in range(8)]
 
 
-@given(seeds, st.floats(SHORT, STABLE, exclude_max=True))
-def test_only_a_stable_session_begins_the_waits_anew(seed, lasted):
-    backoff = Backoff(1.0, 60.0, Random(seed))
+class Bounds(Random):
+    """Draws the bound itself."""
+
+    def uniform(self, a, b):
+        return b
+
+
+@given(st.floats(SHORT, STABLE, exclude_max=True))
+def test_only_a_stable_session_begins_the_waits_anew(lasted):
+    backoff = Backoff(1.0, 60.0, Bounds())
     for _ in range(10):
         backoff.wait()
     backoff.ended(lasted)
-    assert backoff.wait() >= 6.0
+    assert backoff.wait() == 60.0
     backoff.ended(STABLE)
-    assert backoff.wait() <= 1.0
+    assert backoff.wait() == 1.0
 
 
 def test_sessions_that_end_at_once_again_and_again_mean_a_rival():

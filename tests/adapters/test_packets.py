@@ -1,6 +1,5 @@
 """Packets, cut out of bytes: the same however the bytes come, and the same as paho's."""
 
-import contextlib
 import socket
 
 import pytest
@@ -11,6 +10,7 @@ from edge_tvbo_adapters.packets import (
     acknowledgement,
     publication,
 )
+from fuzz import fuzz_packets
 from hypothesis import given
 from hypothesis import strategies as st
 from paho.mqtt.client import Client
@@ -83,13 +83,6 @@ def test_of_a_large_message_the_beginning_is_kept_and_what_follows_is_read(size,
     assert second == Taken(9)
 
 
-@given(st.binary(max_size=400), st.integers(1, 90))
-def test_bytes_of_any_kind_are_packets_or_no_mqtt(data, size):
-    with contextlib.suppress(ValueError):
-        for packet in cut(Packets(KEEP), *pieces_of(data, [size])):
-            assert isinstance(packet, Message | Taken | bytes)
-
-
 @pytest.mark.parametrize(
     ("data", "why"),
     [
@@ -119,3 +112,59 @@ def test_a_message_is_written_as_paho_writes_it(message):
         client.publish(topic, payload, qos, retain)
         assert ours.recv(1000) == written(message)
         client._sock = None
+
+
+@given(st.lists(messages, min_size=1, max_size=6), st.lists(st.integers(1, 90), min_size=1))
+def test_messages_are_read_as_paho_reads_them(sequence, sizes):
+    ours, theirs = socket.socketpair()
+    data, heard = b"".join(map(written, sequence)), []
+    with ours, theirs:
+        theirs.setblocking(False)
+        client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv311)
+        client._sock = theirs
+        client.on_message = lambda client, userdata, each: heard.append(
+            Message(each.topic.encode(), each.payload, each.mid, each.retain)
+        )
+        ours.sendall(data)
+        while len(heard) < len(sequence):
+            client.loop_read()
+        client._sock = None
+    assert cut(Packets(KEEP), *pieces_of(data, sizes)) == heard
+
+
+@given(st.integers(1, 65535))
+def test_an_acknowledgement_is_read_as_paho_reads_it(mid):
+    ours, theirs = socket.socketpair()
+    taken = []
+    with ours, theirs:
+        theirs.setblocking(False)
+        client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv311)
+        client._sock = theirs
+        client._last_mid = mid - 1
+        client.on_publish = lambda client, userdata, each, reason, properties: taken.append(each)
+        client.publish("t", b"", 1)
+        ours.sendall(acknowledgement(mid))
+        client.loop_read()
+        client._sock = None
+    assert [each.mid for each in cut(Packets(KEEP), acknowledgement(mid))] == taken == [mid]
+
+
+# --- bytes of any kind ----------------------------------------------------------------------------
+
+strange = st.binary(max_size=40) | st.sampled_from(fuzz_packets.BROKEN)
+streams = st.lists(st.builds(written, messages) | st.sampled_from(fuzz_packets.WHOLE) | strange)
+
+
+@given(st.integers(1, 256), streams.map(b"".join), st.lists(st.integers(1, 255), min_size=1))
+def test_whatever_the_bytes_and_their_pieces_a_slow_reader_finds_the_same(keep, data, sizes):
+    expected = fuzz_packets.plainly(data, keep)
+    assert fuzz_packets.read(pieces_of(data, sizes), keep) == expected
+    assert fuzz_packets.read([data], keep) == expected
+
+
+@given(st.integers(0, 100_000), st.integers(1, 500), st.sampled_from([0, 1]))
+def test_of_a_message_of_any_size_no_more_is_held_than_is_kept(size, piece, qos):
+    data = publication(b"t", b"x" * size, qos, 7, retain=False)
+    ((message,), is_broken) = fuzz_packets.read(pieces_of(data, [piece]), KEEP)  # and it looks
+    assert len(message.payload) == min(size, KEEP - 3 - 2 * qos)
+    assert not is_broken

@@ -2,24 +2,34 @@
 
 import selectors
 import socket
+import struct
 import time
+from collections import deque
 from contextlib import suppress
 from threading import Thread
+
+IN, OUT = "in", "out"  # ways: from the broker, and to it
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
 
 
 class Proxy:
     """Carries bytes between whoever connects to `port` and a broker, until told otherwise.
 
-    Set `delay` (s for each piece) or `corrupt` (change every so many bytes that come from the
-    broker); call `cut` to end every connection, `freeze` to carry nothing and close nothing, and
-    `refuse` to listen no more.
+    Set `delay` (s for each piece), `corrupt` or `corrupt_out` (change every so many bytes that come
+    from the broker, or go to it), `frozen` (carry nothing and close nothing) or `refusing` (hang up
+    on whoever connects). Call `cut` to end every connection, `cut_within` to end one in the middle
+    of what it carries, and `abandon` to carry no more of what there is now, and close nothing.
     """
 
     def __init__(self, target):
         self._target = target
-        self.delay, self.corrupt, self.frozen = 0.0, 0, False
+        self.delay, self.corrupt, self.corrupt_out = 0.0, 0, 0
+        self.frozen = self.refusing = False
         self.connections = 0
         self._pairs = {}
+        self._ways = {}
+        self._short = {}  # by way: bytes that are carried of the next piece before all is cut
+        self._todo = deque()  # what the thread is to do, for the selector is its own
         self._stop = False
         self._selector = selectors.DefaultSelector()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -33,12 +43,22 @@ class Proxy:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
+    def cut_within(self, way, carried):
+        """Cut what carries the next bytes this way, after the first of them."""
+        self._short[way] = carried
+
+    def abandon(self, *ways):
+        """Carry nothing more these ways on the connections that there are, and leave them open."""
+        self._todo.extend(each for each, way in list(self._ways.items()) if way in ways)
+
     def close(self):
         self._stop = True
         self._thread.join()
 
     def _run(self):
         while not self._stop:
+            while self._todo:
+                self._unwatch(self._todo.popleft())
             for key, _ in self._selector.select(0.02):
                 if key.fileobj is self._listener:
                     self._accept()
@@ -50,37 +70,47 @@ class Proxy:
             each.close()
         self._selector.close()
 
+    def _unwatch(self, one):
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(one)
+
     def _accept(self):
         theirs, _ = self._listener.accept()
         self.connections += 1
+        if self.refusing:
+            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            theirs.close()
+            return
         try:
             ours = socket.create_connection(("127.0.0.1", self._target), timeout=5)
         except OSError:
             theirs.close()
             return
-        for one, other in ((theirs, ours), (ours, theirs)):
+        for one, other, way in ((theirs, ours, OUT), (ours, theirs, IN)):
+            self._ways[one] = way
             self._pairs[one] = other
             self._selector.register(one, selectors.EVENT_READ)
-        self._brokers = ours
 
     def _carry(self, one):
         other = self._pairs.get(one)
         if other is None:
             return
-        try:
-            some = one.recv(65536)
-            if self.delay:
-                time.sleep(self.delay)
-            if self.corrupt and one is self._brokers:
-                some = bytes(
-                    each ^ 0x55 if i % self.corrupt == 0 else each for i, each in enumerate(some)
-                )
-            if some:
-                other.sendall(some)
+        with suppress(OSError):
+            if self._passed(one.recv(65536), other, self._ways[one]):
                 return
-        except OSError:
-            pass
         for each in (one, other):
-            self._selector.unregister(each)
-            del self._pairs[each]
+            self._unwatch(each)
+            del self._pairs[each], self._ways[each]
             each.close()
+
+    def _passed(self, some, other, way):
+        """Send `some` on, and say whether the connection is to live."""
+        if self.delay:
+            time.sleep(self.delay)
+        if every := self.corrupt if way == IN else self.corrupt_out:
+            some = bytes(
+                each ^ 0x55 if i % every == every // 2 else each for i, each in enumerate(some)
+            )
+        short = self._short.pop(way, None) if some else None
+        other.sendall(some[:short])
+        return bool(some) and short is None

@@ -1,17 +1,22 @@
 """An attacker with a valid login: what the broker's rules in deploy/ leave to a sensor."""
 
 import json
+import re
 import shutil
 import subprocess
+import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from statistics import median
 
 import pytest
 from edge_tvbo_adapters import brokers
 from edge_tvbo_adapters.mqtt import connect
 from edge_tvbo_adapters.payloads.json import make as json_format
+from edge_tvbo_adapters.topics import default_client_id
+from faults.gateway import Daemon
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
@@ -21,7 +26,8 @@ from edge_tvbo.ports import Broker, Wiring
 pytestmark = pytest.mark.broker
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
-LOGINS = ("edge-tvbo", "mote-1", "mote-2", "watcher", "operator")
+STRANGERS = ("stranger-1", "stranger-2", "stranger-3")  # logins of which the rules know nothing
+LOGINS = ("edge-tvbo", "mote-1", "mote-2", "mote-3", "watcher", "operator", *STRANGERS)
 PASSWORD = "correct horse {}"
 GENEROUS = 20.0  # s; a busy machine takes its time
 MOMENT = 0.5  # s in which what is allowed has long arrived
@@ -58,7 +64,9 @@ def port(tmp_path_factory):
 class Someone:
     """A client with a login of its own: what it hears, and whether it was let in."""
 
-    def __init__(self, port, login, password=None, *, client_id="", filters=(), will=None):
+    def __init__(
+        self, port, login, password=None, *, client_id="", filters=(), will=None, says=b"lies"
+    ):
         self.heard = []
         self.lost = threading.Event()
         self._answered = threading.Event()
@@ -67,7 +75,7 @@ class Someone:
         )
         self.client.username_pw_set(login, password or PASSWORD.format(login))
         if will:
-            self.client.will_set(will, b"lies", qos=1, retain=True)
+            self.client.will_set(will, says, qos=1, retain=True)
         self.client.on_connect = self._connected
         self.client.on_subscribe = lambda *_: self._answered.set()
         self.client.on_disconnect = lambda *_: self.lost.set()
@@ -100,9 +108,9 @@ class Someone:
         self.client.loop_stop()
 
 
-@pytest.fixture
-def someone(port):
-    """Give a maker of clients."""
+@contextmanager
+def clients(port):
+    """Give a maker of clients, which are closed in the end."""
     with ExitStack() as stack:
 
         def make(login, *args, **options):
@@ -110,6 +118,13 @@ def someone(port):
             stack.callback(each.close)
             return each
 
+        yield make
+
+
+@pytest.fixture
+def someone(port):
+    """Give a maker of clients."""
+    with clients(port) as make:
         yield make
 
 
@@ -247,3 +262,237 @@ def test_a_flood_within_the_rules_costs_others_nothing(daemon, someone):
     other.publish("lab/mote-2/temperature", b'{"t": 20}')
     assert drive(lambda: any(isinstance(e, Reading) and e.sensor == "mote-2" for e in events))
     assert time.monotonic() - began < GENEROUS / 2
+
+
+# --- a whole daemon -------------------------------------------------------------------------------
+
+INTERVAL = 0.2  # s
+CALM = 10  # activations before the attack, and after it
+BURST = 300  # messages at once
+BURSTS = 4  # after each of the other tricks
+WITHIN = 0.05  # s of the grid
+EVERYTHING = ["#", "$SYS/#", "+/+/+", "+/+/+/+", "edge_tvbo/#", "lab/+/temperature"]
+TURNS = ["lab/mote-1/activate", "edge_tvbo/lab/status", "edge_tvbo/lab/response/+"]
+FLOODED = ["lab/mote-2/temperature", "edge_tvbo/lab/cmd/pause", "lab/stranger-2/temperature"]
+AS_SHIPPED = {  # deploy/config.example.toml, but for what a test cannot wait for
+    "port = 1883": "port = {port}",
+    "# username =": "username =",
+    "# password_file =": "password_file =",
+    "# visitor =": "visitor =",
+    'health = "60s"': 'health = "1s"',
+    'interval = "10min"': 'interval = "200ms"',
+    'reply_timeout = "2min"': 'reply_timeout = "180ms"',
+    'mode = "advise"': 'mode = "live"',
+    'payload = "1"': "payload = '[{{interval}}, {{at}}]'",
+}
+
+
+class Guarded(Daemon):
+    """The daemon as it is shipped, behind the rules as they are shipped, and its three sensors."""
+
+    def __init__(self, directory, port, someone):
+        super().__init__(directory)
+        text = (DEPLOY / "config.example.toml").read_text()
+        for before, after in AS_SHIPPED.items():
+            assert before in text
+            text = text.replace(before, after.format(port=port))
+        self.config.write_text(text)
+        for file, login in (("mqtt.password", "edge-tvbo"), ("watcher.password", "watcher")):
+            secret = directory / file
+            secret.touch(0o600)
+            secret.write_text(PASSWORD.format(login))
+        self.asked = []  # (interval, when it was due, when it came), in wall time
+        sensors = [
+            someone(name, filters=[f"lab/{name}/activate"])
+            for name in ("mote-1", "mote-2", "mote-3")
+        ]
+        for each in sensors:
+            each.client.on_message = self._answer
+        self._operator = someone("operator", filters=["edge_tvbo/lab/#"])
+
+    def _answer(self, client, userdata, message):
+        now = time.time()
+        self.asked.append((*json.loads(message.payload), now))
+        reading = {"t": 20.0 + len(self.asked) % 7 / 10, "ts": now}
+        client.publish(message.topic.replace("/activate", "/temperature"), json.dumps(reading), 1)
+
+    def asks(self, times):
+        """Wait until so many activations more have come."""
+        goal = len(self.asked) + times
+        self.wait(lambda: len(self.asked) >= goal)
+
+    def settle(self, activations):
+        """Give it time for so many activations in all, and to say what became of the readings."""
+        deadline = time.monotonic() + GENEROUS
+        while time.monotonic() < deadline and (
+            len(self.asked) < activations or self.missing()[-1] or not self.refused()
+        ):
+            time.sleep(0.05)
+
+    def on(self, topic):
+        """Give what the operator heard on a topic."""
+        heard = list(self._operator.heard)
+        return [payload for name, payload in heard if name == f"edge_tvbo/lab/{topic}"]
+
+    def refused(self):
+        """Give what was refused, and how often, as it said last."""
+        return json.loads(self.on("health")[-1])["fields"]["temperature"]["refused"]
+
+    def missing(self):
+        """Give for each decision how many readings its model has less than sensors had sent."""
+        decisions = list(map(json.loads, self.on("temperature/selected")))
+        return [
+            sum(number < each["interval"] for number, _, _ in self.asked)
+            - each["model"]["observations"]
+            for each in decisions
+        ]
+
+
+class Attack:
+    """All that three logins without rights try, and how often."""
+
+    def __init__(self, someone):
+        self._someone = someone
+        filters = [*EVERYTHING, *TURNS]
+        self.ears, self.subscriptions = someone("stranger-1", filters=filters), len(filters)
+        self._mouth = someone("stranger-2")
+        self.flooded = self.forged = self.strangers = 0
+
+    def run(self):
+        for trick in (self.take_over, self.forge, self.leave_wills, self.guess, self.overfill):
+            trick()
+            for _ in range(BURSTS):
+                self.flood()
+
+    def flood(self):
+        for i in range(BURST):
+            reading = json.dumps({"t": 21.0, "ts": time.time()})  # one that would be believed
+            self._mouth.client.publish(FLOODED[i % len(FLOODED)], reading)
+        self.flooded += BURST
+        self.strangers += BURST // len(FLOODED)
+        time.sleep(0.1)
+
+    def take_over(self):
+        for client_id in (default_client_id("lab"), "edge-tvbo", "edge_tvbo-lab", "mote-1"):
+            self._someone("stranger-3", client_id=client_id).close()
+
+    def forge(self):
+        """Say whatever the daemon, an operator or another sensor would."""
+        reading = {"t": 22.0, "ts": time.time()}
+        says = {
+            **dict.fromkeys(FORBIDDEN, reading),
+            "edge_tvbo/lab/cmd/pause": {"paused": True},
+            "edge_tvbo/lab/cmd/reset": {},
+            "edge_tvbo/lab/cmd/activate": {"field": "temperature", "sensor": "mote-3"},
+        }
+        attacker = self._someone("stranger-3")
+        for topic, what in says.items():
+            for retain in (False, True):
+                attacker.publish(topic, json.dumps(what), retain=retain)
+                self.forged += 1
+
+    def leave_wills(self):
+        wills = {
+            "lab/mote-2/temperature": json.dumps({"t": 23.0, "ts": time.time()}),
+            "edge_tvbo/lab/cmd/pause": "{}",
+            "edge_tvbo/lab/status": "offline",
+        }
+        for will, says in wills.items():
+            self._someone("stranger-3", will=will, says=says).vanish()
+
+    def guess(self):
+        """Try passwords for the daemon's login, by its client id."""
+        for password in ("edge-tvbo", PASSWORD.format("stranger-3")):
+            assert self._someone("edge-tvbo", password, client_id="edge-tvbo").refused
+
+    def overfill(self):
+        """Send more than the broker takes, which hangs up."""
+        attacker = self._someone("stranger-3")
+        with suppress(ValueError):
+            attacker.client.publish("lab/stranger-3/temperature", b"x" * 100_000)
+        assert attacker.lost.wait(GENEROUS)
+
+
+@pytest.fixture(scope="module")
+def attacked(port, tmp_path_factory):
+    """Give a daemon that was attacked while it worked, and the attack."""
+    with clients(port) as someone:
+        daemon = Guarded(tmp_path_factory.mktemp("guarded"), port, someone)
+        daemon.start()
+        try:
+            daemon.asks(CALM)
+            attack = Attack(someone)
+            daemon.attacked_from = len(daemon.asked)
+            attack.run()
+            daemon.attacked_to = len(daemon.asked)
+            daemon.settle(daemon.attacked_to + CALM)
+            yield daemon, attack
+        finally:
+            daemon.close()
+
+
+def test_strangers_overhear_nothing_of_a_daemon_at_work(attacked):
+    _, attack = attacked
+    print(f"{attack.subscriptions} subscriptions, {len(attack.ears.heard)} overheard")
+    assert attack.ears.heard == []
+
+
+def test_strangers_bring_no_reading_into_the_model_and_none_away(attacked):
+    daemon, attack = attacked
+    refused = daemon.refused()
+    print(
+        f"{attack.flooded} flooded, {attack.forged} forged; {len(daemon.asked)} activations; "
+        f"readings missing after each {set(daemon.missing())}; refused {refused}"
+    )
+    assert min(daemon.missing()) >= 0  # less than none is missing where one was injected
+    assert set(refused) <= {"unknown-sensor", "flooding"}
+    assert 0 < sum(refused.values()) <= attack.strangers
+
+
+def test_decisions_keep_their_cadence_under_attack(attacked):
+    daemon, _ = attacked
+    calm, hard = (
+        daemon.asked[: daemon.attacked_from],
+        daemon.asked[daemon.attacked_from : daemon.attacked_to],
+    )
+    numbers = [number for number, _, _ in daemon.asked]
+    off = [due - number * INTERVAL for number, due, _ in daemon.asked]
+    print(
+        f"{len(hard)} activations under attack, late by a median of {1e3 * late(hard):.1f} ms, "
+        f"before by {1e3 * late(calm):.1f} ms; {1e3 * (max(off) - min(off)):.1f} ms off the grid"
+    )
+    assert len(hard) >= CALM / 2
+    assert len(daemon.asked) >= daemon.attacked_to + CALM
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) > 0.9 * (numbers[-1] - numbers[0] + 1)
+    assert max(off) - min(off) < WITHIN
+    assert late(hard) - late(calm) < WITHIN
+
+
+def test_strangers_command_nothing_and_end_no_session(attacked):
+    daemon, _ = attacked
+    status = daemon.on("status")
+    events = {json.loads(each)["event"] for each in daemon.on("temperature/event")}
+    assert set(status[status.index(b"online") :]) == {b"online"}
+    assert not events & {"paused", "model-reset"}
+    assert daemon.on("response/pause") == daemon.on("response/reset") == []
+    assert "connected again" not in daemon.said()
+
+
+def test_whoever_looks_on_with_a_login_of_its_own_ends_no_session_either(attacked):
+    daemon, _ = attacked
+    asks = [sys.executable, "-m", "edge_tvbo"]
+    status = [
+        subprocess.run([*asks, "status", str(daemon.config)], capture_output=True, text=True)
+        for _ in range(3)
+    ]
+    assert [each.returncode for each in status] == [0, 0, 0], status
+    why = subprocess.run([*asks, "why", str(daemon.config)], capture_output=True, text=True)
+    assert why.returncode == 0, why.stderr
+    daemon.asks(2)
+    assert not re.search("was lost|connected again", daemon.said())
+
+
+def late(asked):
+    """Give by how many seconds activations came late, as a median."""
+    return median(came - due for _, due, came in asked)

@@ -1,0 +1,57 @@
+"""A connection of the daemon's, over a pair of sockets whose other end is the test."""
+
+import selectors
+import socket
+import time
+from itertools import repeat
+
+import pytest
+from edge_tvbo_adapters.packets import publication
+from edge_tvbo_adapters.session import Express
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+
+KEEPALIVE = 1  # s, the least there is
+CONNACK = bytes((0x20, 2, 0, 0))
+
+
+@pytest.fixture
+def connected():
+    """Give a connection that was let in, the broker's end of it, and what came."""
+    ours, broker = socket.socketpair()
+    ours.setblocking(False)
+    came = []
+    client = Express(
+        10**6,
+        came.append,
+        came.append,
+        callback_api_version=CallbackAPIVersion.VERSION2,
+        protocol=MQTTProtocolVersion.MQTTv311,
+        reconnect_on_failure=False,
+    )
+    client.dialled = ours
+    client.connect("127.0.0.1", keepalive=KEEPALIVE)
+    broker.sendall(CONNACK)
+    client.transfer(selectors.EVENT_READ, [])
+    yield client, broker, came
+    broker.close()
+    ours.close()
+
+
+def test_while_a_long_message_comes_slowly_the_connection_is_kept(connected):
+    client, broker, came = connected
+    message = publication(b"a", bytes(60), 0, 0, retain=True)
+    for byte, pause in zip(message, repeat(3 * KEEPALIVE / len(message)), strict=False):
+        broker.sendall(bytes((byte,)))
+        time.sleep(pause)
+        assert client.transfer(selectors.EVENT_READ, []) == ""
+        assert client.is_connected()
+    assert [each.payload for each in came] == [bytes(60)]
+
+
+def test_a_silent_broker_is_given_up(connected):
+    client, _, _ = connected
+    until = time.monotonic() + 10 * KEEPALIVE
+    while client.is_connected() and time.monotonic() < until:
+        time.sleep(0.1)
+        client.transfer(0, [])
+    assert not client.is_connected()

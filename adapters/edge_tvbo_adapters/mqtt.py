@@ -410,7 +410,7 @@ class MqttLink:
         return Trouble(
             f"another client calls itself {self._client_id!r} too, it seems: the broker "
             "ends every session at once and is still there; set mqtt.client_id to an id that "
-            "nobody else has",
+            "nobody else has, and [mqtt.visitor] where it takes logins for ids",
             Code.CLIENT_ID,
             lasting=True,
         )

@@ -85,7 +85,7 @@ def _kept_and_live(config: Path, day: str | None) -> dict[str, Any]:
     return {
         "scenes": {name: _scene(each) for name, each in settings.fields.items()},
         "title": settings.instance,
-        "broker": None if day else wiring.broker(settings),
+        "broker": None if day else wiring.visitor(settings),
         "past": past,
     }
 

@@ -184,7 +184,7 @@ def _heard(settings: "Settings", fields: list[str]) -> "Heard":
     from edge_tvbo.runtime import wiring
 
     ask = plugins.load("inquiries", "mqtt")
-    heard: Heard = ask(wiring.broker(settings), fields, PATIENCE)
+    heard: Heard = ask(wiring.visitor(settings), fields, PATIENCE)
     return heard
 
 

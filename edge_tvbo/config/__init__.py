@@ -108,7 +108,7 @@ def _leaves(table: Values, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def _told(path: KeyPath, value: Any) -> str:
-    return "***" if path == ("mqtt", "password") else shown(value)
+    return "***" if path[0] == "mqtt" and path[-1] == "password" else shown(value)
 
 
 def _read(path: Path) -> tuple[Values, Report]:

@@ -21,7 +21,8 @@ class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
     min: Annotated[
         float,
         Meta(
-            description="The first wait after a lost connection; each next one is longer.",
+            description="The longest that the first wait after a lost connection can be; that"
+            " doubles with each attempt. Each wait is drawn anew, from 0 on.",
             extra=duration("100ms", "1d"),
         ),
     ] = 1.0
@@ -61,6 +62,26 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
             description="The name that the broker's certificate must have; without it, `host`.",
             extra={"reads": values.host, "can": "a host name or an IP address"},
         ),
+    ] = None
+
+
+class Visitor(msgspec.Struct, frozen=True, kw_only=True):
+    """Who looks on: `status`, `why` and the dashboard; without this table, they log in as we do.
+
+    A broker that knows clients by their login ends our session where they do so.
+    """
+
+    username: Annotated[str, Meta(min_length=1, max_length=4096, description="Who logs in.")]
+    password: Annotated[
+        Secret | None,
+        Meta(
+            description="What logs in; `password_file` keeps it out of this file.",
+            extra={"reads": values.secret, "can": "a text", "secret": True},
+        ),
+    ] = None
+    password_file: Annotated[
+        Path | None,
+        Meta(description="A file that holds the password alone.", extra=_SECRET_FILE),
     ] = None
 
 
@@ -125,4 +146,8 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     tls: Annotated[
         Tls | None,
         Meta(description="How the connection is encrypted; without this table it is not."),
+    ] = None
+    visitor: Annotated[
+        Visitor | None,
+        Meta(description="Who looks on, where the broker knows clients by their login."),
     ] = None

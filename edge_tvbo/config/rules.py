@@ -57,22 +57,9 @@ class Rules:
         self._silence(good.get("mqtt", {}), fields or {})
 
     def _mqtt(self, mqtt: Values) -> None:
-        password, file = mqtt.get("password"), mqtt.get("password_file")
-        if password and file:
-            self.report.add(
-                ("mqtt", "password_file"),
-                "is there beside password; keep one of them",
-                code=Code.CONTRADICTION,
-            )
-        elif file:
-            mqtt["password_file"] = credentials.found(file, self.base)
-            mqtt["password"] = password = self._secret(mqtt["password_file"])
-        if password and "username" in mqtt and mqtt["username"] is None:
-            self.report.add(
-                ("mqtt", "password_file" if file else "password"),
-                "is there without username; MQTT wants both, so add username",
-                code=Code.CONTRADICTION,
-            )
+        self._login(mqtt, ("mqtt",))
+        if mqtt.get("visitor"):
+            self._login(mqtt["visitor"], ("mqtt", "visitor"))
         if mqtt.get("tls"):
             credentials.check_tls(mqtt["tls"], self.base, self.report)
         reconnect = mqtt.get("reconnect", {})
@@ -81,6 +68,26 @@ class Rules:
             self.report.add(
                 ("mqtt", "reconnect", "min"),
                 f"is {duration_text(reconnect['min'])}; it can be at most reconnect.max, {most}",
+                code=Code.CONTRADICTION,
+            )
+
+    def _login(self, login: Values, path: KeyPath) -> None:
+        password, file = login.get("password"), login.get("password_file")
+        if password and file:
+            self.report.add(
+                (*path, "password_file"),
+                "is there beside password; keep one of them",
+                code=Code.CONTRADICTION,
+            )
+        elif file:
+            login["password_file"] = credentials.found(file, self.base)
+            login["password"] = password = self._secret(
+                login["password_file"], (*path, "password_file")
+            )
+        if password and "username" in login and login["username"] is None:
+            self.report.add(
+                (*path, "password_file" if file else "password"),
+                "is there without username; MQTT wants both, so add username",
                 code=Code.CONTRADICTION,
             )
 
@@ -112,8 +119,7 @@ class Rules:
         timed = [each for each in intervals if isinstance(each, int | float)]
         mqtt.setdefault("silence", max(3 * max(timed), 60.0) if timed else None)
 
-    def _secret(self, file: Path) -> Secret | None:
-        key = ("mqtt", "password_file")
+    def _secret(self, file: Path, key: KeyPath) -> Secret | None:
         try:
             text = file.read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, ValueError) as error:

@@ -40,6 +40,15 @@ def broker(settings: Settings) -> Broker:
     )
 
 
+def visitor(settings: Settings) -> Broker:
+    """Give where the broker is and who looks on."""
+    ours, login = broker(settings), settings.mqtt.visitor
+    if login is None:
+        return ours
+    password = login.password.reveal() if login.password else None
+    return replace(ours, username=login.username, password=password)
+
+
 def _tls(settings: TlsSettings) -> Tls:
     files = (settings.ca, settings.certificate, settings.key)
     ca, certificate, key = (None if each is None else str(each) for each in files)

@@ -209,21 +209,27 @@ class Energy:
         spending. Raises `SnapshotError`.
         """
         names = _names(state)
-        spent, charge = state.get("spent"), state.get("charge")
+        spent, charge, heard = (state.get(name) for name in ("spent", "charge", "heard"))
+        now, forgotten = whole(state, "energy"), whole(state, "forgotten")
         if not (
             isinstance(spent, np.ndarray)
             and isinstance(charge, np.ndarray)
+            and isinstance(heard, np.ndarray)
+            and heard.dtype == np.int64
             and spent.shape[1:] == (len(names) + 1,)
-            and charge.shape == (len(names),)
+            and charge.shape == heard.shape == (len(names),)
             and all((each >= 0).all() and (each <= LARGEST).all() for each in (spent, charge))
         ):
             raise SnapshotError("The snapshot's energy cannot be.")
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[-1] = spent[:, -1].sum()
+        self._forgotten += forgotten
         for arm, sensor in enumerate(sensors):
             if sensor in names:
                 before = names.index(sensor)
                 row[arm], self._charge[arm] = spent[:, before].sum(), charge[before]
+                age = max(0, now - int(heard[before]))
+                self._heard[arm] = self._now - min(age, self._budgets.battery_age + 1)
 
     def _settle(self, row: int) -> None:
         """Charge the forgotten intervals, at the latest that they can have been."""

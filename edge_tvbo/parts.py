@@ -1,6 +1,5 @@
 """Work in parts, each of which is kept in a file once it is done: what was stopped goes on."""
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,7 +36,7 @@ class Parts:
         path = directory / "manifest.json"
         if not path.exists():
             write(path, msgspec.json.encode(manifest))
-        found = json.loads(path.read_text())
+        found = _decoded(path, dict)
         if found != manifest:
             raise ConfigError(
                 f"{directory} holds {found}, not {manifest}.\nName another directory with  --out"
@@ -65,14 +64,17 @@ class Parts:
 
     def read(self, name: str, kind: type[Outcome]) -> Outcome:
         """Give what came of a part; raises `ConfigError` where its file is damaged."""
-        path = self._path(name)
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=kind)
-        except msgspec.MsgspecError as error:
-            raise ConfigError(f"{path}: {error}. Delete it and run again.") from error
+        return _decoded(self._path(name), kind)
 
     def _path(self, name: str) -> Path:
         return self._directory / f"{name}.json"
+
+
+def _decoded(path: Path, kind: type[Outcome]) -> Outcome:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}. Delete it and run again.") from error
 
 
 def write(path: Path, content: bytes) -> None:

@@ -55,6 +55,13 @@ def test_help_and_check_import_nothing_heavy(arguments, tmp_path):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_command_that_there_is_not_may_be_meant_for_another():
+    result = run("statu")
+
+    assert result.exit_code == 2
+    assert "Did you mean 'status'?" in result.stderr
+
+
 @pytest.mark.parametrize("command", main.list_commands(None))
 def test_every_command_says_what_it_does(command):
     result = run(command, "--help")
@@ -125,6 +132,12 @@ def test_compare_shows_every_policy_that_learns_from_days_and_the_oracle():
     trained = [name for name in policies() if name not in (*needing_positions(), "oracle")]
 
     assert [result["policy"] for result in printed["results"]] == [*trained, "oracle"]
+
+
+def test_compare_gives_the_same_bytes_whoever_works():
+    command = ["compare", "--policies", "et-gp-ucb,random", "--seeds", "2", "--json"]
+    alone, two = (run(*command, "--jobs", jobs).stdout for jobs in ("1", "2"))
+    assert alone == two
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,14 @@ def test_parts_of_other_work_are_refused_with_the_way_out(tmp_path):
         Parts(tmp_path, {"work": 2})
 
 
+def test_a_damaged_manifest_is_named(tmp_path):
+    Parts(tmp_path, {"work": 1})
+    (tmp_path / "manifest.json").write_text("{")
+
+    with pytest.raises(ConfigError, match=r"manifest.json: .* Delete it and run again"):
+        Parts(tmp_path, {"work": 1})
+
+
 def test_processes_do_what_this_one_does():
     with processes(2) as each:
         found = dict(each(chores.square, range(20)))

@@ -55,6 +55,13 @@ class Commands(click.Group):
         )
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is typed, or say which ones it may have been meant for."""
+        self.commands = dict.fromkeys(COMMANDS, ctx.command)  # click looks here for those
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SPEED = click.FloatRange(0, 1e6, min_open=True)  # times as fast as it was
 POSITIVE = click.FloatRange(0, min_open=True)
 DEFAULT = click.core.ParameterSource.DEFAULT
+ELSEWHERE = ("out", "as_json", "cluster", "jobs")  # options that change no result
 
 gaps_option = click.option(
     "--gaps",
@@ -34,6 +35,9 @@ cluster_option = click.option(
     "--cluster",
     metavar="ADDRESS|local",
     help="A Dask cluster that works: its scheduler, or processes on this machine.",
+)
+jobs_option = click.option(
+    "--jobs", type=click.IntRange(1), help="Processes; by default one for each core."
 )
 
 
@@ -123,12 +127,23 @@ def each_of(cluster: str | None, jobs: int | None = None) -> "AbstractContextMan
     return found
 
 
+def workers_of(cluster: str | None, jobs: int | None) -> "AbstractContextManager[Each]":
+    """Give who works: processes on this machine, one for each core by default, or a cluster."""
+    from edge_tvbo.workers import processes
+
+    if cluster is None:
+        return each_of(None) if jobs == 1 else processes(jobs or os.cpu_count() or 1)
+    if jobs and cluster != "local":
+        raise ConfigError("--jobs is for this machine; a cluster works with what it has.")
+    return each_of(cluster, jobs)
+
+
 def command_line(context: click.Context) -> str:
     """Give what was typed, but for where and how it is written: what makes the same results."""
     words = ["edge-tvbo", context.info_name or ""]
     for option in context.command.params:
         name = option.name or ""
-        if name in ("out", "as_json", "cluster") or context.get_parameter_source(name) is DEFAULT:
+        if name in ELSEWHERE or context.get_parameter_source(name) is DEFAULT:
             continue
         value = context.params[name]
         for each in value if isinstance(value, tuple) else (value,):

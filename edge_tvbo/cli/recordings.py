@@ -18,8 +18,10 @@ from edge_tvbo.cli.inputs import (
     cluster_option,
     command_line,
     each_of,
+    jobs_option,
     parameters_of,
     recording_options,
+    workers_of,
 )
 from edge_tvbo.cli.outputs import progress, show
 from edge_tvbo.errors import ConfigError
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from edge_tvbo.backtest import Backtest, Result
     from edge_tvbo.messages import Command
     from edge_tvbo.ports import Each
+
+WORTH_PROCESSES = 50_000  # intervals: some five seconds of work, where a process takes two to start
 
 out_option = click.option(
     "--out", type=click.Path(path_type=Path), help="A directory for a report: a page, and CSV."
@@ -89,6 +93,7 @@ def replay(
 )
 @click.option("--noise", default=0.01, show_default=True, help="Noise by training variance.")
 @click.option("--seeds", default=8, show_default=True, type=click.IntRange(1))
+@jobs_option
 @cluster_option
 @budget_option
 @out_option
@@ -96,6 +101,7 @@ def replay(
 def compare(
     policies: str | None,
     seeds: int,
+    jobs: int | None,
     cluster: str | None,
     out: Path | None,
     as_json: bool,
@@ -115,7 +121,10 @@ def compare(
     trained = [name for name in all_policies() if name not in needing_positions()]
     asked = dict.fromkeys(policies.split(",")) if policies else trained
     names = [name for name in asked if name != ORACLE]  # who sees everything comes last anyway
-    with _unfinished(out) as directory, each_of(cluster) as each:
+    intervals = len(names) * seeds * (backtest.test_span.last - backtest.test_span.first)
+    if cluster is None and intervals < WORTH_PROCESSES:
+        jobs = jobs or 1
+    with _unfinished(out) as directory, workers_of(cluster, jobs) as each:
         _learn(backtest, names, each)
         for name in names:
             backtest.controller(name, {}, seed=0)  # refuses what there is not

@@ -1,10 +1,8 @@
 """What the papers claim: their experiments, and their theorems."""
 
-import os
 import signal
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,21 +10,18 @@ from edge_tvbo.cli.inputs import (
     POSITIVE,
     backtest_of,
     cluster_option,
-    each_of,
+    jobs_option,
     recording_options,
+    workers_of,
 )
 from edge_tvbo.cli.outputs import print_json, progress
-from edge_tvbo.errors import ConfigError
-
-if TYPE_CHECKING:
-    from edge_tvbo.ports import Each
 
 
 @click.command()
 @click.argument("name", metavar="NAME|list")
 @click.option("--runs", type=click.IntRange(1), help="How many; as in the paper by default.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
-@click.option("--jobs", type=click.IntRange(1), help="Processes; one for each core by default.")
+@jobs_option
 @cluster_option
 @click.option("--out", type=click.Path(path_type=Path), help="A directory for what comes of it.")
 @click.option("--data-dir", multiple=True, help="Where to look for data first.")
@@ -57,7 +52,7 @@ def experiment(
     data_dirs = tuple(str(Path(each).expanduser().absolute()) for each in data_dir)
     chosen = experiments.load(name, data_dirs)
     directory = out or Path("experiments-out") / f"{chosen.name}-seed-{seed}"
-    with _workers(cluster, jobs) as each, progress(chosen.name, None) as step:
+    with workers_of(cluster, jobs) as each, progress(chosen.name, None) as step:
         rows = runner.carry_out(
             chosen.name,
             directory,
@@ -99,13 +94,3 @@ def bound(noise: float, as_json: bool, **options: Any) -> None:
     width = max(len(line.name) for line in lines)
     for line in lines:
         click.echo(f"{line.name:{width}}  {line.value:10.4g}  {line.meaning}  ({line.source})")
-
-
-def _workers(cluster: str | None, jobs: int | None) -> "AbstractContextManager[Each]":
-    from edge_tvbo.workers import processes
-
-    if cluster is None:
-        return processes(jobs or os.cpu_count() or 1)
-    if jobs and cluster != "local":
-        raise ConfigError("--jobs is for this machine; a cluster works with what it has.")
-    return each_of(cluster, jobs)

@@ -2,7 +2,8 @@
 
 The exact posterior of `CROSSING` sensors takes a tenth of a millisecond an interval, which nobody
 notices; its cost grows with their square and, beyond the processor's cache, faster. Of more sensors
-that few components make up, those carry the posterior: `LowRankPosterior` says how close it is.
+that few components make up, those carry the posterior of a prior that does not grow:
+`LowRankPosterior` says how close it is.
 """
 
 from edge_tvbo.model.box import BoxField
@@ -62,7 +63,9 @@ def fitted_engine(
 def _of_all_readings(
     field: SensorField, transition: Transition
 ) -> StateSpacePosterior | LowRankPosterior:
-    components = Components.of(field) if len(field) > CROSSING else None
+    retain, inject = transition
+    bounded = retain + inject <= 1.0  # else what components leave out grows with the prior
+    components = Components.of(field) if bounded and len(field) > CROSSING else None
     if components is None:
         return StateSpacePosterior(field, transition)
     return LowRankPosterior(field, transition, components)

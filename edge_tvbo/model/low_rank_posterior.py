@@ -33,12 +33,12 @@ class Components(NamedTuple):
 
     @classmethod
     def of(cls, field: SensorField) -> "Components | None":
-        """Give the components of the field's kernel; None where it takes more than M / 2.
+        """Give the components of the field's kernel; None where it takes more than M / 3.
 
-        Beyond that many the exact posterior costs no more.
+        With more, the exact posterior would cost little more than they do.
         """
         M = len(field)
-        B, rest = np.empty((M // 2, M)), np.empty(M)
+        B, rest = np.empty((M // 3, M)), np.empty(M)
         most = SHARE * field.noise_variance
         rank = low_rank.factor(field.kernel, most, B, rest)
         return cls(B[:rank].copy(), rest) if rest.max() <= most else None
@@ -48,7 +48,8 @@ class LowRankPosterior(OverArms):
     """The posterior under K̃ = Bᵀ B + diag(R) instead of K, which is close to it.
 
     What an arm has for itself, diag(R), is never learned: prior variances are exact, and a reading
-    counts as if its noise variance were larger by R, which is 1 % at most. With w the weights of n
+    counts as if its noise variance were larger by R times the prior's scale; that is 1 % at most,
+    where the scale does not grow beyond 1. With w the weights of n
     readings y in a mean, W = 1 + Σ|w| and R the largest remainder, a mean is off by at most
     |y| W √(R / σ²) and a variance by at most W² R: both fall to 0 with what is left out.
 

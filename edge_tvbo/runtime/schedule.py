@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from math import inf
 
+from edge_tvbo.controller import LEAST_TIME
 from edge_tvbo.messages import Activate, Command, DeadlineElapsed, Event, IntervalElapsed, Record
 from edge_tvbo.runtime.clock import Clock
 
@@ -76,7 +77,8 @@ class Schedule:
         match command:
             case Activate(interval=interval, at=at, expires_at=expires_at):
                 now = self._clock.elapsed()
-                least = max(0.5 * (expires_at - at), self._clock.patience)  # where we are late
+                enough = LEAST_TIME * (expires_at - at)
+                least = max(enough, self._clock.patience)  # where we are late
                 line.wait(interval, now, max(expires_at - self._clock.wall(now), least))
             case Record(interval=interval) if interval == line.asked:
                 line.deadline = inf

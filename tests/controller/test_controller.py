@@ -524,6 +524,18 @@ def test_an_unasked_reading_clears_a_suspect():
     assert controller.health().suspects == []
 
 
+def test_who_answered_with_what_cannot_be_is_cleared_by_an_answer_alone():
+    controller = controller_of()
+    asked, at = begin(controller, 0.0).sensor, 0.0
+    controller.handle(reading(asked, 1e6, 1.0))
+    miss(controller, 20.0)
+    assert notices(controller.handle(reading(asked, 20.0, 30.0))) == []
+    assert controller.health().suspects == [asked]
+    while (chosen := begin(controller, at := at + 100.0).sensor) != asked:
+        controller.handle(reading(chosen, 15.0, at + 1.0))
+    assert notices(controller.handle(reading(asked, 20.5, at + 1.0))) == [("sensor-back", asked)]
+
+
 def test_the_next_interval_ends_a_wait_that_no_deadline_did():
     controller = controller_of("round-robin")
     begin(controller, 0.0)

@@ -342,6 +342,30 @@ def test_where_the_sensors_change_what_those_that_stay_have_spent_still_counts(n
     assert [after.affords(name) for name in names] == [before.affords(name) for name in names]
 
 
+def test_where_the_sensors_change_a_charge_is_as_old_as_it_was():
+    budgets = budgets_of(least_battery=10.0, battery_age=3)
+    before, after = controller_of(budgets), controller_of(budgets)
+    begin(before, 0)
+    before.handle(BatteryReported("a", 5.0, 1.0))
+    begin(before, 1)
+    after.inherit(before.snapshot())
+    assert not after.affords("a")
+    begin(after, 2, intervals=2)
+    assert not after.affords("a")
+    begin(after, 3)
+    assert after.affords("a")
+
+
+def test_where_the_sensors_change_what_may_have_been_spent_still_counts():
+    budgets = budgets_of(each=(2.0,) * 3)
+    before, after = controller_of(budgets), controller_of(budgets)
+    begin(before, 0)
+    before.skip_to(5, forgotten=2)
+    after.inherit(before.snapshot())
+    begin(after, 6)
+    assert not any(after.affords(name) for name in NAMES)
+
+
 def test_a_pause_outlives_a_change_of_the_field():
     before, after = controller_of(PLENTY), controller_of(None, "gp-ucb")
     before.handle(PauseAsked(1.0))
@@ -351,7 +375,7 @@ def test_a_pause_outlives_a_change_of_the_field():
 
 @given(
     st.dictionaries(
-        st.sampled_from(["spent", "charge", "sensors"]),
+        st.sampled_from(["spent", "charge", "heard", "energy", "forgotten", "sensors"]),
         st.sampled_from(
             [None, 3, "x", [], ["a"], np.ones(3), np.full((2, 4), np.nan), np.full((2, 4), -1.0)]
         ),

@@ -238,6 +238,17 @@ def test_whoever_is_asked_for_and_does_not_answer_is_a_suspect():
     assert [each.notice.event for each in of(Notify, commands)] == ["sensor-lost"]
 
 
+def test_whoever_had_no_time_to_answer_is_not_blamed():
+    """One after the other is asked for; the deadline of the last is the interval's end."""
+    controller = controller_of()
+    interval(controller, 0)
+    controller.handle(SensorAsked("b", 90.0))
+    commands = controller.handle(DeadlineElapsed(0, 99.0))
+
+    assert [each.ending for each in of(Record, commands)] == [Ending.MISSED]
+    assert controller.health().suspects == []
+
+
 # --- where it is highest ------------------------------------------------------------------------
 
 

@@ -1,11 +1,13 @@
 """A configuration that cannot be read again changes nothing, and the log says why, with a code."""
 
+import gc
 from types import SimpleNamespace
+from weakref import ref
 
 import pytest
 
 from edge_tvbo.errors import DataError, MissingExtra, SnapshotError
-from edge_tvbo.runtime.lifecycle import reloaded
+from edge_tvbo.runtime.lifecycle import let_go, reloaded
 
 
 @pytest.mark.parametrize(
@@ -30,3 +32,19 @@ def test_what_kept_a_reload_from_being_carried_out_is_said_as_a_command_says_it(
     assert reloaded(daemon, read) is daemon
     (said,) = caplog.messages
     assert said.startswith(f"reload: nothing is changed: {says}")
+
+
+def test_a_daemon_whose_place_was_taken_is_let_go():
+    class Knowing:
+        """As the loop and the desk know each other."""
+
+    daemon = Knowing()
+    daemon.itself = daemon
+    gone = ref(daemon)
+    gc.freeze()
+    del daemon
+    gc.collect()
+    assert gone() is not None
+    let_go()
+    assert gone() is None
+    gc.unfreeze()

@@ -25,6 +25,7 @@ class Suspicion:
         self._longest = longest
         self._misses = np.zeros(sensors, np.int64)
         self._retry = np.zeros(sensors, np.int64)  # the interval from which it may be chosen
+        self._doubted = np.zeros(sensors, np.bool_)  # whether it answered with what cannot be
         self._count = 0
         self._turn = -1
 
@@ -38,11 +39,20 @@ class Suspicion:
     def answered(self, arm: int) -> bool:
         """Note that `arm` reported, and say whether it was a suspect."""
         was = self.suspects(arm)
+        self._doubted[arm] = False
         if was:
             self._misses[arm] = 0
             self._retry[arm] = 0
             self._count -= 1
         return was
+
+    def doubt(self, arm: int) -> None:
+        """Note that `arm` answered with what cannot be: what it says unasked clears nothing."""
+        self._doubted[arm] = True
+
+    def doubts(self, arm: int) -> bool:
+        """Say whether only an answer clears `arm`."""
+        return bool(self._doubted[arm])
 
     def suspects(self, arm: int) -> bool:
         """Say whether `arm` failed to answer when it was last asked."""

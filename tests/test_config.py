@@ -282,7 +282,7 @@ FIELD = [
     ),
     ("policy = { keep_last = 1 }", "policy.keep_last", "true or false"),
     ("policy = { noise_cap = 0 }", "policy.noise_cap", "at least 1"),
-    ("policy = { seed = -1 }", "policy.seed", "at least 0"),
+    ("policy = { seed = -1 }", "policy.seed", "0 to 9223372036854775807"),
     ("policy = { beta = 0 }", "policy.beta", "above 0"),
     ("policy = { beta = { c1 = 1, c2 = 0 } }", "policy.beta.c2", "above 0"),
     ("policy = { beta = { c1 = 1, c2 = 1, c3 = 1 } }", "policy.beta.c3", "not a setting"),

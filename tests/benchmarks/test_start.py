@@ -12,11 +12,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from benchmarks.conftest import ratios, spread
 
 ROUNDS = 9
+COLD_ROUNDS = 3
 GENEROUS = 120.0  # s; the first start may compile
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -69,6 +71,15 @@ class Started:
         self.mebibytes.clear()
 
 
+class StartedCold(Started):
+    """The same with nothing in numba's cache, as on a machine where nothing was warmed."""
+
+    def again(self):
+        with TemporaryDirectory() as cache:
+            self._environment["NUMBA_CACHE_DIR"] = cache
+            super().again()
+
+
 def resident(pid):
     """Give the MiB that a process holds."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -117,6 +128,19 @@ def test_ready_as_soon_as_little_more_than_its_imports_take(bench, pair):
     if not jit:
         bench("memory when ready", "45 MiB", [each / 45 for each in daemon.mebibytes], most=1.0)
         bench("warm start to READY", "0.2 s", [each / 0.2 for each in daemon.seconds], most=1.0)
+
+
+@pytest.mark.timeout(600)
+def test_cold_it_compiles_what_it_imports_and_no_more(bench, tmp_path):
+    (tmp_path / "edge.toml").write_text(CONFIG)
+    command = (sys.executable, "-m", "edge_tvbo", "run", str(tmp_path / "edge.toml"))
+    daemon, bare = (StartedCold(each, "jit", tmp_path) for each in (command, BARE))
+    for _ in range(COLD_ROUNDS):
+        daemon.again()
+        bare.again()
+    taken = ratios(daemon.seconds, bare.seconds)
+    detail = f"{spread(daemon.seconds)} s, it {spread(bare.seconds)} s"
+    bench("cold start to READY", "imports of paho, msgspec and kernels", taken, detail=detail)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check", "edge.toml"]], ids=" ".join)

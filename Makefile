@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo -n)
 APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
-.PHONY: demo test lint broker browser compiler docs soak fuzz wheel test-arm64 bench clean
+.PHONY: demo test lint broker browser compiler docs soak fuzz wheel wheel-arm64 test-arm64 bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
@@ -47,6 +47,12 @@ fuzz: $(VENV)/test.stamp
 wheel: $(VENV)/test.stamp compiler
 	$(BIN)/python -m edge_tvbo.numerics.build build/kernels
 	EDGE_TVBO_KERNELS=build/kernels $(BIN)/python -m hatchling build -t wheel
+
+# The same for Raspberry Pi OS and Debian on 64-bit ARM, into dist/bookworm-arm64 with all that it wants; made and tried
+# under emulation: a quarter of an hour, and root. SUITE=trixie makes the one for Python 3.13. deploy/arm64/README.md
+SUITE ?= bookworm
+wheel-arm64:
+	$(AS_ROOT) deploy/arm64/test.sh wheel-arm64 $(SUITE)
 
 # Side by side with others, into tests/benchmarks/RESULTS.md; a quarter of an hour on a quiet machine.
 # BoTorch wants torch, whose newest build brings gigabytes of CUDA; TORCH says which pip installs,

@@ -27,7 +27,13 @@ class Kernels(BuildHookInterface[Any]):
         chosen = os.environ.get("EDGE_TVBO_KERNELS", "")
         if version == "editable" or chosen in ("", "jit"):
             return
-        (library,) = Path(self.root, chosen).glob("_compiled.*.so")
+        libraries = list(Path(self.root, chosen).glob("_compiled.*.so"))
+        if len(libraries) != 1:
+            raise ValueError(
+                f"EDGE_TVBO_KERNELS is {chosen}, where {len(libraries)} libraries of kernels are, "
+                f"and not one; unset it, or run  python -m edge_tvbo.numerics.build {chosen}"
+            )
+        (library,) = libraries
         build_data["pure_python"] = False
         build_data["tag"] = tag(library)
         build_data["force_include"][str(library)] = f"{ROOM}/{library.name}"

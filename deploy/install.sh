@@ -6,7 +6,7 @@
 #   sudo deploy/install.sh uninstall [--purge] [--dry-run]
 #
 #   --wheels DIR      install from the wheels in DIR alone, without internet; made on a machine of
-#                     the same kind by:  pip wheel -w DIR '.[metrics]'
+#                     the same kind by:  pip wheel -w DIR '.[metrics]'; or by  make wheel-arm64
 #   --extras LIST     what else to install, such as metrics,dashboard (default: metrics)
 #   --with-mosquitto  install a broker, too, and our rules for it
 #   --purge           remove configuration, state and user as well

@@ -3,13 +3,15 @@
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
+from pathlib import Path, PurePath
 from threading import Thread
+from zipfile import ZipFile
 
 import pytest
 
@@ -150,6 +152,33 @@ def test_the_broker_in_a_container_has_the_gateways_rules_but_for_the_address():
 
     assert gateway - container == {"listener 1883 127.0.0.1"}
     assert container - gateway == {"listener 1883"}
+
+
+def copied(dockerfile, source, target):
+    """Carry out the COPY lines of the first stage, from `source` to `target`, without Docker."""
+    stage = dockerfile.read_text().split("\nFROM ")[1]
+    for line in re.findall("^COPY (.+)$", stage, re.MULTILINE):
+        *paths, to = line.split()
+        for path in paths:
+            if (source / path).is_dir():  # Docker takes what is in a folder, not the folder
+                shutil.copytree(source / path, target / to, dirs_exist_ok=True)
+            else:
+                (target / to).mkdir(parents=True, exist_ok=True)
+                shutil.copy(source / path, target / to)
+
+
+def test_the_image_copies_all_that_its_wheel_is_built_from(tmp_path):
+    copied(DEPLOY / "docker" / "Dockerfile", DEPLOY.parent, tmp_path / "src")
+    built = "import sys, hatchling.build as b; print(b.build_wheel(sys.argv[1]))"
+
+    with chdir(tmp_path / "src"):
+        name = said(sys.executable, "-c", built, tmp_path, EDGE_TVBO_KERNELS="").split()[-1]
+
+    with ZipFile(tmp_path / name) as wheel:
+        names = {PurePath(each).name for each in wheel.namelist()}
+    fleet = {path.name for path in (DEPLOY / "fleet").iterdir()}
+    assert name.endswith("-py3-none-any.whl")
+    assert {"config.example.toml", "mqtt.py", "acl"} | fleet <= names
 
 
 def test_the_container_is_not_root_and_looks_after_its_health_without_further_programs():

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Shows that the daemon decides from a reading: a broker, a reading, and the decision that counts
-# it; then the memory that it holds, qemu's own included. test.sh has run.sh run it.
+# it; then how its kernels were compiled, as `status` says, and the memory that it holds, qemu's own
+# included. test.sh has run.sh run it.
 set -eu
 
 port=$(shuf -i 20000-29999 -n 1)
@@ -21,7 +22,8 @@ mosquitto_pub -p "$port" -t lab/mote-1/temperature -m "{\"t\": 25.5, \"ts\": $(d
 mosquitto_sub -p "$port" -t edge_tvbo/lab/temperature/selected -W 600 |
     grep -m 1 '"mean":25.*"observations":1'
 held=$(sed -n 's/^VmRSS:[[:space:]]*//p' "/proc/$daemon/status")
+kernels=$(edge-tvbo status "$config" | sed -n 's/.*, \(kernels compiled .*\)/\1/p')
 trap - EXIT
 kill $daemon $broker
 wait
-echo "a decision counts the reading; the daemon, and qemu for it, hold $held"
+echo "a decision counts the reading; $kernels; the daemon, and qemu for it, hold $held"

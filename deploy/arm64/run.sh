@@ -2,26 +2,30 @@
 # Runs a command under an emulated 64-bit Raspberry Pi OS, with edge-tvbo installed as on a gateway:
 # a Debian root for arm64, and qemu in user mode. README.md says what that shows, and what not.
 #
-#   sudo deploy/arm64/run.sh [--suite NAME] [--board NAME] [--mem MIB] [--state DIR] COMMAND...
+#   sudo deploy/arm64/run.sh [--suite NAME] [--board NAME] [--mem MIB] [--state DIR]
+#                            [--compiler | --wheels DIR] COMMAND...
 #
 #   --suite NAME  bookworm, which has Python 3.11 (default), or trixie, which has 3.13
 #   --board NAME  pi3 (Cortex-A53), pi4 (Cortex-A72; default) or pi5 (Cortex-A76, pages of 16 KiB)
 #   --mem MIB     so much memory, page cache included, and 150 MiB more, which qemu takes itself
 #   --state DIR   where the roots are kept (default: /tmp/edge-tvbo-arm64), 1 GiB each
+#   --compiler    a root of its own, with Debian's C compiler, which no gateway needs
+#   --wheels DIR  a root of its own, with the wheels of that folder of this checkout, but no numba
 #
 # The first run of a suite takes some minutes; so does the first after a change of the package.
-# This checkout is the working directory; what the command writes in it is forgotten.
+# This checkout is the working directory; what the command writes in it is forgotten, but for dist/.
 set -eu
 
 venv=/opt/edge-tvbo
 qemu=150
 packages=base-files,base-passwd,ca-certificates,coreutils,dash,findutils,grep,libc-bin,libstdc++6
 packages=$packages,mosquitto,mosquitto-clients,passwd,procps,python3-venv,sed,tzdata,util-linux
+compiler=g++,gcc,libc6-dev,python3-dev
 binfmt=/proc/sys/fs/binfmt_misc
 interpreter=/usr/lib/binfmt.d/qemu-aarch64.conf
 project=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 
-suite=bookworm board=pi4 mem='' state=/tmp/edge-tvbo-arm64
+suite=bookworm board=pi4 mem='' state=/tmp/edge-tvbo-arm64 kind='' wheels=''
 
 fail() {
     printf 'run.sh: %s\n' "$*" >&2
@@ -67,9 +71,10 @@ describe_board() {
 
 # Packages are unpacked and none is configured: 20 s instead of 5 min, and this is left to do.
 make_root() {
-    root=$state/$suite
+    root=$state/$suite$kind
     [ ! -e "$root" ] || return 0
-    say "making a root of $suite"
+    [ "$kind" != -compiler ] || packages=$packages,$compiler
+    say "making a root of $suite$kind"
     rm -rf --one-file-system "$root.new"
     mmdebstrap --quiet --mode=root --variant=extract --architectures=arm64 --include="$packages" \
         --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr "$suite" "$root.new"
@@ -80,6 +85,7 @@ make_root() {
     (cd "$root.new" && mkdir -p dev etc/ssl/certs mnt proc project root sys tmp)
     cp /etc/ssl/certs/ca-certificates.crt "$root.new/etc/ssl/certs/"
     chroot "$root.new" sh -ec 'ldconfig && useradd --system mosquitto'
+    [ "$kind" != -compiler ] || ln -s gcc "$root.new/usr/bin/cc" # else an alternative
     mv "$root.new" "$root"
 }
 
@@ -98,6 +104,7 @@ inside() {
         mkdir "$root/mnt/upper" "$root/mnt/work"
         mount -t overlay none "$root/project" \
             -o lowerdir="$project",upperdir="$root/mnt/upper",workdir="$root/mnt/work"
+        mount --bind "$project/dist" "$root/project/dist"
         chroot "$root" env -i "$@"
     ' sh "$root" "$project" "$state/$board.cpuinfo" \
         HOME=/root LANG=C.UTF-8 PATH=$venv/bin:/usr/sbin:/usr/bin:/sbin:/bin \
@@ -109,11 +116,17 @@ inside() {
 
 # As on a gateway, without scipy; and what the tests want, which find scipy in /opt/science.
 install_project() {
-    sources=$(cd "$project" && find edge_tvbo adapters pyproject.toml deploy/install.sh \
+    # shellcheck disable=SC2086 # the paths are several words
+    sources=$(cd "$project" && find ${wheels:-edge_tvbo adapters pyproject.toml} deploy/install.sh \
         -type f ! -name '*.pyc' -exec sha256sum {} + | sort | sha256sum)
     [ "$sources" != "$(cat "$root/installed" 2>/dev/null)" ] || return 0
-    say "installing edge-tvbo on $suite, which takes minutes"
-    inside deploy/install.sh >&2
+    say "installing edge-tvbo on $suite$kind, which takes minutes"
+    inside deploy/install.sh ${wheels:+--wheels "$wheels"} >&2
+    if [ -n "$wheels" ]; then
+        inside $venv/bin/pip uninstall -q -y numba llvmlite >&2
+        echo "$sources" >"$root/installed"
+        return
+    fi
     inside $venv/bin/pip install -q --only-binary :all: hypothesis pytest pytest-timeout >&2
     inside $venv/bin/pip install -q --only-binary :all: --no-deps --upgrade --target /opt/science \
         scipy >&2
@@ -144,8 +157,14 @@ while [ $# -gt 0 ]; do
     --board) board=${2:-} ;;
     --mem) mem=${2:-} ;;
     --state) state=${2:-} ;;
+    --wheels) wheels=${2:-} kind=-wheels ;;
+    --compiler)
+        kind=-compiler
+        shift
+        continue
+        ;;
     -h | --help)
-        sed -n '2,13s/^# \{0,1\}//p' "$0"
+        sed -n '2,16s/^# \{0,1\}//p' "$0"
         exit
         ;;
     -*) fail "does not know '$1'; $0 --help says what there is" ;;
@@ -162,7 +181,8 @@ bookworm | trixie) ;;
 esac
 [ "$(id -u)" = 0 ] || fail "wants root, to make a root and to change to it:  sudo $0"
 mkdir -p "$state"
-exec 9>"$state/$suite.lock"
+[ -d "$project/dist" ] || install -d -o "$(stat -c %u "$project")" "$project/dist"
+exec 9>"$state/$suite$kind.lock"
 flock 9 # a second run waits here until the first has set things up
 need_tools
 need_binfmt

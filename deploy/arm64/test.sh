@@ -1,11 +1,13 @@
 #!/bin/sh
-# Carries out `make test-arm64` and writes RESULTS.md, beside it; README.md says what that shows.
+# Carries out a target of the Makefile and writes its rows of RESULTS.md, beside it; README.md says
+# what they show.
 #
-#   sudo deploy/arm64/test.sh
+#   sudo deploy/arm64/test.sh [test-arm64 | wheel-arm64 [SUITE]]
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 results=$here/RESULTS.md
+target=${1:-test-arm64} only='.*'
 log=$(mktemp)
 failed=0
 tests="tests/model/test_pair.py tests/model/test_posterior.py tests/model/test_triggers.py
@@ -14,17 +16,26 @@ tests="tests/model/test_pair.py tests/model/test_posterior.py tests/model/test_t
 import='import platform, edge_tvbo.controller, edge_tvbo.policies
 print("Python", platform.python_version(), platform.machine())'
 
+alone='import importlib.util, shutil, edge_tvbo.policies
+from edge_tvbo.numerics.jit import KIND
+assert not importlib.util.find_spec("numba") and not shutil.which("gcc")
+print("kernels compiled", KIND, "where there is neither numba nor a compiler")'
+
+# What another target, or the wheel of another suite, came to is kept.
 begin() {
+    when=$(date -u +%F)
     commit=$(git -C "$here" describe --always --dirty=+ 2>/dev/null || echo unknown)
-    cat <<END
-# What \`make test-arm64\` came to
+    others=$(grep '^| [a-z]*-arm64 ' "$results" | grep -v "^| $target | [^|]* | $only |") || :
+    cat >"$results" <<END
+# What \`make test-arm64\` and \`make wheel-arm64\` came to
 
-Its last run: $(date -u +%F), commit $commit (a \`+\` means changes that are not committed), emulated:
-the seconds say how long to wait for the tests, and nothing about a Pi.
+Emulated: the seconds say how long to wait, and nothing about a Pi. A \`+\` means changes that were not
+committed.
 
-| suite | board | MiB | step | s | what came of it |
-| --- | --- | --- | --- | --- | --- |
+| make | when | suite | board | MiB | step | s | what came of it |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 END
+    [ -z "$others" ] || echo "$others" >>"$results"
 }
 
 # Carry out a command on a system, and say in one row what came of it: its last line.
@@ -36,8 +47,9 @@ step() {
         cat "$log" >&2
         failed=1 outcome='**failed**: '
     }
-    took=$(($(date +%s) - began)) outcome=$outcome$(tail -n 1 "$log")
-    printf '| %s | %s | %s | %s | %s | %s |\n' \
+    took=$(($(date +%s) - began)) outcome=$outcome$(grep -v '^\[arm64\]' "$log" | tail -n 1)
+    outcome=$outcome$(sed -n 's/^\[arm64\] at most/; at most/p' "$log")
+    printf '| %s | %s | %s | %s | %s | %s | %s | %s |\n' "$target" "$when, $commit" \
         "$suite" "$board" "${mem:-all}" "$name" "$took" "$outcome" | tee -a "$results"
 }
 
@@ -54,12 +66,38 @@ fast_tests() {
         python -m pytest $tests -q -p no:cacheprovider -o timeout=1500
 }
 
-begin >"$results"
-system bookworm pi4 ''
-fast_tests bookworm pi4 ''
-system bookworm pi3 512
-system trixie pi4 ''
-system trixie pi3 ''
-fast_tests trixie pi3 ''
+# Made where there is a compiler, and tried where there is neither that nor numba.
+wheel() {
+    folder=dist/$1-arm64
+    step "$1" pi4 '' wheel --compiler deploy/arm64/wheel.sh "$folder"
+    [ $failed = 0 ] || return 0
+    step "$1" pi4 '' install --wheels "$folder" python -c "$alone"
+    step "$1" pi3 '' check --wheels "$folder" edge-tvbo check deploy/config.example.toml
+    step "$1" pi3 '' 'round trip' --wheels "$folder" deploy/arm64/round-trip.sh
+    step "$1" pi4 '' 'round trip' --wheels "$folder" deploy/arm64/round-trip.sh
+    step "$1" pi3 512 'round trip' --wheels "$folder" deploy/arm64/round-trip.sh
+    step "$1" pi4 '' 'same numbers' --compiler deploy/arm64/same-numbers.sh "$folder"
+}
+
+case $target in
+test-arm64)
+    begin
+    system bookworm pi4 ''
+    fast_tests bookworm pi4 ''
+    system bookworm pi3 512
+    system trixie pi4 ''
+    system trixie pi3 ''
+    fast_tests trixie pi3 ''
+    ;;
+wheel-arm64)
+    only=${2:-bookworm}
+    begin
+    wheel "$only"
+    ;;
+*)
+    printf "test.sh: knows test-arm64 and wheel-arm64, not '%s'\n" "$target" >&2
+    failed=1
+    ;;
+esac
 rm "$log"
 exit $failed

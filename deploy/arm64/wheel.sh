@@ -1,0 +1,13 @@
+#!/bin/sh
+# Makes a wheel that carries the kernels, compiled for any 64-bit ARM, and puts it into a folder of
+# dist/ with the wheels that it wants. test.sh has run.sh run it, with a compiler.
+#
+#   deploy/arm64/wheel.sh FOLDER
+set -eu
+
+pip install -q --only-binary :all: hatchling setuptools
+python -m edge_tvbo.numerics.build /tmp/kernels
+rm -rf "$1"
+EDGE_TVBO_KERNELS=/tmp/kernels python -m hatchling build -t wheel -d "$1"
+pip wheel -q --only-binary :all: -w "$1" "$(echo "$1"/edge_tvbo-*.whl)[metrics]"
+ls -sh "$1"/edge_tvbo-*.whl

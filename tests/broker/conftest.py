@@ -5,6 +5,7 @@ import selectors
 import subprocess
 import time
 from contextlib import ExitStack
+from itertools import count
 from threading import Event
 
 import pytest
@@ -14,6 +15,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from edge_tvbo.errors import MissingExtra
 
+NUMBERS = count()
 GENEROUS = 20.0  # s; a busy machine takes its time
 
 
@@ -47,7 +49,7 @@ class Mosquitto:
     def __init__(self, directory, *, extra=""):
         self.port = brokers.free_port()
         self._log = directory / f"{self.port}.log"
-        self._directory = directory / str(self.port)
+        self._directory = directory / f"{self.port}-{next(NUMBERS)}"  # a port may come again
         self._directory.mkdir()
         self._extra = extra
         self._process = None

@@ -173,7 +173,7 @@ def assert_follows(policy, twin, history):
 
 @pytest.mark.parametrize("nu", [2.5, math.inf])
 @given(history=histories)
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_lb_plays_and_eliminates_as_algorithm_1_does(nu, history):
     field = plane()
     policy = make_policy("lb-gp-ucb", field, length_scale=0.8, nu=nu, bound=0.3, delta=0.2)
@@ -182,7 +182,7 @@ def test_lb_plays_and_eliminates_as_algorithm_1_does(nu, history):
 
 
 @given(history=histories)
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_lnb_plays_and_eliminates_as_algorithm_3_does(history):
     field = plane()
     settings = {"growth": 0.9, "norm_growth": 0.7}
@@ -336,7 +336,7 @@ def simulated(length_scale, seed, n=120):
 
 @pytest.mark.parametrize("name", ["mle-gp-ucb", "mcmc-gp-ucb"])
 @pytest.mark.parametrize("length_scale", [0.15, 0.4, 1.0])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_the_length_scale_of_a_simulated_field_is_found(name, length_scale, seed):
     box, readings = simulated(length_scale, seed)
     policy = make_policy(name, box, prior=None)

@@ -109,7 +109,7 @@ def each(many, cases=CASES, **strategies):
     def decorate(check):
         @pytest.mark.parametrize("case", cases)
         def test(case):
-            share = 2 if case in SLOW else max(2, many // 12) if case in WINDOWS else many
+            share = 2 if case in SLOW else max(2, many // 12) if case in WINDOWS else many // 2
 
             @settings(max_examples=share)
             @given(**strategies)

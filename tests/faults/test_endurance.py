@@ -4,24 +4,25 @@
 """
 
 import json
-import socket
+import subprocess
 import sys
 import time
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 from edge_tvbo_adapters.outbox import NOTICES, WINDOW
 from edge_tvbo_adapters.session import BATCH
+from faults import crowd
+from faults.crowd import AHEAD
 from faults.gateway import Daemon
-from paho.mqtt.client import Client
-from paho.mqtt.enums import CallbackAPIVersion
 
 pytestmark = pytest.mark.broker
 
 SENSORS = [f"mote-{n}" for n in range(1, 55)]
 INTERVAL = 0.1  # s
-AHEAD = 1000  # readings on their way at most, so that no queue of mosquitto's overflows
+SOME = 20  # readings sent at a time
 TENTH = 0.15  # of the time that the broker was there it is away; coming back takes time too
 STATES = 4  # topics of ours that are retained
 MIB = 1024**2
@@ -90,14 +91,14 @@ class Session:
         self.latencies = []  # s from when an interval was due until its activation was heard
         self.began = None  # what the daemon had handled before
         self._taken, self._refused = None, 0  # readings, since the daemon's start
-        self._topics = [f"days/{each}/t" for each in SENSORS]
-        self._watcher = client(port)
+        self._watcher = crowd.client(port)
         self._watcher.on_message = self._hear
         self._watcher.subscribe([("days/+/go", 0), ("edge_tvbo/days/#", 0)])
         self._watcher.loop_start()
         wait(lambda: self.began is not None, lambda: "the daemon does not come back")
-        self._publisher = client(port)
-        self._publisher.loop_start()
+        topics = [f"days/{each}/t" for each in SENSORS]
+        command = [sys.executable, str(Path(crowd.__file__)), str(port), *topics]
+        self._crowd = subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0)
 
     def _hear(self, watcher, userdata, message):
         now = time.time()
@@ -122,10 +123,8 @@ class Session:
         if self.sent - self.handled >= AHEAD:
             time.sleep(0.002)
             return
-        for _ in range(20):
-            topic = self._topics[self.sent % len(SENSORS)]
-            self._publisher.publish(topic, f"{20 + self.sent % 997 / 300:.3f}", qos=1)
-            self.sent += 1
+        self._crowd.stdin.write(b"%d\n" % SOME)
+        self.sent += SOME
 
     def drain(self):
         """Wait until the daemon has handled all that was sent; nothing may be missing."""
@@ -133,9 +132,10 @@ class Session:
         assert self.handled == self.sent
 
     def close(self):
-        for each in (self._publisher, self._watcher):
-            each.disconnect()
-            each.loop_stop()
+        self._crowd.stdin.close()
+        self._crowd.wait(10)
+        self._watcher.disconnect()
+        self._watcher.loop_stop()
 
 
 def wait(condition, complaint, within=60.0):
@@ -143,17 +143,6 @@ def wait(condition, complaint, within=60.0):
     while not condition():
         assert time.monotonic() < deadline, complaint()
         time.sleep(0.01)
-
-
-def client(port):
-    """Connect a client that does not come back."""
-    made = Client(CallbackAPIVersion.VERSION2, reconnect_on_failure=False)
-    made.on_socket_open = lambda client, userdata, sock: sock.setsockopt(
-        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-    )
-    made.max_inflight_messages_set(AHEAD)
-    made.connect("127.0.0.1", port)
-    return made
 
 
 class Endurance:
@@ -217,15 +206,6 @@ class Endurance:
         return np.polyfit(handled[late] / 1e5, resident[late] / MIB, 1)[0]
 
 
-@pytest.fixture(autouse=True)
-def in_turns():
-    """Have the one who watches wait but briefly for the crowd, which sends in the same process."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-4)
-    yield
-    sys.setswitchinterval(before)
-
-
 def endured(directory, broker, readings, up, away):
     """Run and check all but memory and latency; give the slope, latencies in s, and a text."""
     daemon = Daemon(directory)
@@ -255,7 +235,7 @@ def endured(directory, broker, readings, up, away):
     )
     print(measured)
     assert "Traceback" not in daemon.said()
-    assert all(0 <= each <= AHEAD + 20 for each in run.lost)
+    assert all(0 <= each <= AHEAD + SOME for each in run.lost)
     assert len(set(threads)) == 1
     assert max(descriptors) <= descriptors[0] + 2  # a document that is being written
     assert inbox <= BATCH + WINDOW  # what paho reads at once

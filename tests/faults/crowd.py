@@ -1,0 +1,42 @@
+"""Sensors that send, in a process of their own, so that nobody else waits for them.
+
+    python crowd.py PORT TOPIC ...
+
+Each line of standard input is how many readings to send, one sensor after the other.
+"""
+
+import socket
+import sys
+from itertools import cycle
+
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion
+
+AHEAD = 1000  # readings on their way at most, so that no queue of mosquitto's overflows
+
+
+def client(port):
+    """Connect a client that does not come back."""
+    made = Client(CallbackAPIVersion.VERSION2, reconnect_on_failure=False)
+    made.on_socket_open = lambda client, userdata, sock: sock.setsockopt(
+        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+    )
+    made.max_inflight_messages_set(AHEAD)
+    made.connect("127.0.0.1", port)
+    return made
+
+
+def main():
+    port, topics = int(sys.argv[1]), cycle(sys.argv[2:])
+    sensors, sent = client(port), 0
+    sensors.loop_start()
+    for line in sys.stdin:
+        for _ in range(int(line)):
+            sensors.publish(next(topics), f"{20 + sent % 997 / 300:.3f}", qos=1)
+            sent += 1
+    sensors.disconnect()
+    sensors.loop_stop()
+
+
+if __name__ == "__main__":
+    main()

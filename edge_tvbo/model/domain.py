@@ -33,6 +33,14 @@ class Domain(Protocol):
         """Give the prior variance (p,) of places P (p, d)."""
         ...
 
+    def candidate(self, arm: Arm) -> int | None:
+        """Give which of the candidates an arm is; None where nobody knows."""
+        ...
+
+    def merged(self, places: Array, noise: Array, y: Array) -> tuple[Array, Array, Array]:
+        """Give fewer readings that say the same of a field which does not change, if there are."""
+        ...
+
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Arm:
         """Give the arm that scores highest, knowing the best candidate and all their scores."""
         ...
@@ -58,6 +66,18 @@ class Sensors:
         """Look the variance (p,) up."""
         return self.prior[P[:, 0].astype(np.intp)]
 
+    def candidate(self, arm: int) -> int:
+        """Give the arm: each is a candidate."""
+        return arm
+
+    def merged(self, places: Array, noise: Array, y: Array) -> tuple[Array, Array, Array]:
+        """Give one reading of each sensor: the mean, weighted by what the noise leaves of it."""
+        arms, M = places[:, 0].astype(np.intp), len(self.prior)
+        weights = np.bincount(arms, 1.0 / noise, M)
+        sums = np.bincount(arms, y / noise, M)
+        read = np.flatnonzero(weights)
+        return self.candidates[read], 1.0 / weights[read], sums[read] / weights[read]
+
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> int:
         """Give the best candidate: there are no others."""
         return index
@@ -79,6 +99,14 @@ class Box:
     def variance(self, P: Array) -> Array:
         """Give the variance, which is the same everywhere."""
         return np.full(len(P), self._field.spatial.variance)
+
+    def candidate(self, arm: Point) -> None:
+        """Give None: there is more in a box than its candidates."""
+        return None
+
+    def merged(self, places: Array, noise: Array, y: Array) -> tuple[Array, Array, Array]:
+        """Give the readings as they are: no two are at one point."""
+        return places, noise, y
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Point:
         """Give the point that a local search from the best candidates finds."""

@@ -12,7 +12,7 @@ from edge_tvbo.model.likelihood import fit
 from edge_tvbo.model.posterior import Belief, Mask
 from edge_tvbo.model.regression import Regression
 from edge_tvbo.model.snapshot import check_arrays, copy_arrays, seal, unseal, whole
-from edge_tvbo.model.temporal_kernels import FittableKernel, TemporalKernel
+from edge_tvbo.model.temporal_kernels import FittableKernel, StaticKernel, TemporalKernel
 from edge_tvbo.numerics.acquisition import highest_bound
 
 Array = NDArray[np.float64]
@@ -70,6 +70,9 @@ class KernelPosterior:
     def at(self, arm: Arm) -> Belief:
         """Give what is believed of `arm` at the current interval."""
         self._predict()
+        index = self._domain.candidate(arm)
+        if index is not None:
+            return Belief(arm, float(self._mean[index]), float(self._variance[index]) ** 0.5)
         mean, variance = self._predicted(self._domain.place(arm)[None, :])
         return Belief(arm, float(mean[0]), float(variance[0]) ** 0.5)
 
@@ -174,18 +177,21 @@ class KernelPosterior:
         if not self._stale:
             return
         n = self.observations
-        times = self._times[:n].astype(np.float64)
-        K = self._domain.covariance(self._places[:n], self._places[:n])
+        places, y, times = self._places[:n], self._y[:n], self._times[:n].astype(np.float64)
         age = self._time - times
         noise = self._field.noise_variance * np.exp(np.minimum(-log(self._gamma) * age, MOST_NOISE))
-        self._regression = Regression(K * self._temporal.matrix(times, times), noise, self._y[:n])
+        if isinstance(self._temporal, StaticKernel):
+            places, noise, y = self._domain.merged(places, noise, y)
+            times = np.zeros(len(y))
+        K = self._domain.covariance(places, places) * self._temporal.matrix(times, times)
+        self._regression = Regression(K, noise, y)
+        self._read = places, times
         self._mean, self._variance = self._predicted(self._domain.candidates)
         self._stale = False
 
     def _predicted(self, P: Array) -> tuple[Array, Array]:
-        n, now = self.observations, np.array([float(self._time)])
-        fade = self._temporal.matrix(self._times[:n].astype(np.float64), now)  # (n, 1)
-        k = self._domain.covariance(self._places[:n], P) * fade
+        (places, times), now = self._read, np.array([float(self._time)])
+        k = self._domain.covariance(places, P) * self._temporal.matrix(times, now)
         return self._regression.predict(
             k, self._domain.variance(P) * float(self._temporal.variance(now)[0])
         )

@@ -1,7 +1,7 @@
 """The posterior from the last W readings for any kernel in time, on sensors and in a box."""
 
 from math import log, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,28 +53,27 @@ class KernelPosterior:
         self._times = np.zeros(window, np.int64)
         self._time = 0
         self.observations = 0
-        self._stale = True  # whether mean and variance are to be computed anew
+        self._known: _Known | None = None  # None where it is out of date
+        self._beliefs: tuple[Array, Array] | None = None  # mean and variance, likewise
 
     @property
     def mean(self) -> Array:
         """Mean of every candidate, (M,)."""
-        self._predict()
-        return self._mean
+        return self._believed()[0]
 
     @property
     def variance(self) -> Array:
         """Variance of every candidate, (M,)."""
-        self._predict()
-        return self._variance
+        return self._believed()[1]
 
     def at(self, arm: Arm) -> Belief:
         """Give what is believed of `arm` at the current interval."""
-        self._predict()
         index = self._domain.candidate(arm)
-        if index is not None:
-            return Belief(arm, float(self._mean[index]), float(self._variance[index]) ** 0.5)
-        mean, variance = self._predicted(self._domain.place(arm)[None, :])
-        return Belief(arm, float(mean[0]), float(variance[0]) ** 0.5)
+        if index is None:
+            (mean,), (variance,) = self._predict(self._domain.place(arm)[None, :])
+        else:
+            mean, variance = self.mean[index], self.variance[index]
+        return Belief(arm, float(mean), float(variance) ** 0.5)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Belief | None:
         """Give the arm with the highest mean + width · std.
@@ -88,7 +87,7 @@ class KernelPosterior:
             return self.at(self._field.arm(index))
 
         def bound(P: Array) -> Array:
-            mean, variance = self._predicted(P)
+            mean, variance = self._predict(P)
             return mean + width * np.sqrt(variance)
 
         scores = self.mean + width * np.sqrt(self.variance)
@@ -112,17 +111,19 @@ class KernelPosterior:
         n = self.observations
         self._places[n], self._y[n], self._times[n] = place, y, self._time
         self.observations = n + 1
-        self._stale = True
+        self._outdate()
 
     def advance(self) -> None:
         """Move on by one interval."""
         self._time += 1
-        self._stale = True
+        self._beliefs = None
+        if self._gamma < 1.0:
+            self._known = None
 
     def reset(self) -> None:
         """Forget every reading, not the time: the prior of the current interval is left."""
         self.observations = 0
-        self._stale = True
+        self._outdate()
 
     def mean_std(self) -> tuple[Array, Array]:
         """Give copies of the mean and the standard deviation of every candidate."""
@@ -149,7 +150,7 @@ class KernelPosterior:
         for array in (self._places, self._y, self._times):
             array[index : n - 1] = array[index + 1 : n]
         self.observations = n - 1
-        self._stale = True
+        self._outdate()
 
     def _state(self) -> dict[str, Any]:
         return {"time": self._time, "observations": self.observations, **self._arrays()}
@@ -165,7 +166,7 @@ class KernelPosterior:
             raise SnapshotError("The snapshot's 'places' names an arm that there is not.")
         copy_arrays(self._arrays(), state)
         self._time, self.observations = time, observations
-        self._stale = True
+        self._outdate()
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"places": self._places, "y": self._y, "times": self._times}
@@ -173,28 +174,46 @@ class KernelPosterior:
     def _kind(self) -> str:
         return f"kernel {self._temporal!r} {len(self._y)} {self._gamma!r}"
 
-    def _predict(self) -> None:
-        if not self._stale:
-            return
+    def _outdate(self) -> None:
+        """Have everything computed anew when it is asked for."""
+        self._known = self._beliefs = None
+
+    def _believed(self) -> tuple[Array, Array]:
+        if self._beliefs is None:
+            self._beliefs = self._predict(self._domain.candidates)
+        return self._beliefs
+
+    def _predict(self, P: Array) -> tuple[Array, Array]:
+        """Give mean and variance (p,) at places P (p, d)."""
+        known, now = self._learned(), np.array([float(self._time)])
+        k = self._domain.covariance(known.places, P) * self._temporal.matrix(known.times, now)
+        return known.regression.predict(
+            k, self._domain.variance(P) * float(self._temporal.variance(now)[0])
+        )
+
+    def _learned(self) -> "_Known":
+        if self._known is None:
+            self._known = self._learn()
+        return self._known
+
+    def _learn(self) -> "_Known":
         n = self.observations
         places, y, times = self._places[:n], self._y[:n], self._times[:n].astype(np.float64)
-        age = self._time - times
-        noise = self._field.noise_variance * np.exp(np.minimum(-log(self._gamma) * age, MOST_NOISE))
+        weights = np.minimum(-log(self._gamma) * (self._time - times), MOST_NOISE)
+        noise = self._field.noise_variance * np.exp(weights)
         if isinstance(self._temporal, StaticKernel):
             places, noise, y = self._domain.merged(places, noise, y)
             times = np.zeros(len(y))
         K = self._domain.covariance(places, places) * self._temporal.matrix(times, times)
-        self._regression = Regression(K, noise, y)
-        self._read = places, times
-        self._mean, self._variance = self._predicted(self._domain.candidates)
-        self._stale = False
+        return _Known(Regression(K, noise, y), places, times)
 
-    def _predicted(self, P: Array) -> tuple[Array, Array]:
-        (places, times), now = self._read, np.array([float(self._time)])
-        k = self._domain.covariance(places, P) * self._temporal.matrix(times, now)
-        return self._regression.predict(
-            k, self._domain.variance(P) * float(self._temporal.variance(now)[0])
-        )
+
+class _Known(NamedTuple):
+    """What the readings say, and where and when they are from."""
+
+    regression: Regression
+    places: Array
+    times: Array
 
 
 class FittedPosterior(KernelPosterior):
@@ -258,6 +277,7 @@ class FittedPosterior(KernelPosterior):
             rng=np.random.default_rng((self._seed, self._time)),
         )
         self._fresh = False
+        self._outdate()
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "temporal": self.temporal.values, "fresh": int(self._fresh)}

@@ -115,12 +115,10 @@ class PrunedPosterior(KernelPosterior):
         return int(self._relevances().argmin())
 
     def _relevances(self) -> Array:
-        self._predict()
-        n = self.observations
-        times = self._times[:n].astype(np.float64)
-        F = self._domain.covariance(self._places[:n], self._domain.candidates)
-        F = F * self._temporal.matrix(times, times[-1:])  # seen from the newest: no underflow
-        return relevance(self._regression.precision(), self._y[:n], F)
+        known = self._learned()
+        F = self._domain.covariance(known.places, self._domain.candidates)
+        F = F * self._temporal.matrix(known.times, known.times[-1:])  # the newest: no underflow
+        return relevance(known.regression.precision(), self._y[: self.observations], F)
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "budget": self._budget}

@@ -114,7 +114,7 @@ class ScaledPosterior(KernelPosterior):
 
     def _stretch(self) -> None:
         self._box.length_scales = self.length_scales
-        self._stale = True
+        self._outdate()
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "scales": self._scales, "fresh": int(self._fresh)}

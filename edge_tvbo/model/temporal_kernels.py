@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator  # to import it takes 3 MiB, which a daemon does without
 
 Array = NDArray[np.float64]
+MANY = 500  # lags; of fewer, to see which are alike takes longer than to go through all
 
 
 class TemporalKernel(Protocol):
@@ -365,7 +366,8 @@ def _over_lags(function: Callable[[Array], Array], s: Array, t: Array) -> Array:
     instead of n·m where times follow one another.
     """
     s, t = np.asarray(s, np.float64), np.asarray(t, np.float64)
-    whole = bool((s == np.floor(s)).all() and (t == np.floor(t)).all())
+    many = len(s) * len(t) > MANY
+    whole = many and bool((s == np.floor(s)).all() and (t == np.floor(t)).all())
     if whole and (longest := _longest(s, t)) < len(s) * len(t):
         steps = np.subtract.outer(s.astype(np.intp), t.astype(np.intp))
         table = function(np.arange(longest + 1.0))

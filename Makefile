@@ -15,7 +15,7 @@ demo: $(VENV)/demo.stamp
 
 # Most tests of the daemon wait for a broker or a clock: one process more than two cores need.
 test: $(VENV)/test.stamp broker browser compiler lint
-	PATH="$$PATH:/usr/sbin" $(BIN)/python -m pytest -n 3 --dist loadfile
+	PATH="$$PATH:/usr/sbin" $(BIN)/python -m pytest -n 3 --dist loadfile --hypothesis-profile=repeatable
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

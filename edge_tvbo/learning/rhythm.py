@@ -1,11 +1,11 @@
 """The daily rhythm of a field, learned from training days, and how much to explore around it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from edge_tvbo.model.exploration import LogBeta

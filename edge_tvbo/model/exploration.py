@@ -5,10 +5,10 @@ stands before σ, so nobody has to remember which.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import log, pi, sqrt
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from edge_tvbo.errors import ConfigError
@@ -24,8 +24,7 @@ class Exploration(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class LogBeta:
+class LogBeta(msgspec.Struct, frozen=True):
     """β_t = c1 ln(c2 t), held at 0 where that is negative ([B16] section 5; [ET] section 6).
 
     >>> LogBeta(0.8, 0.4).width(1, 0), round(LogBeta(0.8, 0.4).width(100, 0), 3)
@@ -44,8 +43,7 @@ class LogBeta:
         return sqrt(max(0.0, self.c1 * log(self.c2 * t)))
 
 
-@dataclass(frozen=True)
-class ConstantBeta:
+class ConstantBeta(msgspec.Struct, frozen=True):
     """β_t = beta, the same for ever ([M24] chapter 4: 2 to 4 does well)."""
 
     beta: float = 2.0
@@ -58,8 +56,7 @@ class ConstantBeta:
         return sqrt(self.beta)
 
 
-@dataclass(frozen=True)
-class FiniteBeta:
+class FiniteBeta(msgspec.Struct, frozen=True):
     """β_t = 2 ln(|D| π² t² / (6 δ)) for M = |D| arms (Srinivas et al. 2010, theorem 1)."""
 
     arms: int
@@ -74,8 +71,7 @@ class FiniteBeta:
         return sqrt(max(0.0, 2.0 * log(self.arms * pi**2 * t**2 / (6.0 * self.delta))))
 
 
-@dataclass(frozen=True)
-class CompactBeta:
+class CompactBeta(msgspec.Struct, frozen=True):
     """β_t of [B16] theorem 4.2 and [ET] theorem 1, for the domain [0, r]^d.
 
     β_t = 2 ln(2π²t²/(3δ)) + 2d ln(t² d b1 r √ln(2 d a1 π² t²/(3δ))), where a1 and b1 bound the

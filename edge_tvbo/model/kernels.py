@@ -4,9 +4,10 @@ Formulas: Rasmussen & Williams, *Gaussian Processes for Machine Learning*, chapt
 """
 
 import math
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
 from edge_tvbo.errors import ConfigError, MissingExtra
@@ -17,8 +18,7 @@ SMALLEST, LARGEST = 1e-50, 1e50  # of a scale or a variance: beyond, squares are
 BETWEEN = f"above 0: {SMALLEST:g} to {LARGEST:g}"
 
 
-@dataclass(frozen=True)
-class SpatialKernel:
+class SpatialKernel(msgspec.Struct, frozen=True):
     """A stationary covariance between any two places: shape, length scale, variance.
 
     Parameters

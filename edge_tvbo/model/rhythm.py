@@ -1,9 +1,10 @@
 """What the time of day says of a field: its mean, its scale, and how the rest co-varies."""
 
-from dataclasses import dataclass, replace
 from hashlib import sha256
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError
@@ -13,8 +14,7 @@ Array = NDArray[np.float64]
 DAY = 86_400.0  # s
 
 
-@dataclass(frozen=True, eq=False)
-class Rhythm:
+class Rhythm(msgspec.Struct, frozen=True, eq=False):
     """A daily course learned from training days: f = mean + scale u, u of covariance `kernel`.
 
     Parameters

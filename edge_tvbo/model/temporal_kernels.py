@@ -10,9 +10,9 @@ derivatives are finite at the edge of their range that are not for a fraction.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -80,8 +80,7 @@ class FittableKernel(TemporalKernel, Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class StaticKernel:
+class StaticKernel(msgspec.Struct, frozen=True):
     """The field that never changes: d = 1."""
 
     def matrix(self, s: Array, t: Array) -> Array:
@@ -93,8 +92,7 @@ class StaticKernel:
         return np.ones(len(t))
 
 
-@dataclass(frozen=True)
-class WienerKernel:
+class WienerKernel(msgspec.Struct, frozen=True):
     """The field to which variance `sigma_w2` is added each interval, UI-TVBO in [ET] section 6.
 
     d = 1 + σ_w² min(t, t') with 1 at t = 0; times are 0 or more.
@@ -115,8 +113,7 @@ class WienerKernel:
         return np.asarray(1.0 + self.sigma_w2 * np.asarray(t, np.float64))
 
 
-@dataclass(frozen=True)
-class TimeVaryingKernel:
+class TimeVaryingKernel(msgspec.Struct, frozen=True):
     """[B16]'s forgetting field: d = (1-ε)^(|t-t'|/2), [B16] eq. 4; a `FittableKernel`.
 
     >>> float(TimeVaryingKernel(0.19).matrix(np.array([3.0]), np.array([5.0]))[0, 0])
@@ -176,8 +173,7 @@ class TimeVaryingKernel:
         return cls(_log_uniform(rng, 1e-4, 0.5))
 
 
-@dataclass(frozen=True)
-class MomentumKernel:
+class MomentumKernel(msgspec.Struct, frozen=True):
     """A change goes on changing the field for a while: d of [M24] eq. 8.9; a `FittableKernel`.
 
     Written without the division by ε - α, so that α = ε is no case of its own: with k = |t-t'|,
@@ -271,8 +267,7 @@ class MomentumKernel:
         return np.stack([by_epsilon, by_alpha])
 
 
-@dataclass(frozen=True)
-class SigmoidKernel:
+class SigmoidKernel(msgspec.Struct, frozen=True):
     """One field turns into another: d of [M24] eq. 9.1-9.3; a `FittableKernel`.
 
     d = 2 s(t) s(t') - s(t) - s(t') + 1 with s(t) = 1 / (1 + exp((τ - t) / ρ)). `tau` is the

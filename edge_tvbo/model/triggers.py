@@ -1,6 +1,5 @@
 """When is the model stale? By schedule, by evidence, or never."""
 
-from dataclasses import dataclass
 from math import log, pi, sqrt
 from typing import Protocol
 
@@ -166,8 +165,7 @@ class LikelihoodRatio(_Counting):
         return Verdict(stale or age == self.n_upper, None, age)
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     """The block lengths that bounds on the rate of change imply ([ET] corollary 1).
 
     >>> Bounds.of(0.001, 0.1, horizon=400)

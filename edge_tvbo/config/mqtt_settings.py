@@ -65,6 +65,15 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
+Password = Annotated[
+    Secret | None,
+    Meta(
+        description="What logs in; `password_file` keeps it out of this file.",
+        extra={"reads": values.secret, "can": "a text", "secret": True},
+    ),
+]
+
+
 class Visitor(msgspec.Struct, frozen=True, kw_only=True):
     """Who looks on: `status`, `why` and the dashboard; without this table, they log in as we do.
 
@@ -72,13 +81,7 @@ class Visitor(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     username: Annotated[str, Meta(min_length=1, max_length=4096, description="Who logs in.")]
-    password: Annotated[
-        Secret | None,
-        Meta(
-            description="What logs in; `password_file` keeps it out of this file.",
-            extra={"reads": values.secret, "can": "a text", "secret": True},
-        ),
-    ] = None
+    password: Password = None
     password_file: Annotated[
         Path | None,
         Meta(description="A file that holds the password alone.", extra=_SECRET_FILE),
@@ -99,13 +102,7 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     username: Annotated[
         str | None, Meta(min_length=1, max_length=4096, description="Who logs in.")
     ] = None
-    password: Annotated[
-        Secret | None,
-        Meta(
-            description="What logs in; `password_file` keeps it out of this file.",
-            extra={"reads": values.secret, "can": "a text", "secret": True},
-        ),
-    ] = None
+    password: Password = None
     password_file: Annotated[
         Path | None,
         Meta(

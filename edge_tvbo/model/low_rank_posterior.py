@@ -1,6 +1,5 @@
 """What is believed of very many arms that few components make up."""
 
-from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,15 +7,8 @@ from numpy.typing import NDArray
 
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.model.field import SensorField
-from edge_tvbo.model.posterior import ROUNDED, OverArms, scale_of
-from edge_tvbo.model.snapshot import (
-    check_arrays,
-    check_covariances,
-    copy_arrays,
-    seal,
-    unseal,
-    whole,
-)
+from edge_tvbo.model.posterior import ROUNDED, Evolving
+from edge_tvbo.model.snapshot import check_covariances
 from edge_tvbo.model.temporal import Transition
 from edge_tvbo.numerics import low_rank
 
@@ -44,7 +36,7 @@ class Components(NamedTuple):
         return cls(B[:rank].copy(), rest) if rest.max() <= most else None
 
 
-class LowRankPosterior(OverArms):
+class LowRankPosterior(Evolving):
     """The posterior under K̃ = Bᵀ B + diag(R) instead of K, which is close to it.
 
     What an arm has for itself, diag(R), is never learned: prior variances are exact, and a reading
@@ -56,35 +48,24 @@ class LowRankPosterior(OverArms):
     Parameters
     ----------
     field, temporal
-        As for `StateSpacePosterior`.
+        As for `Evolving`.
     components : Components
         Of the field's kernel.
     """
 
     def __init__(self, field: SensorField, temporal: Transition, components: Components) -> None:
-        self._field = field
-        self._kernel = field.kernel
-        self._variances = np.diag(field.kernel).tolist()
-        self._noise_variance = field.noise_variance
-        self._retain, self._inject = temporal
-        self._changes = temporal != (1.0, 0.0)
+        super().__init__(field, temporal)
         self._B, self._rest = components
         r, M = self._B.shape
         self._covariance = np.eye(r)  # of the components
         self._h, self._g = np.empty(r), np.empty(M)
         self.mean = np.zeros(M)
         self.variance = np.diag(field.kernel).copy()
-        self.prior = 1.0  # scale of the kernel in the prior of the current interval
-        self.observations = 0
 
     def account(self) -> tuple[str, ...]:
         """Say how many components stand for how many arms."""
         r, M = self._B.shape
         return (f"{r} components stand for {M} sensors, to {SHARE:.0%} of a reading's noise",)
-
-    def prior_std(self, arm: int) -> float:
-        """Give the standard deviation of `arm` now, were nothing known of it."""
-        return sqrt(self.prior * self._variances[arm])
 
     def observe(self, arm: int, y: float) -> None:
         """Take in a reading of `arm`, in model units, at the current interval."""
@@ -121,23 +102,8 @@ class LowRankPosterior(OverArms):
         low_rank.forget(self.mean, self.variance, self._covariance, self._kernel, self.prior)
         self.observations = 0
 
-    def snapshot(self) -> bytes:
-        """Give the state as bytes; the continuation from them is bit-identical."""
-        state = {"prior": self.prior, "observations": self.observations, **self._arrays()}
-        return seal(self._kind(), self._field.fingerprint(), state)
-
-    def restore(self, blob: bytes) -> None:
-        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
-        state = unseal(self._kind(), self._field.fingerprint(), blob)
-        prior, observations = scale_of(state), whole(state, "observations")
-        check_arrays(self._arrays(), state)
+    def _check(self, state: dict[str, Any], prior: float) -> None:
         check_covariances("covariance", np.ones(1), state)
-        self._check_variances(state, prior)
-        copy_arrays(self._arrays(), state)
-        self.prior, self.observations = prior, observations
-
-    def _check_variances(self, state: dict[str, Any], prior: float) -> None:
-        """Raise `SnapshotError` unless the arms' variances are those of the components."""
         right = (self._B * (state["covariance"] @ self._B)).sum(axis=0) + prior * self._rest
         off = ROUNDED * np.abs(right).max()
         if (state["variance"] < 0).any() or not np.allclose(state["variance"], right, 0.0, off):

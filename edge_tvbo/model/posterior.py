@@ -5,6 +5,7 @@
 readings both are the textbook posterior (Rasmussen & Williams eq. 2.25-2.26) to rounding.
 """
 
+from abc import ABC, abstractmethod
 from math import sqrt
 from typing import Any, Protocol
 
@@ -125,8 +126,8 @@ class OverArms:
         return ()
 
 
-class StateSpacePosterior(OverArms):
-    """The exact posterior, as the mean and covariance of all arms.
+class Evolving(OverArms, ABC):
+    """What engines of a `Transition` share: the scale of their prior, and what they keep of it.
 
     Parameters
     ----------
@@ -134,6 +135,65 @@ class StateSpacePosterior(OverArms):
         M arms, their prior covariance and noise.
     temporal : Transition
         What an interval does: `Static()`, `TimeVarying(epsilon)`, `UncertaintyInjection(sigma_w2)`.
+    """
+
+    def __init__(self, field: SensorField, temporal: Transition) -> None:
+        self._field = field
+        self._kernel = field.kernel
+        self._variances = np.diag(field.kernel).tolist()
+        self._noise_variance = field.noise_variance
+        self._retain, self._inject = temporal
+        self._changes = temporal != (1.0, 0.0)
+        self.prior = 1.0  # scale of the kernel in the prior of the current interval
+        self.observations = 0
+
+    def prior_std(self, arm: int) -> float:
+        """Give the standard deviation of `arm` now, were nothing known of it."""
+        return sqrt(self.prior * self._variances[arm])
+
+    def snapshot(self) -> bytes:
+        """Give the state as bytes; the continuation from them is bit-identical."""
+        held = {"prior": self.prior, "observations": self.observations}
+        state = {**held, **self._counts(), **self._arrays()}
+        return seal(self._kind(), self._field.fingerprint(), state)
+
+    def restore(self, blob: bytes) -> None:
+        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        state = unseal(self._kind(), self._field.fingerprint(), blob)
+        prior, observations = scale_of(state), whole(state, "observations")
+        check_arrays(self._arrays(), state)
+        self._check(state, prior)
+        self.prior, self.observations = prior, observations
+        self._resume(state)
+
+    def _counts(self) -> dict[str, int]:
+        """Give the state beside all that."""
+        return {}
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        """Return to a state that was checked."""
+        copy_arrays(self._arrays(), state)
+
+    @abstractmethod
+    def _check(self, state: dict[str, NDArray[Any]], prior: float) -> None:
+        """Raise `SnapshotError` where sound arrays are no state of this."""
+
+    @abstractmethod
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Give the state, as the arrays that hold it."""
+
+    @abstractmethod
+    def _kind(self) -> str:
+        """Give what tells a snapshot of another engine or other settings."""
+
+
+class StateSpacePosterior(Evolving):
+    """The exact posterior, as the mean and covariance of all arms.
+
+    Parameters
+    ----------
+    field, temporal
+        As for `Evolving`.
 
     Attributes
     ----------
@@ -142,23 +202,12 @@ class StateSpacePosterior(OverArms):
     """
 
     def __init__(self, field: SensorField, temporal: Transition) -> None:
+        super().__init__(field, temporal)
         M = len(field)
-        self._field = field
-        self._kernel = field.kernel
-        self._variances = np.diag(field.kernel).tolist()
-        self._noise_variance = field.noise_variance
-        self._retain, self._inject = temporal
-        self._changes = temporal != (1.0, 0.0)
         self._workspace = np.empty(M)
         self.mean = np.zeros(M)
         self.covariance = field.kernel.copy()
         self.variance = self.covariance.reshape(-1)[:: M + 1]
-        self.prior = 1.0  # scale of the kernel in the prior of the current interval
-        self.observations = 0
-
-    def prior_std(self, arm: int) -> float:
-        """Give the standard deviation of `arm` now, were nothing known of it."""
-        return sqrt(self.prior * self._variances[arm])
 
     def observe(self, arm: int, y: float) -> None:
         """Take in a reading of `arm`, in model units, at the current interval."""
@@ -178,19 +227,8 @@ class StateSpacePosterior(OverArms):
         state_space.forget(self.mean, self.covariance, self._kernel, self.prior)
         self.observations = 0
 
-    def snapshot(self) -> bytes:
-        """Give the state as bytes; the continuation from them is bit-identical."""
-        state = {"prior": self.prior, "observations": self.observations, **self._arrays()}
-        return seal(self._kind(), self._field.fingerprint(), state)
-
-    def restore(self, blob: bytes) -> None:
-        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
-        state = unseal(self._kind(), self._field.fingerprint(), blob)
-        prior, observations = scale_of(state), whole(state, "observations")
-        check_arrays(self._arrays(), state)
+    def _check(self, state: dict[str, NDArray[Any]], prior: float) -> None:
         check_covariances("covariance", self._kernel, state)
-        copy_arrays(self._arrays(), state)
-        self.prior, self.observations = prior, observations
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"mean": self.mean, "covariance": self.covariance}
@@ -199,13 +237,13 @@ class StateSpacePosterior(OverArms):
         return f"state-space {self._retain!r} {self._inject!r}"
 
 
-class WindowPosterior(OverArms):
+class WindowPosterior(Evolving):
     """The posterior from the last `window` readings, as an updated Cholesky factor.
 
     Parameters
     ----------
     field, temporal
-        As for `StateSpacePosterior`.
+        As for `Evolving`.
     window : int
         W, the most readings held. The factor is computed anew after every W dropped readings, so
         rounding stays that of W updates, for another O(W² + WM) an interval on average.
@@ -214,12 +252,8 @@ class WindowPosterior(OverArms):
     def __init__(self, field: SensorField, temporal: Transition, window: int) -> None:
         if window < 1:
             raise ConfigError(f"window is {window}; it must be 1 reading or more.")
+        super().__init__(field, temporal)
         M = len(field)
-        self._field = field
-        self._kernel = field.kernel
-        self._variances = np.diag(field.kernel).tolist()
-        self._noise_variance = field.noise_variance
-        self._retain, self._inject = temporal
         self._window = window
         self._L = np.zeros((window, window))
         self._V = np.zeros((window, M))
@@ -230,14 +264,8 @@ class WindowPosterior(OverArms):
         self._priors = np.zeros(window)
         self._time = 0
         self._drops = 0  # since the factor was last computed anew
-        self.prior = 1.0
-        self.observations = 0
         self.mean = np.zeros(M)
         self.variance = np.diag(field.kernel).copy()
-
-    def prior_std(self, arm: int) -> float:
-        """Give the standard deviation of `arm` now, were nothing known of it."""
-        return sqrt(self.prior * self._variances[arm])
 
     def observe(self, arm: int, y: float) -> None:
         """Take in a reading of `arm`, in model units, and drop the oldest of a full window."""
@@ -256,7 +284,7 @@ class WindowPosterior(OverArms):
     def advance(self) -> None:
         """Move on by one interval."""
         self._time += 1
-        if (self._retain, self._inject) != (1.0, 0.0):
+        if self._changes:
             window.decay(self._V, self._retain, self.observations)
             self.prior = self._retain * self.prior + self._inject
             self._predict()
@@ -267,31 +295,21 @@ class WindowPosterior(OverArms):
         self._drops = 0
         self._predict()
 
-    def snapshot(self) -> bytes:
-        """Give the state as bytes; the continuation from them is bit-identical."""
-        state = {
-            "prior": self.prior,
-            "observations": self.observations,
-            "time": self._time,
-            "drops": self._drops,
-            **self._arrays(),
-        }
-        return seal(self._kind(), self._field.fingerprint(), state)
+    def _counts(self) -> dict[str, int]:
+        return {"time": self._time, "drops": self._drops}
 
-    def restore(self, blob: bytes) -> None:
-        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
-        state = unseal(self._kind(), self._field.fingerprint(), blob)
-        prior, time = scale_of(state), whole(state, "time")
-        observations, drops = whole(state, "observations"), whole(state, "drops")
+    def _check(self, state: dict[str, NDArray[Any]], prior: float) -> None:
+        observations, time = whole(state, "observations"), whole(state, "time")
+        whole(state, "drops")
         if observations > self._window:
             raise SnapshotError(f"The snapshot holds {observations} readings of {self._window}.")
-        check_arrays(self._arrays(), state)
         if not ((state["arms"] >= 0) & (state["arms"] < len(self._field))).all():
             raise SnapshotError("The snapshot's 'arms' names a sensor that there is not.")
         self._check_factor(state, observations, time)
-        copy_arrays(self._arrays(), state)
-        self.prior, self._time = prior, time
-        self.observations, self._drops = observations, drops
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        super()._resume(state)
+        self._time, self._drops = state["time"], state["drops"]
         self._predict()
 
     def _drop_oldest(self) -> None:

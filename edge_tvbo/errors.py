@@ -11,9 +11,12 @@ EdgeTvboError
 """
 
 import sys
+from collections.abc import Iterable
 from enum import StrEnum
 from importlib.util import find_spec
 from typing import Any
+
+LONGEST = 60  # characters of a word that is compared with others
 
 
 class Code(StrEnum):
@@ -126,6 +129,23 @@ class MissingExtra(EdgeTvboError):
 
     def __reduce__(self) -> tuple[Any, ...]:  # a worker's error is pickled
         return MissingExtra, self._arguments
+
+
+def nearest(word: object, known: Iterable[str]) -> str | None:
+    """Give the known word that `word` may have been meant for, if one is like it."""
+    from difflib import get_close_matches  # a millisecond, which only a mistake costs
+
+    return next(iter(get_close_matches(str(word)[:LONGEST], list(known), n=1)), None)
+
+
+def hint(word: object, known: Iterable[str]) -> str:
+    """Give that word as the end of an error, or nothing.
+
+    >>> hint("gp-ubc", ["gp-ucb", "random"])
+    " Did you mean 'gp-ucb'?"
+    """
+    near = nearest(word, known)
+    return f" Did you mean {near!r}?" if near else ""
 
 
 def pip() -> str:

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, hint
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -49,11 +49,10 @@ def load(kind: str, name: str) -> Any:
         return getattr(import_module(module), attribute)
     known = _registered(kind)
     if name not in known.names:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, known.names, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ConfigError(f"There is no {name!r} among the {kind}: {', '.join(names(kind))}.{hint}")
+        others = ", ".join(names(kind))
+        raise ConfigError(
+            f"There is no {name!r} among the {kind}: {others}.{hint(name, known.names)}"
+        )
     return known[name].load()
 
 

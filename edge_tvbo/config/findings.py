@@ -1,6 +1,5 @@
 """What is wrong with a file: every mistake with its line, all of them in one exception."""
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from edge_tvbo.errors import Code, ConfigError
+from edge_tvbo.errors import Code, ConfigError, nearest
 
 KeyPath = tuple[str | int, ...]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -142,8 +141,8 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     >>> did_you_mean("passwd", ["port", "password"])
     'did you mean "password"?'
     """
-    near = difflib.get_close_matches(str(word)[:_LONGEST], list(known), n=1)
-    return f'did you mean "{near[0]}"?' if near else ""
+    near = nearest(word, known)
+    return f'did you mean "{near}"?' if near else ""
 
 
 def listed(words: Iterable[str], most: int = 5) -> str:

@@ -7,12 +7,11 @@ for each name below; files do not import each other.
 
 import sys
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, hint
 
 if TYPE_CHECKING:
     from edge_tvbo.model.field import SensorField
@@ -139,15 +138,13 @@ def make_policy(name: str, field: "SensorField", /, **settings: Any) -> "Policy"
     entry = _REGISTRY.get(name)
     if entry is None:
         names = ", ".join(_REGISTRY)
-        raise ConfigError(
-            f"There is no policy {name!r}; there are {names}.{_hint(name, _REGISTRY)}"
-        )
+        raise ConfigError(f"There is no policy {name!r}; there are {names}.{hint(name, _REGISTRY)}")
     known = (*entry.parameters, "seed")
     for keyword in settings:
         if keyword not in known:
             raise ConfigError(
                 f"{name} has no setting {keyword!r}; it has {', '.join(known)}."
-                f"{_hint(keyword, known)}"
+                f"{hint(keyword, known)}"
             )
         value = settings[keyword]
         if keyword in _WHOLE and value is not None and not _is_count(value):
@@ -162,11 +159,6 @@ def make_policy(name: str, field: "SensorField", /, **settings: Any) -> "Policy"
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62
-
-
-def _hint(word: str, known: Any) -> str:
-    close = get_close_matches(word, known, n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 class _Registry(ModuleType):

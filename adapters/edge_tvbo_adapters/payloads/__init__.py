@@ -1,10 +1,9 @@
 """How different makes of sensor write a reading."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from math import isfinite
 
-from edge_tvbo.errors import ConfigError, PayloadError
+from edge_tvbo.errors import ConfigError, PayloadError, hint
 
 
 def number_in(text: str) -> float:
@@ -21,8 +20,8 @@ def number_in(text: str) -> float:
     except ValueError:
         value = None
     if value is None:
-        hint = "; a decimal comma?" if text.count(",") == 1 else ""
-        raise PayloadError("not-a-number", f"{text[:40]!r} is no number{hint}")
+        comma = "; a decimal comma?" if text.count(",") == 1 else ""
+        raise PayloadError("not-a-number", f"{text[:40]!r} is no number{comma}")
     return finite(value)
 
 
@@ -45,7 +44,7 @@ def known_settings(settings: Mapping[str, str], known: tuple[str, ...], codec: s
     """Raise `ConfigError` for a setting that the codec does not have."""
     for name in settings:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
             has = ", ".join(known) or "none"
-            raise ConfigError(f"payload {codec!r} has no setting {name!r}; it has {has}.{hint}")
+            raise ConfigError(
+                f"payload {codec!r} has no setting {name!r}; it has {has}.{hint(name, known)}"
+            )

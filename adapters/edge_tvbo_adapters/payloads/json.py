@@ -3,12 +3,11 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime, tzinfo
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
-from edge_tvbo.errors import ConfigError, PayloadError
+from edge_tvbo.errors import ConfigError, PayloadError, hint
 from edge_tvbo.ports import PayloadCodec
 from edge_tvbo_adapters.payloads import decoded_text, finite, known_settings, number_in
 
@@ -115,9 +114,9 @@ def timezone(name: str) -> tzinfo:
             f"timezone is {name!r}, and this machine knows no time zones; "
             "install them: apt install tzdata, or pip install tzdata"
         )
-    close = get_close_matches(name, known, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise ConfigError(f"timezone is {name!r}; it can be a name such as 'Europe/Berlin'.{hint}")
+    raise ConfigError(
+        f"timezone is {name!r}; it can be a name such as 'Europe/Berlin'.{hint(name, known)}"
+    )
 
 
 def moment(value: Any, zone: tzinfo | None = None) -> float:

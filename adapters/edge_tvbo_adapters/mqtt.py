@@ -23,7 +23,6 @@ from math import inf
 from random import Random
 from typing import Any
 
-import msgspec
 from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
@@ -31,16 +30,12 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from edge_tvbo.errors import Code
 from edge_tvbo.messages import (
-    Activate,
     Command,
     Event,
     Health,
     Hotspot,
     Notice,
-    Notify,
     Posterior,
-    PublishState,
-    Record,
     Request,
     Response,
     Unreadable,
@@ -55,15 +50,13 @@ from edge_tvbo_adapters.inbox import Inbox
 from edge_tvbo_adapters.outage import Outage, Trouble
 from edge_tvbo_adapters.outbox import Outbox
 from edge_tvbo_adapters.packets import Message
+from edge_tvbo_adapters.publisher import Publisher
 from edge_tvbo_adapters.refusals import Refusals
 from edge_tvbo_adapters.resolving import is_here
 from edge_tvbo_adapters.session import Express, hung_up, no_mqtt, refused
 from edge_tvbo_adapters.topics import (
     LONGEST,
-    activation_payload,
-    activation_topic,
     default_client_id,
-    publishable,
 )
 
 log = logging.getLogger(__name__)
@@ -144,6 +137,7 @@ class MqttLink:
         self._commands = commands
         self._discovery = discovery
         self._outbox = Outbox()
+        self._publisher = Publisher(self._base, fields, self._outbox)
         self._backoff = Backoff(broker.reconnect_min, broker.reconnect_max, chance)
         self._outage = Outage(log, f"broker {broker.host}:{broker.port}")
         self._dialler = Dialler(broker)
@@ -160,9 +154,8 @@ class MqttLink:
         self._granted_by = inf  # monotonic: how long SUBACK is waited for
         self._ask_at = inf  # monotonic: when a refused subscription is asked for again
         self._trouble: Trouble | None = None  # what paho's callbacks found
-        self._asked: dict[str, str] = {}  # each field's topic on which a command is outstanding
-        self._retain(f"{self._base}/status", b"online")
-        self._clear_leftovers(former)
+        self._publisher.status(b"online")
+        self._publisher.clear_leftovers(former)
 
     # --- what the loop calls ------------------------------------------------------------------
 
@@ -216,31 +209,22 @@ class MqttLink:
 
     def respond(self, verb: str, response: Response) -> None:
         """Publish what became of a request, once."""
-        self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
+        self._publisher.respond(verb, response)
         self._pump()
 
     def send(self, field: str, command: Command) -> None:
         """Publish what `command` says."""
-        match command:
-            case Activate():
-                self._activate(field, command)
-            case PublishState(decision=decision):
-                self._retain(f"{self._base}/{field}/selected", msgspec.json.encode(decision))
-            case Notify(notice=notice):
-                self._outbox.notice(f"{self._base}/{field}/event", msgspec.json.encode(notice))
-            case Record():
-                self._withdraw(field)
+        self._publisher.send(field, command)
         self._pump()
 
     def show(self, field: str, document: Hotspot | Posterior) -> None:
         """Publish where the field is highest, or what is believed of each sensor, retained."""
-        what = "hotspot" if isinstance(document, Hotspot) else "posterior"
-        self._retain(f"{self._base}/{field}/{what}", msgspec.json.encode(document))
+        self._publisher.show(field, document)
         self._pump()
 
     def announce(self, notice: Notice) -> None:
         """Publish what happened to the daemon, once."""
-        self._outbox.notice(f"{self._base}/event", msgspec.json.encode(notice))
+        self._publisher.event(notice)
         self._pump()
 
     def report(self, health: Health) -> None:
@@ -248,16 +232,16 @@ class MqttLink:
         for field, each in health.fields.items():
             self._refusals.counted(field, each.refused)
         self._idle = health.paused
-        self._retain(f"{self._base}/health", msgspec.json.encode(health))
+        self._publisher.report(health)
         self._pump()
 
     def close(self) -> None:
         """Publish ``offline``, wait a moment for it to leave, and disconnect."""
         client = self._client
         for field in self._fields:
-            self._withdraw(field)
+            self._publisher.withdraw(field)
         if self._state is State.HERE and client is not None:
-            self._retain(f"{self._base}/status", b"offline")
+            self._publisher.status(b"offline")
             self._pump()
             deadline = time.monotonic() + GOOD_BYE
             while client.socket() and not self._outbox.empty and time.monotonic() < deadline:
@@ -346,9 +330,8 @@ class MqttLink:
             text = f"no sensor was heard for {self._bears:.0f} s; the connection is made anew"
             self._bears = min(2.0 * self._bears, MOST_SILENCE * (self._broker.silence or inf))
             at = datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            notice = msgspec.json.encode(Notice("inputs-silent", at, text))
             for field in self._fields:
-                self._outbox.notice(f"{self._base}/{field}/event", notice)
+                self._publisher.event(Notice("inputs-silent", at, text), field)
             return Trouble(text, Code.NO_ANSWER, lasting=True)
         return None
 
@@ -525,48 +508,6 @@ class MqttLink:
 
     # --- publishing ---------------------------------------------------------------------------
 
-    def _activate(self, field: str, activate: Activate) -> None:
-        wiring = self._fields[field]
-        topic = activation_topic(wiring, activate.sensor)
-        if topic is None:
-            return
-        asleep = wiring.activate_mode == "sleepy"
-        if not publishable(topic) or not (asleep or self._state is State.HERE):
-            self._outbox.lost += 1
-            return
-        self._withdraw(field)
-        self._asked[field] = topic
-        payload = activation_payload(wiring, activate).encode()
-        if asleep:
-            self._retain(topic, payload)
-            return
-        qos = 0 if wiring.activate_mode == "lorawan" else 1
-        self._outbox.command(topic, payload, max(0.0, activate.expires_at - activate.at), qos)
-
-    def _withdraw(self, field: str) -> None:
-        """Take back what was asked: it is answered, or it is too late for that."""
-        topic, wiring = self._asked.pop(field, None), self._fields[field]
-        if topic is None:
-            return
-        if wiring.activate_mode == "sleepy":
-            self._retain(topic, b"")
-        elif wiring.withdraw_payload is not None and self._state is State.HERE:
-            self._outbox.command(topic, wiring.withdraw_payload.encode(), inf, qos=0)
-
-    def _clear_leftovers(self, former: Mapping[str, Wiring]) -> None:
-        """Let no sleeping node find what another life of this daemon asked of it.
-
-        A node that is ours no more is told so once: it may be another daemon's by now.
-        """
-        ours = beds(self._fields)
-        for topic in ours:
-            self._retain(topic, b"")
-        for topic in beds(former) - ours:
-            self._outbox.description(topic, b"")
-
-    def _retain(self, topic: str, payload: bytes) -> None:
-        self._outbox.state(topic, payload, now=self._state is State.HERE)
-
     def _pump(self) -> None:
         """Give the broker what it can take."""
         client = self._client
@@ -588,10 +529,3 @@ class MqttLink:
         mask = sum(mask for _, mask in ready)
         client.transfer(mask, self._inbox)
         self._pump()
-
-
-def beds(fields: Mapping[str, Wiring]) -> set[str]:
-    """Give the topics on which nodes that sleep find what they are asked."""
-    sleepy = [each for each in fields.values() if each.activate_mode == "sleepy"]
-    topics = (activation_topic(each, sensor) for each in sleepy for sensor in each.sensors)
-    return {topic for topic in topics if topic is not None and publishable(topic)}

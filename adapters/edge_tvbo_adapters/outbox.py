@@ -52,12 +52,13 @@ class Outbox:
         self._waiting: dict[Key, Publication] = {}  # in the order in which they are to leave
         self._flying: dict[int, Publication] = {}  # by the id that the broker acknowledges
         self._numbers = count()
+        self.open = False  # whether there is a session: from `begin` until it is `broken`
         self.lost = 0  # commands and notices, since this was last set to 0
 
-    def state(self, topic: str, payload: bytes, *, now: bool) -> None:
-        """Take a state in; it waits only `now` that the broker is here, else for `begin`."""
+    def state(self, topic: str, payload: bytes) -> None:
+        """Take a state in; without a session it waits for the next one to `begin`."""
         self._states[topic] = Publication(topic, payload, kept=True)
-        if now:
+        if self.open:
             self._wait(topic, self._states[topic])
 
     def description(self, topic: str, payload: bytes) -> None:
@@ -79,6 +80,7 @@ class Outbox:
 
     def begin(self) -> None:
         """Have every state told again, before what waits already: a new session has begun."""
+        self.open = True
         self._waiting = self._states | self._waiting
 
     def due(self) -> Iterator[Publication]:
@@ -110,6 +112,7 @@ class Outbox:
 
     def broken(self) -> None:
         """Note that the connection broke: notices are kept, commands are not."""
+        self.open = False
         flown = [each._replace(attempts=each.attempts + 1) for each in self._flying.values()]
         ours = [each for each in (*flown, *self._waiting.values()) if not each.kept]
         self._flying.clear()

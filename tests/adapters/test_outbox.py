@@ -14,25 +14,32 @@ def leave(outbox, mids):
     return left
 
 
+def opened(**settings):
+    """Give an outbox in a session."""
+    outbox = Outbox(**settings)
+    outbox.begin()
+    return outbox
+
+
 def ids():
     return iter(range(1, 100_000))
 
 
 def test_of_a_state_that_has_not_left_only_the_newest_does_and_in_its_turn():
-    outbox = Outbox()
-    outbox.state("x", b"1", now=True)
-    outbox.state("y", b"1", now=True)
-    outbox.state("x", b"2", now=True)
+    outbox = opened()
+    outbox.state("x", b"1")
+    outbox.state("y", b"1")
+    outbox.state("x", b"2")
     assert leave(outbox, ids()) == [b"1", b"2"]
 
 
 def test_a_new_session_tells_every_state_again_and_then_what_waited():
-    outbox, mids = Outbox(), ids()
-    outbox.state("x", b"x1", now=True)
+    outbox, mids = opened(), ids()
+    outbox.state("x", b"x1")
     outbox.notice("n", b"n1")
     assert leave(outbox, mids) == [b"x1", b"n1"]
     outbox.broken()
-    outbox.state("x", b"x2", now=False)
+    outbox.state("x", b"x2")
     outbox.notice("n", b"n2")
     outbox.begin()
     assert leave(outbox, mids) == [b"x2", b"n1", b"n2"]
@@ -40,7 +47,7 @@ def test_a_new_session_tells_every_state_again_and_then_what_waited():
 
 
 def test_a_notice_that_was_acknowledged_is_not_told_again():
-    outbox, mids = Outbox(), ids()
+    outbox, mids = opened(), ids()
     outbox.notice("n", b"n1")
     leave(outbox, mids)
     outbox.settled(1)
@@ -51,7 +58,7 @@ def test_a_notice_that_was_acknowledged_is_not_told_again():
 
 
 def test_a_notice_with_which_the_connection_breaks_again_and_again_is_given_up():
-    outbox, mids = Outbox(), ids()
+    outbox, mids = opened(), ids()
     outbox.notice("n", b"poison")
     for _ in range(ATTEMPTS):
         assert leave(outbox, mids) == [b"poison"]
@@ -63,7 +70,7 @@ def test_a_notice_with_which_the_connection_breaks_again_and_again_is_given_up()
 
 def test_a_command_waits_for_no_broker_and_not_beyond_its_time():
     now = 0.0
-    outbox, mids = Outbox(lambda: now), ids()
+    outbox, mids = opened(now=lambda: now), ids()
     outbox.command("go", b"late", 5.0)
     now = 6.0
     outbox.command("walk", b"soon", 5.0)
@@ -84,7 +91,7 @@ steps = st.lists(
 
 @given(steps)
 def test_it_stays_small_and_the_newest_state_always_arrives(steps):
-    outbox, mids = Outbox(), ids()
+    outbox, mids = opened(), ids()
     newest, told, left, settled = {}, {}, [], 1
 
     def publish():
@@ -99,7 +106,7 @@ def test_it_stays_small_and_the_newest_state_always_arrives(steps):
         match what:
             case "state":
                 newest[topic] = number
-                outbox.state(topic, b"%d" % number, now=True)
+                outbox.state(topic, b"%d" % number)
             case "notice":
                 outbox.notice("n", b"%d" % number)
             case "leave":

@@ -25,7 +25,7 @@ A restored controller goes on with the interval that was running: its sensor is 
 and is not blamed if its answer was lost with the process. The next interval has a higher number.
 """
 
-from math import inf, isfinite, sqrt
+from math import inf, sqrt
 from typing import Literal, assert_never
 
 import msgspec
@@ -33,7 +33,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.energy import Budgets, Energy
-from edge_tvbo.errors import SnapshotError
 from edge_tvbo.explanation import Narrator, rfc3339, span
 from edge_tvbo.messages import (
     Activate,
@@ -66,16 +65,13 @@ from edge_tvbo.messages import (
     Unreadable,
 )
 from edge_tvbo.model.field import SensorField
-from edge_tvbo.model.snapshot import inner, seal, unseal, whole
+from edge_tvbo.model.snapshot import inner, seal, unseal
 from edge_tvbo.policies.policy import Choice, Outcome, Policy
+from edge_tvbo.progress import KIND, MOST, MOST_REASONS, Progress
 from edge_tvbo.screening import Screening
 from edge_tvbo.suspicion import Suspicion
 
-MOST_REASONS = 32  # reasons counted by name; the rest are "other"
-MOST = 2**53  # of anything counted
-LONGEST = 64  # characters of a time
 LEAST_TIME = 0.5  # of the reply timeout, without which nobody is blamed
-_KIND = "controller"
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -90,41 +86,6 @@ class Rules(msgspec.Struct, frozen=True):
     plausible: float = 20.0  # prior standard deviations that a reading may be off the mean
     energy: Budgets | None = None  # None where activations cost nothing
     lasting: bool = False  # a command waits at the broker for its sensor, even for the broker
-
-
-class _Progress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a snapshot holds of a controller beside its policy and the suspects."""
-
-    interval: int
-    began: float
-    selected: int
-    waiting: bool
-    answered: int
-    missed: int
-    last_reset: str | None
-    refused: dict[str, int]
-    last_at: list[float]
-    last_received: list[float]
-    last_value: list[float]
-    stepped: float = -inf
-    paused: bool = False
-
-    @property
-    def remembered(self) -> tuple[list[float], list[float], list[float], float]:
-        """What the screening was."""
-        return self.last_at, self.last_received, self.last_value, self.stepped
-
-
-class Counters(msgspec.Struct, frozen=True):
-    """What a snapshot says was counted, whatever field it is of."""
-
-    interval: int  # the last that began; -1 before the first
-    answered: int
-    missed: int
-    resets: int | None  # of the model; None where the snapshot is of before they were kept
-    last_reset: str | None
-    refused: dict[str, int]  # by reason
-    paused: bool
 
 
 class Controller:
@@ -231,7 +192,7 @@ class Controller:
 
     def snapshot(self) -> bytes:
         """Give the state as bytes: the policy's, the suspects, the counters, the last readings."""
-        progress = _Progress(
+        progress = Progress(
             interval=self._interval,
             began=self._began,
             selected=self._selected,
@@ -254,12 +215,12 @@ class Controller:
         }
         if self._energy:
             state |= self._energy.snapshot() | {"sensors": list(self.policy.field.sensors)}
-        return seal(_KIND, self.policy.field.fingerprint(), state)
+        return seal(KIND, self.policy.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
-        state = unseal(_KIND, self.policy.field.fingerprint(), blob)
-        progress = _progress(inner(state, "progress"), len(self.policy.field))
+        state = unseal(KIND, self.policy.field.fingerprint(), blob)
+        progress = Progress.of(inner(state, "progress"), len(self.policy.field))
         self._screening.check(*progress.remembered)
         self._suspicion.check(state)
         energy = self._energy if "energy" in state else None  # it may not have been counted
@@ -283,8 +244,8 @@ class Controller:
 
         That is the pause, and what sensors of the same name have spent. Raises `SnapshotError`.
         """
-        state = unseal(_KIND, None, blob)
-        progress = _progress(inner(state, "progress"), MOST)
+        state = unseal(KIND, None, blob)
+        progress = Progress.of(inner(state, "progress"), MOST)
         if self._energy and "sensors" in state:
             self._energy.inherit(state, self.policy.field.sensors)
         self._paused = progress.paused
@@ -550,47 +511,8 @@ class Controller:
         return Notify(Notice(kind, rfc3339(at), text, sensor))
 
 
-def counters(blob: bytes) -> Counters:
-    """Give what was counted by whoever made the snapshot `blob`; raises `SnapshotError`.
-
-    No policy is built for it.
-    """
-    state = unseal(_KIND, None, blob)
-    progress = _progress(inner(state, "progress"), MOST)
-    return Counters(
-        progress.interval,
-        progress.answered,
-        progress.missed,
-        whole(state, "resets") if "resets" in state else None,
-        progress.last_reset,
-        dict(progress.refused),
-        progress.paused,
-    )
-
-
 def _plausible(field: SensorField, rules: Rules) -> tuple[float, float]:
     """Give the lowest and the highest value that can be believed, in the field's unit."""
     farthest = rules.plausible * sqrt(field.kernel.diagonal().max())
     bounds = field.to_unit(-farthest), field.to_unit(farthest)
     return min(bounds), max(bounds)
-
-
-def _progress(blob: bytes, sensors: int) -> _Progress:
-    """Give what `blob` holds, which fits a field of so many sensors; raises `SnapshotError`."""
-    try:
-        progress = msgspec.msgpack.decode(blob, type=_Progress)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise SnapshotError(f"The controller's snapshot does not decode: {error}.") from error
-    counts = (progress.answered, progress.missed, *progress.refused.values())
-    sound = (
-        -1 <= progress.selected < sensors
-        and min(progress.selected, 0) <= progress.interval <= MOST
-        and not (progress.waiting and progress.selected < 0)
-        and isfinite(progress.began)
-        and len(progress.last_reset or "") <= LONGEST
-        and len(progress.refused) <= MOST_REASONS + 1
-        and all(0 <= count <= MOST for count in counts)
-    )
-    if not sound:
-        raise SnapshotError("The controller's snapshot holds what cannot be.")
-    return progress

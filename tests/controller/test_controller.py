@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import se
 
-from edge_tvbo.controller import MOST_REASONS, Controller, Rules
+from edge_tvbo.controller import Controller, Rules
 from edge_tvbo.messages import (
     Activate,
     DeadlineElapsed,
@@ -32,6 +32,7 @@ from edge_tvbo.messages import (
 )
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.policies import make_policy, policies
+from edge_tvbo.progress import MOST_REASONS
 
 NAMES = ("a", "b", "c", "d")
 K = se(np.array([[0.0], [0.3], [0.5], [1.0]]), 0.3)

@@ -28,7 +28,7 @@ from edge_tvbo.ports import Broker, Tls, Wiring
 pytestmark = pytest.mark.broker
 
 AT = "2004-03-07T08:00:00Z"
-TURN = 0.25  # s that one turn of the loop may take on a busy machine; a blocked one takes seconds
+TURN = 1.0  # s that one turn of the loop may take on a busy machine; a blocked one takes ten
 
 
 @pytest.fixture(scope="module")

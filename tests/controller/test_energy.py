@@ -28,6 +28,7 @@ from edge_tvbo.messages import (
     Reading,
     Reason,
     Record,
+    ResumeAsked,
     SensorAsked,
 )
 from edge_tvbo.model.field import SensorField
@@ -486,4 +487,5 @@ def test_a_damaged_snapshot_changes_nothing_or_is_sound(data):
     except SnapshotError:
         assert other.snapshot() == before
     msgspec.json.encode(other.health())
+    other.handle(ResumeAsked(0.0))  # a bit may have paused it
     lived(other, 2)

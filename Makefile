@@ -13,9 +13,10 @@ APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
 
-# Most tests of the daemon wait for a broker or a clock: one process more than two cores need.
+# Most tests of the daemon wait for a broker or a clock: one process more than two cores need. Each
+# computes with one thread: BLAS's, more than there are cores, would wait for each other, spinning.
 test: $(VENV)/test.stamp broker browser compiler lint
-	PATH="$$PATH:/usr/sbin" $(BIN)/python -m pytest -n 3 --dist loadfile --hypothesis-profile=repeatable
+	PATH="$$PATH:/usr/sbin" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --hypothesis-profile=repeatable
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

@@ -8,6 +8,9 @@ BIN := $(VENV)/bin
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo -n)
 APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
+# Where nothing may be kept beside the sources, each start of a daemon compiles all of them again: an eighth of a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test lint broker browser compiler docs soak fuzz wheel wheel-arm64 test-arm64 bench clean
 
 demo: $(VENV)/demo.stamp

@@ -34,7 +34,7 @@ class Domain(Protocol):
         ...
 
     def candidate(self, arm: Arm) -> int | None:
-        """Give which of the candidates an arm is; None where nobody knows."""
+        """Give which candidate an arm is; None where arms are more than candidates."""
         ...
 
     def merged(self, places: Array, noise: Array, y: Array) -> tuple[Array, Array, Array]:
@@ -101,7 +101,7 @@ class Box:
         return np.full(len(P), self._field.spatial.variance)
 
     def candidate(self, arm: Point) -> None:
-        """Give None: there is more in a box than its candidates."""
+        """Give None: most points of a box are none."""
         return None  # noqa: RET501 - a protocol's answer
 
     def merged(self, places: Array, noise: Array, y: Array) -> tuple[Array, Array, Array]:

@@ -199,8 +199,8 @@ class KernelPosterior:
     def _learn(self) -> "_Known":
         n = self.observations
         places, y, times = self._places[:n], self._y[:n], self._times[:n].astype(np.float64)
-        weights = np.minimum(-log(self._gamma) * (self._time - times), MOST_NOISE)
-        noise = self._field.noise_variance * np.exp(weights)
+        faded = np.minimum(-log(self._gamma) * (self._time - times), MOST_NOISE)
+        noise = self._field.noise_variance * np.exp(faded)
         if isinstance(self._temporal, StaticKernel):
             places, noise, y = self._domain.merged(places, noise, y)
             times = np.zeros(len(y))

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.model import kernel_posterior
 from edge_tvbo.model.box import BoxField
+from edge_tvbo.model.domain import over
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.kernel_posterior import FittedPosterior, KernelPosterior
 from edge_tvbo.model.kernels import SpatialKernel
@@ -120,6 +121,15 @@ def test_a_weighted_reading_has_noise_that_grows_with_its_age(history, gamma):
     variance = np.diag(K) - (np.sum(k * np.linalg.solve(A, k), axis=0) if arms else 0.0)
     assert_allclose(posterior.mean, mean, rtol=1e-7, atol=1e-7)  # the jitter, over the noise
     assert_allclose(posterior.variance, variance, rtol=1e-7, atol=1e-7)
+
+
+def test_of_a_field_that_stays_as_it_is_each_sensor_has_one_reading():
+    places = np.array([[3.0], [1.0], [3.0], [3.0]])
+    noise, y = np.array([0.1, 0.4, 0.2, 0.2]), np.array([1.0, 7.0, 2.0, 5.0])
+    found, variances, means = over(FIELD).merged(places, noise, y)
+    assert found.tolist() == [[1.0], [3.0]]
+    assert_allclose(variances, [0.4, 1 / 20])  # precisions 10 + 5 + 5
+    assert_allclose(means, [7.0, (10 * 1.0 + 5 * 2.0 + 5 * 5.0) / 20])
 
 
 def test_a_weighted_reading_of_long_ago_is_forgotten_and_overflows_nothing():

@@ -12,6 +12,7 @@ from naive import temporal
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.model import pair
 from edge_tvbo.model.temporal_kernels import (
+    MANY,
     MomentumKernel,
     SigmoidKernel,
     StaticKernel,
@@ -132,9 +133,11 @@ def test_a_matrix_is_symmetric_and_has_no_negative_eigenvalue(kernel, t):
     np.testing.assert_allclose(np.diag(D), kernel.variance(t), rtol=1e-14)
 
 
-@given(st.one_of(TIME_VARYING, MOMENTUM), WHOLE, st.integers(1, 10**9))
-def test_whole_times_give_what_one_at_a_time_gives_however_late(kernel, t, late):
-    far = t + late
+@given(st.one_of(TIME_VARYING, MOMENTUM), WHOLE, st.integers(1, 10**9), st.booleans())
+def test_whole_times_give_what_one_at_a_time_gives_however_late_or_many(kernel, t, late, many):
+    far = np.tile(t, MANY) + late if many else t + late
+    far = far[:30]
+    assert many == (len(far) ** 2 > MANY)
     for of in (kernel.matrix, kernel.gradient):
         single = np.stack([of(far[:1], far[i : i + 1])[..., 0, 0] for i in range(len(far))], -1)
         np.testing.assert_allclose(of(far, far)[..., 0, :], single, rtol=1e-9, atol=1e-300)

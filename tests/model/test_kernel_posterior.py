@@ -252,7 +252,8 @@ def test_readings_that_have_nothing_in_common_make_the_fit_faster_and_equal_ones
 def test_between_fits_it_is_the_posterior_of_the_kernel_it_found():
     posterior = fitted()
     history = [step for reading in abrupt() for step in (reading, "advance")]
-    tell(posterior, history)
+    for step in history:
+        tell(posterior, [step]).mean_std()  # and so by the kernel before a fit, too
     assert_equal(posterior, tell(KernelPosterior(FIELD, posterior.temporal, 40), history))
 
 

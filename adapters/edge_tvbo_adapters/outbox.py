@@ -56,10 +56,9 @@ class Outbox:
         self.lost = 0  # commands and notices, since this was last set to 0
 
     def state(self, topic: str, payload: bytes) -> None:
-        """Take a state in; without a session it waits for the next one to `begin`."""
+        """Take a state in, for this session and those that `begin` later."""
         self._states[topic] = Publication(topic, payload, kept=True)
-        if self.open:
-            self._wait(topic, self._states[topic])
+        self._wait(topic, self._states[topic])
 
     def description(self, topic: str, payload: bytes) -> None:
         """Take in what the broker is to retain; who gave it sees to it in the next session."""

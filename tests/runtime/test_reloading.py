@@ -1,6 +1,7 @@
 """A configuration that cannot be read again changes nothing, and the log says why, with a code."""
 
 import gc
+import warnings
 from types import SimpleNamespace
 from weakref import ref
 
@@ -35,6 +36,11 @@ def test_what_kept_a_reload_from_being_carried_out_is_said_as_a_command_says_it(
 
 
 def test_a_daemon_whose_place_was_taken_is_let_go():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of what tests before it left
+        gc.unfreeze()
+        gc.collect()
+
     class Knowing:
         """As the loop and the desk know each other."""
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from math import floor, inf, isfinite, log10
+from math import floor, inf, log10
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -13,6 +14,7 @@ from edge_tvbo.model.field import SensorField
 from edge_tvbo.policies.policy import Choice, Policy
 
 MOST_PASSED_OVER = 5  # sensors of whom it is said why they are not asked
+JUDGED = (Reason.EXPLOIT, Reason.EXPLORE)  # by what is believed of others too
 FIRST, LAST = -62_135_596_800.0, 253_402_300_799.0  # s since 1970 of the years 1 and 9999
 
 
@@ -24,8 +26,8 @@ def rfc3339(at: float) -> str:
     >>> rfc3339(1078646400), rfc3339(0.25)
     ('2004-03-07T08:00:00Z', '1970-01-01T00:00:00.250Z')
     """
-    moment = datetime.fromtimestamp(min(max(at, FIRST), LAST), UTC)
-    text = msgspec.json.encode(moment)[1:-1].decode()  # six times as fast as isoformat
+    moment = datetime.fromtimestamp(at if FIRST <= at <= LAST else min(max(at, FIRST), LAST), UTC)
+    text: str = msgspec.to_builtins(moment)  # six times as fast as isoformat
     return f"{text[:23]}Z" if moment.microsecond else text
 
 
@@ -48,6 +50,8 @@ class Narrator:
         self._policy = policy
         self._field: SensorField = policy.field
         self._digits = decimals(policy.field)
+        self._format = f"%.{self._digits}f"
+        self._unit = f" {policy.field.unit}" if policy.field.unit else ""
         self._extreme = "high" if policy.field.objective == "max" else "low"
 
     def decision(
@@ -70,7 +74,8 @@ class Narrator:
         """
         mean, std = self._policy.posterior()
         reason = because or self._reason(choice, mean, eligible)
-        factors = self._factors(choice, mean, std, eligible, reason)
+        figures = self._figures(choice)
+        factors = self._factors(choice, figures, mean, std, eligible, reason)
         if eligible is not None and because is None:
             factors += self._passed_over(choice, mean, std, eligible, excuse)
         factors += also
@@ -80,13 +85,13 @@ class Narrator:
             expires_at=rfc3339(expires_at),
             sensor=choice.sensor,
             policy=self._policy.name,
-            mean=self._value(choice.mean),
-            std=self._spread(choice.std),
-            ucb=self._value(choice.ucb),
+            mean=figures.mean,
+            std=figures.std,
+            ucb=figures.bound,
             unit=self._field.unit,
             reason=reason,
             factors=factors,
-            text=self._text(choice, reason),
+            text=f"{choice.sensor}: {self._because(figures, reason)}",
             model=model,
         )
 
@@ -105,13 +110,14 @@ class Narrator:
         `last` is when a reading of each sensor was last received, -inf for never.
         """
         mean, std = self._policy.posterior()
-        if not mean.any():
-            return None
         arm = int(mean.argmax())
+        highest = float(mean[arm])
+        if highest == 0.0 and not mean.any():
+            return None
         return Hotspot(
             at=rfc3339(at),
             sensor=self._field.sensors[arm],
-            value=self._value(float(mean[arm])),
+            value=self._value(highest),
             std=self._spread(float(std[arm])),
             unit=self._field.unit,
             age_s=max(0, round(at - last[arm])) if last[arm] > -inf else None,
@@ -131,30 +137,36 @@ class Narrator:
         likeliest = candidates[candidates.argmax()]  # half the time of max(), which is Python's
         return Reason.EXPLOIT if choice.mean >= likeliest else Reason.EXPLORE
 
+    def _figures(self, choice: Choice) -> "_Figures":
+        mean, bound = self._value(choice.mean), self._value(choice.ucb)
+        return _Figures(mean, self._spread(choice.std), bound)
+
     def _factors(
         self,
         choice: Choice,
+        figures: "_Figures",
         mean: NDArray[np.float64],
         std: NDArray[np.float64],
         eligible: NDArray[np.bool_] | None,
         reason: Reason,
     ) -> list[str]:
-        if reason not in (Reason.EXPLOIT, Reason.EXPLORE) or len(mean) == 1:
+        if reason not in JUDGED or len(mean) == 1:
             return []
         bound = _bounds(choice, mean, std)
-        bound[choice.arm] = -np.inf
+        bound[choice.arm] = -inf
         if eligible is not None:
-            bound[~eligible] = -np.inf
-        factors = [f"its bound is {self._words(choice.ucb)}"]
-        runner_up = int(bound.argmax())
-        if isfinite(highest := float(bound[runner_up])):
-            words = self._words(highest)
+            bound[~eligible] = -inf
+        factors = [f"its bound is {self._words(figures.bound)}"]
+        runner_up = bound.argmax()
+        if (highest := float(bound[runner_up])) > -inf:
+            words = self._words(self._value(highest))
             factors.append(f"next is {self._field.sensors[runner_up]} with {words}")
         if reason is Reason.EXPLORE:
-            likeliest = int(mean.argmax())
-            words = self._words(float(mean[likeliest]))
+            likeliest = mean.argmax()
+            words = self._words(self._value(float(mean[likeliest])))
             factors.append(f"{self._field.sensors[likeliest]} is believed at {words}")
-        return [*factors, *self._policy.account()]
+        factors += self._policy.account()
+        return factors
 
     def _passed_over(
         self,
@@ -171,43 +183,45 @@ class Narrator:
         more = len(arms) - len(said)
         return [*said, f"{more} more cannot be asked now"] if more else said
 
-    def _text(self, choice: Choice, reason: Reason) -> str:
-        spread = self._said(choice.std * self._field.scale)
-        mean = self._said(self._value(choice.mean))
-        believed = f"{mean} ± {spread}{self._unit()}"
+    def _because(self, figures: "_Figures", reason: Reason) -> str:
+        believed = f"{self._said(figures.mean)} ± {self._words(figures.std)}"
         match reason:
             case Reason.EXPLOIT:
-                why = f"{believed}; believed to be the {self._extreme}est"
+                return f"{believed}; believed to be the {self._extreme}est"
             case Reason.EXPLORE:
-                bound = self._words(choice.ucb)
-                why = f"{believed}; it could be as {self._extreme} as {bound}"
+                bound = self._words(figures.bound)
+                return f"{believed}; it could be as {self._extreme} as {bound}"
             case Reason.WARMUP:
-                why = "nothing is known yet, so it was drawn"
+                return "nothing is known yet, so it was drawn"
             case Reason.SCHEDULED:
-                why = "its turn"
+                return "its turn"
             case Reason.PROBE:
-                why = "no sensor answers, so each is asked in turn"
+                return "no sensor answers, so each is asked in turn"
             case Reason.ASKED:
-                why = f"{believed}; somebody asked for it"
+                return f"{believed}; somebody asked for it"
             case Reason.SAVED:
-                why = f"{believed}; believed to be the {self._extreme}est, and not asked"
-        return f"{choice.sensor}: {why}"
+                return f"{believed}; believed to be the {self._extreme}est, and not asked"
 
     def _value(self, value: float) -> float:
         return round(self._field.to_unit(value), self._digits) + 0.0  # no minus zero
 
     def _spread(self, value: float) -> float:
-        return float(round(value * self._field.scale, self._digits))
+        return round(value * self._field.scale, self._digits)
 
     def _said(self, value: float) -> str:
-        text = f"{value:.{self._digits}f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
+        text = self._format % value
+        return text.rstrip("0").rstrip(".") if self._digits else text
 
     def _words(self, value: float) -> str:
-        return f"{self._said(self._value(value))}{self._unit()}"
+        return self._said(value) + self._unit
 
-    def _unit(self) -> str:
-        return f" {self._field.unit}" if self._field.unit else ""
+
+class _Figures(NamedTuple):
+    """What a decision says of its sensor, rounded, in the field's unit."""
+
+    mean: float
+    std: float
+    bound: float
 
 
 def _bounds(

@@ -5,7 +5,7 @@ once with what it measured in that interval, or not at all where the recording h
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from hashlib import sha256
 from math import inf, nan
@@ -89,8 +89,9 @@ class Tally:
         self._hottest = values[np.arange(len(values)), hottest(recording, span)]
         self._hash = sha256()
         self.steps = nothing(len(values))
-        self.regret = self.steps["regret"]
-        self.picks = self.steps["pick"]
+        self._columns = {name: self.steps[name] for name in STEP.fields or ()}
+        self.regret = self._columns["regret"]
+        self.picks = self._columns["pick"]
         self.resets = 0
         self.activations = 0
         self.missed = 0
@@ -105,25 +106,27 @@ class Tally:
             case Record():
                 self.missed += command.ending is Ending.MISSED
                 self._ended(command)
-                self._hash.update(msgspec.json.encode(command) + b"\n")
             case Notify():
                 pass
 
     def _decided(self, decision: Decision) -> None:
-        row, arm = decision.interval, self._arms[decision.sensor]
+        row, arm, columns = decision.interval, self._arms[decision.sensor], self._columns
         self.picks[row] = -1 if decision.reason is Reason.SAVED else arm
         self.regret[row] = max(0.0, self._hottest[row] - self._values[row, arm])
-        self.steps["mean"][row], self.steps["std"][row] = decision.mean, decision.std
-        self.steps["reset"][row] = decision.model.resets > self.resets
+        columns["mean"][row], columns["std"][row] = decision.mean, decision.std
+        columns["reset"][row] = decision.model.resets > self.resets
         self.resets = decision.model.resets
         self._hash.update(msgspec.json.encode(decision) + b"\n")
 
     def _ended(self, record: Record) -> None:
-        for name in ("surprise", "threshold"):
-            self.steps[name][record.interval] = _or_nan(getattr(record, name))
-        self.steps["answer"][record.interval] = _or_nan(record.value)
-        self.steps["reset"][record.interval] |= record.reset
-        self.resets += record.reset
+        row, columns = record.interval, self._columns
+        columns["answer"][row] = _or_nan(record.value)
+        columns["surprise"][row] = _or_nan(record.surprise)
+        columns["threshold"][row] = _or_nan(record.threshold)
+        if record.reset:
+            columns["reset"][row] = True
+            self.resets += 1
+        self._hash.update(msgspec.json.encode(record) + b"\n")
 
     def digest(self) -> str:
         """Give the SHA-256 of every decision and record so far, in hexadecimal."""
@@ -168,9 +171,9 @@ def replay(
     """
     tally = Tally(recording, span)
     sensors = SimulatedSensors(recording)
-    for row in range(span.last - span.first):
-        at = recording.start + (span.first + row) * recording.interval
-        pending: list[Event] = [IntervalElapsed(at)]
+    start, interval = recording.start, recording.interval
+    for row in range(span.first, span.last):
+        pending: list[Event] = [IntervalElapsed(start + row * interval)]
         for event in pending:
             for command in controller.handle(event):
                 tally.take(command)
@@ -180,24 +183,21 @@ def replay(
     return tally
 
 
-@dataclass
 class SimulatedSensors:
     """The recorded sensors, answering when they are asked."""
 
-    recording: Recording
-    _arms: dict[str, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._arms = {sensor: arm for arm, sensor in enumerate(self.recording.sensors)}
+    def __init__(self, recording: Recording) -> None:
+        self._arms = {sensor: arm for arm, sensor in enumerate(recording.sensors)}
+        self._start, self._interval = recording.start, recording.interval
+        self._observed, self._values = recording.observed, recording.values
 
     def answer(self, activate: Activate) -> Event:
         """Give the reading of the activated sensor, or the deadline where it has none."""
-        recording = self.recording
-        row = round((activate.at - recording.start) / recording.interval)
+        row = round((activate.at - self._start) / self._interval)
         arm = self._arms[activate.sensor]
-        if not recording.observed[row, arm]:
+        if not self._observed[row, arm]:
             return DeadlineElapsed(activate.interval, activate.expires_at)
-        value = float(recording.values[row, arm])
+        value = float(self._values[row, arm])
         return Reading(activate.sensor, value, at=activate.at, received=activate.at)
 
 

@@ -119,6 +119,8 @@ class MixturePosterior(OverArms):
         Length scales to choose from, in the positions' unit; none where the kernel is known.
     """
 
+    weights: Array  # of the members, (B,), which add up to 1
+
     def __init__(
         self, field: SensorField, *, delta_b: float = 0.1, scales: tuple[float, ...] = ()
     ) -> None:
@@ -143,6 +145,7 @@ class MixturePosterior(OverArms):
         self._course = np.zeros((1, len(field))) if rhythm is None else rhythm.mean.copy()
         self._rate = 0.0 if rhythm is None else 1.0 / (rhythm.days + 1.0)
         self._scales = np.ones(1) if rhythm is None else rhythm.scale
+        self._shares = np.array([_share(each) for each in self.members])
         self.log_weights = np.zeros(len(self.members))
         self.mean = np.zeros(len(field))
         self.variance = np.zeros(len(field))
@@ -151,22 +154,16 @@ class MixturePosterior(OverArms):
         self._begin()
 
     @property
-    def weights(self) -> Array:
-        """Weights of the members, (B,), which add up to 1."""
-        weights = np.exp(self.log_weights - self.log_weights.max())
-        return np.asarray(weights / weights.sum())
-
-    @property
     def rate(self) -> float:
         """Give the share of the field that is new each interval, as the weights have it.
 
         A share is ε of [B16], which is 1 - d(1)² for any temporal kernel d.
         """
-        return float(self.weights @ [_share(each) for each in self.members])
+        return float(self.weights @ self._shares)
 
     def quantile(self, arm: int, share: float) -> float:
         """Give what a reading of `arm` now stays below with probability `share`, model units."""
-        shift, scale = self._shifts()[:, arm], self._scaling()
+        shift, scale = self._shifts(arm), self._scaling()
         means = shift + scale * np.concatenate((self._m[:, arm], self._m2[:, arm]))
         own = np.concatenate((self._C[:, arm, arm], self._C2[:, arm, arm]))
         spreads = np.sqrt(scale * scale * np.maximum(own, 0.0) + self._noise)
@@ -192,10 +189,9 @@ class MixturePosterior(OverArms):
     def observe(self, arm: int, y: float) -> None:
         """Take in a reading of `arm`, in model units, at the current interval."""
         self._judge(arm, y)
-        shifts, scales = self._shifts(), self._scaling()
+        shift, scales = self._shifts(arm), self._scaling()
         density = np.empty(len(self.members))
         n, noise = self._split, self._noise
-        shift = np.ascontiguousarray(shifts[:, arm])
         bank.condition(
             self._m,
             self._C,
@@ -285,30 +281,32 @@ class MixturePosterior(OverArms):
         if self._rate == 0.0 or not self.observations:
             return
         scale = self._scales[self._phase]
-        prior = scale * scale * np.diag(self._K[1])
-        known = np.clip(1.0 - self.variance / prior, 0.0, 1.0)
         row = self._course[self._phase]
-        row += self._rate * known * (self.mean - row)
+        bank.follow(row, self.mean, self.variance, self._K[1], scale * scale, self._rate)
 
-    def _shifts(self) -> Array:
-        daily = self._course[self._phase]
-        return np.where(self._daily[:, None], daily, self._level)
+    def _shifts(self, arm: int) -> Array:
+        shifts: Array = np.where(self._daily, self._course[self._phase, arm], self._level[arm])
+        return shifts
 
     def _scaling(self) -> Array:
         return np.where(self._daily, self._scales[self._phase], 1.0)
 
     def _mix(self) -> None:
-        shifts, scales, weights = self._shifts(), self._scaling(), self.weights
-        n = self._split
-        self.mean[:] = 0.0
-        bank.add_means(self._m, weights[:n], shifts[:n], scales[:n], self.mean)
-        bank.add_means(self._m2, weights[n:], shifts[n:], scales[n:], self.mean)
-        self.variance[:] = 0.0
-        bank.add_variances(
-            self._m, self._C, weights[:n], shifts[:n], scales[:n], self.mean, self.variance
-        )
-        bank.add_variances(
-            self._m2, self._C2, weights[n:], shifts[n:], scales[n:], self.mean, self.variance
+        weights = np.exp(self.log_weights - self.log_weights.max())
+        weights /= weights.sum()
+        self.weights = weights
+        bank.mix(
+            self._m,
+            self._C,
+            self._m2,
+            self._C2,
+            weights,
+            self._daily,
+            self._level,
+            self._course[self._phase],
+            self._scales[self._phase],
+            self.mean,
+            self.variance,
         )
 
     def _arrays(self) -> dict[str, NDArray[Any]]:

@@ -9,7 +9,7 @@ from math import log, pi, sqrt
 
 import numpy as np
 
-from edge_tvbo.numerics.jit import Array3, Indices, Matrix, Vector, kernel
+from edge_tvbo.numerics.jit import Array3, Indices, Mask, Matrix, Vector, kernel
 
 LIMIT = 3.0  # standard deviations of surprise beyond which a reading counts for less
 
@@ -125,30 +125,65 @@ def condition(
                 cov[i, i] = 0.0
 
 
-@kernel("void(f8[:, ::1], f8[::1], f8[:, ::1], f8[::1], f8[::1])")
-def add_means(m: Matrix, weight: Vector, shift: Matrix, scale: Vector, mean: Vector) -> None:
-    """Add each model's weighted mean to `mean` (float64[M]); `shift` is float64[B, M]."""
-    for b in range(m.shape[0]):
-        for i in range(mean.shape[0]):
-            mean[i] += weight[b] * (shift[b, i] + scale[b] * m[b, i])
-
-
-@kernel("void(f8[:, ::1], f8[:, :, ::1], f8[::1], f8[:, ::1], f8[::1], f8[::1], f8[::1])")
-def add_variances(
+@kernel(
+    "void(f8[:, ::1], f8[:, :, ::1], f8[:, ::1], f8[:, :, ::1],"
+    " f8[::1], b1[::1], f8[::1], f8[::1], f8, f8[::1], f8[::1])"
+)
+def mix(
     m: Matrix,
     C: Array3,
+    m2: Matrix,
+    C2: Array3,
     weight: Vector,
-    shift: Matrix,
-    scale: Vector,
+    daily: Mask,
+    level: Vector,
+    course: Vector,
+    scale: float,
     mean: Vector,
     variance: Vector,
 ) -> None:
-    """Add each model's weighted variance about the mixture's `mean` to `variance` (float64[M])."""
-    for b in range(m.shape[0]):
-        w, s = weight[b], scale[b]
-        for i in range(mean.shape[0]):
-            off = shift[b, i] + s * m[b, i] - mean[i]
-            variance[i] += w * (off * off + s * s * max(C[b, i, i], 0.0))
+    """Compute what the models believe of z_0 together.
+
+    Parameters
+    ----------
+    m : float64[b, M], C : float64[b, M, M], m2 : float64[B - b, 2 M], C2 : float64[B - b, 2 M, 2 M]
+        Posterior means and covariances of models of one component, and of two.
+    weight : float64[B]
+        Weights of all of them, which add up to 1.
+    daily : bool[B]
+        Which of them are shifted by `course` (float64[M]) and scaled by `scale`; the others are
+        shifted by `level` (float64[M]) alone.
+    mean, variance : float64[M]
+        Receive the mixture's moments.
+    """
+    b = m.shape[0]
+    M = mean.shape[0]
+    mean[:] = 0.0
+    variance[:] = 0.0
+    for k in range(weight.shape[0]):
+        own = m[k] if k < b else m2[k - b]
+        shift, s = (course, scale) if daily[k] else (level, 1.0)
+        for i in range(M):
+            mean[i] += weight[k] * (shift[i] + s * own[i])
+    for k in range(weight.shape[0]):
+        own, cov = (m[k], C[k]) if k < b else (m2[k - b], C2[k - b])
+        shift, s = (course, scale) if daily[k] else (level, 1.0)
+        for i in range(M):
+            off = shift[i] + s * own[i] - mean[i]
+            variance[i] += weight[k] * (off * off + s * s * max(cov[i, i], 0.0))
+
+
+@kernel("void(f8[::1], f8[::1], f8[::1], f8[:, ::1], f8, f8)")
+def follow(
+    course: Vector, mean: Vector, variance: Vector, K: Matrix, square: float, rate: float
+) -> None:
+    """Move `course` to the mixture's mean by `rate`, as far as the arm is known.
+
+    `square` times the diagonal of `K` is the variance of an arm of which nothing is known.
+    """
+    for i in range(course.shape[0]):
+        known = min(max(1.0 - variance[i] / (square * K[i, i]), 0.0), 1.0)
+        course[i] += rate * known * (mean[i] - course[i])
 
 
 def prior_pairs(K: Array3, which: Indices, P: Array3) -> Array3:

@@ -138,7 +138,7 @@ def huber(error, variance):
 
 
 def belief_of(posterior, k, arm):
-    shift, scale = posterior._shifts()[k, arm], posterior._scaling()[k]
+    shift, scale = posterior._shifts(arm)[k], posterior._scaling()[k]
     n = posterior._split
     m, C = (
         (posterior._m[k], posterior._C[k])

@@ -21,6 +21,10 @@ class Domain(Protocol):
     candidates: Array  # (M, d) places that are compared with each other
     prior: Array  # (M,) their prior variance
 
+    def holds(self, arm: Arm) -> bool:
+        """Say whether there is such an arm."""
+        ...
+
     def place(self, arm: Arm) -> Array:
         """Give an arm's place (d,)."""
         ...
@@ -53,6 +57,10 @@ class Sensors:
         self._kernel = field.kernel
         self.candidates = np.arange(len(field), dtype=np.float64)[:, None]
         self.prior = np.diag(field.kernel).copy()
+
+    def holds(self, arm: int) -> bool:
+        """Say whether there is a sensor of that number."""
+        return arm in range(len(self.prior))
 
     def place(self, arm: int) -> Array:
         """Give the arm's number, (1,)."""
@@ -91,6 +99,10 @@ class Box:
         self.candidates = field.positions
         self.prior = self.variance(self.candidates)
         self.covariance = field.spatial
+
+    def holds(self, arm: Point) -> bool:
+        """Say whether the point is inside."""
+        return self._field.holds(self.place(arm)[None, :])
 
     def place(self, arm: Point) -> Array:
         """Give the point, (d,)."""

@@ -83,8 +83,9 @@ class KernelPosterior:
         index = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
         if index < 0:
             return None
-        if not eligible.all():
-            return self.at(self._field.arm(index))
+        arm = self._field.arm(index)
+        if self._domain.candidate(arm) is not None or not eligible.all():
+            return self.at(arm)
 
         def bound(P: Array) -> Array:
             mean, variance = self._predict(P)
@@ -103,11 +104,11 @@ class KernelPosterior:
 
         Raises ValueError for what is no arm, such as a point outside the box.
         """
-        place = self._domain.place(arm)
-        if not self._field.holds(place[None, :]):
+        if not self._domain.holds(arm):
             raise ValueError(f"{arm} is no arm of this field")
+        place = self._domain.place(arm)
         if self.observations == len(self._y):
-            self._remove(self._dispensable())
+            self.remove(self._dispensable())
         n = self.observations
         self._places[n], self._y[n], self._times[n] = place, y, self._time
         self.observations = n + 1
@@ -123,6 +124,14 @@ class KernelPosterior:
     def reset(self) -> None:
         """Forget every reading, not the time: the prior of the current interval is left."""
         self.observations = 0
+        self._outdate()
+
+    def remove(self, index: int) -> None:
+        """Forget a reading, 0 being the oldest."""
+        n = self.observations
+        for array in (self._places, self._y, self._times):
+            array[index : n - 1] = array[index + 1 : n]
+        self.observations = n - 1
         self._outdate()
 
     def mean_std(self) -> tuple[Array, Array]:
@@ -144,13 +153,6 @@ class KernelPosterior:
     def _dispensable(self) -> int:
         """Give which of the readings makes room for another: the oldest."""
         return 0
-
-    def _remove(self, index: int) -> None:
-        n = self.observations
-        for array in (self._places, self._y, self._times):
-            array[index : n - 1] = array[index + 1 : n]
-        self.observations = n - 1
-        self._outdate()
 
     def _state(self) -> dict[str, Any]:
         return {"time": self._time, "observations": self.observations, **self._arrays()}
@@ -187,9 +189,8 @@ class KernelPosterior:
         """Give mean and variance (p,) at places P (p, d)."""
         known, now = self._learned(), np.array([float(self._time)])
         k = self._domain.covariance(known.places, P) * self._temporal.matrix(known.times, now)
-        return known.regression.predict(
-            k, self._domain.variance(P) * float(self._temporal.variance(now)[0])
-        )
+        prior = self._domain.variance(P) * float(self._temporal.variance(now)[0])
+        return known.regression.predict(k, prior)
 
     def _learned(self) -> "_Known":
         if self._known is None:

@@ -166,7 +166,7 @@ class Evolving(OverArms, ABC):
         self.prior, self.observations = prior, observations
         self._resume(state)
 
-    def _counts(self) -> dict[str, int]:
+    def _counts(self) -> dict[str, Any]:
         """Give the state beside all that."""
         return {}
 
@@ -270,7 +270,7 @@ class WindowPosterior(Evolving):
     def observe(self, arm: int, y: float) -> None:
         """Take in a reading of `arm`, in model units, and drop the oldest of a full window."""
         if self.observations == self._window:
-            self._drop_oldest()
+            self._drop(self._dispensable())
         n = self.observations
         window.append(
             self._L, self._V, self._z, n, self._kernel, self.prior, arm, y, self._noise_variance
@@ -295,7 +295,7 @@ class WindowPosterior(Evolving):
         self._drops = 0
         self._predict()
 
-    def _counts(self) -> dict[str, int]:
+    def _counts(self) -> dict[str, Any]:
         return {"time": self._time, "drops": self._drops}
 
     def _check(self, state: dict[str, NDArray[Any]], prior: float) -> None:
@@ -312,8 +312,12 @@ class WindowPosterior(Evolving):
         self._time, self._drops = state["time"], state["drops"]
         self._predict()
 
-    def _drop_oldest(self) -> None:
-        window.drop_oldest(
+    def _dispensable(self) -> int:
+        """Give which of the readings makes room for another: the oldest."""
+        return 0
+
+    def _drop(self, index: int) -> None:
+        window.drop(
             self._L,
             self._V,
             self._z,
@@ -322,6 +326,7 @@ class WindowPosterior(Evolving):
             self._times,
             self._priors,
             self.observations,
+            index,
         )
         self.observations -= 1
         self._drops += 1

@@ -5,16 +5,20 @@
 """
 
 from math import inf, log1p
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.model.domain import Field
+from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.kernel_posterior import KernelPosterior
+from edge_tvbo.model.posterior import WindowPosterior
 from edge_tvbo.model.snapshot import number
+from edge_tvbo.model.temporal import TimeVarying
 from edge_tvbo.model.temporal_kernels import TimeVaryingKernel
+from edge_tvbo.numerics import window as kernels
 
 Array = NDArray[np.float64]
 FEWEST = 2  # readings that no budget removes, as in wdbo-algo
@@ -53,27 +57,83 @@ def relevance(P: Array, y: Array, F: Array) -> Array:
     return np.sqrt(bounds / whole) if whole > 0.0 else np.zeros(len(y))
 
 
+class Forgetting(Protocol):
+    """A posterior that can say which of its readings it would miss least."""
+
+    observations: int
+
+    def least(self) -> tuple[int, float]:
+        """Give the least relevant reading, and its relevance."""
+        ...
+
+    def remove(self, index: int) -> None:
+        """Forget a reading, 0 being the oldest."""
+        ...
+
+
+class Budget:
+    """What the removal of readings may change, all in all: [W24] algorithm 1.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of d = (1-ε)^(|t-t'|/2) = exp(-|t-t'| / l_t) with l_t = -2 / ln(1-ε) intervals, below 1.
+    alpha : float
+        α, by what share of itself what is foreseen may change in each l_t, 0 or more.
+
+    Notes
+    -----
+    The budget is 1 at first and grows by (1+α)^(1/l_t) in each interval. While 1 + R of the least
+    relevant reading is below it, that reading goes and the budget is divided by 1 + R. What is not
+    spent is kept, here as a logarithm.
+    """
+
+    def __init__(self, epsilon: float, alpha: float) -> None:
+        if not epsilon < 1.0:
+            raise ConfigError(f"epsilon is {epsilon}; it must be below 1.")
+        if not 0.0 <= alpha < inf:
+            raise ConfigError(f"alpha is {alpha}; it must be 0 or more.")
+        self._growth = -0.5 * log1p(-epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
+        self.saved = 0.0  # its logarithm
+
+    def spend(self, posterior: "Forgetting") -> None:
+        """End an interval: have the least relevant readings removed, as far as that is paid for."""
+        self.saved += self._growth
+        while posterior.observations > FEWEST:
+            index, relevance = posterior.least()
+            price = log1p(relevance)
+            if not price < self.saved:
+                break
+            self.saved -= price
+            posterior.remove(index)
+
+    @staticmethod
+    def of(state: dict[str, Any]) -> float:
+        """Give what a snapshot had saved, or raise `SnapshotError`."""
+        saved = number(state, "budget")
+        if saved < 0.0:
+            raise SnapshotError("The snapshot's 'budget' is overdrawn.")
+        return saved
+
+
 class PrunedPosterior(KernelPosterior):
     """A `KernelPosterior` that forgets what the future would miss least, instead of the oldest.
 
     Parameters
     ----------
     field : SensorField or BoxField
-        Arms, spatial prior and noise; in a box the candidates are what is foreseen.
+        Arms, spatial prior and noise; in a box the candidates are what is foreseen. For sensors
+        alone `PrunedWindow` is faster by far.
     temporal : TimeVaryingKernel
-        d = (1-ε)^(|t-t'|/2) = exp(-|t-t'| / l_t) with l_t = -2 / ln(1-ε) intervals, ε below 1.
+        How fast the field changes.
     window : int
         W, the most readings held. Where another comes, the least relevant makes room, whatever the
         budget; [W24] holds any number.
     alpha : float
-        α, by what share of itself what is foreseen may change in each l_t, 0 or more.
+        As for `Budget`.
 
     Notes
     -----
-    [W24] algorithm 1: the budget is 1 at first and grows by (1+α)^(1/l_t) in each interval. While
-    1 + R of the least relevant reading is below it, that reading goes and the budget is divided by
-    1 + R. What is not spent is kept, here as a logarithm.
-
     What is foreseen are all arms in all intervals to come. As d decays at the same rate from
     whichever reading, each of those intervals sees the next one's F times a constant, so that the
     sum over them is one interval's, but for a factor that R does not have: nothing is truncated.
@@ -83,52 +143,105 @@ class PrunedPosterior(KernelPosterior):
     def __init__(
         self, field: Field, temporal: TimeVaryingKernel, window: int, *, alpha: float
     ) -> None:
-        if not temporal.epsilon < 1.0:
-            raise ConfigError(f"epsilon is {temporal.epsilon}; it must be below 1.")
-        if not 0.0 <= alpha < inf:
-            raise ConfigError(f"alpha is {alpha}; it must be 0 or more.")
+        self._budget = Budget(temporal.epsilon, alpha)
         super().__init__(field, temporal, window)
         self._alpha = alpha
-        self._growth = -0.5 * log1p(-temporal.epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
-        self._budget = 0.0  # its logarithm
 
     def advance(self) -> None:
         """Move on by one interval, and forget what the budget allows."""
         super().advance()
-        self._budget += self._growth
-        while self.observations > FEWEST:
-            relevances = self._relevances()
-            least = int(relevances.argmin())
-            price = log1p(relevances[least])
-            if not price < self._budget:
-                break
-            self._budget -= price
-            self._remove(least)
+        self._budget.spend(self)
+
+    def least(self) -> tuple[int, float]:
+        """Give the least relevant reading, and its relevance."""
+        known = self._learned()
+        F = self._domain.covariance(known.places, self._domain.candidates)
+        F = F * self._temporal.matrix(known.times, known.times[-1:])  # the newest: no underflow
+        found = relevance(known.regression.precision(), self._y[: self.observations], F)
+        return _least(found)
 
     def reset(self) -> None:
         """Forget every reading and what was saved of the budget, not the time."""
         super().reset()
-        self._budget = 0.0
+        self._budget.saved = 0.0
 
     def _dispensable(self) -> int:
         """Give which of the readings makes room for another: the least relevant."""
-        return int(self._relevances().argmin())
-
-    def _relevances(self) -> Array:
-        known = self._learned()
-        F = self._domain.covariance(known.places, self._domain.candidates)
-        F = F * self._temporal.matrix(known.times, known.times[-1:])  # the newest: no underflow
-        return relevance(known.regression.precision(), self._y[: self.observations], F)
+        return self.least()[0]
 
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "budget": self._budget}
+        return {**super()._state(), "budget": self._budget.saved}
 
     def _resume(self, state: dict[str, Any]) -> None:
-        budget = number(state, "budget")
-        if budget < 0.0:
-            raise SnapshotError("The snapshot's 'budget' is overdrawn.")
+        saved = Budget.of(state)
         super()._resume(state)
-        self._budget = budget
+        self._budget.saved = saved
 
     def _kind(self) -> str:
         return f"pruned {self._alpha!r} {super()._kind()}"
+
+
+class PrunedWindow(WindowPosterior):
+    """A `PrunedPosterior` of sensors, at O(W³ + W²M) compiled operations an interval.
+
+    Parameters
+    ----------
+    field : SensorField
+        M arms, their prior covariance and noise.
+    epsilon, window, alpha
+        As for `PrunedPosterior`; `epsilon` is its kernel's.
+    """
+
+    def __init__(self, field: SensorField, epsilon: float, window: int, *, alpha: float) -> None:
+        self._budget = Budget(epsilon, alpha)
+        super().__init__(field, TimeVarying(epsilon), window)
+        self._alpha = alpha
+        self._gains = np.empty((window, len(field)))
+        self._column = np.empty(window)
+        self._found = np.empty(window)
+
+    def advance(self) -> None:
+        """Move on by one interval, and forget what the budget allows."""
+        super().advance()
+        self._budget.spend(self)
+
+    def least(self) -> tuple[int, float]:
+        """Give the least relevant reading, and its relevance."""
+        n = self.observations
+        kernels.relevance(
+            self._L, self._V, self._z, n, self.mean, self._gains, self._column, self._found
+        )
+        return _least(self._found[:n])
+
+    def remove(self, index: int) -> None:
+        """Forget a reading, 0 being the oldest."""
+        self._drop(index)
+        self._predict()
+
+    def reset(self) -> None:
+        """Forget every reading and what was saved of the budget, not the time."""
+        super().reset()
+        self._budget.saved = 0.0
+
+    def _dispensable(self) -> int:
+        """Give which of the readings makes room for another: the least relevant."""
+        return self.least()[0]
+
+    def _counts(self) -> dict[str, Any]:
+        return {**super()._counts(), "budget": self._budget.saved}
+
+    def _check(self, state: dict[str, NDArray[Any]], prior: float) -> None:
+        Budget.of(state)
+        super()._check(state, prior)
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        self._budget.saved = Budget.of(state)
+        super()._resume(state)
+
+    def _kind(self) -> str:
+        return f"pruned {self._alpha!r} {super()._kind()}"
+
+
+def _least(relevances: Array) -> tuple[int, float]:
+    index = int(relevances.argmin())
+    return index, float(relevances[index])

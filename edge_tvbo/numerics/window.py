@@ -2,7 +2,7 @@
 
 For readings y at arms x_1..x_n the engine keeps L Lᵀ = K̃ + σ²I, V = L⁻¹ K̃(x, all arms) and
 z = L⁻¹ y. Then mean = Vᵀz and variance = prior - Σ V², a new reading is one more row (which V
-already holds), and dropping the oldest is one sweep of Givens rotations: O(W² + WM) an interval.
+already holds), and dropping one is one sweep of Givens rotations: O(W² + WM) an interval.
 
 Temporal models enter as in `state_space`: with p_s the prior's scale at time s,
 Cov(f_t, f_s) = retain^((t-s)/2) p_s K for t >= s.
@@ -62,8 +62,8 @@ def append(
         V[n, j] /= pivot
 
 
-@kernel("void(f8[:, ::1], f8[:, ::1], f8[::1], i8[::1], f8[::1], i8[::1], f8[::1], i8)")
-def drop_oldest(
+@kernel("void(f8[:, ::1], f8[:, ::1], f8[::1], i8[::1], f8[::1], i8[::1], f8[::1], i8, i8)")
+def drop(
     L: Matrix,
     V: Matrix,
     z: Vector,
@@ -72,43 +72,46 @@ def drop_oldest(
     times: Indices,
     priors: Vector,
     n: int,
+    index: int,
 ) -> None:
-    """Forget the oldest of `n` readings, in place: row 0; rows ``0..n-2`` remain.
+    """Forget one of `n` readings, in place: row `index`, 0 being the oldest; n - 1 rows remain.
 
     `arms`, `y`, `times` and `priors` are as for `refactor`.
 
     Notes
     -----
-    Rotations Q turn [l | L'] into [0 | L''], where l is the first column below the pivot and L'
-    what stands right of it; Qᵀ acts on the rows of V and z. Each rotation is orthogonal, so the
-    sweep is backward stable. n²+2nM multiply-adds. Golub & Van Loan, section 6.5.
+    Rotations Q turn [l | L'] into [0 | L''], where l is the reading's column below the pivot and
+    L' what stands right of it; Qᵀ acts on the rows of V and z. Each rotation is orthogonal, so the
+    sweep is backward stable. n²+2nM multiply-adds at most. Golub & Van Loan, section 6.5.
     """
     M = V.shape[1]
-    for k in range(n - 1):
-        # what column 0 holds below row k has been rotated k times already
+    for k in range(index, n - 1):
+        # what the column holds below row k has been rotated already, once for each row above
         diagonal = L[k + 1, k + 1]
-        below = L[k + 1, 0]
+        below = L[k + 1, index]
         r = sqrt(diagonal * diagonal + below * below)
         c = diagonal / r
         s = below / r
         for i in range(k + 1, n):
             kept = L[i, k + 1]
-            gone = L[i, 0]
+            gone = L[i, index]
             L[i, k + 1] = c * kept + s * gone
-            L[i, 0] = c * gone - s * kept
+            L[i, index] = c * gone - s * kept
         for j in range(M):
             kept = V[k + 1, j]
-            gone = V[0, j]
+            gone = V[index, j]
             V[k + 1, j] = c * kept + s * gone
-            V[0, j] = c * gone - s * kept
+            V[index, j] = c * gone - s * kept
         kept = z[k + 1]
-        gone = z[0]
+        gone = z[index]
         z[k + 1] = c * kept + s * gone
-        z[0] = c * gone - s * kept
-    for k in range(n - 1):
+        z[index] = c * gone - s * kept
+    for k in range(index, n - 1):
         z[k] = z[k + 1]
         arms[k], y[k], times[k], priors[k] = arms[k + 1], y[k + 1], times[k + 1], priors[k + 1]
-        for i in range(k + 1):
+        for i in range(index):
+            L[k, i] = L[k + 1, i]
+        for i in range(index, k + 1):
             L[k, i] = L[k + 1, i + 1]
         for j in range(M):
             V[k, j] = V[k + 1, j]
@@ -196,3 +199,70 @@ def refactor(
         z[r] /= pivot
         for j in range(M):
             V[r, j] /= pivot
+
+
+@kernel("void(f8[:, ::1], f8[:, ::1], f8[::1], i8, f8[::1], f8[:, ::1], f8[::1], f8[::1])")
+def relevance(
+    L: Matrix,
+    V: Matrix,
+    z: Vector,
+    n: int,
+    mean: Vector,
+    gains: Matrix,
+    column: Vector,
+    found: Vector,
+) -> None:
+    """Compute how much what is foreseen would change without each of `n` readings.
+
+    Parameters
+    ----------
+    mean : float64[M]
+        Of all arms at the current interval, as `predict` filled it.
+    gains : float64[W, M], column : float64[W]
+        Workspace.
+    found : float64[W]
+        Receives the relevances, each 0 or more; all are 0 where nothing is foreseen any more.
+
+    Notes
+    -----
+    The formula is that of `edge_tvbo.model.relevance.relevance`, its twin, where with what is kept
+    here P = L⁻ᵀ L⁻¹, so that P y = L⁻ᵀ z and P F = L⁻ᵀ V. n³/6 + n²M/2 multiply-adds.
+    """
+    M = V.shape[1]
+    largest = 0.0
+    for i in range(n):
+        for j in range(M):
+            largest = max(largest, abs(V[i, j]))
+    if largest == 0.0:
+        found[:n] = 0.0
+        return
+    for i in range(n):
+        found[i] = 0.0  # P_ii, from column i of L⁻¹
+        for k in range(i, n):
+            x = 1.0 if k == i else 0.0
+            for m in range(i, k):
+                x -= L[k, m] * column[m]
+            column[k] = x / L[k, k]
+            found[i] += column[k] * column[k]
+    whole = 0.0
+    for j in range(M):
+        whole += (mean[j] / largest) ** 2
+    for r in range(n):
+        i = n - 1 - r
+        alpha = z[i]
+        for j in range(M):
+            gains[i, j] = V[i, j] / largest
+            whole += gains[i, j] * gains[i, j]
+        for k in range(i + 1, n):
+            alpha -= L[k, i] * column[k]
+            for j in range(M):
+                gains[i, j] -= L[k, i] * gains[k, j]
+        alpha /= L[i, i]
+        column[i] = alpha
+        gain = 0.0
+        for j in range(M):
+            gains[i, j] /= L[i, i]
+            gain += gains[i, j] * gains[i, j]
+        found[i] = gain * (alpha * alpha / found[i] + 1.0) / found[i]
+    for i in range(n):
+        found[i] = sqrt(found[i] / whole)

@@ -41,10 +41,6 @@ class Domain(Protocol):
         """Give which candidate an arm is; None where arms are more than candidates."""
         ...
 
-    def merged(self, places: Array, noise: Array, y: Array) -> tuple[Array, Array, Array]:
-        """Give fewer readings that say the same of a field which does not change, if there are."""
-        ...
-
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Arm:
         """Give the arm that scores highest, knowing the best candidate and all their scores."""
         ...
@@ -78,14 +74,6 @@ class Sensors:
         """Give the arm: each is a candidate."""
         return arm
 
-    def merged(self, places: Array, noise: Array, y: Array) -> tuple[Array, Array, Array]:
-        """Give one reading of each sensor: the mean, weighted by what the noise leaves of it."""
-        arms, M = places[:, 0].astype(np.intp), len(self.prior)
-        weights = np.bincount(arms, 1.0 / noise, M)
-        sums = np.bincount(arms, y / noise, M)
-        read = np.flatnonzero(weights)
-        return self.candidates[read], 1.0 / weights[read], sums[read] / weights[read]
-
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> int:
         """Give the best candidate: there are no others."""
         return index
@@ -115,10 +103,6 @@ class Box:
     def candidate(self, arm: Point) -> None:
         """Give None: most points of a box are none."""
         return None  # noqa: RET501 - a protocol's answer
-
-    def merged(self, places: Array, noise: Array, y: Array) -> tuple[Array, Array, Array]:
-        """Give the readings as they are: no two are at one point."""
-        return places, noise, y
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Point:
         """Give the point that a local search from the best candidates finds."""

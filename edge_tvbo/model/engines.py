@@ -13,6 +13,7 @@ from edge_tvbo.model.kernel_posterior import FittedPosterior, KernelPosterior
 from edge_tvbo.model.low_rank_posterior import Components, LowRankPosterior
 from edge_tvbo.model.pair import Momentum, PairPosterior, Sigmoid
 from edge_tvbo.model.posterior import Posterior, StateSpacePosterior, WindowPosterior
+from edge_tvbo.model.relevance import PrunedPosterior, PrunedWindow
 from edge_tvbo.model.temporal import Static, TimeVarying, Transition, UncertaintyInjection
 from edge_tvbo.model.temporal_kernels import (
     FittableKernel,
@@ -23,6 +24,7 @@ from edge_tvbo.model.temporal_kernels import (
     TimeVaryingKernel,
     WienerKernel,
 )
+from edge_tvbo.model.weighted_posterior import WeightedPosterior
 
 CROSSING = 500  # sensors up to which the posterior is exact in any case
 FIT_WINDOW = 200  # readings that a fit learns from, likewise
@@ -58,6 +60,22 @@ def fitted_engine(
     """Give the posterior of the last `window` readings, `temporal` being fitted to them."""
     held = FIT_WINDOW if window is None else window
     return FittedPosterior(field, temporal, held, seed=seed)
+
+
+def weighted_engine(field: Field, window: int, gamma: float) -> Posterior:
+    """Give the posterior of a still field to which old readings count for less, by `gamma`."""
+    if isinstance(field, BoxField):
+        return KernelPosterior(field, StaticKernel(), window, gamma=gamma)
+    return WeightedPosterior(field, window, gamma)
+
+
+def pruned_engine(
+    field: Field, temporal: TimeVaryingKernel, window: int, alpha: float
+) -> Posterior:
+    """Give the posterior of the readings that the future would miss, `window` at most."""
+    if isinstance(field, BoxField):
+        return PrunedPosterior(field, temporal, window, alpha=alpha)
+    return PrunedWindow(field, temporal.epsilon, window, alpha=alpha)
 
 
 def _of_all_readings(

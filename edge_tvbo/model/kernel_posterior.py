@@ -12,7 +12,7 @@ from edge_tvbo.model.likelihood import fit
 from edge_tvbo.model.posterior import Belief, Mask
 from edge_tvbo.model.regression import Regression
 from edge_tvbo.model.snapshot import check_arrays, copy_arrays, seal, unseal, whole
-from edge_tvbo.model.temporal_kernels import FittableKernel, StaticKernel, TemporalKernel
+from edge_tvbo.model.temporal_kernels import FittableKernel, TemporalKernel
 from edge_tvbo.numerics.acquisition import highest_bound
 
 Array = NDArray[np.float64]
@@ -202,9 +202,6 @@ class KernelPosterior:
         places, y, times = self._places[:n], self._y[:n], self._times[:n].astype(np.float64)
         faded = np.minimum(-log(self._gamma) * (self._time - times), MOST_NOISE)
         noise = self._field.noise_variance * np.exp(faded)
-        if isinstance(self._temporal, StaticKernel):
-            places, noise, y = self._domain.merged(places, noise, y)
-            times = np.zeros(len(y))
         K = self._domain.covariance(places, places) * self._temporal.matrix(times, times)
         return _Known(Regression(K, noise, y), places, times)
 

@@ -145,8 +145,7 @@ class _StretchedBox:
         self._corner = field.lower
         self.candidates, self.prior = self._box.candidates, self._box.prior
         self.place, self.variance, self.best = self._box.place, self._box.variance, self._box.best
-        self.candidate, self.merged = self._box.candidate, self._box.merged
-        self.holds = self._box.holds
+        self.candidate, self.holds = self._box.candidate, self._box.holds
         self.height = field.spatial.variance
         self.length_scales = np.ones(len(field.lower))
 

@@ -19,6 +19,7 @@ MODULES = (  # what a gateway runs
     "low_rank",
     "pair_space",
     "state_space",
+    "weighted",
     "window",
 )
 

@@ -3,9 +3,8 @@
 from math import ceil
 
 from edge_tvbo.model.domain import Field
-from edge_tvbo.model.engines import engine
+from edge_tvbo.model.engines import engine, weighted_engine
 from edge_tvbo.model.exploration import AgnosticBeta, Beta, exploration
-from edge_tvbo.model.kernel_posterior import KernelPosterior
 from edge_tvbo.model.temporal_kernels import StaticKernel
 from edge_tvbo.model.triggers import Never
 from edge_tvbo.policies.policy import UpperConfidence
@@ -43,7 +42,7 @@ def weighted(
     Of the last `window` ones; without `beta` the width is B + R√(2(γ + 1 + ln 1/δ)), with the
     information of 1/(1 - `gamma`) readings.
     """
-    posterior = KernelPosterior(field, StaticKernel(), window, gamma=gamma)
+    posterior = weighted_engine(field, window, gamma)
     horizon = min(window, ceil(1 / (1 - gamma))) if gamma < 1 else window
     width = AgnosticBeta.of_noise(field, horizon) if beta is None else exploration(beta)
     return UpperConfidence(name, field, posterior, width, Never(), seed=seed)

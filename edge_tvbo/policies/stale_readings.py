@@ -2,9 +2,8 @@
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.model.domain import Field
+from edge_tvbo.model.engines import pruned_engine
 from edge_tvbo.model.exploration import DEFAULT_BETA, Beta, exploration
-from edge_tvbo.model.field import SensorField
-from edge_tvbo.model.relevance import PrunedPosterior, PrunedWindow
 from edge_tvbo.model.temporal_kernels import TimeVaryingKernel
 from edge_tvbo.model.triggers import Never
 from edge_tvbo.policies.policy import UpperConfidence
@@ -30,9 +29,5 @@ def wasserstein(
     """
     if isinstance(epsilon, str | bool):  # as other policies' may be
         raise ConfigError(f"epsilon is {epsilon!r}; for {name} it can be a number, below 1.")
-    posterior = (
-        PrunedWindow(field, epsilon, window, alpha=alpha)
-        if isinstance(field, SensorField)
-        else PrunedPosterior(field, TimeVaryingKernel(epsilon), window, alpha=alpha)
-    )
+    posterior = pruned_engine(field, TimeVaryingKernel(epsilon), window, alpha)
     return UpperConfidence(name, field, posterior, exploration(beta), Never(), seed=seed)

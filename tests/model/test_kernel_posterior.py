@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.model import kernel_posterior
 from edge_tvbo.model.box import BoxField
-from edge_tvbo.model.domain import over
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.kernel_posterior import FittedPosterior, KernelPosterior
 from edge_tvbo.model.kernels import SpatialKernel
@@ -25,6 +24,7 @@ from edge_tvbo.model.temporal_kernels import (
     TimeVaryingKernel,
     WienerKernel,
 )
+from edge_tvbo.model.weighted_posterior import WeightedPosterior
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 M = 5
@@ -74,8 +74,7 @@ def test_it_is_the_textbook_posterior_of_the_last_readings(kernel, d, history, w
     twin = tell(NaivePosterior(K, 0.05, d, window), history)
     used = twin.history[-window:]
     twin.noise_variance += JITTER * max((K[a, a] * d(t, t) for t, a, _ in used), default=0.0)
-    exact = 1e-7 if kernel == StaticKernel() else 1e-9  # merged readings share the jitter
-    assert_equal(posterior, twin, rtol=exact, atol=exact)
+    assert_equal(posterior, twin, rtol=1e-9, atol=1e-9)
     assert posterior.observations == min(len(twin.history), window)
     for arm in range(M):
         belief = posterior.at(arm)
@@ -105,10 +104,22 @@ def test_it_is_the_two_component_engine(kernel, dynamics, history):
         assert posterior.prior_std(arm) == pytest.approx(other.prior_std(arm), rel=1e-12)
 
 
+def by_regression(window, gamma):
+    return KernelPosterior(FIELD, StaticKernel(), window, gamma=gamma)
+
+
+def compiled(window, gamma):
+    return WeightedPosterior(FIELD, window, gamma)
+
+
+weighted = pytest.mark.parametrize("of", [by_regression, compiled])
+
+
+@weighted
 @given(history=HISTORIES, gamma=st.sampled_from([0.3, 0.9, 1.0]))
 @settings(max_examples=60)
-def test_a_weighted_reading_has_noise_that_grows_with_its_age(history, gamma):
-    posterior = KernelPosterior(FIELD, StaticKernel(), 64, gamma=gamma)
+def test_a_weighted_reading_has_noise_that_grows_with_its_age(of, history, gamma):
+    posterior = of(64, gamma)
     plain = NaivePosterior(K, 0.05, temporal("static"))
     tell(posterior, history)
     tell(plain, history)
@@ -123,17 +134,19 @@ def test_a_weighted_reading_has_noise_that_grows_with_its_age(history, gamma):
     assert_allclose(posterior.variance, variance, rtol=1e-7, atol=1e-7)
 
 
-def test_of_a_field_that_stays_as_it_is_each_sensor_has_one_reading():
-    places = np.array([[3.0], [1.0], [3.0], [3.0]])
-    noise, y = np.array([0.1, 0.4, 0.2, 0.2]), np.array([1.0, 7.0, 2.0, 5.0])
-    found, variances, means = over(FIELD).merged(places, noise, y)
-    assert found.tolist() == [[1.0], [3.0]]
-    assert_allclose(variances, [0.4, 1 / 20])  # precisions 10 + 5 + 5
-    assert_allclose(means, [7.0, (10 * 1.0 + 5 * 2.0 + 5 * 5.0) / 20])
+@given(history=HISTORIES, window=st.sampled_from([1, 3, 64]))
+@settings(max_examples=40)
+def test_of_weighted_readings_the_oldest_make_room(history, window):
+    plain, other = by_regression(window, 0.7), compiled(window, 0.7)
+    for posterior in (plain, other):
+        tell(posterior, history)
+    assert_equal(other, plain, rtol=1e-7, atol=1e-7)  # the jitter, over the noise
+    assert other.observations == plain.observations
 
 
-def test_a_weighted_reading_of_long_ago_is_forgotten_and_overflows_nothing():
-    posterior = KernelPosterior(FIELD, StaticKernel(), 8, gamma=0.5)
+@weighted
+def test_a_weighted_reading_of_long_ago_is_forgotten_and_overflows_nothing(of):
+    posterior = of(8, 0.5)
     posterior.observe(2, 3.0)
     for _ in range(1100):  # 2^1100 is more than a float can be
         posterior.advance()
@@ -141,12 +154,13 @@ def test_a_weighted_reading_of_long_ago_is_forgotten_and_overflows_nothing():
     assert_allclose(posterior.variance, np.diag(K), rtol=1e-9)
 
 
+@weighted
 @pytest.mark.parametrize(
     "wrong", [{"window": 0}, {"window": -1}, {"gamma": 0.0}, {"gamma": 1.1}, {"gamma": math.nan}]
 )
-def test_a_window_or_a_weight_that_cannot_be_is_refused(wrong):
+def test_a_window_or_a_weight_that_cannot_be_is_refused(of, wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
-        KernelPosterior(FIELD, StaticKernel(), **{"window": 4, **wrong})
+        of(**{"window": 4, "gamma": 1.0, **wrong})
 
 
 # --- in a box -----------------------------------------------------------------------------------

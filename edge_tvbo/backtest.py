@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from edge_tvbo import __version__
 from edge_tvbo.controller import Controller
 from edge_tvbo.errors import DataError
+from edge_tvbo.explanation import Silent
 from edge_tvbo.learning.lessons import Lessons, lessons
 from edge_tvbo.learning.rhythm import Progress, untold
 from edge_tvbo.learning.training import NOISE_VARIANCE, train, with_rhythm
@@ -20,6 +21,7 @@ from edge_tvbo.model.field import SensorField
 from edge_tvbo.parts import Parts
 from edge_tvbo.policies import make_policy
 from edge_tvbo.policies.baselines import Unmodelled
+from edge_tvbo.policies.policy import Policy
 from edge_tvbo.ports import Each, Recording
 from edge_tvbo.replay import (
     Run,
@@ -161,11 +163,8 @@ class Backtest:
 
     def controller(self, policy: str, settings: Mapping[str, Any], seed: int) -> Controller:
         """Give a new controller of the field."""
-        keywords = {"seed": seed, **self._settings(policy, settings)}
-        field = self.rhythmic if policy in BY_RHYTHM else self.field
-        return Controller(
-            make_policy(policy, field, **keywords), rules(self.recording, self.budget)
-        )
+        made = self._policy(policy, settings, seed)
+        return Controller(made, rules(self.recording, self.budget))
 
     def run(
         self,
@@ -208,7 +207,8 @@ class Backtest:
 
     def trial(self, trial: Trial) -> Run:
         """Replay the test days once: what a worker does."""
-        controller = self.controller(trial.policy, trial.settings, trial.seed)
+        policy = self._policy(trial.policy, trial.settings, trial.seed)
+        controller = Controller(policy, rules(self.recording, self.budget), Silent)
         return replay(self.recording, self.test_span, controller).run()
 
     def result(self, policy: str, settings: Mapping[str, Any], runs: Sequence[Run]) -> Result:
@@ -253,6 +253,11 @@ class Backtest:
         interval = self.recording.interval
         return with_rhythm(self.field, self._training, interval, self._train_start, progress, each)
 
+    def _policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:
+        keywords = {"seed": seed, **self._settings(policy, settings)}
+        field = self.rhythmic if policy in BY_RHYTHM else self.field
+        return make_policy(policy, field, **keywords)
+
     def _settings(self, policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         ours = SETTINGS.get(policy, {})
         if policy == STATIC:
@@ -263,7 +268,7 @@ class Backtest:
 
     def _noise(self, policy: str, settings: Mapping[str, Any]) -> float:
         """Give how far off a reading is, by the model of a policy, in the recording's unit."""
-        model = self.controller(policy, settings, seed=0).policy
+        model = self._policy(policy, settings, seed=0)
         if isinstance(model, Unmodelled):
             return np.nan
         rhythm = model.field.rhythm

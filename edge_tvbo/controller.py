@@ -97,13 +97,15 @@ class Controller:
         Owned from now on.
     rules : Rules
         What an interval allows.
+    narrator : type
+        Puts decisions into words: a `Narrator`, or what leaves them out.
     """
 
-    def __init__(self, policy: Policy, rules: Rules) -> None:
+    def __init__(self, policy: Policy, rules: Rules, narrator: type[Narrator] = Narrator) -> None:
         M = len(policy.field)
         self.policy = policy
         self.rules = rules
-        self._narrator = Narrator(policy)
+        self._narrator = narrator(policy)
         self._suspicion = Suspicion(M, rules.max_backoff)
         self._energy = Energy(rules.energy) if rules.energy else None
         self._screening = Screening(

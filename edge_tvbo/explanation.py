@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import floor, inf, log10
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -81,8 +82,8 @@ class Narrator:
         factors += also
         return Decision(
             interval=interval,
-            at=rfc3339(at),
-            expires_at=rfc3339(expires_at),
+            at=self._date(at),
+            expires_at=self._date(expires_at),
             sensor=choice.sensor,
             policy=self._policy.name,
             mean=figures.mean,
@@ -91,7 +92,7 @@ class Narrator:
             unit=self._field.unit,
             reason=reason,
             factors=factors,
-            text=f"{choice.sensor}: {self._because(figures, reason)}",
+            text=self._text(choice, figures, reason),
             model=model,
         )
 
@@ -183,24 +184,28 @@ class Narrator:
         more = len(arms) - len(said)
         return [*said, f"{more} more cannot be asked now"] if more else said
 
-    def _because(self, figures: "_Figures", reason: Reason) -> str:
+    def _text(self, choice: Choice, figures: "_Figures", reason: Reason) -> str:
         believed = f"{self._said(figures.mean)} ± {self._words(figures.std)}"
         match reason:
             case Reason.EXPLOIT:
-                return f"{believed}; believed to be the {self._extreme}est"
+                why = f"{believed}; believed to be the {self._extreme}est"
             case Reason.EXPLORE:
                 bound = self._words(figures.bound)
-                return f"{believed}; it could be as {self._extreme} as {bound}"
+                why = f"{believed}; it could be as {self._extreme} as {bound}"
             case Reason.WARMUP:
-                return "nothing is known yet, so it was drawn"
+                why = "nothing is known yet, so it was drawn"
             case Reason.SCHEDULED:
-                return "its turn"
+                why = "its turn"
             case Reason.PROBE:
-                return "no sensor answers, so each is asked in turn"
+                why = "no sensor answers, so each is asked in turn"
             case Reason.ASKED:
-                return f"{believed}; somebody asked for it"
+                why = f"{believed}; somebody asked for it"
             case Reason.SAVED:
-                return f"{believed}; believed to be the {self._extreme}est, and not asked"
+                why = f"{believed}; believed to be the {self._extreme}est, and not asked"
+        return f"{choice.sensor}: {why}"
+
+    def _date(self, at: float) -> str:
+        return rfc3339(at)
 
     def _value(self, value: float) -> float:
         return round(self._field.to_unit(value), self._digits) + 0.0  # no minus zero
@@ -214,6 +219,25 @@ class Narrator:
 
     def _words(self, value: float) -> str:
         return self._said(value) + self._unit
+
+
+class Silent(Narrator):
+    """Gives the same decisions without words: for replays, in which nobody would read them."""
+
+    def _factors(self, *_: Any) -> list[str]:
+        return []
+
+    def _passed_over(self, *_: Any) -> list[str]:
+        return []
+
+    def _text(self, *_: Any) -> str:
+        return ""
+
+    def _date(self, at: float) -> str:
+        return _remembered(at)
+
+
+_remembered = lru_cache(4096)(rfc3339)  # the replays of one recording have the same intervals
 
 
 class _Figures(NamedTuple):

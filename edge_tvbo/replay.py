@@ -65,7 +65,7 @@ class Run(msgspec.Struct, frozen=True):
     resets: int
     activations: int
     missed: int
-    digest: str  # of every decision and record: SHA-256, in hexadecimal
+    digest: str  # of every decision, but for its words, and record: SHA-256, in hexadecimal
 
     @property
     def steps(self) -> NDArray[np.void]:
@@ -116,7 +116,7 @@ class Tally:
         columns["mean"][row], columns["std"][row] = decision.mean, decision.std
         columns["reset"][row] = decision.model.resets > self.resets
         self.resets = decision.model.resets
-        self._hash.update(msgspec.json.encode(decision) + b"\n")
+        self._hash.update(msgspec.json.encode(_facts(decision)) + b"\n")
 
     def _ended(self, record: Record) -> None:
         row, columns = record.interval, self._columns
@@ -129,7 +129,7 @@ class Tally:
         self._hash.update(msgspec.json.encode(record) + b"\n")
 
     def digest(self) -> str:
-        """Give the SHA-256 of every decision and record so far, in hexadecimal."""
+        """Give the SHA-256 of every decision, but for its words, and record, in hexadecimal."""
         return self._hash.hexdigest()
 
     def run(self) -> Run:
@@ -256,6 +256,23 @@ def mean_and_sd(values: Iterable[float]) -> tuple[float, float]:
     """Give the mean and the sample standard deviation (0 for a single value)."""
     array = np.fromiter(values, np.float64)
     return float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0
+
+
+def _facts(decision: Decision) -> tuple[object, ...]:
+    """Give what was decided, without the words it is told in."""
+    return (
+        decision.interval,
+        decision.at,
+        decision.expires_at,
+        decision.sensor,
+        decision.policy,
+        decision.mean,
+        decision.std,
+        decision.ucb,
+        decision.unit,
+        decision.reason,
+        decision.model,
+    )
 
 
 def _or_nan(value: float | None) -> float:

@@ -8,17 +8,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from edge_tvbo import plugins
 from edge_tvbo.backtest import Backtest
 from edge_tvbo.controller import Controller
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages import Activate, Reading, Record
+from edge_tvbo.explanation import Narrator, Silent
+from edge_tvbo.messages import Activate, PublishState, Reading, Reason, Record
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.policies import make_policy, needing_positions, policies
 from edge_tvbo.replay import (
     SimulatedSensors,
     Span,
+    Tally,
     days,
     mean_and_sd,
     replay,
@@ -83,6 +86,39 @@ def test_regret_is_what_the_hottest_observed_sensor_showed_above_the_chosen_one(
     assert tally.picks.tolist() == [0, 1, 2, 0, 1]
     assert tally.regret.tolist() == [5.0, 0.0, 2.0, 7.0, 0.0]
     assert (tally.activations, tally.missed, tally.resets) == (5, 1, 0)
+
+
+@pytest.mark.parametrize("name", ["tv-gp-ucb", "et-gp-ucb", "round-robin"])
+def test_without_words_the_same_is_decided(name):
+    recording, told = Tiny(), {}
+    field = SensorField(recording.sensors, np.eye(3), 0.01, center=15.0, scale=5.0)
+    digests = set()
+    for narrator in (Narrator, Silent):
+        said = told[narrator] = []
+        controller = Controller(make_policy(name, field), rules(recording), narrator)
+        digests.add(replay(recording, Span(0, 5), controller, said.append).digest())
+    assert len(digests) == 1
+    decisions = [
+        [each.decision for each in said if isinstance(each, PublishState)] for said in told.values()
+    ]
+    assert len(decisions[0]) == 5
+    assert all(each.text for each in decisions[0])
+    assert decisions[1] == [replace(each, factors=[], text="") for each in decisions[0]]
+
+
+@pytest.mark.parametrize("change", [{"sensor": "b"}, {"mean": 9.0}, {"reason": Reason.PROBE}])
+def test_the_hash_is_of_what_was_decided_and_not_of_how_it_is_told(change):
+    recording, said = Tiny(), []
+    run(recording, watch=said.append)
+    (decision,) = [each.decision for each in said if isinstance(each, PublishState)][:1]
+
+    def digest(decision):
+        tally = Tally(recording, Span(0, 5))
+        tally.take(PublishState(decision))
+        return tally.digest()
+
+    assert digest(replace(decision, text="otherwise", factors=["told"])) == digest(decision)
+    assert digest(replace(decision, **change)) != digest(decision)
 
 
 def test_for_the_coldest_regret_is_measured_from_below():

@@ -1,6 +1,6 @@
 """An experiment that costs nothing, and a worker that knows it: for tests of the runner.
 
-Workers are spawned, so that what a test patches in its own process does not reach them; what they
+Workers may be spawned, and what a test patches in its own process does not reach those; what they
 are sent is this module's `measure`, by its name.
 """
 

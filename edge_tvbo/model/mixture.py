@@ -178,8 +178,11 @@ class MixturePosterior(OverArms):
 
     def align(self, at: float) -> None:
         """Say when the current interval begins, s since 1970, UTC."""
-        if self._field.rhythm is not None and self._rate:
-            self._phase = self._field.rhythm.phase(at)
+        if self._field.rhythm is None or not self._rate:
+            return
+        phase = self._field.rhythm.phase(at)
+        if phase != self._phase:
+            self._phase = phase
             self._mix()
 
     def prior_std(self, arm: int) -> float:

@@ -117,6 +117,7 @@ class PairPosterior(OverArms):
         M = len(field)
         self._field = field
         self._dynamics = dynamics
+        self._prior = dynamics.prior.tolist()
         self._time = 0
         self._m = np.zeros(2 * M)
         self._C = np.zeros((2 * M, 2 * M))
@@ -128,8 +129,9 @@ class PairPosterior(OverArms):
 
     def prior_std(self, arm: int) -> float:
         """Give the standard deviation of `arm` now, were nothing known of it."""
-        w = np.array(self._dynamics.weights(self._time))
-        scale = float(w @ self._dynamics.prior @ w)
+        w0, w1 = self._dynamics.weights(self._time)
+        (p00, p01), (_, p11) = self._prior
+        scale = w0 * w0 * p00 + 2.0 * w0 * w1 * p01 + w1 * w1 * p11
         return sqrt(scale * float(self._field.kernel[arm, arm]))
 
     def observe(self, arm: int, y: float) -> None:

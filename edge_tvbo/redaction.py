@@ -91,7 +91,7 @@ def _setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
         return None
     inside = rest.extra["rest"]
     if inside is str:
-        return msgspec.structs.replace(rest, name=name, kind=str)
+        return msgspec.structs.replace(rest, name=name, declared=str)
     return settings_of(inside).get(name)
 
 

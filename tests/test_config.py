@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from edge_tvbo import config
 from edge_tvbo.config.findings import Report
+from edge_tvbo.config.json_schema import json_schema
+from edge_tvbo.config.reference import explain
 from edge_tvbo.config.schema import rest_of, settings_of
 from edge_tvbo.config.tables import read_table
 from edge_tvbo.config.toml_lines import key_places
@@ -164,7 +166,7 @@ def every_name(kind, prefix=""):
 
 
 def test_explain_has_every_setting_with_a_description():
-    said = config.explain()
+    said = explain()
 
     names = list(every_name(config.Settings))
     assert {"mqtt.reconnect.min", "fields.<name>.policy.beta.c1"} <= set(names)
@@ -779,11 +781,11 @@ def test_every_other_kernel_wants_a_length_scale(tmp_path):
 
 # --- the schema ---------------------------------------------------------------------------------
 
-SCHEMA = jsonschema.Draft202012Validator(config.json_schema())
+SCHEMA = jsonschema.Draft202012Validator(json_schema())
 
 
 def test_the_schema_is_one():
-    jsonschema.Draft202012Validator.check_schema(config.json_schema())
+    jsonschema.Draft202012Validator.check_schema(json_schema())
 
 
 @pytest.mark.parametrize("text", [PLAIN, ALONE, EXAMPLE.read_text("utf-8"), PLAIN + ENERGY])
@@ -821,7 +823,7 @@ def test_the_schema_takes_whatever_is_read_without_a_finding(path, name, value):
     for part in path:
         table = table.setdefault(part, {"name": "auto"} if part == "policy" else {})
     table[name] = value
-    report = Report(Path("any.toml"), {}, {})
+    report = Report(Path("any.toml"), dict, {})
     read_table(config.Settings, raw, (), report)
 
     if not report.findings():

@@ -26,7 +26,7 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
 from edge_tvbo.cli import main
-from edge_tvbo.config import explain
+from edge_tvbo.config.reference import explain
 from edge_tvbo.policies import policies
 
 ROOT = Path(__file__).resolve().parents[1]

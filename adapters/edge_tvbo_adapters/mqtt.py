@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from math import inf
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
@@ -45,7 +45,6 @@ from edge_tvbo.ports import Broker, HomeAssistant, Wiring
 from edge_tvbo_adapters.backoff import SHORT, Backoff
 from edge_tvbo_adapters.commands import Commands, Refusal
 from edge_tvbo_adapters.dialling import PATIENCE, Dialler, Outcome
-from edge_tvbo_adapters.homeassistant import Discovery
 from edge_tvbo_adapters.inbox import Inbox
 from edge_tvbo_adapters.outage import Outage, Trouble
 from edge_tvbo_adapters.outbox import Outbox
@@ -58,6 +57,9 @@ from edge_tvbo_adapters.topics import (
     LONGEST,
     default_client_id,
 )
+
+if TYPE_CHECKING:
+    from edge_tvbo_adapters.homeassistant import Discovery
 
 log = logging.getLogger(__name__)
 
@@ -109,9 +111,15 @@ def connect(
         chance,
         wall,
         Commands(f"edge_tvbo/{broker.instance}") if commands else None,
-        Discovery(broker.instance, homeassistant, chance) if homeassistant else None,
+        _discovery(broker.instance, homeassistant, chance) if homeassistant else None,
         former or {},
     )
+
+
+def _discovery(instance: str, described: HomeAssistant, chance: Random) -> "Discovery":
+    from edge_tvbo_adapters.homeassistant import Discovery
+
+    return Discovery(instance, described, chance)
 
 
 class MqttLink:
@@ -124,7 +132,7 @@ class MqttLink:
         chance: Random,
         wall: Callable[[], float],
         commands: Commands | None,
-        discovery: Discovery | None,
+        discovery: "Discovery | None",
         former: Mapping[str, Wiring],
     ) -> None:
         self._broker = broker

@@ -44,7 +44,7 @@ class Resolver:
     def start(self) -> list[Address]:
         """Give the addresses where they are known at once; else see that they are looked up."""
         if is_address(self._host):
-            return _looked_up(self._host, self._port, socket.AI_NUMERICHOST)
+            return _looked_up(self._host.encode(), self._port, socket.AI_NUMERICHOST)
         if self._ours is None:
             self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._ours.setblocking(False)
@@ -106,6 +106,6 @@ def _answer(theirs: socket.socket, host: str, port: int) -> None:
         theirs.send(msgspec.json.encode(said)[:LARGEST])
 
 
-def _looked_up(host: str, port: int, flags: int = 0) -> list[Address]:
+def _looked_up(host: str | bytes, port: int, flags: int = 0) -> list[Address]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     return [Address(int(family), place) for family, _, _, _, place in found]

@@ -119,6 +119,6 @@ def config() -> None:
 @config.command("explain")
 def config_explain() -> None:
     """Print every setting of a configuration, with its range and default."""
-    from edge_tvbo.config import explain
+    from edge_tvbo.config.reference import explain
 
     click.echo(explain())

@@ -1,7 +1,6 @@
 """From what a person typed to what it stands for: options that commands share, files, numbers."""
 
 import os
-import shlex
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo import datafiles, plugins
+from edge_tvbo import plugins
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -102,6 +101,7 @@ def backtest_of(
     gaps: str,
     budget: float | None = None,
 ) -> "Backtest":
+    from edge_tvbo import datafiles
     from edge_tvbo.backtest import Backtest
     from edge_tvbo.replay import days, split
 
@@ -140,6 +140,8 @@ def workers_of(cluster: str | None, jobs: int | None) -> "AbstractContextManager
 
 def command_line(context: click.Context) -> str:
     """Give what was typed, but for where and how it is written: what makes the same results."""
+    from shlex import join
+
     words = ["edge-tvbo", context.info_name or ""]
     for option in context.command.params:
         name = option.name or ""
@@ -148,7 +150,7 @@ def command_line(context: click.Context) -> str:
         value = context.params[name]
         for each in value if isinstance(value, tuple) else (value,):
             words += [option.opts[-1], str(each)]
-    return shlex.join(words)
+    return join(words)
 
 
 def parameters_of(assignments: Iterable[str]) -> dict[str, Any]:

@@ -313,7 +313,7 @@ def _create(file: Path, text: str, mode: int, undoing: ExitStack) -> None:
 @click.command()
 def schema() -> None:
     """Print the JSON Schema of a configuration, by which editors complete and check it."""
-    from edge_tvbo.config import json_schema
+    from edge_tvbo.config.json_schema import json_schema
 
     click.echo(json.dumps(json_schema(), indent=1, ensure_ascii=False))
 

@@ -9,7 +9,9 @@ checking a file is quick, on a small computer too.
 import os
 import re
 import tomllib
+from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +28,12 @@ from edge_tvbo.config.findings import (
     dotted,
     shown,
 )
-from edge_tvbo.config.json_schema import json_schema
 from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
 from edge_tvbo.config.policy_settings import Beta, Kernel, Policy
 from edge_tvbo.config.positions import unreadable
-from edge_tvbo.config.reference import explain
 from edge_tvbo.config.rules import Policies, Rules
 from edge_tvbo.config.settings import Settings, State
 from edge_tvbo.config.tables import Values, build, read_table
-from edge_tvbo.config.toml_lines import key_places
 from edge_tvbo.config.values import Secret, seconds
 from edge_tvbo.errors import Code
 
@@ -56,8 +55,6 @@ __all__ = [
     "Settings",
     "State",
     "Tls",
-    "explain",
-    "json_schema",
     "load",
     "origins",
     "seconds",
@@ -116,9 +113,15 @@ def _read(path: Path) -> tuple[Values, Report]:
     text = _text(path)
     raw = _parsed(path, text)
     variables = environment.variables(os.environ)
-    report = Report(path, key_places(text), variables)
+    report = Report(path, cache(partial(_places, text)), variables)
     raw = environment.filled_in(raw, (), report, os.environ)
     return environment.override(raw, variables, os.environ), report
+
+
+def _places(text: str) -> dict[KeyPath, Place]:
+    from edge_tvbo.config.toml_lines import key_places
+
+    return key_places(text)
 
 
 def _text(path: Path) -> str:
@@ -129,7 +132,7 @@ def _text(path: Path) -> str:
     except (OSError, ValueError) as error:
         raise _alone(path, f"the file {unreadable(error)}; {_EXAMPLE}") from None
     try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n")
+        return data.removeprefix(BOM_UTF8).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         place = Place(data.count(b"\n", 0, error.start) + 1, 0)
         raise _alone(path, "the file is not in UTF-8 here; save it as UTF-8", place) from None

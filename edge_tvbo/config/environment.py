@@ -107,5 +107,5 @@ def _setting(path: KeyPath) -> Setting | None:
 
 def _within(kind: type[msgspec.Struct]) -> dict[str, Setting]:
     rest = rest_of(kind)
-    inside = rest.extra["rest"] if rest else str
+    inside: Any = rest.extra["rest"] if rest else str
     return settings_of(kind) | ({} if inside is str else settings_of(inside))

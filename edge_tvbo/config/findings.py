@@ -1,7 +1,7 @@
 """What is wrong with a file: every mistake with its line, all of them in one exception."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,10 +58,13 @@ class Report:
     """Collects the findings about one file."""
 
     def __init__(
-        self, file: Path, places: Mapping[KeyPath, Place], variables: Mapping[KeyPath, str]
+        self,
+        file: Path,
+        places: Callable[[], Mapping[KeyPath, Place]],
+        variables: Mapping[KeyPath, str],
     ) -> None:
         self.file = file
-        self._places = places
+        self._places = places  # asked for where there is something to report
         self._variables = variables  # of the environment, where a setting is from there
         self._findings: list[Finding] = []
 
@@ -86,7 +89,7 @@ class Report:
         for size in range(len(path), 0, -1):
             if (variable := self._variables.get(path[:size])) is not None:
                 return f"${variable}", WHOLE
-            if (place := self._places.get(path[:size])) is not None:
+            if (place := self._places().get(path[:size])) is not None:
                 return str(self.file), place
         return str(self.file), Place(1, 1)
 

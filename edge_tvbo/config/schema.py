@@ -2,7 +2,7 @@
 
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
@@ -14,8 +14,7 @@ class Setting(msgspec.Struct, frozen=True):
     """One setting, as its struct declares it."""
 
     name: str
-    kind: Any  # the annotated type, for `msgspec.convert`
-    can: str  # what would do, in words
+    declared: Any  # its annotation
     description: str
     extra: dict[str, Any]
     required: bool
@@ -25,42 +24,48 @@ class Setting(msgspec.Struct, frozen=True):
     named: Any = None  # (type of the names, struct) of a table of tables
 
     @property
+    def kind(self) -> Any:
+        """The annotated type, for `msgspec.convert`."""
+        return _given(*_parts(self.declared))
+
+    @property
+    def can(self) -> str:
+        """What would do, in words."""
+        return what_would_do(self.declared)
+
+    @property
     def derived(self) -> bool:
         """Whether the default depends on other settings."""
         return "default" in self.extra
 
 
-@cache
 def settings_of(kind: type[msgspec.Struct]) -> dict[str, Setting]:
-    """Take a struct apart, field by field; cached, for the structs never change."""
-    hints = get_type_hints(kind, include_extras=True)
-    return {
-        one.name: _setting(one, hints[one.name])
-        for one in msgspec.structs.fields(kind)
-        if "rest" not in _extra(hints[one.name])
-    }
+    """Take a struct apart, field by field."""
+    return _taken_apart(kind)[0]
 
 
-@cache
 def rest_of(kind: type[msgspec.Struct]) -> Setting | None:
     """Find the field of a struct that takes the keys no other field has."""
-    hints = get_type_hints(kind, include_extras=True)
-    for one in msgspec.structs.fields(kind):
-        if "rest" in _extra(hints[one.name]):
-            return _setting(one, hints[one.name])
-    return None
+    return _taken_apart(kind)[1]
 
 
-def _setting(one: msgspec.structs.FieldInfo, kind: Any) -> Setting:
-    bare, meta = _parts(kind)
+@cache
+def _taken_apart(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting | None]:
+    """Give the settings and the rest of a struct; cached, for the structs never change."""
+    every = [_setting(one) for one in msgspec.structs.fields(kind)]
+    rest = next((each for each in every if "rest" in each.extra), None)
+    return {each.name: each for each in every if each is not rest}, rest
+
+
+def _setting(one: msgspec.structs.FieldInfo) -> Setting:
+    bare, meta = _parts(one.type)
     default = one.default_factory() if callable(one.default_factory) else one.default
     return Setting(
         name=one.name,
-        kind=_given(bare, meta),
-        can=what_would_do(kind),
+        declared=one.type,
         description=meta.description or "",
-        extra=_extra(kind),
-        required=one.required and "default" not in _extra(kind),
+        extra=_extra(one.type),
+        required=one.required and "default" not in _extra(one.type),
         default=None if default is msgspec.NODEFAULT else default,
         table=next((each for each in _members(bare) if _is_struct(each)), None),
         items=get_args(bare)[0] if get_origin(bare) is tuple else None,

@@ -4,16 +4,14 @@ The exact posterior of `CROSSING` sensors takes a tenth of a millisecond an inte
 notices; its cost grows with their square and, beyond the processor's cache, faster. Of more sensors
 that few components make up, those carry the posterior of a prior that does not grow:
 `LowRankPosterior` says how close it is.
+
+An engine is imported when it is chosen: the kernels of the others need not be loaded, or compiled.
 """
 
-from edge_tvbo.model.box import BoxField
-from edge_tvbo.model.domain import Field
+from typing import TYPE_CHECKING
+
 from edge_tvbo.model.field import SensorField
-from edge_tvbo.model.kernel_posterior import FittedPosterior, KernelPosterior
-from edge_tvbo.model.low_rank_posterior import Components, LowRankPosterior
-from edge_tvbo.model.pair import Momentum, PairPosterior, Sigmoid
-from edge_tvbo.model.posterior import Posterior, StateSpacePosterior, WindowPosterior
-from edge_tvbo.model.relevance import PrunedPosterior, PrunedWindow
+from edge_tvbo.model.posterior import StateSpacePosterior
 from edge_tvbo.model.temporal import Static, TimeVarying, Transition, UncertaintyInjection
 from edge_tvbo.model.temporal_kernels import (
     FittableKernel,
@@ -24,69 +22,98 @@ from edge_tvbo.model.temporal_kernels import (
     TimeVaryingKernel,
     WienerKernel,
 )
-from edge_tvbo.model.weighted_posterior import WeightedPosterior
+
+if TYPE_CHECKING:
+    from edge_tvbo.model.domain import Field
+    from edge_tvbo.model.low_rank_posterior import LowRankPosterior
+    from edge_tvbo.model.posterior import Posterior
 
 CROSSING = 500  # sensors up to which the posterior is exact in any case
 FIT_WINDOW = 200  # readings that a fit learns from, likewise
 WINDOW = 256  # readings held in a box, where nobody says how many
 
 
-def engine(field: Field, temporal: TemporalKernel, window: int | None = None) -> Posterior:
+def engine(field: "Field", temporal: TemporalKernel, window: int | None = None) -> "Posterior":
     """Give the posterior of `field` under `temporal`, of the last `window` readings.
 
     Among sensors and without `window` all readings count, for ever, exactly or, of very many
     sensors, as `LowRankPosterior` says. With it, the approximation is the one of [M24] section
     11.1: covariances beyond a band of `window` readings are taken for 0.
     """
-    if isinstance(field, BoxField):
-        return KernelPosterior(field, temporal, WINDOW if window is None else window)
-    match temporal:
-        case MomentumKernel(epsilon, alpha) if window is None:
-            return PairPosterior(field, Momentum(epsilon, alpha))
-        case SigmoidKernel(tau, rho) if window is None:
-            return PairPosterior(field, Sigmoid(tau, rho))
+    if not isinstance(field, SensorField):
+        return _by_regression(field, temporal, WINDOW if window is None else window)
     transition = _transition(temporal)
-    if transition is None:
-        assert window is not None
-        return KernelPosterior(field, temporal, window)
     if window is None:
-        return _of_all_readings(field, transition)
+        return _of_all_readings(field, transition) if transition else _of_pairs(field, temporal)
+    if transition is None:
+        return _by_regression(field, temporal, window)
+    from edge_tvbo.model.window_posterior import WindowPosterior
+
     return WindowPosterior(field, transition, window)
 
 
 def fitted_engine(
-    field: Field, temporal: FittableKernel, window: int | None, seed: int
-) -> Posterior:
+    field: "Field", temporal: FittableKernel, window: int | None, seed: int
+) -> "Posterior":
     """Give the posterior of the last `window` readings, `temporal` being fitted to them."""
+    from edge_tvbo.model.kernel_posterior import FittedPosterior
+
     held = FIT_WINDOW if window is None else window
     return FittedPosterior(field, temporal, held, seed=seed)
 
 
-def weighted_engine(field: Field, window: int, gamma: float) -> Posterior:
+def weighted_engine(field: "Field", window: int, gamma: float) -> "Posterior":
     """Give the posterior of a still field to which old readings count for less, by `gamma`."""
-    if isinstance(field, BoxField):
+    if not isinstance(field, SensorField):
+        from edge_tvbo.model.kernel_posterior import KernelPosterior
+
         return KernelPosterior(field, StaticKernel(), window, gamma=gamma)
+    from edge_tvbo.model.weighted_posterior import WeightedPosterior
+
     return WeightedPosterior(field, window, gamma)
 
 
 def pruned_engine(
-    field: Field, temporal: TimeVaryingKernel, window: int, alpha: float
-) -> Posterior:
+    field: "Field", temporal: TimeVaryingKernel, window: int, alpha: float
+) -> "Posterior":
     """Give the posterior of the readings that the future would miss, `window` at most."""
-    if isinstance(field, BoxField):
+    from edge_tvbo.model.relevance import PrunedPosterior, PrunedWindow
+
+    if not isinstance(field, SensorField):
         return PrunedPosterior(field, temporal, window, alpha=alpha)
     return PrunedWindow(field, temporal.epsilon, window, alpha=alpha)
 
 
+def _by_regression(field: "Field", temporal: TemporalKernel, window: int) -> "Posterior":
+    from edge_tvbo.model.kernel_posterior import KernelPosterior
+
+    return KernelPosterior(field, temporal, window)
+
+
 def _of_all_readings(
     field: SensorField, transition: Transition
-) -> StateSpacePosterior | LowRankPosterior:
+) -> "StateSpacePosterior | LowRankPosterior":
     retain, inject = transition
     bounded = retain + inject <= 1.0  # else what components leave out grows with the prior
-    components = Components.of(field) if bounded and len(field) > CROSSING else None
+    if not bounded or len(field) <= CROSSING:
+        return StateSpacePosterior(field, transition)
+    from edge_tvbo.model.low_rank_posterior import Components, LowRankPosterior
+
+    components = Components.of(field)
     if components is None:
         return StateSpacePosterior(field, transition)
     return LowRankPosterior(field, transition, components)
+
+
+def _of_pairs(field: SensorField, temporal: TemporalKernel) -> "Posterior":
+    from edge_tvbo.model.pair import Momentum, PairPosterior, Sigmoid
+
+    match temporal:
+        case MomentumKernel(epsilon, alpha):
+            return PairPosterior(field, Momentum(epsilon, alpha))
+        case SigmoidKernel(tau, rho):
+            return PairPosterior(field, Sigmoid(tau, rho))
+    raise TypeError(f"{temporal} moves by no transition, of one component or two")
 
 
 def _transition(temporal: TemporalKernel) -> Transition | None:

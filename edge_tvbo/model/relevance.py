@@ -14,10 +14,10 @@ from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.model.domain import Field
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.kernel_posterior import KernelPosterior
-from edge_tvbo.model.posterior import WindowPosterior
 from edge_tvbo.model.snapshot import number
 from edge_tvbo.model.temporal import TimeVarying
 from edge_tvbo.model.temporal_kernels import TimeVaryingKernel
+from edge_tvbo.model.window_posterior import WindowPosterior
 from edge_tvbo.numerics import window as kernels
 
 Array = NDArray[np.float64]

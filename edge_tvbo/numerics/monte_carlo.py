@@ -1,8 +1,7 @@
 """Whole runs of the policies that reset a static model, for experiments with very many of them.
 
-Choice for choice the same as `policies.resetting` on `model.posterior.WindowPosterior`, without an
-object in between. It calls no kernel of another file: numba's cache would not notice when that
-changes.
+Choice for choice the same as `policies.resetting` on a `WindowPosterior`, without an object in
+between. It calls no kernel of another file: numba's cache would not notice when that changes.
 """
 
 from math import log, pi, sqrt

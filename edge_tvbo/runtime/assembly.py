@@ -14,7 +14,6 @@ from edge_tvbo.controller import Controller, Rules
 from edge_tvbo.energy import Budgets, intervals_in
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.explanation import decimals
-from edge_tvbo.learning import model_file
 from edge_tvbo.model import kernels
 from edge_tvbo.model.field import SensorField
 from edge_tvbo.policies import make_policy
@@ -96,6 +95,8 @@ def _field(settings: FieldSettings) -> SensorField:
 
 def _learned(settings: FieldSettings) -> SensorField:
     assert settings.model is not None
+    from edge_tvbo.learning import model_file
+
     field = model_file.read(settings.model)
     unknown = sorted(set(settings.sensors) - set(field.sensors))
     if unknown:

@@ -26,7 +26,7 @@ def check(data: bytes) -> None:
     """Read `data` as a file of positions."""
     file = _file()
     file.write_bytes(data)
-    report = Report(file.with_name("config.toml"), {}, {})
+    report = Report(file.with_name("config.toml"), dict, {})
     found = positions.of_sensors(file.name, file.parent, SENSORS, ("positions",), report)
     findings = report.findings()
     lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1

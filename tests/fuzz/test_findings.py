@@ -132,7 +132,7 @@ def test_a_finding_that_names_a_field_of_any_name_is_one_line():
 @pytest.mark.parametrize("blank", ["\f", "\v", "\x1c", "\x85", "\u2028"])
 def test_positions_count_lines_as_editors_do(tmp_path, blank):
     (tmp_path / "locs.txt").write_text(f"a 0 0{blank}\nwrong\n", encoding="utf-8")
-    report = Report(tmp_path / "config.toml", {}, {})
+    report = Report(tmp_path / "config.toml", dict, {})
     positions.of_sensors("locs.txt", tmp_path, ("a",), ("positions",), report)
     assert [(Path(each.file).name, each.line) for each in report.findings()] == [("locs.txt", 2)]
 

@@ -13,7 +13,7 @@ from edge_tvbo.model.field import SensorField
 from edge_tvbo.model.kernel_posterior import FittedPosterior, KernelPosterior
 from edge_tvbo.model.kernels import SpatialKernel
 from edge_tvbo.model.pair import PairPosterior
-from edge_tvbo.model.posterior import StateSpacePosterior, WindowPosterior
+from edge_tvbo.model.posterior import StateSpacePosterior
 from edge_tvbo.model.temporal_kernels import (
     MomentumKernel,
     SigmoidKernel,
@@ -21,6 +21,7 @@ from edge_tvbo.model.temporal_kernels import (
     TimeVaryingKernel,
     WienerKernel,
 )
+from edge_tvbo.model.window_posterior import WindowPosterior
 
 M = 6
 K = se(np.random.default_rng(0).uniform(0, 1, (M, 2)), 0.4)

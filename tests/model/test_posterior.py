@@ -17,8 +17,9 @@ from naive import NaivePosterior, se, temporal
 from numpy.testing import assert_allclose
 
 from edge_tvbo.model.field import SensorField
-from edge_tvbo.model.posterior import StateSpacePosterior, WindowPosterior
+from edge_tvbo.model.posterior import StateSpacePosterior
 from edge_tvbo.model.temporal import Static, TimeVarying, UncertaintyInjection
+from edge_tvbo.model.window_posterior import WindowPosterior
 
 TOLERANCE = {"rtol": 1e-9, "atol": 1e-9}
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")  # else a long run is shortened

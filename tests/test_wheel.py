@@ -19,6 +19,7 @@ from edge_tvbo_adapters import brokers
 from paho.mqtt import subscribe
 
 from edge_tvbo.messages import Reason
+from edge_tvbo.numerics.library import MODULES
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = (ROOT / "deploy" / "config.example.toml").read_text()
@@ -214,6 +215,8 @@ def test_a_fresh_installation_shows_decisions_with_reasons_within_a_minute(fresh
 
 def test_after_warm_the_first_start_compiles_nothing(fresh, caches, tmp_path):
     kept = sorted(Path(caches).rglob("*"))
+    warmed = {each.name.partition(".")[0] for each in kept if each.suffix == ".nbi"}
+    assert warmed == set(MODULES)  # a field may be of any engine
 
     with running(fresh, example(tmp_path, 1), caches) as log:
         pass

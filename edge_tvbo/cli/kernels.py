@@ -1,7 +1,6 @@
 """The compiled kernels, before anybody waits for them."""
 
 from importlib import import_module
-from pkgutil import iter_modules
 
 import click
 
@@ -15,10 +14,11 @@ def warm() -> None:
     As the user who runs it, with the same NUMBA_CACHE_DIR and NUMBA_CPU_NAME; after an
     installation, an upgrade, or a move to another processor.
     """
-    policies = import_module("edge_tvbo.policies")
-    for module in iter_modules(policies.__path__, "edge_tvbo.policies."):
-        import_module(module.name)
     from edge_tvbo.numerics.jit import KIND, compiling, uncached
+    from edge_tvbo.numerics.library import MODULES
+
+    for module in MODULES:
+        import_module(f"edge_tvbo.numerics.{module}")
 
     if KIND == "ahead of time":
         click.echo("A gateway's kernels came compiled: there is nothing to warm.")

@@ -50,7 +50,7 @@ class WindowPosterior(Evolving):
     def observe(self, arm: int, y: float) -> None:
         """Take in a reading of `arm`, in model units, and drop the oldest of a full window."""
         if self.observations == self._window:
-            self._drop(self._dispensable())
+            self._drop_oldest()
         n = self.observations
         kernels.append(
             self._L, self._V, self._z, n, self._kernel, self.prior, arm, y, self._noise_variance
@@ -92,12 +92,8 @@ class WindowPosterior(Evolving):
         self._time, self._drops = state["time"], state["drops"]
         self._predict()
 
-    def _dispensable(self) -> int:
-        """Give which of the readings makes room for another: the oldest."""
-        return 0
-
-    def _drop(self, index: int) -> None:
-        kernels.drop(
+    def _drop_oldest(self) -> None:
+        kernels.drop_oldest(
             self._L,
             self._V,
             self._z,
@@ -106,7 +102,6 @@ class WindowPosterior(Evolving):
             self._times,
             self._priors,
             self.observations,
-            index,
         )
         self.observations -= 1
         self._drops += 1

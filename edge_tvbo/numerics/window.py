@@ -2,7 +2,7 @@
 
 For readings y at arms x_1..x_n the engine keeps L Lᵀ = K̃ + σ²I, V = L⁻¹ K̃(x, all arms) and
 z = L⁻¹ y. Then mean = Vᵀz and variance = prior - Σ V², a new reading is one more row (which V
-already holds), and dropping one is one sweep of Givens rotations: O(W² + WM) an interval.
+already holds), and dropping the oldest is one sweep of Givens rotations: O(W² + WM) an interval.
 
 Temporal models enter as in `state_space`: with p_s the prior's scale at time s,
 Cov(f_t, f_s) = retain^((t-s)/2) p_s K for t >= s.
@@ -62,8 +62,8 @@ def append(
         V[n, j] /= pivot
 
 
-@kernel("void(f8[:, ::1], f8[:, ::1], f8[::1], i8[::1], f8[::1], i8[::1], f8[::1], i8, i8)")
-def drop(
+@kernel("void(f8[:, ::1], f8[:, ::1], f8[::1], i8[::1], f8[::1], i8[::1], f8[::1], i8)")
+def drop_oldest(
     L: Matrix,
     V: Matrix,
     z: Vector,
@@ -72,46 +72,43 @@ def drop(
     times: Indices,
     priors: Vector,
     n: int,
-    index: int,
 ) -> None:
-    """Forget one of `n` readings, in place: row `index`, 0 being the oldest; n - 1 rows remain.
+    """Forget the oldest of `n` readings, in place: row 0; rows ``0..n-2`` remain.
 
     `arms`, `y`, `times` and `priors` are as for `refactor`.
 
     Notes
     -----
-    Rotations Q turn [l | L'] into [0 | L''], where l is the reading's column below the pivot and
-    L' what stands right of it; Qᵀ acts on the rows of V and z. Each rotation is orthogonal, so the
-    sweep is backward stable. n²+2nM multiply-adds at most. Golub & Van Loan, section 6.5.
+    Rotations Q turn [l | L'] into [0 | L''], where l is the first column below the pivot and L'
+    what stands right of it; Qᵀ acts on the rows of V and z. Each rotation is orthogonal, so the
+    sweep is backward stable. n²+2nM multiply-adds. Golub & Van Loan, section 6.5.
     """
     M = V.shape[1]
-    for k in range(index, n - 1):
-        # what the column holds below row k has been rotated already, once for each row above
+    for k in range(n - 1):
+        # what column 0 holds below row k has been rotated k times already
         diagonal = L[k + 1, k + 1]
-        below = L[k + 1, index]
+        below = L[k + 1, 0]
         r = sqrt(diagonal * diagonal + below * below)
         c = diagonal / r
         s = below / r
         for i in range(k + 1, n):
             kept = L[i, k + 1]
-            gone = L[i, index]
+            gone = L[i, 0]
             L[i, k + 1] = c * kept + s * gone
-            L[i, index] = c * gone - s * kept
+            L[i, 0] = c * gone - s * kept
         for j in range(M):
             kept = V[k + 1, j]
-            gone = V[index, j]
+            gone = V[0, j]
             V[k + 1, j] = c * kept + s * gone
-            V[index, j] = c * gone - s * kept
+            V[0, j] = c * gone - s * kept
         kept = z[k + 1]
-        gone = z[index]
+        gone = z[0]
         z[k + 1] = c * kept + s * gone
-        z[index] = c * gone - s * kept
-    for k in range(index, n - 1):
+        z[0] = c * gone - s * kept
+    for k in range(n - 1):
         z[k] = z[k + 1]
         arms[k], y[k], times[k], priors[k] = arms[k + 1], y[k + 1], times[k + 1], priors[k + 1]
-        for i in range(index):
-            L[k, i] = L[k + 1, i]
-        for i in range(index, k + 1):
+        for i in range(k + 1):
             L[k, i] = L[k + 1, i + 1]
         for j in range(M):
             V[k, j] = V[k + 1, j]

@@ -56,7 +56,7 @@ def link_to(port, **options):
     wiring, commands = options.pop("wiring", LAB), options.pop("commands", False)
     former = options.pop("former", None)
     broker = Broker(instance=instance, port=port, **options)
-    return connect(broker, {"lab": wiring}, commands=commands, former=former)
+    return connect(broker, {"lab": wiring}, commands=commands, former=former, seed=0)
 
 
 def decision(interval=1, sensor="a", mean=21.5):

@@ -52,7 +52,7 @@ from edge_tvbo_adapters.packets import Message
 from edge_tvbo_adapters.publisher import Publisher
 from edge_tvbo_adapters.refusals import Refusals
 from edge_tvbo_adapters.resolving import is_here
-from edge_tvbo_adapters.session import Express, hung_up, no_mqtt, refused
+from edge_tvbo_adapters.session import TICK, Express, hung_up, no_mqtt, refused
 from edge_tvbo_adapters.topics import (
     LONGEST,
     default_client_id,
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GOOD_BYE = 1.0  # s to get the last messages out
-TICK = 1.0  # s between two looks at the keep-alive
 SLICE = 0.01  # s of a turn in which readings are handled; the rest waits, so that no interval does
 TOGETHER = 10  # messages acknowledged at once: half of what a broker sends before it waits
 MOST_SILENCE = 8  # a silence that a new connection does not end is borne so many times longer
@@ -519,7 +518,7 @@ class MqttLink:
     def _pump(self) -> None:
         """Give the broker what it can take."""
         client = self._client
-        if self._state is not State.HERE or client is None or self._outbox.empty:
+        if self._state is not State.HERE or client is None:
             return
         for each in self._outbox.due():
             mid = client.put(each.topic, each.payload, each.qos, retain=each.kept)

@@ -26,6 +26,7 @@ from edge_tvbo_adapters.packets import (
 
 BATCH = 64  # messages that wait to be handled before the broker is read on
 CHUNK = 65_536  # bytes read at once
+TICK = 1.0  # s between two looks at the keep-alive
 
 
 class Dialled(Client):
@@ -37,6 +38,7 @@ class Dialled(Client):
 
     dialled: socket.socket
     keep: int
+    _look = 0.0  # monotonic: when the keep-alive is looked at next
 
     def _create_socket_connection(self) -> socket.socket:
         return self.dialled
@@ -58,7 +60,9 @@ class Dialled(Client):
                 self._read(inbox)
             if mask & selectors.EVENT_WRITE and self.socket() is not None:
                 self.loop_write()
-            self.loop_misc()
+            if (now := time.monotonic()) >= self._look:
+                self._look = now + TICK
+                self.loop_misc()
         except Exception as error:  # paho's, for bytes that are no MQTT
             return repr(error)
         return ""
@@ -118,7 +122,19 @@ class Express(Dialled):
         self._write(PUBACK, b"".join(map(acknowledgement, mids)))
 
     def _write(self, kind: int, packets: bytes) -> None:
-        """Have bytes written as the socket takes them; where there is none, the next turn sees."""
+        """Have bytes written as the socket takes them; where there is none, the next turn sees.
+
+        Paho's queue is for what is left over, or fails, and for what comes after that.
+        """
+        if not self._out_packet:
+            try:
+                sent = self._sock_send(packets)
+            except OSError:
+                sent = 0
+            if sent == len(packets):
+                self._last_msg_out = time.monotonic()  # paho's keep-alive asks for it
+                return
+            packets = packets[sent:]
         self._packet_queue(kind, packets, 0, 1)  # QoS 1 for all: of QoS 0 paho would say more
 
     def _read(self, inbox: Sized) -> None:

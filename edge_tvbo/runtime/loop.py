@@ -121,9 +121,9 @@ class Loop:
     def _handle(self, field: str, event: Event) -> None:
         commands = self._controllers[field].handle(event)
         for command in commands:
-            self._schedule.note(field, command)
             self._link.send(field, command)
-        for command in commands:  # nobody waits for who only looks on
+        for command in commands:  # nobody waits for these
+            self._schedule.note(field, command)
             self._watch(field, command)
             self._desk.note(field, command)
         if commands or isinstance(event, IntervalElapsed):
@@ -203,15 +203,15 @@ def sleep(
 
     An attendant whose descriptor is readable ends the sleep too.
     """
-    interest = link.interest()
-    waiting = [each.fileno() for each in attendants if each.fileno() >= 0]
-    if interest is not None:
+    for key in list(selector.get_map().values()):  # now, and not when somebody waits for an answer
+        if key.data != "wakeup":
+            selector.unregister(key.fd)
+    if interest := link.interest():
         selector.register(*interest)
-    for descriptor in waiting:
-        selector.register(descriptor, selectors.EVENT_READ, "attendant")
+    for each in attendants:
+        if (descriptor := each.fileno()) >= 0:
+            selector.register(descriptor, selectors.EVENT_READ, "attendant")
     ready = selector.select(max(0.0, timeout))
-    for descriptor in (*waiting, *([] if interest is None else [interest[0]])):
-        selector.unregister(descriptor)
     for key, _ in ready:
         if key.data == "wakeup":
             os.read(key.fd, 64)

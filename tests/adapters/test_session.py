@@ -55,3 +55,46 @@ def test_a_silent_broker_is_given_up(connected):
         time.sleep(0.1)
         client.transfer(0, [])
     assert not client.is_connected()
+
+
+def test_what_the_socket_does_not_take_at_once_leaves_before_what_comes_after_it(connected):
+    client, broker, _ = connected
+    broker.recv(10**6)  # the greeting
+    payloads = [bytes((number,)) * 300_000 for number in range(8)]
+    for payload in payloads:
+        client.put("a", payload, 1, retain=False)
+    assert client.want_write()
+    packets = b"".join(
+        publication(b"a", payload, 1, number, retain=False)
+        for number, payload in enumerate(payloads, 1)
+    )
+    arrived = b""
+    while len(arrived) < len(packets):
+        arrived += broker.recv(10**5)
+        assert client.transfer(selectors.EVENT_WRITE, []) == ""
+    assert arrived == packets
+    assert not client.want_write()
+
+
+def test_a_publication_that_fails_ends_the_connection_at_the_next_turn(connected):
+    client, broker, _ = connected
+    broker.close()
+    for _ in range(3):
+        client.put("a", b"1", 1, retain=False)
+    client.transfer(selectors.EVENT_READ, [])
+    assert not client.is_connected()
+
+
+def test_who_publishes_need_not_ask_whether_the_broker_is_there(connected):
+    client, broker, _ = connected
+    broker.settimeout(0.0)
+    until = time.monotonic() + 3 * KEEPALIVE
+    heard = b""
+    while time.monotonic() < until:
+        client.put("a", b"1", 0, retain=False)
+        broker.send(bytes((0xD0, 0)))  # a PINGRESP that nobody asked for
+        client.transfer(selectors.EVENT_READ, [])
+        time.sleep(0.05)
+        heard += broker.recv(10**6)
+    assert client.is_connected()
+    assert bytes((0xC0, 0)) not in heard

@@ -61,14 +61,15 @@ def test_what_the_socket_does_not_take_at_once_leaves_before_what_comes_after_it
     client, broker, _ = connected
     broker.recv(10**6)  # the greeting
     payloads = [bytes((number,)) * 300_000 for number in range(8)]
-    for payload in payloads:
+    for payload in payloads[:-1]:
         client.put("a", payload, 1, retain=False)
     assert client.want_write()
+    arrived = broker.recv(10**5)  # there is room now, but not for the last one yet
+    client.put("a", payloads[-1], 1, retain=False)
     packets = b"".join(
         publication(b"a", payload, 1, number, retain=False)
         for number, payload in enumerate(payloads, 1)
     )
-    arrived = b""
     while len(arrived) < len(packets):
         arrived += broker.recv(10**5)
         assert client.transfer(selectors.EVENT_WRITE, []) == ""

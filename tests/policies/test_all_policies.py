@@ -7,6 +7,7 @@ the lines the policy is asked for its choice, as a controller would.
 
 import inspect
 import math
+import sys
 from importlib import import_module
 from itertools import permutations
 
@@ -23,7 +24,7 @@ from edge_tvbo.model.field import SensorField, grid
 from edge_tvbo.model.kernel_posterior import FittedPosterior
 from edge_tvbo.model.kernels import SpatialKernel
 from edge_tvbo.model.snapshot import seal, unseal
-from edge_tvbo.policies import _REGISTRY, make_policy, parameters, policies
+from edge_tvbo.policies import _REGISTRY, make_policy, needing_positions, parameters, policies
 from edge_tvbo.policies.baselines import Unmodelled
 from edge_tvbo.policies.policy import UpperConfidence
 
@@ -594,6 +595,15 @@ def test_a_snapshot_of_another_box_is_refused_and_changes_nothing(name):
 def test_in_a_box_what_is_no_point_was_not_asked(name, asked):
     policy = make(name, BOXES[1])
     assert_refused(policy, resealed(policy.snapshot(), asked=asked), match="asked")
+
+
+@pytest.mark.parametrize("name", [name for name in policies() if name not in needing_positions()])
+def test_among_sensors_nothing_of_scipy_is_needed(name, monkeypatch):
+    for module in ("scipy.linalg", "scipy.optimize"):
+        monkeypatch.setitem(sys.modules, module, None)  # a gateway has none
+    policy = make(name)
+    told(policy, [(None, 1.0), None, (2, 0.5), (None, -2.0), None] * 3)
+    assert all(np.isfinite(each).all() for each in policy.posterior())
 
 
 # --- snapshots that are not ours ----------------------------------------------------------------

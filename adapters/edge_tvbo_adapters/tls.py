@@ -155,11 +155,11 @@ def _code(error: ssl.SSLCertVerificationError) -> Code:
 def _unbelieved(error: ssl.SSLCertVerificationError, broker: Broker, tls: Tls) -> str:
     """Say what is wrong with the broker's certificate."""
     name = tls.server_name or broker.host
-    clock = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    today = time.strftime("%Y-%m-%d", time.gmtime())  # the hour would make each attempt news
     if error.verify_code == _EXPIRED:
-        return f"the broker's certificate has expired (it is {clock} here); renew it on the broker"
+        return f"the broker's certificate has expired (it is {today} here); renew it on the broker"
     if error.verify_code == _TOO_SOON:
-        return f"the broker's certificate is not valid yet; it is {clock} here: set the clock"
+        return f"the broker's certificate is not valid yet; it is {today} here: set the clock"
     if error.verify_code in (_WRONG_NAME, _WRONG_ADDRESS):
         return (
             f"the broker's certificate is not for {name!r}; set mqtt.host, or "

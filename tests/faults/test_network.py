@@ -18,6 +18,7 @@ from broker.conftest import Driver, Peer
 from broker.test_link import LAB, Impostor, decision, link_to, said, strict
 from edge_tvbo_adapters import backoff, resolving
 from edge_tvbo_adapters.mqtt import connect
+from edge_tvbo_adapters.tls import explained
 from faults import certificates
 from faults.proxy import Proxy
 
@@ -100,6 +101,19 @@ def own_topics():
 def test_a_certificate_of_ours_lets_us_in_where_the_broker_wants_one(secured, certs, drive):
     broker = secured(extra="require_certificate true\nuse_identity_as_username true\n")
     drive(link_to(broker.port, tls=tls(certs, client="client"))).online()
+
+
+@pytest.mark.parametrize("number", [9, 10], ids=["not yet", "no more"])  # of X.509's verification
+def test_what_is_said_of_a_certificates_time_stays_the_same_all_day(monkeypatch, number):
+    error = ssl.SSLCertVerificationError()
+    error.verify_code = number
+    said = set()
+    for hour in (0, 11, 23):
+        now = time.struct_time((2026, 11, 21, hour, 59, 59, 5, 325, 0))
+        monkeypatch.setattr(time, "gmtime", lambda now=now: now)
+        said.add(explained(error, Broker("lan", tls=Tls())).text)
+    (text,) = said  # or each attempt would be a line in the log
+    assert "2026-11-21" in text
 
 
 FAILURES = {

@@ -108,7 +108,7 @@ class Budget:
             posterior.remove(index)
 
     @staticmethod
-    def of(state: dict[str, Any]) -> float:
+    def saved_in(state: dict[str, Any]) -> float:
         """Give what a snapshot had saved, or raise `SnapshotError`."""
         saved = number(state, "budget")
         if saved < 0.0:
@@ -173,7 +173,7 @@ class PrunedPosterior(KernelPosterior):
         return {**super()._state(), "budget": self._budget.saved}
 
     def _resume(self, state: dict[str, Any]) -> None:
-        saved = Budget.of(state)
+        saved = Budget.saved_in(state)
         super()._resume(state)
         self._budget.saved = saved
 
@@ -182,7 +182,7 @@ class PrunedPosterior(KernelPosterior):
 
 
 class PrunedWindow(HeldReadings):
-    """A `PrunedPosterior` of sensors, compiled: O(W³ + W²M) an interval, a tenth of its time.
+    """A `PrunedPosterior` of sensors, compiled: O(W³ + W²M) operations an interval.
 
     Parameters
     ----------
@@ -250,11 +250,11 @@ class PrunedWindow(HeldReadings):
         return {**super()._counts(), "budget": self._budget.saved}
 
     def _check(self, state: dict[str, NDArray[Any]], prior: float) -> None:
-        Budget.of(state)
+        Budget.saved_in(state)
         super()._check(state, prior)
 
     def _resume(self, state: dict[str, Any]) -> None:
-        self._budget.saved = Budget.of(state)
+        self._budget.saved = Budget.saved_in(state)
         super()._resume(state)
 
     def _kind(self) -> str:

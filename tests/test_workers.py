@@ -1,6 +1,8 @@
 """Work is the same whoever carries it out, in whatever order, and however often it was stopped."""
 
 import pickle
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -98,3 +100,21 @@ def test_a_recording_whose_gaps_are_filled_travels():
     assert here.observed.all()
     assert (here.values == there.values).all()
     assert here.sensors == there.sensors
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every worker is spawned")
+def test_where_nobody_else_runs_workers_are_forked():
+    """What a process was given on its command line can be found again in a forked worker alone."""
+    script = """
+from edge_tvbo.workers import in_order, processes
+
+def square(item):
+    return item * item
+
+with processes(2) as each:
+    print(in_order(each, square, [3, -2, 5], lambda done, total: None))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "[9, 4, 25]\n", done.stderr[-500:]

@@ -1,6 +1,8 @@
 """Which engine carries a model, and what a window costs in truth."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -125,3 +127,19 @@ def test_a_window_forgets_all_that_lies_beyond_it_and_nothing_else(window):
     (mean, std), (expected, spread) = posterior.mean_std(), twin.mean_std()
     np.testing.assert_allclose(mean, expected, atol=1e-9)
     np.testing.assert_allclose(std**2, spread**2, atol=1e-9)
+
+
+@pytest.mark.parametrize("policy", ["tv-gp-ucb", "et-gp-ucb", "r-gp-ucb"])
+def test_a_start_loads_the_kernels_of_its_own_engine_alone(policy):
+    script = f"""
+import sys, numpy
+from edge_tvbo.model.field import SensorField
+from edge_tvbo.policies import make_policy
+make_policy({policy!r}, SensorField(("a", "b"), numpy.eye(2), 0.1))
+print(*sorted(each for each in sys.modules if each.startswith("edge_tvbo.numerics.")))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = {each.rpartition(".")[2] for each in done.stdout.split()}
+    assert loaded == {"acquisition", "jit", "library", "state_space"}

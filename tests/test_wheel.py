@@ -60,7 +60,8 @@ def built(tools, tmp_path_factory):
     directory = tmp_path_factory.mktemp("dist")
     called(sys.executable, "-c", BUILD, "sdist", directory, PYTHONPATH=str(tools))
     with tarfile.open(next(directory.glob("*.tar.gz"))) as sdist:
-        sdist.extractall(directory, filter="data")
+        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # as of 3.11.4
+        sdist.extractall(directory, **safe)
     unpacked = next(directory.glob("edge_tvbo-*/"))
     called(sys.executable, "-c", BUILD, "wheel", directory, cwd=unpacked, PYTHONPATH=str(tools))
     return directory

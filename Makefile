@@ -49,7 +49,7 @@ fuzz: $(VENV)/test.stamp
 # A wheel with the kernels compiled ahead of time, for machines and a Python like this one's: the
 # daemon then needs a quarter of the memory.
 wheel: $(VENV)/test.stamp compiler
-	$(BIN)/python -m edge_tvbo.numerics.build build/kernels
+	$(BIN)/python -m edge_tvbo.numerics.compile build/kernels
 	EDGE_TVBO_KERNELS=build/kernels $(BIN)/python -m hatchling build -t wheel
 
 # The same for Raspberry Pi OS and Debian on 64-bit ARM, into dist/bookworm-arm64 with all that it wants; made and tried

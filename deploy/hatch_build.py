@@ -1,6 +1,6 @@
 """Puts the kernels compiled ahead of time into a wheel, which then is for one kind of machine.
 
-    python -m edge_tvbo.numerics.build build/kernels
+    python -m edge_tvbo.numerics.compile build/kernels
     EDGE_TVBO_KERNELS=build/kernels python -m hatchling build -t wheel
 
 `make wheel` does both. The library's name says for which Python and which architecture it is, and
@@ -31,7 +31,7 @@ class Kernels(BuildHookInterface[Any]):
         if len(libraries) != 1:
             raise ValueError(
                 f"EDGE_TVBO_KERNELS is {chosen}, where {len(libraries)} libraries of kernels are, "
-                f"and not one; unset it, or run  python -m edge_tvbo.numerics.build {chosen}"
+                f"and not one; unset it, or run  python -m edge_tvbo.numerics.compile {chosen}"
             )
         (library,) = libraries
         build_data["pure_python"] = False
@@ -43,7 +43,7 @@ def tag(library: Path) -> str:
     """Give the tag of a wheel that carries `library`; raises `ValueError` for one of no kind."""
     kind = NAME.fullmatch(library.name)
     if kind is None:
-        raise ValueError(f"{library} is no library of edge_tvbo.numerics.build for Linux")
+        raise ValueError(f"{library} is no library of edge_tvbo.numerics.compile for Linux")
     wanted = re.findall(rb"GLIBC_2\.(\d+)", library.read_bytes())
     glibc = max(OLDEST, *map(int, wanted), OLDEST)
     python = f"cp{kind['python']}"

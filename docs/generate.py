@@ -2,7 +2,7 @@
 
     python docs/generate.py
 
-What a field of a message means is its comment in `edge_tvbo/messages.py`; the examples come from
+What a field of a message means is its comment in `messages/documents.py`; the examples come from
 a daemon without a broker that runs here for a few intervals. What a setting means is what
 `edge-tvbo config explain` prints. `TOPICS` is the one table that is kept by hand; a test listens to
 a real daemon and compares.
@@ -23,31 +23,27 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import inspect as types
 
-from edge_tvbo import messages, plugins
+from edge_tvbo import plugins
 from edge_tvbo.config import load
-from edge_tvbo.config.reference import Entry, entries
-from edge_tvbo.messages import (
-    Activate,
-    Command,
+from edge_tvbo.config.docs import Entry, entries
+from edge_tvbo.daemon.build_controllers import controllers
+from edge_tvbo.daemon.loop import Loop
+from edge_tvbo.daemon.posterior_publisher import PosteriorPublisher
+from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.messages import documents
+from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState
+from edge_tvbo.messages.documents import (
     Decision,
-    Event,
     Health,
     Hotspot,
     Notice,
-    Notify,
     Posterior,
-    PublishState,
-    Reading,
     Request,
     Response,
-    Unreadable,
     Verb,
 )
-from edge_tvbo.policies import parameters
-from edge_tvbo.runtime.assembly import controllers
-from edge_tvbo.runtime.loop import Loop
-from edge_tvbo.runtime.schedule import Schedule
-from edge_tvbo.runtime.showing import Showing
+from edge_tvbo.messages.events import Event, Reading, Unreadable
+from edge_tvbo.policy import parameters
 
 PAGES = Path(__file__).parent
 
@@ -259,8 +255,8 @@ def examples() -> dict[type, Any]:
         running = controllers(load(path))
     clock = Still()
     link = Witness(clock)
-    schedule = Schedule(dict.fromkeys(running, 600.0), clock, first=clock.now)
-    showing = Showing(link, running, lambda: clock.wall(clock.now))
+    schedule = Scheduler(dict.fromkeys(running, 600.0), clock, first=clock.now)
+    showing = PosteriorPublisher(link, running, lambda: clock.wall(clock.now))
     loop = Loop(link, running, schedule, clock, health_every=0.0, watch=showing)
     for interval in range(SILENT_IN + 1):
         clock.now = 600.0 * interval
@@ -369,7 +365,7 @@ def section(kind: type, example: Any) -> Iterator[str]:
 
 def comments(kind: type) -> dict[str, str]:
     """Give the comment at the end of each field's line in `messages`."""
-    source = inspect.getsource(messages)
+    source = inspect.getsource(documents)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     at = {each.start[0]: each.string for each in tokens if each.type == tokenize.COMMENT}
     (node,) = (

@@ -4,27 +4,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edge_tvbo.model.exploration import (
-        AgnosticBeta,
-        CompactBeta,
-        ConstantBeta,
-        FiniteBeta,
-        LogBeta,
-    )
-    from edge_tvbo.model.field import SensorField
-    from edge_tvbo.policies import make_policy, policies
+    from edge_tvbo.models.beta import AgnosticBeta, CompactBeta, ConstantBeta, FiniteBeta, LogBeta
+    from edge_tvbo.models.field import SensorField
+    from edge_tvbo.policy import make_policy, policies
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "SensorField": "edge_tvbo.model.field",
-    "AgnosticBeta": "edge_tvbo.model.exploration",
-    "CompactBeta": "edge_tvbo.model.exploration",
-    "FiniteBeta": "edge_tvbo.model.exploration",
-    "ConstantBeta": "edge_tvbo.model.exploration",
-    "LogBeta": "edge_tvbo.model.exploration",
-    "make_policy": "edge_tvbo.policies",
-    "policies": "edge_tvbo.policies",
+    "SensorField": "edge_tvbo.models.field",
+    "AgnosticBeta": "edge_tvbo.models.beta",
+    "CompactBeta": "edge_tvbo.models.beta",
+    "FiniteBeta": "edge_tvbo.models.beta",
+    "ConstantBeta": "edge_tvbo.models.beta",
+    "LogBeta": "edge_tvbo.models.beta",
+    "make_policy": "edge_tvbo.policy",
+    "policies": "edge_tvbo.policy",
 }
 __all__ = [
     "AgnosticBeta",

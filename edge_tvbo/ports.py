@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import msgspec
 
-from edge_tvbo.messages import (
-    Command,
-    Entry,
-    Event,
+from edge_tvbo.messages.commands import Command
+from edge_tvbo.messages.documents import (
     Health,
-    Heard,
     Hotspot,
     Notice,
     Posterior,
     Request,
     Response,
+    RetainedState,
     Status,
-    Unreadable,
     Verb,
 )
+from edge_tvbo.messages.events import Event, Unreadable
+from edge_tvbo.messages.history import Entry
 
 if TYPE_CHECKING:
     import numpy as np
@@ -192,7 +191,7 @@ class Notifier(Protocol):
         ...
 
 
-class Attendant(Protocol):
+class LoopService(Protocol):
     """Something that the loop serves beside the link; `service` neither blocks nor raises."""
 
     def fileno(self) -> int:
@@ -215,7 +214,7 @@ class Attendant(Protocol):
 class Monitor(Protocol):
     """What a monitor entry point holds: a server that shows how the daemon does."""
 
-    def __call__(self, host: str, port: int, status: Callable[[], Status]) -> Attendant:
+    def __call__(self, host: str, port: int, status: Callable[[], Status]) -> LoopService:
         """Listen; raises `EdgeTvboError` where that cannot be."""
         ...
 
@@ -305,7 +304,7 @@ class Past(Protocol):
 class Inquiry(Protocol):
     """What an inquiry entry point holds: asks a broker what it has of a daemon."""
 
-    def __call__(self, broker: Broker, fields: Sequence[str], patience: float) -> Heard:
+    def __call__(self, broker: Broker, fields: Sequence[str], patience: float) -> RetainedState:
         """Give what is retained of `broker.instance`, within `patience` seconds.
 
         Raises `LinkError` where the broker is out of reach.

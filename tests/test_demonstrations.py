@@ -1,7 +1,9 @@
-"""The demonstrations for a sceptical user: what shows each, and those that nothing else shows."""
+"""Acceptance demonstrations for a sceptical user, where no other module has them.
+
+The mark `acceptance(n)` names the demonstration that a test shows, in whichever module it is.
+"""
 # ruff: noqa: F811 - fixtures
 
-import ast
 import json
 import re
 import socket
@@ -10,70 +12,15 @@ import sys
 import time
 from contextlib import ExitStack, contextmanager
 from getpass import getuser
-from pathlib import Path
 from socket import gethostname
 
 import pytest
 from broker.conftest import GENEROUS, directory, mosquitto, peer  # noqa: F401 - fixtures
-from faults import certificates
-from faults.gateway import Daemon, Gateway
+from cli.test_check_connect import login
 from faults.test_history import CRASHING, program
-from test_connect import login
+from support import certificates
+from support.gateway import Daemon, Gateway
 
-TESTS = Path(__file__).parent
-SHOWN = {  # number: the tests that show it, in the words of design/PRODUCT.md section 5
-    1: """
-        test_wheel.py::test_a_fresh_installation_shows_decisions_with_reasons_within_a_minute
-        broker/test_demo.py::test_the_demo_shows_decisions_with_reasons_on_a_broker_and_leaves_a_page
-    """,
-    2: """
-        test_demonstrations.py::test_check_prints_five_findings_each_with_its_place_and_connects_nowhere
-        test_config.py::test_five_mistakes_are_five_findings_with_line_column_and_code
-    """,
-    6: """
-        test_demonstrations.py::test_four_ways_to_be_kept_out_are_four_explanations_and_no_password
-        faults/test_network.py::test_each_failure_of_tls_has_one_line_of_its_own_with_the_fix
-        faults/test_network.py::test_tls_to_a_plain_port_and_plain_to_a_tls_port_are_told_apart
-    """,
-    7: """
-        test_demonstrations.py::test_readings_that_the_broker_kept_since_last_week_are_counted_and_that_is_all
-        broker/test_link.py::test_a_reading_that_the_broker_kept_arrives_as_retained
-    """,
-    15: """
-        broker/test_homeassistant.py::test_home_assistant_may_start_twenty_times
-        adapters/test_homeassistant.py::test_whatever_is_configured_home_assistant_takes_the_message
-        adapters/test_homeassistant.py::test_what_is_published_is_among_the_options
-        adapters/test_homeassistant.py::test_it_is_told_once_and_a_restart_of_ours_tells_nothing_new
-    """,
-    16: """
-        adapters/test_homeassistant.py::test_a_sensor_that_was_taken_away_is_no_option_any_more
-        adapters/test_homeassistant.py::test_a_field_that_was_taken_away_is_removed_and_stays_so
-        broker/test_homeassistant.py::test_an_instance_that_was_renamed_is_removed_by_its_old_name
-        broker/test_homeassistant.py::test_what_is_removed_leaves_nothing_behind
-    """,
-    17: """
-        faults/test_energy.py::test_a_sensor_that_is_switched_off_is_lost_in_its_own_timeout_and_left_alone
-        faults/test_history.py::test_a_sensor_that_is_silent_is_passed_over_and_why_says_for_how_long
-        test_why.py::test_who_is_left_alone_is_named_with_the_time_it_has_been_silent
-        runtime/test_watching.py::test_a_sensor_that_does_not_answer_is_shown_no_more
-        adapters/test_prometheus.py::test_the_series_of_a_sensor_vanish_with_it
-    """,
-    18: """
-        faults/test_energy.py::test_when_all_are_off_each_is_asked_in_turn_and_then_the_one_that_answers
-        controller/test_energy.py::test_when_all_are_silent_each_is_asked_in_turn_within_its_budget_then_the_one_that_answers
-        controller/test_energy.py::test_no_stretch_of_one_period_costs_more_than_the_budget_whatever_happens
-    """,
-    21: """
-        test_reporting.py::test_one_command_puts_ours_beside_others_with_intervals_energy_seeds_and_figures
-        test_reporting.py::test_one_command_says_so_when_asking_the_same_sensor_always_beats_a_bandit
-        test_reporting.py::test_a_report_says_when_a_simple_baseline_wins
-    """,
-    25: """
-        test_demonstrations.py::test_after_a_crash_the_report_has_all_that_is_asked_and_names_nobody
-        test_diagnosis.py::test_no_secret_is_in_what_is_kept_beside_the_configuration
-        faults/test_history.py::test_what_a_daemon_with_a_bug_put_into_it_died_of_is_in_the_report
-    """,
-}
 SECRET = "hunter2-is-not-a-password"
 FIELD = """
 [fields.lab]
@@ -85,18 +32,10 @@ reading = { topic = "k/{sensor}/t", payload = "json", value = "t", time = "ts" }
 """
 
 
-@pytest.mark.parametrize("number", SHOWN)
-def test_what_shows_a_demonstration_is_there(number):
-    for name in SHOWN[number].split():
-        path, _, test = name.partition("::")
-        module = ast.parse((TESTS / path).read_text("utf-8"))
-        functions = [each.name for each in module.body if isinstance(each, ast.FunctionDef)]
-        assert functions.count(test) == 1, name
-
-
 # --- 2: a configuration with five mistakes --------------------------------------------------------
 
 
+@pytest.mark.acceptance(2)
 def test_check_prints_five_findings_each_with_its_place_and_connects_nowhere(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
@@ -138,6 +77,7 @@ KEPT_OUT = {  # what is wrong: the broker's settings, whether we want TLS, words
 }
 
 
+@pytest.mark.acceptance(6)
 @pytest.mark.broker
 def test_four_ways_to_be_kept_out_are_four_explanations_and_no_password(mosquitto, tmp_path):
     certificates.everything(tmp_path)
@@ -179,6 +119,7 @@ SENSORS = ("a", "b", "c", "d", "e", "f", "g")
 WEEK = 7 * 86_400.0  # s
 
 
+@pytest.mark.acceptance(7)
 @pytest.mark.broker
 def test_readings_that_the_broker_kept_since_last_week_are_counted_and_that_is_all(
     mosquitto,
@@ -236,6 +177,7 @@ def silent_home(tmp_path, peer, broker):
 # --- 25: a report after a crash -------------------------------------------------------------------
 
 
+@pytest.mark.acceptance(25)
 @pytest.mark.broker
 def test_after_a_crash_the_report_has_all_that_is_asked_and_names_nobody(
     mosquitto,

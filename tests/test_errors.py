@@ -1,14 +1,13 @@
 """Every error has a code, and every code a paragraph in docs/errors.md."""
 
 import re
-from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from edge_tvbo import errors
 from edge_tvbo.errors import Code, EdgeTvboError
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "errors.md").read_text("utf-8")
 PARAGRAPHS = dict(re.findall(r"^## (E\d{3}): [^\n]+\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
 SOURCES = [

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Shows that the kernels in a folder's wheel give the numbers of those compiled just in time, to the
-# last bit, over the lives of each policy in tests/numerics/test_library.py. test.sh has run.sh run
+# last bit, over the lives of each policy in tests/numerics/test_compiled.py. test.sh has run.sh run
 # it, where there is numba.
 #
 #   deploy/arm64/same-numbers.sh FOLDER

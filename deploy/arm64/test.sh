@@ -10,13 +10,13 @@ results=$here/RESULTS.md
 target=${1:-test-arm64} only='.*'
 log=$(mktemp)
 failed=0
-tests="tests/model/test_pair.py tests/model/test_posterior.py tests/model/test_triggers.py
-    tests/policies/test_registry.py tests/controller/test_requests.py"
+tests="tests/models/posteriors/test_two_component.py tests/models/posteriors/test_state_space.py tests/models/test_triggers.py
+    tests/policy/test_registry.py tests/control/test_requests.py"
 
-import='import platform, edge_tvbo.controller, edge_tvbo.policies
+import='import platform, edge_tvbo.control.controller, edge_tvbo.policy
 print("Python", platform.python_version(), platform.machine())'
 
-alone='import importlib.util, shutil, edge_tvbo.policies
+alone='import importlib.util, shutil, edge_tvbo.policy
 from edge_tvbo.numerics.jit import KIND
 assert not importlib.util.find_spec("numba") and not shutil.which("gcc")
 print("kernels compiled", KIND, "where there is neither numba nor a compiler")'

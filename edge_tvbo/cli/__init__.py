@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from edge_tvbo import __version__
-from edge_tvbo.cli.outputs import EX_USAGE
+from edge_tvbo.cli.output import EX_USAGE
 from edge_tvbo.errors import EdgeTvboError, told
 
 COMMANDS = {  # and the module that each is in, which only it imports
@@ -19,23 +19,23 @@ COMMANDS = {  # and the module that each is in, which only it imports
     "check": "daemon",
     "report": "daemon",
     "config": "daemon",
-    "init": "setup",
-    "schema": "setup",
-    "completion": "setup",
-    "man": "setup",
-    "warm": "kernels",
+    "init": "init",
+    "schema": "init",
+    "completion": "init",
+    "man": "init",
+    "warm": "compile",
     "why": "history",
     "status": "history",
     "dashboard": "dashboard",
     "ha": "homeassistant",
-    "demo": "simulated",
-    "nodes": "simulated",
-    "replay": "recordings",
-    "compare": "recordings",
-    "fit": "recordings",
+    "demo": "demo",
+    "nodes": "demo",
+    "replay": "replay",
+    "compare": "replay",
+    "fit": "replay",
     "data": "datasets",
-    "experiment": "research",
-    "bound": "research",
+    "experiment": "experiments",
+    "bound": "experiments",
 }
 
 

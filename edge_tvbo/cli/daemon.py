@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from edge_tvbo import plugins
-from edge_tvbo.cli.inputs import duration, settings_of
-from edge_tvbo.cli.outputs import EX_USAGE, print_json
+from edge_tvbo.cli.options import duration, settings_of
+from edge_tvbo.cli.output import EX_USAGE, print_json
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra
 
 if TYPE_CHECKING:
@@ -35,11 +35,12 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
 
     Its exit status is 78 where CONFIG has to be mended first: no use to start it again.
     """
-    from edge_tvbo.runtime import journal, lifecycle
+    from edge_tvbo.daemon import app
+    from edge_tvbo.daemon import log_format as journal
 
     journal.start(log_format, verbose=verbose)
     try:
-        lifecycle.run(partial(settings_of, config))
+        app.run(partial(settings_of, config))
     except (ConfigError, DataError, MissingExtra) as error:
         click.echo(error.told(), err=True)
         raise click.exceptions.Exit(EX_CONFIG) from None
@@ -92,7 +93,7 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
 
 def _tried(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[Trial]":
     """Try the broker, and say what comes of it as it comes."""
-    from edge_tvbo.runtime.wiring import broker, wirings
+    from edge_tvbo.daemon.build_mqtt import broker, wirings
 
     probe: Probe = plugins.load("probes", "mqtt")
     for trial in probe(broker(settings), wirings(settings), seconds):
@@ -106,9 +107,9 @@ def _tried(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[Tri
 @click.argument("config", type=click.Path(path_type=Path))
 def report(config: Path) -> None:
     """Print what a public bug report wants to know of CONFIG, without secrets, hosts and names."""
-    from edge_tvbo import diagnosis
+    from edge_tvbo.setup import bug_report
 
-    click.echo(diagnosis.report(config, settings_of))
+    click.echo(bug_report.report(config, settings_of))
 
 
 @click.group()
@@ -119,6 +120,6 @@ def config() -> None:
 @config.command("explain")
 def config_explain() -> None:
     """Print every setting of a configuration, with its range and default."""
-    from edge_tvbo.config.reference import explain
+    from edge_tvbo.config.docs import explain
 
     click.echo(explain())

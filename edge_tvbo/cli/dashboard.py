@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo import datafiles, plugins
-from edge_tvbo.cli.outputs import progress
+from edge_tvbo import plugins
+from edge_tvbo.cli.output import progress
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.simulation import dataset_lookup
 
 if TYPE_CHECKING:
-    from edge_tvbo.backtest import Backtest
     from edge_tvbo.config import FieldSettings, Settings
     from edge_tvbo.ports import Past, Recording, Scene
+    from edge_tvbo.simulation.backtest import Backtest
 
 
 @click.command()
@@ -75,8 +76,8 @@ def _prefix(root_path: str) -> str:
 
 def _kept_and_live(config: Path, day: str | None) -> dict[str, Any]:
     from edge_tvbo.config import load
-    from edge_tvbo.policies import parameters
-    from edge_tvbo.runtime import wiring
+    from edge_tvbo.daemon import build_mqtt
+    from edge_tvbo.policy import parameters
 
     settings = load(config, parameters(), plugins.names("payloads"))
     past = _past(settings)
@@ -85,7 +86,7 @@ def _kept_and_live(config: Path, day: str | None) -> dict[str, Any]:
     return {
         "scenes": {name: _scene(each) for name, each in settings.fields.items()},
         "title": settings.instance,
-        "broker": None if day else wiring.visitor(settings),
+        "broker": None if day else build_mqtt.visitor(settings),
         "past": past,
     }
 
@@ -116,7 +117,7 @@ def _scene(settings: "FieldSettings") -> "Scene":
 
 def _learned(model: Path) -> tuple[str, dict[str, tuple[float, float]]]:
     """Give the unit and the positions that a model file has."""
-    from edge_tvbo.learning import model_file
+    from edge_tvbo.training import model_file
 
     field = model_file.read(model)
     if field.positions is None:
@@ -131,11 +132,11 @@ def _learned(model: Path) -> tuple[str, dict[str, tuple[float, float]]]:
 def _recorded(
     dataset: str, data_dir: tuple[str, ...], day: str | None, policy: str
 ) -> dict[str, Any]:
-    from edge_tvbo.rehearsal import rehearsed
+    from edge_tvbo.simulation.memory_history import replay_to_history
 
-    backtest = _backtest(datafiles.recording(dataset, data_dir, "silent"), day)
+    backtest = _backtest(dataset_lookup.recording(dataset, data_dir, "silent"), day)
     with progress("deciding", None):
-        rehearsal = rehearsed(backtest, policy)
+        rehearsal = replay_to_history(backtest, policy)
     recording = backtest.recording
     return {
         "scenes": {recording.name: _scene_of(recording)},
@@ -147,13 +148,13 @@ def _recorded(
 
 def _backtest(recording: "Recording", day: str | None) -> "Backtest":
     """Have `day` decided, or the last quarter, by what the days before it teach."""
-    from edge_tvbo.backtest import Backtest
-    from edge_tvbo.replay import Span, days, split
+    from edge_tvbo.simulation.backtest import Backtest
+    from edge_tvbo.simulation.replay import RowRange, days, split
 
     train, test = split(recording, 0.75)
     if day is not None:
         test = days(recording, day)
-        train = Span(0, test.first) if test.first else train
+        train = RowRange(0, test.first) if test.first else train
     return Backtest(recording, train, test)
 
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import click
 
-from edge_tvbo import datafiles, plugins
-from edge_tvbo.cli.inputs import by_dataset
-from edge_tvbo.cli.outputs import print_json, progress
+from edge_tvbo import plugins
+from edge_tvbo.cli.options import by_dataset
+from edge_tvbo.cli.output import print_json, progress
+from edge_tvbo.simulation import dataset_lookup
 
 
 @click.group()
@@ -34,7 +35,7 @@ def data_list(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True)
 def data_info(dataset: str, data_dir: tuple[str, ...], as_json: bool) -> None:
     """Describe a recording: sensors, intervals, gaps, where it comes from."""
-    facts = datafiles.facts(datafiles.recording(dataset, data_dir))
+    facts = dataset_lookup.facts(dataset_lookup.recording(dataset, data_dir))
     if as_json:
         print_json(facts)
         return
@@ -47,7 +48,7 @@ def data_info(dataset: str, data_dir: tuple[str, ...], as_json: bool) -> None:
 @click.option("--to", type=click.Path(path_type=Path), help="A directory; the cache by default.")
 def data_fetch(dataset: str, to: Path | None) -> None:
     """Download a dataset from its publisher."""
-    directory = to or datafiles.cache()
+    directory = to or dataset_lookup.cache()
     directory.mkdir(parents=True, exist_ok=True)
     with progress("fetching", None) as step:
         plugins.load("datasets", dataset).fetch(directory, lambda done, total: step(done, total))

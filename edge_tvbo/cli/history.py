@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo import plugins
-from edge_tvbo.cli.inputs import settings_of
-from edge_tvbo.cli.outputs import print_json, printable
+from edge_tvbo.cli.options import settings_of
+from edge_tvbo.cli.output import print_json, printable
 from edge_tvbo.errors import ConfigError, DataError, LinkError
 
 if TYPE_CHECKING:
     from edge_tvbo.config import Settings
-    from edge_tvbo.messages import Decision, Entry, Health, Heard
+    from edge_tvbo.messages.documents import Decision, Health, RetainedState
+    from edge_tvbo.messages.history import Entry
     from edge_tvbo.ports import Past
 
 PATIENCE = 3.0  # s for a broker to say what it has
@@ -35,7 +36,7 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     kept; a negative INTERVAL counts back in it from the last, which is -1. What has not been
     written yet, for state.checkpoint at the most, SIGUSR1 has the daemon write at once.
     """
-    from edge_tvbo import hindsight
+    from edge_tvbo.control import history_text
 
     settings = settings_of(config)
     fields = _fields(settings, field)
@@ -46,7 +47,7 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
         print_json([_document(each) for each in entries])
         return
     for each in entries:
-        click.echo("\n".join(map(printable, hindsight.told(each, time.time()))))
+        click.echo("\n".join(map(printable, history_text.told(each, time.time()))))
 
 
 @click.command()
@@ -129,7 +130,7 @@ def _kept(past: "Past", field: str, interval: int | None) -> "Entry | None":
 
 def _running(settings: "Settings", field: str) -> "Entry | None":
     """Give the decision that the broker has, if there is one."""
-    from edge_tvbo.messages import Entry
+    from edge_tvbo.messages.history import Entry
 
     with suppress(LinkError):
         decision = _heard(settings, [field]).selected.get(field)
@@ -180,15 +181,15 @@ def _range(span: tuple[int, int] | None) -> str:
 # --- how it does ------------------------------------------------------------------------------
 
 
-def _heard(settings: "Settings", fields: list[str]) -> "Heard":
-    from edge_tvbo.runtime import wiring
+def _heard(settings: "Settings", fields: list[str]) -> "RetainedState":
+    from edge_tvbo.daemon import build_mqtt
 
     ask = plugins.load("inquiries", "mqtt")
-    heard: Heard = ask(wiring.visitor(settings), fields, PATIENCE)
+    heard: RetainedState = ask(build_mqtt.visitor(settings), fields, PATIENCE)
     return heard
 
 
-def _trouble(heard: "Heard", settings: "Settings") -> str:
+def _trouble(heard: "RetainedState", settings: "Settings") -> str:
     """Say why the daemon is not online; empty where it is."""
     if heard.status is None and heard.health is None:
         return (
@@ -202,10 +203,10 @@ def _trouble(heard: "Heard", settings: "Settings") -> str:
     return f"silent{last}" if silent > OVERDUE * settings.health else ""
 
 
-def _online(heard: "Heard") -> str:
+def _online(heard: "RetainedState") -> str:
     if heard.health is None:
         return "online"
-    from edge_tvbo.explanation import rfc3339, span
+    from edge_tvbo.messages.formatting import rfc3339, span
 
     since = round(_seconds(heard.health.at)) - heard.health.uptime_s
     up = span(time.time() - since)
@@ -213,7 +214,7 @@ def _online(heard: "Heard") -> str:
     return f"online since {rfc3339(since)} ({up}), edge-tvbo {heard.health.version}{how}"
 
 
-def _field_lines(field: str, heard: "Heard", span: tuple[int, int] | None) -> "list[str]":
+def _field_lines(field: str, heard: "RetainedState", span: tuple[int, int] | None) -> "list[str]":
     decision = heard.selected.get(field)
     lines = [f"{field}: {_decided(decision)}"]
     if heard.health is not None and field in heard.health.fields:
@@ -236,7 +237,7 @@ def _counts(health: "Health", field: str) -> str:
     )
 
 
-def _plain(heard: "Heard") -> dict[str, Any]:
+def _plain(heard: "RetainedState") -> dict[str, Any]:
     import msgspec
 
     document: dict[str, Any] = msgspec.to_builtins(heard)

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from edge_tvbo import plugins
-from edge_tvbo.cli.inputs import settings_of
-from edge_tvbo.cli.outputs import print_json
+from edge_tvbo.cli.options import settings_of
+from edge_tvbo.cli.output import print_json
 from edge_tvbo.errors import ConfigError
 
 PATIENCE = 15.0  # s
@@ -23,10 +23,10 @@ def ha() -> None:
 @click.argument("config", type=click.Path(path_type=Path))
 def show(config: Path) -> None:
     """Print the message by which Home Assistant gets to know the daemon of CONFIG."""
-    from edge_tvbo.runtime import assembly
+    from edge_tvbo.daemon import build_controllers
 
     settings = settings_of(config)
-    told = assembly.homeassistant(settings, assembly.controllers(settings))
+    told = build_controllers.homeassistant(settings, build_controllers.controllers(settings))
     if told is None:
         raise ConfigError(OFF)
     print_json(plugins.load("homeassistant", "payload")(settings.instance, told))
@@ -42,13 +42,13 @@ def remove(config: Path, instance: str | None) -> None:
     """
     import msgspec
 
-    from edge_tvbo.runtime import wiring
+    from edge_tvbo.daemon import build_mqtt
 
     settings = settings_of(config)
     if instance is not None and not re.fullmatch(r"[a-z0-9_-]{1,64}", instance):
         raise ConfigError(f"--instance is {instance!r}; it can be 1 to 64 of a-z 0-9 _ -")
     broker = msgspec.structs.replace(
-        wiring.broker(settings), instance=instance or settings.instance
+        build_mqtt.broker(settings), instance=instance or settings.instance
     )
     if settings.homeassistant and broker.instance == settings.instance:
         _refuse_while_it_runs(broker, config)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from edge_tvbo.config import environment
+from edge_tvbo.config.cross_checks import Policies, Rules
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings, SensorEnergy
-from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
-from edge_tvbo.config.findings import (
+from edge_tvbo.config.errors import (
     WHOLE,
     ConfigErrors,
     Finding,
@@ -28,13 +28,13 @@ from edge_tvbo.config.findings import (
     dotted,
     shown,
 )
+from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
+from edge_tvbo.config.field_types import Secret, seconds
 from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
 from edge_tvbo.config.policy_settings import Beta, Kernel, Policy
-from edge_tvbo.config.positions import unreadable
-from edge_tvbo.config.rules import Policies, Rules
+from edge_tvbo.config.reader import Values, build, read_table
+from edge_tvbo.config.sensor_positions import unreadable
 from edge_tvbo.config.settings import Settings, State
-from edge_tvbo.config.tables import Values, build, read_table
-from edge_tvbo.config.values import Secret, seconds
 from edge_tvbo.errors import Code
 
 __all__ = [
@@ -119,7 +119,7 @@ def _read(path: Path) -> tuple[Values, Report]:
 
 
 def _places(text: str) -> dict[KeyPath, Place]:
-    from edge_tvbo.config.toml_lines import key_places
+    from edge_tvbo.config.toml_positions import key_places
 
     return key_places(text)
 

@@ -9,9 +9,9 @@ one configuration serves the unit and a person who tries `edge-tvbo check` by ha
 import os
 from pathlib import Path
 
-from edge_tvbo.config import positions
-from edge_tvbo.config.findings import KeyPath, Report, shown
-from edge_tvbo.config.tables import Values
+from edge_tvbo.config import sensor_positions
+from edge_tvbo.config.errors import KeyPath, Report, shown
+from edge_tvbo.config.reader import Values
 from edge_tvbo.errors import Code
 
 _TLS: KeyPath = ("mqtt", "tls")
@@ -51,7 +51,7 @@ def _readable(key: str, tls: Values, report: Report) -> bool:
         with file.open("rb"):
             return True
     except (OSError, ValueError) as error:
-        why = positions.unreadable(error)
+        why = sensor_positions.unreadable(error)
         report.add((*_TLS, key), f"is {shown(str(file))}, which {why}", code=Code.NAMED_FILE)
         return False
 

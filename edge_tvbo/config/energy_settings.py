@@ -5,8 +5,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from edge_tvbo.config import values
-from edge_tvbo.config.values import duration
+from edge_tvbo.config import field_types
+from edge_tvbo.config.field_types import duration
 
 
 class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,7 +17,7 @@ class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="The MQTT topic of the batteries' charges; it may be that of the readings.",
             extra={
-                "reads": values.reading_topic,
+                "reads": field_types.reading_topic,
                 "can": "a topic with {sensor} in one of its levels",
             },
         ),

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from edge_tvbo.config.findings import KeyPath, Report
-from edge_tvbo.config.schema import Setting, rest_of, settings_of
+from edge_tvbo.config.errors import KeyPath, Report
+from edge_tvbo.config.introspection import Setting, rest_of, settings_of
+from edge_tvbo.config.reader import Values, takes
 from edge_tvbo.config.settings import Settings
-from edge_tvbo.config.tables import Values, takes
 from edge_tvbo.errors import Code
 
 PREFIX = "EDGE_TVBO__"

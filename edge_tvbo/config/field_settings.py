@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from edge_tvbo.config import values
+from edge_tvbo.config import field_types
 from edge_tvbo.config.energy_settings import EnergySettings
+from edge_tvbo.config.field_types import duration
 from edge_tvbo.config.policy_settings import Kernel, Policy
-from edge_tvbo.config.values import duration
 
 Position = tuple[float, float]  # m
 Interval = float | Literal["on-reading"]  # s
-_FILE = {"reads": values.file_name, "can": "the name of a file, from this file's directory"}
+_FILE = {"reads": field_types.file_name, "can": "the name of a file, from this file's directory"}
 
 
 class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="The MQTT topic of the readings.",
             extra={
-                "reads": values.reading_topic,
+                "reads": field_types.reading_topic,
                 "can": "a topic with {sensor} in one of its levels",
             },
         ),
@@ -64,7 +64,7 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="The MQTT topic that activates a sensor; every mode but advise needs it."
             " Where sensors sleep, a command stays on it until it is answered or too late.",
-            extra={"reads": values.activate_topic, "can": "a topic with {sensor} in it"},
+            extra={"reads": field_types.activate_topic, "can": "a topic with {sensor} in it"},
         ),
     ] = None
     payload: Annotated[
@@ -72,7 +72,7 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="What is published there.",
             extra={
-                "reads": values.activate_payload,
+                "reads": field_types.activate_payload,
                 "can": "a text; {sensor} {interval} {at} {expires_at} are filled in",
                 "default": '"1"; sleepy: \'{"seq": {interval}, "expires_at": {expires_at}}\';'
                 " lorawan: the downlink of the reading's format, a byte 1 to port 1",
@@ -102,7 +102,7 @@ class FieldSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="How often a sensor is chosen; on-reading: at once after each answer.",
             extra={
-                "reads": values.interval,
+                "reads": field_types.interval,
                 "can": 'a duration, 10ms to 366d, or "on-reading"',
             },
         ),
@@ -132,7 +132,7 @@ class FieldSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="Where the sensors are, in m; a file has a line `id x y` for each.",
             extra={
-                "reads": values.text_or_table,
+                "reads": field_types.text_or_table,
                 "can": "the name of a file, or a table { id = [x, y], ... }",
             },
         ),
@@ -142,7 +142,7 @@ class FieldSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="What topics call a sensor that has no name fit for an id.",
             extra={
-                "reads": values.topic_names,
+                "reads": field_types.topic_names,
                 "can": 'a table { id = "Living room", ... } of names without / + #',
             },
         ),

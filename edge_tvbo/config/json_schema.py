@@ -9,8 +9,8 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from edge_tvbo.config import values
-from edge_tvbo.config.schema import Setting, rest_of, settings_of
+from edge_tvbo.config import field_types
+from edge_tvbo.config.introspection import Setting, rest_of, settings_of
 from edge_tvbo.config.settings import Settings
 
 Schema = dict[str, Any]
@@ -18,8 +18,8 @@ _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "number"}
 _WORDS: Schema = {"anyOf": [_NUMBER, _TEXT]}
 _READ: dict[Any, Schema] = {  # what TOML may give a reader; any other reads a text
-    values.keepalive: {"anyOf": [{"type": "integer", "minimum": 5, "maximum": 3600}, _TEXT]},
-    values.text_or_table: {
+    field_types.keepalive: {"anyOf": [{"type": "integer", "minimum": 5, "maximum": 3600}, _TEXT]},
+    field_types.text_or_table: {
         "anyOf": [
             _TEXT,
             {
@@ -33,11 +33,11 @@ _READ: dict[Any, Schema] = {  # what TOML may give a reader; any other reads a t
             },
         ]
     },
-    values.topic_names: {"type": "object", "additionalProperties": _TEXT},
-    values.share_or_fitted: _WORDS,
-    values.interval_or_fitted: _WORDS,
-    values.length_or_learned: _WORDS,
-    values.number_or_least_bound: _WORDS,
+    field_types.topic_names: {"type": "object", "additionalProperties": _TEXT},
+    field_types.share_or_fitted: _WORDS,
+    field_types.interval_or_fitted: _WORDS,
+    field_types.length_or_learned: _WORDS,
+    field_types.number_or_least_bound: _WORDS,
 }
 _TYPES = {int: "integer", float: "number", bool: "boolean", str: "string"}
 

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from edge_tvbo.config import values
-from edge_tvbo.config.values import Secret, duration
+from edge_tvbo.config import field_types
+from edge_tvbo.config.field_types import Secret, duration
 
 _SECRET_FILE = {
-    "reads": values.file_name,
+    "reads": field_types.file_name,
     "can": "the name of a file, in $CREDENTIALS_DIRECTORY or from this file's directory",
 }
 
@@ -60,7 +60,7 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Meta(
             description="The name that the broker's certificate must have; without it, `host`.",
-            extra={"reads": values.host, "can": "a host name or an IP address"},
+            extra={"reads": field_types.host, "can": "a host name or an IP address"},
         ),
     ] = None
 
@@ -69,7 +69,7 @@ Password = Annotated[
     Secret | None,
     Meta(
         description="What logs in; `password_file` keeps it out of this file.",
-        extra={"reads": values.secret, "can": "a text", "secret": True},
+        extra={"reads": field_types.secret, "can": "a text", "secret": True},
     ),
 ]
 
@@ -95,7 +95,7 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             description="The broker's host.",
-            extra={"reads": values.host, "can": "a host name or an IP address"},
+            extra={"reads": field_types.host, "can": "a host name or an IP address"},
         ),
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65535, description="The broker's TCP port.")] = 1883
@@ -122,9 +122,9 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="After this long without traffic the broker is asked whether it is there.",
             extra={
-                "reads": values.keepalive,
+                "reads": field_types.keepalive,
                 "can": "whole seconds, 5 to 3600, or a duration",
-                "text": values.duration_text,
+                "text": field_types.duration_text,
             },
         ),
     ] = 30

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from edge_tvbo.config import values
+from edge_tvbo.config import field_types
 
 
 class Beta(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +22,10 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         float | str | None,
         Meta(
             description="The share of the field that is new each interval; mtv-gp-ucb: left.",
-            extra={"reads": values.share_or_fitted, "can": 'a number from 0 to 1, or "fitted"'},
+            extra={
+                "reads": field_types.share_or_fitted,
+                "can": 'a number from 0 to 1, or "fitted"',
+            },
         ),
     ] = None
     sigma_w2: Annotated[
@@ -41,7 +44,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         float | str | None,
         Meta(
             description="The interval in the middle of a transition.",
-            extra={"reads": values.interval_or_fitted, "can": 'a number, or "fitted"'},
+            extra={"reads": field_types.interval_or_fitted, "can": 'a number, or "fitted"'},
         ),
     ] = None
     rho: Annotated[
@@ -88,7 +91,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="The longest distance that may make a difference, in m.",
             extra={
-                "reads": values.length_or_learned,
+                "reads": field_types.length_or_learned,
                 "can": 'a number above 0; for auto "learned", from the sensors\' positions',
             },
         ),
@@ -120,7 +123,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="How much uncertainty attracts: a constant, or one that grows with time.",
             extra={
-                "reads": values.number_or_least_bound,
+                "reads": field_types.number_or_least_bound,
                 "can": "a number above 0, a table { c1 = ..., c2 = ... }, or, for tv-gp-ucb, "
                 '"least-bound"',
             },

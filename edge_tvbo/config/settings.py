@@ -10,10 +10,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from edge_tvbo.config import values
+from edge_tvbo.config import field_types
 from edge_tvbo.config.field_settings import FieldSettings
+from edge_tvbo.config.field_types import duration, size
 from edge_tvbo.config.mqtt_settings import Mqtt
-from edge_tvbo.config.values import duration, size
 
 _ID = r"^[a-z0-9_-]{1,64}\Z"
 _TOPIC = r"^(?!edge_tvbo/)[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,8}\Z"
@@ -28,7 +28,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             description="The address listened on; any but loopback is open to the network.",
-            extra={"reads": values.host, "can": "an IP address, or localhost"},
+            extra={"reads": field_types.host, "can": "an IP address, or localhost"},
         ),
     ] = "127.0.0.1"
     port: Annotated[
@@ -69,7 +69,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
             description="Where the models are kept over a restart; empty never writes. Under"
             " systemd, the path in $STATE_DIRECTORY: /var/lib/edge-tvbo.",
             extra={
-                "reads": values.directory,
+                "reads": field_types.directory,
                 "can": "the name of a directory, from this file's directory, or empty",
             },
         ),

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_tvbo.numerics import library
+from edge_tvbo.numerics import compiled as library
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

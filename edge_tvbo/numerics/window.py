@@ -222,7 +222,7 @@ def relevance(
 
     Notes
     -----
-    The formula is that of `edge_tvbo.model.relevance.relevance`, its twin, where with what is kept
+    The formula is that of `models.posteriors.pruned.relevance`, its twin, where with what is kept
     here P = L⁻ᵀ L⁻¹, so that P y = L⁻ᵀ z and P F = L⁻ᵀ V. n³/6 + n²M/2 multiply-adds.
     """
     M = V.shape[1]

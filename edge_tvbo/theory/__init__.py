@@ -10,7 +10,7 @@ errs, the docstring says what it prints, what holds and who found it. The two fu
 ``mismatch`` are told apart by their module.
 """
 
-from edge_tvbo.model.triggers import Bounds
+from edge_tvbo.models.triggers import Bounds
 from edge_tvbo.theory.bogunovic2016 import (
     block_length_matern,
     block_length_se,
@@ -23,6 +23,7 @@ from edge_tvbo.theory.bogunovic2016 import (
     varying_gain_as_printed,
     varying_regret,
 )
+from edge_tvbo.theory.bound_summary import Line, summary
 from edge_tvbo.theory.brunzema import (
     block_bounds_matern,
     block_bounds_se,
@@ -31,7 +32,7 @@ from edge_tvbo.theory.brunzema import (
     triggered_regret,
 )
 from edge_tvbo.theory.domain import Domain
-from edge_tvbo.theory.gain import (
+from edge_tvbo.theory.information_gain import (
     gain_ceiling,
     gain_constant,
     greedy_gain,
@@ -53,7 +54,6 @@ from edge_tvbo.theory.mandl2024 import (
     momentum_likely_regret,
     varying_gain,
 )
-from edge_tvbo.theory.summary import Line, summary
 from edge_tvbo.theory.zhou2021 import (
     dynamic_regret,
     regret_rate,

@@ -10,7 +10,7 @@ from math import ceil, log, pi, sqrt
 
 from edge_tvbo.theory import checks
 from edge_tvbo.theory.domain import Domain
-from edge_tvbo.theory.gain import gain_constant, matern_exponent
+from edge_tvbo.theory.information_gain import gain_constant, matern_exponent
 
 
 def least_regret_rate(horizon: int, epsilon: float) -> float:

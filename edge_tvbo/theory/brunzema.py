@@ -8,10 +8,10 @@ those of `bogunovic2016`.
 from math import log, pi, sqrt
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.model.triggers import Bounds
+from edge_tvbo.models.triggers import Bounds
 from edge_tvbo.theory import checks
 from edge_tvbo.theory.bogunovic2016 import block_length_matern, varying_regret
-from edge_tvbo.theory.gain import matern_exponent
+from edge_tvbo.theory.information_gain import matern_exponent
 
 
 def block_bounds_se(epsilon_lower: float, epsilon_upper: float, *, horizon: int) -> Bounds:

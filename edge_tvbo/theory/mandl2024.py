@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.theory import checks
 from edge_tvbo.theory.domain import Domain
-from edge_tvbo.theory.gain import Gains, gain_constant
+from edge_tvbo.theory.information_gain import Gains, gain_constant
 
 Values = NDArray[np.float64]
 

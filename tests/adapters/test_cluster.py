@@ -12,25 +12,23 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
-import chores
 import numpy as np
 import pytest
-import tiny_experiment
 from click.testing import CliRunner
 from edge_tvbo_adapters import cluster
-from tiny_experiment import Tiny
+from support import chores, tiny_experiment
+from support.paths import TESTS
+from support.tiny_experiment import Tiny
 
 from edge_tvbo.cli import main
 from edge_tvbo.errors import ClusterError, Code, MissingExtra
-from edge_tvbo.experiments import report, runner
-from edge_tvbo.workers import one_by_one
+from edge_tvbo.research.executors import one_by_one
+from edge_tvbo.research.experiments import report, runner
 
 distributed = pytest.importorskip("distributed")
 connect = cluster.connect
-TESTS = Path(__file__).resolve().parents[1]
 SOON = 60.0  # s
 
 

@@ -12,14 +12,14 @@ import msgspec
 import numpy as np
 import paho.mqtt.client
 
-from edge_tvbo.numerics import library
+from edge_tvbo.numerics import compiled
 
 M = 46
 
 
 def main():
     """Run a kernel, say that all is ready, and wait."""
-    modules = {each: import_module(f"edge_tvbo.numerics.{each}") for each in library.MODULES}
+    modules = {each: import_module(f"edge_tvbo.numerics.{each}") for each in compiled.MODULES}
     modules["state_space"].condition(np.zeros(M), np.eye(M), 3, 0.5, 0.01, np.zeros(M))
     client = paho.mqtt.client.Client(paho.mqtt.client.CallbackAPIVersion.VERSION2)
     msgspec.json.encode({"client": client.is_connected()})

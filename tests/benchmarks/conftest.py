@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 import pytest
-from provenance import commit, machine
+from support.provenance import commit, machine
 
 PAGE = Path(__file__).with_name("RESULTS.md")
 HEAD = """\

@@ -7,7 +7,7 @@ import numba
 import numpy as np
 
 from edge_tvbo import ConstantBeta, SensorField, make_policy
-from edge_tvbo.model.kernels import SpatialKernel
+from edge_tvbo.models.spatial_kernels import SpatialKernel
 
 READINGS = np.random.default_rng(1).standard_normal(2000).tolist()
 WIDTH = 2.0**0.5

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.conftest import in_turns, ratios, spread
 
 from edge_tvbo import SensorField, make_policy
-from edge_tvbo.model.rhythm import Rhythm
+from edge_tvbo.models.daily_profile import DailyProfile
 
 MOST = {46: 0.5e-3, 200: 10e-3, 500: 100e-3}  # s an interval; issue 4 names the first two
 
@@ -17,7 +17,7 @@ def policy_of(M):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((M, M))
     K = A @ A.T / M
-    rhythm = Rhythm(rng.normal(size=(144, M)), np.ones(144), K.copy(), 6.0, 0.4, 0.01)
+    rhythm = DailyProfile(rng.normal(size=(144, M)), np.ones(144), K.copy(), 6.0, 0.4, 0.01)
     field = SensorField([f"s{i}" for i in range(M)], K, 0.01, rhythm=rhythm)
     return make_policy("auto", field, seed=0)
 
@@ -27,7 +27,7 @@ def living(policy, intervals):
 
     def live():
         for t in range(intervals):
-            policy.align(600.0 * t)
+            policy.set_time(600.0 * t)
             policy.observe(policy.select().arm, 0.1)
             policy.advance()
         return intervals

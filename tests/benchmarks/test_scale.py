@@ -7,7 +7,7 @@ import pytest
 from benchmarks.conftest import in_turns, ratios, spread
 from benchmarks.runners import Fused, Ours, field_of
 
-from edge_tvbo.model import engines
+from edge_tvbo.models.posteriors import select as engines
 
 ALL_SIZES = (10, 20, 46, 100, 200, 500, 1000, 2000)
 

@@ -91,7 +91,7 @@ def resident(pid):
 def library(tmp_path_factory):
     """Give the folder of the kernels compiled ahead of time."""
     directory = tmp_path_factory.mktemp("kernels")
-    command = [sys.executable, "-m", "edge_tvbo.numerics.build", str(directory)]
+    command = [sys.executable, "-m", "edge_tvbo.numerics.compile", str(directory)]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if built.returncode:
         pytest.skip(f"the kernels cannot be compiled ahead of time here: {built.stderr[-300:]}")

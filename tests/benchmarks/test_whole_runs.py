@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from benchmarks.conftest import in_turns, spread
 
-from edge_tvbo.experiments.runner import measure
-from edge_tvbo.workers import processes
+from edge_tvbo.research.executors import processes
+from edge_tvbo.research.experiments.runner import measure
 
 LAB = Path(os.environ.get("EDGE_TVBO_LAB", "/work/shared/data"))  # as `edge-tvbo fetch` keeps it
 SEEDS = 20

@@ -14,7 +14,7 @@ from statistics import median, quantiles
 import pytest
 from benchmarks.conftest import ratios, spread
 from benchmarks.wire import GENEROUS, Bare, Daemon, values
-from edge_tvbo_adapters import brokers
+from edge_tvbo_adapters.simulation import local_broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 CORES = sorted(os.sched_getaffinity(0))
@@ -35,11 +35,11 @@ persistence false
 @pytest.fixture
 def broker(tmp_path):
     """Give the port of a mosquitto that shares the first core with us."""
-    port = brokers.free_port()
-    _, command = brokers.choose(port, tmp_path)
+    port = local_broker.free_port()
+    _, command = local_broker.choose(port, tmp_path)
     (tmp_path / "mosquitto.conf").write_text(BROKER.format(port=port))
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    brokers.wait_for(process, port, tmp_path / "log")
+    local_broker.wait_for(process, port, tmp_path / "log")
     for each in (process.pid, 0):
         os.sched_setaffinity(each, CORES[:1])
     yield port

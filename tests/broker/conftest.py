@@ -9,7 +9,7 @@ from itertools import count
 from threading import Event
 
 import pytest
-from edge_tvbo_adapters import brokers
+from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
@@ -24,7 +24,7 @@ def directory(tmp_path_factory):
     """Give a directory, once it is certain that there is a mosquitto."""
     path = tmp_path_factory.mktemp("mosquitto")
     try:
-        name, _ = brokers.choose(1, path)
+        name, _ = local_broker.choose(1, path)
     except MissingExtra:
         name = "none"
     if name != "mosquitto":
@@ -38,7 +38,7 @@ def directory(tmp_path_factory):
 @pytest.fixture(scope="module")
 def broker(directory):
     """Give a running broker, as the demonstration gets one."""
-    with brokers.start() as running:
+    with local_broker.start() as running:
         assert running.name == "mosquitto"
         yield running
 
@@ -47,7 +47,7 @@ class Mosquitto:
     """A mosquitto on one port, which can be away for a while."""
 
     def __init__(self, directory, *, extra=""):
-        self.port = brokers.free_port()
+        self.port = local_broker.free_port()
         self._log = directory / f"{self.port}.log"
         self._directory = directory / f"{self.port}-{next(NUMBERS)}"  # a port may come again
         self._directory.mkdir()
@@ -55,7 +55,7 @@ class Mosquitto:
         self._process = None
 
     def start(self):
-        _, command = brokers.choose(self.port, self._directory)
+        _, command = local_broker.choose(self.port, self._directory)
         path = self._directory / "mosquitto.conf"
         settings = path.read_text()
         if self._extra:
@@ -63,7 +63,7 @@ class Mosquitto:
         path.write_text(settings)
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        brokers.wait_for(self._process, self.port, self._log)
+        local_broker.wait_for(self._process, self.port, self._log)
 
     @property
     def pid(self):

@@ -11,7 +11,8 @@ from edge_tvbo_adapters.payloads.the_things_stack import preset as tts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edge_tvbo.messages import Activate, Ending, Reading, Record
+from edge_tvbo.messages.commands import Activate, Ending, Record
+from edge_tvbo.messages.events import Reading
 from edge_tvbo.ports import Wiring
 
 pytestmark = pytest.mark.broker

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 from benchmarks.wire import ROOT, Daemon, values
-from edge_tvbo_adapters import brokers
+from edge_tvbo_adapters.simulation import local_broker
 
 pytestmark = pytest.mark.broker
 SHIPPED = (ROOT / "deploy" / "mosquitto.conf").read_text()
@@ -18,10 +18,10 @@ KEPT = int(re.search(r"max_queued_messages (\d+)", LIMITS)[1])
 @pytest.fixture
 def daemon(mosquitto, monkeypatch, tmp_path):
     """Give a daemon at a broker with the limits of deploy/mosquitto.conf."""
-    ample = brokers.MOSQUITTO
+    ample = local_broker.MOSQUITTO
     limited = ample.replace("max_queued_messages 100000\n", LIMITS)
     assert limited != ample
-    monkeypatch.setattr(brokers, "MOSQUITTO", limited)
+    monkeypatch.setattr(local_broker, "MOSQUITTO", limited)
     broker = mosquitto()
     broker.start()
     with closing(Daemon(broker.port, 1, tmp_path)) as running:

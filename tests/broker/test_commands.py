@@ -6,12 +6,13 @@ import sys
 import time
 
 import pytest
-from edge_tvbo_adapters.commands import RATE, VERBS
-from edge_tvbo_adapters.inbox import BURST
-from edge_tvbo_adapters.mqtt import connect
-from faults.gateway import ROOT, Gateway
+from edge_tvbo_adapters.mqtt.commands import RATE, VERBS
+from edge_tvbo_adapters.mqtt.link import connect
+from edge_tvbo_adapters.mqtt.subscriber import BURST
+from support.gateway import ROOT, Gateway
 
-from edge_tvbo.messages import Request, Unreadable
+from edge_tvbo.messages.documents import Request
+from edge_tvbo.messages.events import Unreadable
 from edge_tvbo.ports import Broker
 
 pytestmark = pytest.mark.broker

@@ -8,9 +8,10 @@ import sys
 import pytest
 from broker.conftest import Peer
 
-from edge_tvbo.messages import Reason
+from edge_tvbo.messages.documents import Reason
 
 
+@pytest.mark.acceptance(1)
 @pytest.mark.broker
 def test_the_demo_shows_decisions_with_reasons_on_a_broker_and_leaves_a_page(tmp_path):
     command = [sys.executable, "-m", "edge_tvbo", "demo", "--dataset", "lab-sample"]

@@ -6,8 +6,8 @@ import sys
 import time
 
 import pytest
-from adapters.ha_schema import check_message
-from faults.gateway import ROOT, Gateway
+from support.gateway import ROOT, Gateway
+from support.ha_schema import check_message
 
 pytestmark = pytest.mark.broker
 
@@ -31,6 +31,7 @@ def edge_tvbo(*words):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.acceptance(15)
 def test_home_assistant_may_start_twenty_times(gateway, broker, peer):
     hears = peer(broker.port, "homeassistant/#", "edge_tvbo/#")
     gateway.start()
@@ -74,6 +75,7 @@ def test_neither_our_own_start_nor_a_birth_from_before_is_a_reason_to_tell_again
     assert len(hears.on(TOPIC)) == 1
 
 
+@pytest.mark.acceptance(16)
 def test_what_is_removed_leaves_nothing_behind(gateway, broker, peer):
     hears = peer(broker.port, "homeassistant/#")
     gateway.start()
@@ -91,6 +93,7 @@ def test_what_is_removed_leaves_nothing_behind(gateway, broker, peer):
     assert late.heard == []
 
 
+@pytest.mark.acceptance(16)
 def test_an_instance_that_was_renamed_is_removed_by_its_old_name(gateway, broker, peer):
     old = TOPIC.replace("_k/", "_before/")
     peer(broker.port).publish(old, b"{}", retain=True)

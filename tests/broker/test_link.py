@@ -10,35 +10,24 @@ import sys
 import time
 from contextlib import suppress
 from itertools import count
-from pathlib import Path
 
 import pytest
-from edge_tvbo_adapters import brokers
-from edge_tvbo_adapters.mqtt import connect
-from edge_tvbo_adapters.nodes import Radio, network
+from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.payloads.json import make as json_format
+from edge_tvbo_adapters.simulation import local_broker
+from edge_tvbo_adapters.simulation.virtual_sensors import SensorConnection, network
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support.paths import ROOT
 
 from edge_tvbo.errors import EdgeTvboError
-from edge_tvbo.messages import (
-    Activate,
-    Decision,
-    FieldHealth,
-    Health,
-    Model,
-    Notice,
-    Notify,
-    PublishState,
-    Reading,
-    Reason,
-    Unreadable,
-)
+from edge_tvbo.messages.commands import Activate, Notify, PublishState
+from edge_tvbo.messages.documents import Decision, FieldHealth, Health, Model, Notice, Reason
+from edge_tvbo.messages.events import Reading, Unreadable
 from edge_tvbo.ports import Broker, Wiring
 
 pytestmark = pytest.mark.broker
 
-ROOT = Path(__file__).resolve().parents[2]
 numbers = count(1)
 LAB = Wiring(
     sensors=("a", "b"),
@@ -100,7 +89,7 @@ def said(caplog, level=logging.ERROR):
     return [
         record.getMessage()
         for record in caplog.records
-        if record.name == "edge_tvbo_adapters.mqtt" and record.levelno == level
+        if record.name == "edge_tvbo_adapters.mqtt.link" and record.levelno == level
     ]
 
 
@@ -128,6 +117,7 @@ def test_readings_come_in_with_their_time_and_in_order(broker, drive, peer):
     assert all(abs(each.received - time.time()) < 60 for each in readings)
 
 
+@pytest.mark.acceptance(7)
 def test_a_reading_that_the_broker_kept_arrives_as_retained(broker, drive, peer):
     sender = peer(broker.port)
     wiring = Wiring(("a",), "kept/{sensor}/reading", json_format({"value": "t"}))
@@ -659,7 +649,7 @@ def test_a_node_may_get_the_descriptor_that_another_has_just_lost(mosquitto):
     broker.start()
     there = Broker(instance="nodes", port=broker.port)
     lab = network(recording(), ["lab"], LAB.reading_topic, LAB.activate_topic)
-    first, second = (Radio({topic: lab[topic]}, there, 0) for topic in list(lab)[:2])
+    first, second = (SensorConnection({topic: lab[topic]}, there, 0) for topic in list(lab)[:2])
     deadline = time.monotonic() + 20
 
     def turn(selector, nodes):
@@ -684,5 +674,8 @@ def test_a_node_may_get_the_descriptor_that_another_has_just_lost(mosquitto):
 
 
 def test_a_broker_of_ones_own_does_not_mistake_another_for_itself(broker):
-    with pytest.raises(EdgeTvboError, match=f"Port {broker.port} "), brokers.start(broker.port):
+    with (
+        pytest.raises(EdgeTvboError, match=f"Port {broker.port} "),
+        local_broker.start(broker.port),
+    ):
         pass

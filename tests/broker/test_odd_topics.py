@@ -7,8 +7,8 @@ from threading import Thread
 
 import pytest
 from edge_tvbo_adapters.dashboard import live
-from edge_tvbo_adapters.dashboard.board import Board
-from edge_tvbo_adapters.inquiry import ask
+from edge_tvbo_adapters.dashboard.state import DashboardState
+from edge_tvbo_adapters.mqtt.read_retained import ask
 
 from edge_tvbo.ports import Broker
 
@@ -50,7 +50,7 @@ def test_who_asks_for_the_status_gets_it_beside_a_topic_that_is_no_utf8():
 
 @pytest.mark.timeout(60)
 def test_the_dashboard_goes_on_listening_after_a_topic_that_is_no_utf8():
-    board = Board("lab", {})
+    board = DashboardState("lab", {})
 
     async def until_told(broker):
         told = asyncio.Event()

@@ -4,13 +4,12 @@ import json
 
 import pytest
 
-from edge_tvbo import datafiles
-from edge_tvbo.backtest import Backtest
-from edge_tvbo.messages import Activate, Ending, PublishState, Record
+from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
 from edge_tvbo.plugins import load
 from edge_tvbo.ports import Broker
-from edge_tvbo.replay import split
-from edge_tvbo.runtime import simulation
+from edge_tvbo.simulation import dataset_lookup, mqtt_replay
+from edge_tvbo.simulation.backtest import Backtest
+from edge_tvbo.simulation.replay import split
 
 pytestmark = pytest.mark.broker
 SPEED = 6000.0  # an interval of ten minutes in a tenth of a second
@@ -25,7 +24,7 @@ def broker(mosquitto):
 
 @pytest.fixture(scope="module")
 def backtest():
-    recording = datafiles.recording("lab-sample", gaps="silent")
+    recording = dataset_lookup.recording("lab-sample", gaps="silent")
     return Backtest(recording, *split(recording, 0.75))
 
 
@@ -34,7 +33,7 @@ def address(broker):
 
 
 def nodes(at):
-    return simulation.nodes(["--dataset", "lab-sample", "--gaps", "silent"], at)
+    return mqtt_replay.nodes(["--dataset", "lab-sample", "--gaps", "silent"], at)
 
 
 def test_288_intervals_give_the_decisions_of_a_replay_without_a_broker(backtest, broker, peer):
@@ -43,7 +42,7 @@ def test_288_intervals_give_the_decisions_of_a_replay_without_a_broker(backtest,
     controller = backtest.controller("et-gp-ucb", {}, seed=0)
     listener = peer(broker.port, "lab/+/activate", "edge_tvbo/#")
     with nodes(at):
-        tally = simulation.over_mqtt(backtest, controller, at, SPEED)
+        tally = mqtt_replay.over_mqtt(backtest, controller, at, SPEED)
     heard = listener.heard
     listener.wait(lambda: heard[-1][:2] == ("edge_tvbo/test/status", b"offline"))
 
@@ -79,7 +78,7 @@ def test_mosquitto_killed_five_times_costs_the_intervals_it_was_away_for(backtes
 
     controller = backtest.controller("et-gp-ucb", {}, seed=0)
     with nodes(at):
-        tally = simulation.over_mqtt(backtest, controller, at, SPEED, watch)
+        tally = mqtt_replay.over_mqtt(backtest, controller, at, SPEED, watch)
     listener = peer(broker.port, "edge_tvbo/#")
     listener.wait(lambda: len({topic for topic, *_ in listener.heard}) >= 3)
 
@@ -99,4 +98,4 @@ def is_gap(backtest, tally, interval):
 
 
 def test_the_link_is_found_by_its_entry_point():
-    assert load("links", "mqtt").__module__ == "edge_tvbo_adapters.mqtt"
+    assert load("links", "mqtt").__module__ == "edge_tvbo_adapters.mqtt.link"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from broker.conftest import broker, directory, drive, mosquitto, peer  # noqa: F401 - fixtures
-from provenance import commit, machine
+from support.provenance import commit, machine
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 HEAD = """\

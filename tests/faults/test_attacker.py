@@ -8,24 +8,25 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from statistics import median
 
 import pytest
-from edge_tvbo_adapters import brokers
-from edge_tvbo_adapters.mqtt import connect
+from edge_tvbo_adapters.mqtt.link import connect
+from edge_tvbo_adapters.mqtt.topics import default_client_id
 from edge_tvbo_adapters.payloads.json import make as json_format
-from edge_tvbo_adapters.topics import default_client_id
-from faults.gateway import Daemon
+from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
+from support.gateway import Daemon
+from support.paths import DEPLOY
 
-from edge_tvbo.messages import Notice, Notify, Reading
+from edge_tvbo.messages.commands import Notify
+from edge_tvbo.messages.documents import Notice
+from edge_tvbo.messages.events import Reading
 from edge_tvbo.ports import Broker, Wiring
 
 pytestmark = pytest.mark.broker
 
-DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 STRANGERS = ("stranger-1", "stranger-2", "stranger-3")  # logins of which the rules know nothing
 LOGINS = ("edge-tvbo", "mote-1", "mote-2", "mote-3", "watcher", "operator", *STRANGERS)
 PASSWORD = "correct horse {}"
@@ -40,7 +41,7 @@ def port(tmp_path_factory):
     if not mosquitto or not shutil.which("mosquitto_passwd"):
         pytest.skip("this test wants a mosquitto and its mosquitto_passwd")
     directory = tmp_path_factory.mktemp("rules")
-    port = brokers.free_port()
+    port = local_broker.free_port()
     passwords = directory / "passwords"
     passwords.write_text("".join(f"{name}:{PASSWORD.format(name)}\n" for name in LOGINS))
     subprocess.run(["mosquitto_passwd", "-U", passwords], check=True)
@@ -54,7 +55,7 @@ def port(tmp_path_factory):
             [mosquitto, "-c", directory / "mosquitto.conf"], stdout=log, stderr=log
         )
     try:
-        brokers.wait_for(process, port, directory / "log")
+        local_broker.wait_for(process, port, directory / "log")
         yield port
     finally:
         process.terminate()

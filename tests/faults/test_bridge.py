@@ -6,18 +6,17 @@ import shutil
 import subprocess
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
-from edge_tvbo_adapters import brokers
-from faults import certificates
-from faults.gateway import Daemon
+from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
+from support import certificates
+from support.gateway import Daemon
+from support.paths import DEPLOY
 
 pytestmark = pytest.mark.broker
 
-DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 FLEET = DEPLOY / "fleet"
 GENEROUS = 30.0  # s; a line that was lost is tried again after a second
 MOMENT = 0.5  # s in which what is allowed has long arrived
@@ -45,7 +44,7 @@ class Broker:
     """A mosquitto with one of our configurations, its paths moved into a directory of its own."""
 
     def __init__(self, directory, text, acl, logins):
-        self.port = brokers.free_port()
+        self.port = local_broker.free_port()
         self.acl = directory / acl.name
         self._directory = directory
         self._process = None
@@ -65,7 +64,7 @@ class Broker:
             self._process = subprocess.Popen(
                 [*command, self._directory / "mosquitto.conf"], stdout=output, stderr=output
             )
-        brokers.wait_for(self._process, self.port, log)
+        local_broker.wait_for(self._process, self.port, log)
 
     def allow(self, rules):
         """Add rules, which hold from the next start."""

@@ -18,7 +18,7 @@ from statistics import median
 from zoneinfo import ZoneInfo
 
 import pytest
-from faults.gateway import Gateway
+from support.gateway import Gateway
 
 INTERVAL = 1.0  # s
 NUMBERS = count()  # of gateways: what one had retained is no other's

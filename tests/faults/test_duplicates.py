@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from naive import se
 
-from edge_tvbo.controller import Controller, Rules
-from edge_tvbo.messages import IntervalElapsed, Reading
-from edge_tvbo.model.field import SensorField
-from edge_tvbo.policies import make_policy
+from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
 from edge_tvbo.ports import Wiring
 
 NOW = 1.7e9
@@ -29,7 +29,7 @@ DUP = 0x08
 
 def controller(policy="tv-gp-ucb"):
     """Give a controller in its first interval."""
-    it = Controller(make_policy(policy, FIELD), Rules(reply_timeout=60.0, max_age=1e9))
+    it = Controller(make_policy(policy, FIELD), ControllerSettings(reply_timeout=60.0, max_age=1e9))
     it.handle(IntervalElapsed(NOW))
     return it
 

@@ -12,11 +12,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from edge_tvbo_adapters.outbox import NOTICES, WINDOW
-from edge_tvbo_adapters.session import BATCH
-from faults import crowd
-from faults.crowd import AHEAD
-from faults.gateway import Daemon
+from edge_tvbo_adapters.mqtt.client import BATCH
+from edge_tvbo_adapters.mqtt.outbox import NOTICES, WINDOW
+from support import crowd
+from support.crowd import AHEAD
+from support.gateway import Daemon
 
 pytestmark = pytest.mark.broker
 
@@ -48,9 +48,9 @@ activate = {{ mode = "live", topic = "days/{{sensor}}/go", payload = '[{{interva
 WATCHED = """\
 import atexit, sys, time
 from edge_tvbo.cli import main
-from edge_tvbo.runtime.loop import Loop
-from edge_tvbo_adapters.inbox import Inbox
-from edge_tvbo_adapters.outbox import Outbox
+from edge_tvbo.daemon.loop import Loop
+from edge_tvbo_adapters.mqtt.subscriber import Inbox
+from edge_tvbo_adapters.mqtt.outbox import Outbox
 
 longest = {}
 work = [0] * 1000  # turns of the loop, by the ms of processor time that they took

@@ -5,7 +5,7 @@ import time
 from datetime import datetime
 
 import pytest
-from faults.gateway import Gateway
+from support.gateway import Gateway
 
 pytestmark = pytest.mark.broker
 
@@ -60,6 +60,7 @@ def home(broker, peer, tmp_path, request):
         home.kill()
 
 
+@pytest.mark.acceptance(17)
 def test_a_sensor_that_is_switched_off_is_lost_in_its_own_timeout_and_left_alone(home):
     home.configure(policy="round-robin")
     home.start()
@@ -78,6 +79,7 @@ def test_a_sensor_that_is_switched_off_is_lost_in_its_own_timeout_and_left_alone
     home.wait(lambda: ("sensor-back", "b") in home.events())
 
 
+@pytest.mark.acceptance(18)
 def test_when_all_are_off_each_is_asked_in_turn_and_then_the_one_that_answers(home):
     home.configure()
     home.start()

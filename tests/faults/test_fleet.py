@@ -21,9 +21,9 @@ from random import Random
 from statistics import median, quantiles
 
 import pytest
-from faults.gateway import ROOT, Daemon
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
+from support.gateway import ROOT, Daemon
 
 pytestmark = pytest.mark.broker
 

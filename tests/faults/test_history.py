@@ -11,10 +11,10 @@ from contextlib import closing
 
 import msgspec
 import pytest
-from edge_tvbo_adapters.past import open_past
-from faults.gateway import ROOT, Gateway
+from edge_tvbo_adapters.storage.history_reader import open_past
+from support.gateway import ROOT, Gateway
 
-from edge_tvbo.messages import Ending
+from edge_tvbo.messages.commands import Ending
 
 pytestmark = pytest.mark.broker
 
@@ -171,6 +171,7 @@ def test_why_and_status_of_a_daemon_that_runs_and_of_one_that_is_gone(gateway):
     assert "k: offline, last heard of at" in gone.stdout
 
 
+@pytest.mark.acceptance(17)
 def test_a_sensor_that_is_silent_is_passed_over_and_why_says_for_how_long(gateway):
     quiet = "b"
     answer = gateway.sensors.client.on_message
@@ -196,7 +197,7 @@ def test_a_sensor_that_is_silent_is_passed_over_and_why_says_for_how_long(gatewa
 
 CRASHING = """
 import sys
-from edge_tvbo.controller import Controller
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.cli import main
 
 handle, left = Controller.handle, [40]
@@ -212,6 +213,7 @@ main()
 """
 
 
+@pytest.mark.acceptance(25)
 def test_what_a_daemon_with_a_bug_put_into_it_died_of_is_in_the_report(gateway):
     text = gateway.config.read_text()
     gateway.config.write_text(text.replace("[mqtt]", '[mqtt]\nusername = "bob.smith"'))

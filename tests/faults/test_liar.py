@@ -5,12 +5,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from faults.gateway import Gateway
+from support.gateway import Gateway
 
-from edge_tvbo.controller import Controller, Rules
-from edge_tvbo.messages import Activate, DeadlineElapsed, IntervalElapsed, Reading
-from edge_tvbo.model.field import SensorField
-from edge_tvbo.policies import make_policy
+from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.messages.commands import Activate
+from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
 
 M = 12
 PLACES = np.linspace(0.0, 1.0, M)
@@ -32,7 +33,7 @@ def followed(policy, liar, lie, *, since=0):
     """
     field = SensorField(NAMES, K, 0.01, unit="°C", center=20.0, scale=2.0)
     controller = Controller(
-        make_policy(policy, field, seed=1), Rules(reply_timeout=20.0, max_age=90.0)
+        make_policy(policy, field, seed=1), ControllerSettings(reply_timeout=20.0, max_age=90.0)
     )
     asked = []
     for t in range(INTERVALS):

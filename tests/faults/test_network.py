@@ -16,14 +16,16 @@ from pathlib import Path
 import pytest
 from broker.conftest import Driver, Peer
 from broker.test_link import LAB, Impostor, decision, link_to, said, strict
-from edge_tvbo_adapters import backoff, resolving
-from edge_tvbo_adapters.mqtt import connect
-from edge_tvbo_adapters.tls import explained
-from faults import certificates
-from faults.proxy import Proxy
+from edge_tvbo_adapters.mqtt import backoff, dns
+from edge_tvbo_adapters.mqtt.link import connect
+from edge_tvbo_adapters.mqtt.tls import explained
+from support import certificates
+from support.proxy import Proxy
 
 from edge_tvbo import config
-from edge_tvbo.messages import Activate, FieldHealth, Health, Notice, Notify, Reading, Unreadable
+from edge_tvbo.messages.commands import Activate, Notify
+from edge_tvbo.messages.documents import FieldHealth, Health, Notice
+from edge_tvbo.messages.events import Reading, Unreadable
 from edge_tvbo.ports import Broker, Tls, Wiring
 
 pytestmark = pytest.mark.broker
@@ -136,6 +138,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.acceptance(6)
 @pytest.mark.parametrize("what", FAILURES)
 def test_each_failure_of_tls_has_one_line_of_its_own_with_the_fix(
     secured, certs, drive, caplog, what
@@ -186,6 +189,7 @@ def test_a_name_that_the_certificate_has_may_be_given_beside_the_host(secured, c
     drive(link_to(broker.port, tls=options)).online()
 
 
+@pytest.mark.acceptance(6)
 def test_tls_to_a_plain_port_and_plain_to_a_tls_port_are_told_apart(
     secured, mosquitto, certs, drive, caplog
 ):
@@ -408,7 +412,7 @@ def test_a_name_server_that_is_silent_blocks_no_turn_and_costs_one_thread(
             host = "127.0.0.1"
         return real(host, port, **options)
 
-    monkeypatch.setattr(resolving.socket, "getaddrinfo", slow)
+    monkeypatch.setattr(dns.socket, "getaddrinfo", slow)
     before = threading.active_count()
     options = {"host": "gateway.test", "reconnect_min": 0.01, "reconnect_max": 0.01}
     link = connect(Broker(instance="dns", port=broker.port, **options), {"lab": LAB})
@@ -434,7 +438,7 @@ def test_an_address_that_was_found_before_serves_while_dns_is_down(broker, drive
             raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
         return real("127.0.0.1" if host == "gateway.test" else host, port, **options)
 
-    monkeypatch.setattr(resolving.socket, "getaddrinfo", lookup)
+    monkeypatch.setattr(dns.socket, "getaddrinfo", lookup)
     options = {"host": "gateway.test", "reconnect_min": 0.01, "reconnect_max": 0.01}
     link = connect(Broker(instance="dns2", port=broker.port, **options), {"lab": LAB})
     driver = drive(link)
@@ -494,7 +498,7 @@ def test_a_second_client_with_our_id_costs_six_connects_and_one_error(
 
 def test_a_rival_that_gives_up_is_said_to_be_gone(mosquitto, drive, caplog, monkeypatch):
     monkeypatch.setattr(backoff, "APART", 0.2)
-    monkeypatch.setattr("edge_tvbo_adapters.mqtt.SHORT", 0.5)
+    monkeypatch.setattr("edge_tvbo_adapters.mqtt.link.SHORT", 0.5)
     caplog.set_level(logging.INFO)
     broker = mosquitto()
     broker.start()

@@ -10,8 +10,8 @@ from statistics import median
 from threading import Event, Thread
 
 import pytest
-from faults.gateway import Gateway
-from faults.proxy import IN, OUT, Proxy
+from support.gateway import Gateway
+from support.proxy import IN, OUT, Proxy
 
 pytestmark = pytest.mark.broker
 
@@ -25,7 +25,7 @@ GROWTH = 1.0  # MiB; over 100 faults and some 160 connections it was seen to spr
 IMPATIENT = """\
 from edge_tvbo.cli import main
 from edge_tvbo_adapters import backoff
-from edge_tvbo_adapters.session import Express
+from edge_tvbo_adapters.mqtt.client import Express
 connect = Express.connect
 Express.connect = lambda self, host, port, keepalive: connect(self, host, port, keepalive=1)
 backoff.APART = 0.3  # s; many short sessions look like a rival with our name

@@ -14,8 +14,8 @@ import urllib.request
 from contextlib import ExitStack, suppress
 
 import pytest
-from edge_tvbo_adapters import brokers
-from faults.gateway import CONFIG, PERIOD, Daemon, Gateway
+from edge_tvbo_adapters.simulation import local_broker
+from support.gateway import CONFIG, PERIOD, Daemon, Gateway
 
 pytestmark = pytest.mark.broker
 
@@ -154,7 +154,7 @@ NONE = 3  # descriptors that may be open: those of any process; what is open alr
 def watched(gateway):
     """Give a gateway at work whose metrics can be read."""
     pytest.importorskip("prometheus_client")
-    gateway.metrics = brokers.free_port()
+    gateway.metrics = local_broker.free_port()
     gateway.configure(extra=f"[metrics]\nport = {gateway.metrics}\n")
     gateway.start()
     gateway.asks()

@@ -6,14 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from faults.proxy import Proxy
+from support.paths import ROOT
+from support.proxy import Proxy
 
 pytestmark = pytest.mark.broker
 
-ROOT = Path(__file__).resolve().parents[2]
 SLACK = 1.0  # s; a busy machine is late
 CONFIG = """
 instance = "{name}"

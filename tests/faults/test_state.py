@@ -18,18 +18,18 @@ from random import Random
 
 import numpy as np
 import pytest
-from edge_tvbo_adapters.file_store import ASIDE, FileStore
-from faults.gateway import PERIOD, Gateway
+from edge_tvbo_adapters.storage.file_store import ASIDE, FileStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lives import NOW, Life, Time
+from support.gateway import PERIOD, Gateway
+from support.lives import NOW, Life, Time
 
+from edge_tvbo.daemon import checkpoints
+from edge_tvbo.daemon.checkpoints import ORDINARY, decode, encode
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.learning.training import with_rhythm
-from edge_tvbo.model.field import SensorField
-from edge_tvbo.policies import make_policy, policies
-from edge_tvbo.runtime import checkpoints
-from edge_tvbo.runtime.checkpoints import ORDINARY, decode, encode
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy, policies
+from edge_tvbo.training.covariance import with_rhythm
 
 KIB, MIB = 1024, 1024**2
 DAY = 86400
@@ -186,7 +186,7 @@ def test_however_processes_end_and_when_no_number_is_used_twice(tmp_path_factory
 DYING = """
 import os, sys
 from pathlib import Path
-from edge_tvbo_adapters.file_store import FileStore
+from edge_tvbo_adapters.storage.file_store import FileStore
 
 left = int(sys.argv[2])
 
@@ -347,7 +347,7 @@ def a_day_of(name, parameters, field=LAB):
         for n in range(DAY // 300):
             life.live(0.0, step=300.0)
             if n < readings:
-                policy.align(clock.now.wall)
+                policy.set_time(clock.now.wall)
                 policy.observe(int(chance.integers(M)), float(chance.normal()))
                 policy.advance()
         life.checkpoints.close()

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from edge_tvbo_adapters import brokers
+from edge_tvbo_adapters.simulation import local_broker
 
 from edge_tvbo.errors import MissingExtra
 
@@ -41,7 +41,7 @@ class Systemd:
     """A daemon, started as the unit starts it, and what it says of itself."""
 
     def __init__(self, directory, port):
-        self.metrics = brokers.free_port()
+        self.metrics = local_broker.free_port()
         self.path = directory / "config.toml"
         self.port = port
         self.write("500ms")
@@ -108,12 +108,12 @@ class Mosquitto:
     """A broker of the test's own, which it may stop."""
 
     def __init__(self, directory):
-        self.port = brokers.free_port()
-        _, command = brokers.choose(self.port, directory)
+        self.port = local_broker.free_port()
+        _, command = local_broker.choose(self.port, directory)
         log = directory / "broker.log"
         with log.open("wb") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output)
-        brokers.wait_for(self.process, self.port, log)
+        local_broker.wait_for(self.process, self.port, log)
 
     def close(self):
         self.process.send_signal(signal.SIGCONT)
@@ -124,7 +124,7 @@ class Mosquitto:
 @pytest.fixture
 def broker(tmp_path):
     try:
-        name, _ = brokers.choose(1, tmp_path)
+        name, _ = local_broker.choose(1, tmp_path)
     except MissingExtra:
         name = "none"
     if name != "mosquitto":

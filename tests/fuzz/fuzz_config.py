@@ -6,13 +6,13 @@ from pathlib import Path
 from random import Random
 
 from fuzz.fuzzing import main
+from support.paths import ROOT
 
 from edge_tvbo import config, plugins
+from edge_tvbo.daemon import build_mqtt
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.policies import parameters
-from edge_tvbo.runtime import wiring
+from edge_tvbo.policy import parameters
 
-ROOT = Path(__file__).parents[2]
 VALUES = (
     *("0", "-1", "1e400", "nan", "-inf", "9" * 30, "1.5", "true", '""', "'x'", "[]", "{}", "[[]]"),
     *('"10min"', '"1e9d"', '"on-reading"', '"{sensor}"', '"a/{sensor}/b"', '"{at}"', '"é\\u0000"'),
@@ -42,9 +42,9 @@ def check(data: bytes) -> None:
             _check_finding(finding, path, data)
         return
     assert isinstance(settings, config.Settings)
-    wiring.broker(settings)
+    build_mqtt.broker(settings)
     try:
-        wiring.wirings(settings)
+        build_mqtt.wirings(settings)
     except ConfigError as error:
         assert str(error).isprintable()
 

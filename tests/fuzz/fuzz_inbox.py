@@ -7,16 +7,16 @@ import logging
 from functools import cache
 from math import isfinite
 
-from edge_tvbo_adapters.inbox import SHOWN, Inbox
-from edge_tvbo_adapters.packets import Message
-from edge_tvbo_adapters.refusals import Refusals
+from edge_tvbo_adapters.mqtt.codec import Message
+from edge_tvbo_adapters.mqtt.rejection_log import Refusals
+from edge_tvbo_adapters.mqtt.subscriber import SHOWN, Subscriber
 from fuzz.fuzzing import main
 
 from edge_tvbo import plugins
-from edge_tvbo.controller import Controller, Rules
-from edge_tvbo.messages import IntervalElapsed, Reading, Unreadable
-from edge_tvbo.model.field import SensorField
-from edge_tvbo.policies import make_policy
+from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.messages.events import IntervalElapsed, Reading, Unreadable
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
 from edge_tvbo.ports import Wiring
 
 SENSORS = ("a", "b")
@@ -46,7 +46,7 @@ def check(data: bytes) -> None:
     logging.disable()
     flags, (topic, _, payload) = data[:1], data[1:].partition(b"\n")
     message = Message(topic, payload, retain=bool(flags and flags[0] & 1))
-    inbox = Inbox(_wirings(), lambda: NOW, Refusals(logging.getLogger(__name__)))
+    inbox = Subscriber(_wirings(), lambda: NOW, Refusals(logging.getLogger(__name__)))
     inbox.put(message, 0.0)
     (arrival,) = inbox.take(1)
     for field, event in inbox.events(arrival):
@@ -76,7 +76,9 @@ def _wirings() -> dict[str, Wiring]:
 @cache
 def _controller() -> Controller:
     field = SensorField(SENSORS, [[1.0, 0.5], [0.5, 1.0]], 0.01, center=20.0, scale=2.0)
-    return Controller(make_policy("et-gp-ucb", field), Rules(reply_timeout=20.0, max_age=150.0))
+    return Controller(
+        make_policy("et-gp-ucb", field), ControllerSettings(reply_timeout=20.0, max_age=150.0)
+    )
 
 
 @cache

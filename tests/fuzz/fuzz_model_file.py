@@ -11,8 +11,8 @@ from fuzz.fuzzing import main
 from fuzz.trees import changed
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.learning import model_file
-from edge_tvbo.policies import make_policy
+from edge_tvbo.policy import make_policy
+from edge_tvbo.training import model_file
 
 MODEL = {
     "format": 2,

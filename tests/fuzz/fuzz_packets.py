@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from itertools import cycle
 from random import Random
 
-from edge_tvbo_adapters.packets import Message, Packets, Taken, acknowledgement, publication
+from edge_tvbo_adapters.mqtt.codec import Message, Packets, PubAck, acknowledgement, publication
 from fuzz.fuzzing import main
 
-Found = list[Message | Taken | bytes]
+Found = list[Message | PubAck | bytes]
 HEAD = 5  # bytes of a packet before its body, at the most
 SIZES = 4
 WHOLE = [
@@ -118,7 +118,7 @@ def plainly(data: bytes, keep: int) -> tuple[Found, bool]:
         if packet is None:
             return found, True
         is_taken = first == 0x40 and size == 2
-        found.append(Taken(int.from_bytes(body)) if is_taken else packet)
+        found.append(PubAck(int.from_bytes(body)) if is_taken else packet)
         data = data[begin + size :]
     return found, False
 

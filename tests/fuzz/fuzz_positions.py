@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fuzz.fuzzing import main
 
-from edge_tvbo.config import positions
-from edge_tvbo.config.findings import Report
+from edge_tvbo.config import sensor_positions
+from edge_tvbo.config.errors import Report
 
 SENSORS = ("a", "mote-1", "mote-12")
 
@@ -27,7 +27,7 @@ def check(data: bytes) -> None:
     file = _file()
     file.write_bytes(data)
     report = Report(file.with_name("config.toml"), dict, {})
-    found = positions.of_sensors(file.name, file.parent, SENSORS, ("positions",), report)
+    found = sensor_positions.of_sensors(file.name, file.parent, SENSORS, ("positions",), report)
     findings = report.findings()
     lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
     assert set(found) == set(SENSORS) or findings

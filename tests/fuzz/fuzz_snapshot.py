@@ -17,25 +17,18 @@ import msgspec
 import numpy as np
 from fuzz.fuzzing import main
 from fuzz.trees import changed
-from lives import BOOT, Memory, Time
+from support.lives import BOOT, Memory, Time
 
-from edge_tvbo.controller import Controller, Rules
-from edge_tvbo.energy import Budgets
+from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.energy_budget import BudgetSettings
+from edge_tvbo.daemon.checkpoints import FORMAT, MAGIC, Anchor, Checkpoints, Document, Kept, decode
+from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.messages import Activate, DeadlineElapsed, IntervalElapsed, PublishState, Reading
-from edge_tvbo.model.field import SensorField
-from edge_tvbo.model.rhythm import Rhythm
-from edge_tvbo.policies import make_policy, policies
-from edge_tvbo.runtime.checkpoints import (
-    FORMAT,
-    MAGIC,
-    Anchor,
-    Checkpoints,
-    Document,
-    Kept,
-    decode,
-)
-from edge_tvbo.runtime.schedule import Schedule
+from edge_tvbo.messages.commands import Activate, PublishState
+from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
+from edge_tvbo.models.daily_profile import DailyProfile
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy, policies
 
 K = np.array([[1.0, 0.5, 0.2], [0.5, 1.0, 0.5], [0.2, 0.5, 1.0]])
 WINDOW = {"window": 4}
@@ -96,7 +89,7 @@ def mutate(data: bytes, random: Random) -> bytes:
 def _restart(sealed: bytes, controllers: dict[str, Controller]) -> None:
     """Have the checkpoints restore every field, and see that the next interval is to come."""
     clock = Time(Anchor(BOOT.wall + 30.0, BOOT.monotonic + 30.0, BOOT.boot))
-    schedule = Schedule(dict.fromkeys(controllers, STEP), clock, first=clock.elapsed())
+    schedule = Scheduler(dict.fromkeys(controllers, STEP), clock, first=clock.elapsed())
     store = Memory([sealed])
     try:
         Checkpoints(store, 900.0, controllers, schedule, lambda: clock.now).restore()
@@ -149,10 +142,10 @@ def _begin_anew(name: str, controller: Controller) -> None:
 
 @cache
 def controllers() -> dict[str, Controller]:
-    rules = Rules(reply_timeout=20.0, max_age=150.0, max_backoff=4)
-    budgets = Budgets(costs=(1.0, 1.0, 2.0), each=(9.0, 9.0, 9.0), period=30)
+    rules = ControllerSettings(reply_timeout=20.0, max_age=150.0, max_backoff=4)
+    budgets = BudgetSettings(costs=(1.0, 1.0, 2.0), each=(9.0, 9.0, 9.0), period=30)
     field = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, positions=np.eye(3, 2))
-    rhythm = Rhythm(np.zeros((2, 3)), np.ones(2), K, 3.0, 0.8, 0.02)
+    rhythm = DailyProfile(np.zeros((2, 3)), np.ones(2), K, 3.0, 0.8, 0.02)
     daily = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, rhythm=rhythm)
     made = {name: make_policy(name, field, **TUNED.get(name, {})) for name in policies()}
     made["windowed"] = make_policy("et-gp-ucb", field, **WINDOW)

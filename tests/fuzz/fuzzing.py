@@ -24,7 +24,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 
-OUT = Path(__file__).parents[2] / "fuzz-out"
+from support.paths import ROOT
+
+OUT = ROOT / "fuzz-out"
 INSTRUMENTED = ("edge_tvbo", "edge_tvbo_adapters", "msgspec", "tomllib")
 LONGEST_INPUT = 2**16  # bytes
 LONGEST_CHECK = 60  # s; beyond it hangs

@@ -10,14 +10,14 @@ import msgspec
 import numpy as np
 import pytest
 from fuzz import fuzz_model_file, fuzz_snapshot
-from lives import BOOT
+from support.lives import BOOT
 
-from edge_tvbo.config import positions
-from edge_tvbo.config.findings import Report
+from edge_tvbo.config import sensor_positions
+from edge_tvbo.config.errors import Report
+from edge_tvbo.daemon.checkpoints import Anchor, Document, Kept, decode
 from edge_tvbo.errors import ConfigError, SnapshotError
-from edge_tvbo.explanation import rfc3339
-from edge_tvbo.learning import model_file
-from edge_tvbo.runtime.checkpoints import Anchor, Document, Kept, decode
+from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.training import model_file
 
 FUZZERS = sorted(each.stem for each in Path(__file__).parent.glob("fuzz_*.py"))
 KEPT = Kept(b"", 5, 9, 100.0, 70.0)
@@ -133,7 +133,7 @@ def test_a_finding_that_names_a_field_of_any_name_is_one_line():
 def test_positions_count_lines_as_editors_do(tmp_path, blank):
     (tmp_path / "locs.txt").write_text(f"a 0 0{blank}\nwrong\n", encoding="utf-8")
     report = Report(tmp_path / "config.toml", dict, {})
-    positions.of_sensors("locs.txt", tmp_path, ("a",), ("positions",), report)
+    sensor_positions.of_sensors("locs.txt", tmp_path, ("a",), ("positions",), report)
     assert [(Path(each.file).name, each.line) for each in report.findings()] == [("locs.txt", 2)]
 
 

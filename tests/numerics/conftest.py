@@ -19,6 +19,6 @@ def built(tmp_path_factory):
         reason = "no C compiler, or no headers of Python:  apt install gcc libc6-dev python3-dev"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     folder = tmp_path_factory.mktemp("library")
-    command = [sys.executable, "-m", "edge_tvbo.numerics.build", str(folder)]
+    command = [sys.executable, "-m", "edge_tvbo.numerics.compile", str(folder)]
     subprocess.run(command, check=True, capture_output=True, timeout=200)
     return folder

@@ -12,8 +12,8 @@ from naive import se
 
 from edge_tvbo import theory
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.model.exploration import CompactBeta
-from edge_tvbo.model.field import SensorField
+from edge_tvbo.models.beta import CompactBeta
+from edge_tvbo.models.field import SensorField
 from edge_tvbo.theory import Domain, bogunovic2016, brunzema
 
 HORIZONS = st.integers(2, 5000)

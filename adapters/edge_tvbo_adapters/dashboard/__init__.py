@@ -31,6 +31,6 @@ def serve(
     """Serve the page until SIGINT or SIGTERM; see `edge_tvbo.ports.Dashboard`."""
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise MissingExtra("A package that the dashboard wants, starlette or uvicorn,", "dashboard")
-    from edge_tvbo_adapters.dashboard import app
+    from edge_tvbo_adapters.dashboard import server
 
-    app.serve(app.Content(title, scenes, broker, past), host, port, root_path, hosts, ready)
+    server.serve(server.Content(title, scenes, broker, past), host, port, root_path, hosts, ready)

@@ -18,13 +18,13 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge_tvbo.ports import Broker
-from edge_tvbo_adapters.backoff import Backoff
-from edge_tvbo_adapters.dashboard.board import LARGEST_OTHER, Board, Told
-from edge_tvbo_adapters.dialling import PATIENCE, Dialler
-from edge_tvbo_adapters.inbox import topic_of
-from edge_tvbo_adapters.outage import Trouble
-from edge_tvbo_adapters.session import Dialled, hung_up, no_mqtt, refused
-from edge_tvbo_adapters.topics import default_client_id
+from edge_tvbo_adapters.dashboard.state import LARGEST_OTHER, DashboardState, SseEvent
+from edge_tvbo_adapters.mqtt.backoff import Backoff
+from edge_tvbo_adapters.mqtt.client import SocketClient, hung_up, no_mqtt, refused
+from edge_tvbo_adapters.mqtt.connect import PATIENCE, Dialler
+from edge_tvbo_adapters.mqtt.outage_log import ConnectionProblem
+from edge_tvbo_adapters.mqtt.subscriber import topic_of
+from edge_tvbo_adapters.mqtt.topics import default_client_id
 
 log = logging.getLogger(__name__)
 
@@ -35,14 +35,16 @@ KEEPALIVE = 5  # s; a broker that is gone without a word shows as lost after two
 LONGEST_WAIT = 5.0  # s until a lost broker is tried again: somebody may be looking at the page
 
 
-async def listen(broker: Broker, board: Board, tell: Callable[[list[Told]], None]) -> None:
+async def listen(
+    broker: Broker, board: DashboardState, tell: Callable[[list[SseEvent]], None]
+) -> None:
     """Fold what `broker` has into `board` for ever, and `tell` what changed."""
     said = ""
     backoff = Backoff(min(broker.reconnect_min, 1.0), LONGEST_WAIT, Random())
     with closing(Dialler(broker)) as dialler:
         while True:
             outcome = await _dialled(dialler)
-            if not isinstance(outcome, Trouble):
+            if not isinstance(outcome, ConnectionProblem):
                 with closing(outcome):
                     outcome = await _Session(broker, outcome, board, tell).run()
             if board.standing().broker.online or outcome.text != said:
@@ -53,7 +55,7 @@ async def listen(broker: Broker, board: Board, tell: Callable[[list[Told]], None
             await asyncio.sleep(backoff.wait())
 
 
-async def _dialled(dialler: Dialler) -> socket.socket | Trouble:
+async def _dialled(dialler: Dialler) -> socket.socket | ConnectionProblem:
     outcome = dialler.start(time.monotonic())
     while outcome is None:
         mask = await _ready(dialler.interest(), dialler.until - time.monotonic())
@@ -68,21 +70,21 @@ class _Session:
         self,
         broker: Broker,
         connected: socket.socket,
-        board: Board,
-        tell: Callable[[list[Told]], None],
+        board: DashboardState,
+        tell: Callable[[list[SseEvent]], None],
     ) -> None:
         self._broker = broker
         self._board = board
         self._tell = tell
         self._messages: list[MQTTMessage] = []
-        self._trouble: Trouble | None = None
+        self._trouble: ConnectionProblem | None = None
         self._until = time.monotonic() + PATIENCE  # for the greeting
         self._client_id = f"{broker.client_id or default_client_id(broker.instance)}-{os.getpid()}"
         self._client = self._greeting(connected)
 
-    def _greeting(self, connected: socket.socket) -> Dialled:
+    def _greeting(self, connected: socket.socket) -> SocketClient:
         broker = self._broker
-        client = Dialled(
+        client = SocketClient(
             CallbackAPIVersion.VERSION2,
             client_id=self._client_id,
             protocol=MQTTProtocolVersion.MQTTv311,
@@ -96,22 +98,24 @@ class _Session:
         client.on_message = self._on_message
         return client
 
-    async def run(self) -> Trouble:
+    async def run(self) -> ConnectionProblem:
         """Take messages in until there is trouble, and give it."""
         client, broker = self._client, self._broker
         try:
             client.connect(broker.host, broker.port, keepalive=KEEPALIVE)
         except OSError as error:
-            return Trouble(str(error))
+            return ConnectionProblem(str(error))
         while self._trouble is None:
             mask = await _ready(self._interest(), TICK)
             if noise := client.transfer(mask, self._messages):
                 self._trouble = no_mqtt(noise, broker)
             elif client.socket() is None and self._trouble is None:
                 granted = self._until == inf
-                self._trouble = Trouble("it went away") if granted else hung_up(client, broker)
+                self._trouble = (
+                    ConnectionProblem("it went away") if granted else hung_up(client, broker)
+                )
             elif time.monotonic() >= self._until:
-                self._trouble = Trouble("it takes the connection and says nothing")
+                self._trouble = ConnectionProblem("it takes the connection and says nothing")
             self._deliver()
         return self._trouble
 

@@ -14,7 +14,7 @@ from edge_tvbo.errors import PayloadError
 from edge_tvbo.ports import Activation, PayloadCodec
 from edge_tvbo_adapters.payloads import known_settings
 from edge_tvbo_adapters.payloads.json import at, moment, number, parsed, path
-from edge_tvbo_adapters.payloads.makes import Make, values_below
+from edge_tvbo_adapters.payloads.presets import DevicePreset, values_below
 
 
 def make(settings: Mapping[str, str]) -> PayloadCodec:
@@ -40,7 +40,7 @@ def make(settings: Mapping[str, str]) -> PayloadCodec:
     return decode
 
 
-preset = Make(
+preset = DevicePreset(
     "application/{application}/device/{sensor}/event/up",
     values_below("object"),
     Activation(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from edge_tvbo.ports import PayloadCodec
 from edge_tvbo_adapters.payloads import decoded_text, known_settings, number_in
-from edge_tvbo_adapters.payloads.makes import Make, one_number
+from edge_tvbo_adapters.payloads.presets import DevicePreset, one_number
 
 
 def make(settings: Mapping[str, str]) -> PayloadCodec:
@@ -23,4 +23,4 @@ def make(settings: Mapping[str, str]) -> PayloadCodec:
     return lambda payload: (number_in(decoded_text(payload)), None)
 
 
-preset = Make("homie/5/{sensor}/{node}/{property}", one_number)
+preset = DevicePreset("homie/5/{sensor}/{node}/{property}", one_number)

@@ -13,7 +13,7 @@ from edge_tvbo.errors import PayloadError
 from edge_tvbo.ports import PayloadCodec
 from edge_tvbo_adapters.payloads import known_settings
 from edge_tvbo_adapters.payloads.json import at, moment, number, parsed, path
-from edge_tvbo_adapters.payloads.makes import Make, values_below
+from edge_tvbo_adapters.payloads.presets import DevicePreset, values_below
 
 STATUS = ("NotifyStatus", "NotifyFullStatus")
 SET = 1e9  # s since 1970; a device whose clock was never set counts from its start
@@ -49,8 +49,8 @@ def make(settings: Mapping[str, str]) -> PayloadCodec:
     return decode
 
 
-preset = Make(
+preset = DevicePreset(
     "{sensor}/events/rpc",
     values_below("params"),
-    other=Make("{sensor}/status/{component}", values_below()),
+    other=DevicePreset("{sensor}/status/{component}", values_below()),
 )

@@ -14,7 +14,7 @@ from edge_tvbo.errors import ConfigError, PayloadError
 from edge_tvbo.ports import Activation, PayloadCodec
 from edge_tvbo_adapters.payloads import known_settings
 from edge_tvbo_adapters.payloads.json import Path, at, moment, number, parsed, path, timezone
-from edge_tvbo_adapters.payloads.makes import Make, values_below
+from edge_tvbo_adapters.payloads.presets import DevicePreset, values_below
 
 TEMPERATURES = ("Temperature", "DewPoint")
 
@@ -77,7 +77,7 @@ def converted(value: float, given: Any, wanted: str) -> float:
     raise PayloadError("wrong-unit", f"{str(given)[:40]!r} is no unit of temperature")
 
 
-preset = Make(
+preset = DevicePreset(
     "tele/{sensor}/SENSOR",
     values_below(),
     Activation("live", "cmnd/{sensor}/TelePeriod", ""),

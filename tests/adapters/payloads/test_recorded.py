@@ -9,7 +9,7 @@ from math import isfinite
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded import MESSAGES
+from support.recorded import MESSAGES
 
 from edge_tvbo import plugins
 from edge_tvbo.errors import ConfigError, PayloadError

@@ -1,0 +1,1 @@
+"""Monitoring: Prometheus metrics, the health endpoint and systemd notifications."""

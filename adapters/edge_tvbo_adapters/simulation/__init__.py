@@ -1,0 +1,1 @@
+"""Simulated sensors over MQTT, and a local broker for demonstrations and tests."""

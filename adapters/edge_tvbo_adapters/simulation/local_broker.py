@@ -1,0 +1,119 @@
+"""A broker of one's own, for demonstrations and tests: mosquitto, or amqtt where there is none."""
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from edge_tvbo.errors import EdgeTvboError, MissingExtra
+
+READY = 20.0  # s a broker has to accept a connection
+MOSQUITTO = """\
+listener {port} 127.0.0.1
+allow_anonymous true
+set_tcp_nodelay true
+max_queued_messages 100000
+persistence false
+"""
+
+
+class Running(NamedTuple):
+    """A broker that accepts connections."""
+
+    name: str
+    host: str
+    port: int
+
+
+@contextmanager
+def start(port: int = 0) -> Iterator[Running]:
+    """Run a broker on loopback, at a free port unless one is named, until the context is left.
+
+    Raises
+    ------
+    MissingExtra
+        Where there is neither mosquitto nor amqtt.
+    EdgeTvboError
+        Where the port is taken, or the broker does not start.
+    """
+    port = free_port(port)
+    with tempfile.TemporaryDirectory(prefix="edge_tvbo-") as directory:
+        name, command = choose(port, Path(directory))
+        log = Path(directory) / "log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            wait_for(process, port, log)
+            yield Running(name, "127.0.0.1", port)
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def choose(port: int, directory: Path) -> tuple[str, list[str]]:
+    """Give the name and the command line of the best broker there is; raises `MissingExtra`."""
+    mosquitto = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if mosquitto:
+        configuration = directory / "mosquitto.conf"
+        configuration.write_text(MOSQUITTO.format(port=port))
+        return "mosquitto", [mosquitto, "-c", str(configuration)]
+    if find_spec("amqtt"):
+        return "amqtt", [
+            sys.executable,
+            "-m",
+            "edge_tvbo_adapters.simulation.local_broker",
+            str(port),
+        ]
+    raise MissingExtra("A broker (mosquitto, or the package amqtt)", "broker")
+
+
+def free_port(port: int = 0) -> int:
+    """Give `port`, or any TCP port of loopback, that nobody listens on; raises `EdgeTvboError`."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise EdgeTvboError(f"Port {port} of 127.0.0.1: {error.strerror}.") from None
+        free: int = probe.getsockname()[1]
+        return free
+
+
+def wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """Wait until `port` accepts a connection; raises `EdgeTvboError` where it does not."""
+    deadline = time.monotonic() + READY
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise EdgeTvboError(f"The broker did not start:\n{log.read_text(errors='replace')[-2000:]}")
+
+
+async def serve(port: int) -> None:
+    """Run amqtt until the process is ended."""
+    from amqtt.broker import Broker
+
+    broker = Broker(
+        {
+            "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{port}"}},
+            "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {}},
+        }
+    )
+    await broker.start()
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(int(sys.argv[1])))

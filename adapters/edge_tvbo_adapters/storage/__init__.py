@@ -1,0 +1,1 @@
+"""Storage: state files and the decision history."""

@@ -1,0 +1,347 @@
+"""What no setting can say alone: rules between settings, and between them and the disk."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from edge_tvbo.config import credentials, sensor_positions
+from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, listed, shown
+from edge_tvbo.config.field_types import OURS, Secret, duration_text
+from edge_tvbo.config.reader import Values
+from edge_tvbo.errors import Code
+
+RESERVED = ("cmd", "health", "response", "status")  # levels beside the fields' own
+ASKS = {  # what a sensor is sent where nothing is said
+    "sleepy": '{"seq": {interval}, "expires_at": {expires_at}}',
+    "lorawan": "",  # the make's own
+}
+Policies = Mapping[str, tuple[str, ...]]
+
+
+class Rules:
+    """Checks what has been read so far, and fills in what follows from it."""
+
+    def __init__(
+        self,
+        report: Report,
+        base: Path,
+        policies: Policies | None,
+        payloads: Collection[str] | None,
+    ) -> None:
+        self.report = report
+        self.base = base
+        self.policies = policies
+        self.payloads = payloads
+
+    def apply(self, good: Values) -> None:
+        """Check `good` and complete it in place."""
+        self._mqtt(good.get("mqtt", {}))
+        self._state(good.get("state", {}))
+        fields = good.get("fields")
+        if fields == {}:
+            self.report.add(
+                ("fields",), "has no field; add a table [fields.<name>]", code=Code.MISSING
+            )
+        for name, field in (fields or {}).items():
+            path = ("fields", name)
+            if name in RESERVED:
+                self.report.add(path, f"cannot be used: {OURS}/<instance>/{name} is our own topic")
+            self._times(field, path)
+            self._prior(field, path)
+            self._sensors(field, path)
+            self._policy(field.get("policy", {}), (*path, "policy"))
+            self._wire(field, path)
+            if field.get("energy"):
+                self._energy(field["energy"], field, (*path, "energy"))
+        self._between(fields or {})
+        self._silence(good.get("mqtt", {}), fields or {})
+
+    def _mqtt(self, mqtt: Values) -> None:
+        self._login(mqtt, ("mqtt",))
+        if mqtt.get("visitor"):
+            self._login(mqtt["visitor"], ("mqtt", "visitor"))
+        if mqtt.get("tls"):
+            credentials.check_tls(mqtt["tls"], self.base, self.report)
+        reconnect = mqtt.get("reconnect", {})
+        if reconnect.get("min", 0) > reconnect.get("max", float("inf")):
+            most = duration_text(reconnect["max"])
+            self.report.add(
+                ("mqtt", "reconnect", "min"),
+                f"is {duration_text(reconnect['min'])}; it can be at most reconnect.max, {most}",
+                code=Code.CONTRADICTION,
+            )
+
+    def _login(self, login: Values, path: KeyPath) -> None:
+        password, file = login.get("password"), login.get("password_file")
+        if password and file:
+            self.report.add(
+                (*path, "password_file"),
+                "is there beside password; keep one of them",
+                code=Code.CONTRADICTION,
+            )
+        elif file:
+            login["password_file"] = credentials.found(file, self.base)
+            login["password"] = password = self._secret(
+                login["password_file"], (*path, "password_file")
+            )
+        if password and "username" in login and login["username"] is None:
+            self.report.add(
+                (*path, "password_file" if file else "password"),
+                "is there without username; MQTT wants both, so add username",
+                code=Code.CONTRADICTION,
+            )
+
+    def _state(self, state: Values) -> None:
+        if state.get("history") and state.get("dir") == "":
+            self.report.add(
+                ("state", "history"),
+                "is there without dir, where it would be kept",
+                code=Code.CONTRADICTION,
+            )
+        if not state.get("dir"):
+            return
+        directory = self.base / state["dir"]
+        state["dir"] = str(directory)
+        try:
+            if directory.exists() and not directory.is_dir():
+                self.report.add(
+                    ("state", "dir"),
+                    f"is {shown(str(directory))}, a file; it can be a directory",
+                    code=Code.NAMED_FILE,
+                )
+        except OSError:
+            pass  # it may be there by the time it is needed
+
+    def _silence(self, mqtt: Values, fields: Mapping[str, Values]) -> None:
+        """Take three intervals for a fault where sensors are asked in each, if nothing is said."""
+        live = [each for each in fields.values() if each.get("activate", {}).get("mode") == "live"]
+        intervals = [each.get("interval") for each in live]
+        timed = [each for each in intervals if isinstance(each, int | float)]
+        mqtt.setdefault("silence", max(3 * max(timed), 60.0) if timed else None)
+
+    def _secret(self, file: Path, key: KeyPath) -> Secret | None:
+        try:
+            text = file.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, ValueError) as error:
+            self.report.add(
+                key,
+                f"is {shown(str(file))}, which {sensor_positions.unreadable(error)}",
+                code=Code.NAMED_FILE,
+            )
+            return None
+        if not text:
+            self.report.add(
+                key,
+                f"is {shown(str(file))}, which is empty; put the password in it",
+                code=Code.NAMED_FILE,
+            )
+        return Secret(text)
+
+    def _times(self, field: Values, path: KeyPath) -> None:
+        if "interval" not in field:
+            return
+        interval = field["interval"]
+        waits = interval == "on-reading"
+        field.setdefault("reply_timeout", 120.0 if waits else interval / 5)
+        field.setdefault("max_age", 600.0 if waits else interval)
+        if not waits and field["reply_timeout"] > interval:
+            self.report.add(
+                (*path, "reply_timeout"),
+                f"is {duration_text(field['reply_timeout'])}; it can be at most the interval, "
+                f"{duration_text(interval)}",
+                code=Code.CONTRADICTION,
+            )
+
+    def _prior(self, field: Values, path: KeyPath) -> None:
+        if not {"model", "kernel", "positions"} <= set(field):
+            return
+        model, kernel, places = field["model"], field["kernel"], field["positions"]
+        if model and kernel:
+            self.report.add(
+                (*path, "kernel"),
+                "is there beside model; keep one of them",
+                code=Code.CONTRADICTION,
+            )
+        if model and places:
+            self.report.add(
+                (*path, "positions"),
+                "is there beside model, which has its own",
+                code=Code.CONTRADICTION,
+            )
+        if not (model or kernel):
+            self.report.add(
+                path,
+                "says neither model nor kernel; `edge-tvbo fit` writes a model, and"
+                ' kernel = { name = "exchangeable", ... } needs no recorded days',
+                code=Code.MISSING,
+            )
+        if kernel:
+            self._kernel(kernel, places, (*path, "kernel"))
+        if model:
+            field["model"] = self._file(self.base / model, (*path, "model"))
+
+    def _kernel(self, kernel: Values, places: object, path: KeyPath) -> None:
+        if kernel.get("name", "exchangeable") == "exchangeable":
+            return
+        if kernel.get("length_scale", 1.0) is None:
+            self.report.add(
+                (*path, "length_scale"),
+                "is missing; it can be a number, above 0",
+                "The distance that makes a difference, in m",
+                code=Code.MISSING,
+            )
+        if places is None:
+            self.report.add(
+                path,
+                "wants positions beside it: { id = [x, y], ... };"
+                ' without any, name = "exchangeable" will do',
+                code=Code.MISSING,
+            )
+
+    def _file(self, file: Path, path: KeyPath) -> Path:
+        try:
+            with file.open("rb"):
+                pass
+        except (OSError, ValueError) as error:
+            self.report.add(
+                path,
+                f"is {shown(str(file))}, which {sensor_positions.unreadable(error)}",
+                code=Code.NAMED_FILE,
+            )
+        return file
+
+    def _sensors(self, field: Values, path: KeyPath) -> None:
+        sensors = field.get("sensors", ())
+        seen: dict[str, int] = {}
+        for index, sensor in enumerate(sensors):
+            if seen.setdefault(sensor, index) != index:
+                self.report.add(
+                    (*path, "sensors", index),
+                    f"is {shown(sensor)} again; each id can be there once",
+                    code=Code.TWICE,
+                )
+        if field.get("positions") is not None:
+            field["positions"] = sensor_positions.of_sensors(
+                field["positions"], self.base, tuple(seen), (*path, "positions"), self.report
+            )
+
+    def _policy(self, policy: Values, path: KeyPath) -> None:
+        name, parameters = policy.get("name"), policy.get("parameters", {})
+        if parameters.get("n_lower", 0) > parameters.get("n_upper", float("inf")):
+            self.report.add(
+                (*path, "n_lower"),
+                f"is {shown(parameters['n_lower'])}; it can be at most n_upper, "
+                f"{shown(parameters['n_upper'])}",
+                code=Code.CONTRADICTION,
+            )
+        if self.policies is None or name is None:
+            return
+        if name not in self.policies:
+            self._unknown((*path, "name"), name, "policy", self.policies)
+            return
+        takes = self.policies[name]
+        for key in parameters:
+            if key not in takes:
+                self.report.add(
+                    (*path, key),
+                    f"is not a parameter of {name}; it takes {listed(takes, most=99) or 'none'}",
+                    did_you_mean(key, takes),
+                    code=Code.UNKNOWN_NAME,
+                )
+
+    def _unknown(self, path: KeyPath, name: str, what: str, known: Collection[str]) -> None:
+        self.report.add(
+            path,
+            f"is {shown(name)}; a {what} can be {listed(sorted(known), most=99)}",
+            did_you_mean(name, known),
+            code=Code.UNKNOWN_NAME,
+        )
+
+    def _wire(self, field: Values, path: KeyPath) -> None:
+        reading, activate = field.get("reading", {}), field.get("activate", {})
+        payload = reading.get("payload")
+        if payload is not None and self.payloads is not None and payload not in self.payloads:
+            self._unknown((*path, "reading", "payload"), payload, "format", self.payloads)
+        mode = activate.get("mode", "advise")
+        if mode != "advise" and activate.get("topic", "") is None:
+            self.report.add(
+                (*path, "activate", "topic"),
+                f"is missing; mode {mode} wants a topic with {{sensor}}",
+                code=Code.MISSING,
+            )
+        activate.setdefault("payload", ASKS.get(mode, "1"))
+        for sensor in field.get("names", ()):
+            if sensor not in field.get("sensors", (sensor,)):
+                self.report.add(
+                    (*path, "names", sensor),
+                    "is none of the sensors",
+                    did_you_mean(sensor, field["sensors"]),
+                    code=Code.UNKNOWN_NAME,
+                )
+        for part, topic in (("reading", reading.get("topic")), ("activate", activate.get("topic"))):
+            if topic and topic.startswith("{sensor}/") and OURS in field.get("sensors", ()):
+                self.report.add(
+                    (*path, part, "topic"), f"gives topics under {OURS}/, which are our own"
+                )
+
+    def _energy(self, energy: Values, field: Values, path: KeyPath) -> None:
+        if field.get("interval") == "on-reading":
+            self.report.add(
+                path,
+                'is there with interval = "on-reading", where no interval could pass without'
+                ' a reading; it can be with one that a clock begins: interval = "10min"',
+                code=Code.CONTRADICTION,
+            )
+        for sensor in energy.get("sensors", ()):
+            if sensor not in field.get("sensors", (sensor,)):
+                self.report.add(
+                    (*path, "sensors", sensor),
+                    "is none of the sensors",
+                    did_you_mean(sensor, field["sensors"]),
+                    code=Code.UNKNOWN_NAME,
+                )
+        payload = (energy.get("battery") or {}).get("payload")
+        if payload is not None and self.payloads is not None and payload not in self.payloads:
+            self._unknown((*path, "battery", "payload"), payload, "format", self.payloads)
+
+    def _between(self, fields: Mapping[str, Values]) -> None:
+        """Compare the topics of every field with those of every other, and its own."""
+        readings: dict[Any, str] = {}
+        beds: dict[str, str] = {}
+        topics = {field.get("reading", {}).get("topic"): name for name, field in fields.items()}
+        for name, field in fields.items():
+            reading, activate = field.get("reading", {}), field.get("activate", {})
+            topic = reading.get("topic")
+            same = (topic, reading.get("settings", {}).get("value"))
+            if topic and (first := readings.setdefault(same, name)) != name:
+                self.report.add(
+                    ("fields", name, "reading", "topic"),
+                    f"is {shown(topic)}, as in {dotted(('fields', first))}; "
+                    "fields that share a topic each want a `value` of their own",
+                    code=Code.TWICE,
+                )
+            if activate.get("mode") == "sleepy" and activate.get("topic"):
+                self._one_bed(name, field, beds)
+            if activate.get("topic") and activate["topic"] in topics:
+                other = dotted(("fields", topics[activate["topic"]]))
+                self.report.add(
+                    ("fields", name, "activate", "topic"),
+                    f"is {shown(activate['topic'])}, where readings of {other} arrive; "
+                    "it can be any other topic",
+                    code=Code.TWICE,
+                )
+
+    def _one_bed(self, name: str, field: Values, beds: dict[str, str]) -> None:
+        """Let no two fields leave commands on one topic: either would take back the other's."""
+        topic, names = field["activate"]["topic"], field.get("names", {})
+        for sensor in field.get("sensors", ()):
+            bed = topic.replace("{sensor}", names.get(sensor, sensor))
+            if (first := beds.setdefault(bed, name)) != name:
+                self.report.add(
+                    ("fields", name, "activate", "topic"),
+                    f"is {shown(topic)}, where {dotted(('fields', first))} leaves commands for "
+                    f"{sensor} too; "
+                    "it can be a topic of this field's own",
+                    code=Code.TWICE,
+                )
+                return

@@ -1,0 +1,1 @@
+"""Control: one interval as a state machine, without I/O and without a clock."""

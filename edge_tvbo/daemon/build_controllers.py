@@ -1,0 +1,139 @@
+"""From settings to the controllers that run."""
+
+from collections.abc import Callable, Mapping
+from math import ceil, inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_tvbo import __version__
+from edge_tvbo.config import FieldSettings, Kernel, SensorEnergy, Settings
+from edge_tvbo.config.field_settings import Position
+from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.decision_text import decimals
+from edge_tvbo.control.energy_budget import BudgetSettings, intervals_in
+from edge_tvbo.daemon import build_mqtt
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.models import spatial_kernels
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
+from edge_tvbo.ports import HomeAssistant, Shown
+
+_SHAPES: dict[str, Callable[[Any, Any], NDArray[np.float64]]] = {
+    "se": spatial_kernels.squared_exponential,
+    "matern-1/2": lambda X, length_scale: spatial_kernels.matern(X, length_scale, 0.5),
+    "matern-3/2": lambda X, length_scale: spatial_kernels.matern(X, length_scale, 1.5),
+    "matern-5/2": lambda X, length_scale: spatial_kernels.matern(X, length_scale, 2.5),
+    "linear": lambda X, length_scale: spatial_kernels.linear(X),
+}
+
+
+def controllers(settings: Settings) -> dict[str, Controller]:
+    """Give a controller for each field; raises `ConfigError` naming the field."""
+    return {name: _controller(name, each) for name, each in settings.fields.items()}
+
+
+def homeassistant(settings: Settings, running: Mapping[str, Controller]) -> HomeAssistant | None:
+    """Give what Home Assistant is told of the `running` controllers; None where it is nothing."""
+    if settings.homeassistant is None:
+        return None
+    every = build_mqtt.intervals(settings)
+    shown = {
+        name: Shown(field.sensors, field.unit, decimals(field), every[name])
+        for name, field in ((name, each.policy.field) for name, each in running.items())
+    }
+    chosen = settings.homeassistant
+    return HomeAssistant(chosen.prefix, chosen.birth, __version__, shown)
+
+
+def _controller(name: str, settings: FieldSettings) -> Controller:
+    try:
+        policy = make_policy(settings.policy.name, _field(settings), **settings.policy.parameters)
+    except ConfigError as error:
+        raise ConfigError(f"fields.{name}: {error}") from error
+    rules = ControllerSettings(
+        reply_timeout=settings.reply_timeout,
+        max_age=settings.max_age,
+        max_future=settings.max_future,
+        max_backoff=settings.max_backoff,
+        learn_from=settings.learn_from,
+        on_reading=settings.interval == "on-reading",
+        plausible=settings.plausible,
+        energy=_budgets(settings),
+        lasting=settings.activate.mode == "sleepy",
+    )
+    return Controller(policy, rules)
+
+
+def _budgets(settings: FieldSettings) -> BudgetSettings | None:
+    energy = settings.energy
+    if energy is None:
+        return None
+    assert settings.interval != "on-reading"  # as the configuration's rules have it
+    own = [energy.sensors.get(sensor, SensorEnergy()) for sensor in settings.sensors]
+    each = [energy.budget if one.budget is None else one.budget for one in own]
+    battery = energy.battery
+    return BudgetSettings(
+        costs=tuple(one.cost or energy.cost for one in own),
+        each=tuple(inf if one is None else one for one in each),
+        period=intervals_in(energy.period, settings.interval),
+        field=inf if energy.field_budget is None else energy.field_budget,
+        unit=energy.unit,
+        least_battery=battery.least if battery else 0.0,
+        battery_age=ceil(battery.max_age / settings.interval) if battery else 0,
+    )
+
+
+def _field(settings: FieldSettings) -> SensorField:
+    if settings.model is not None:
+        return _learned(settings)
+    if settings.kernel is None:
+        raise ConfigError("there is neither a model nor a kernel.")
+    return _assumed(settings, settings.kernel)
+
+
+def _learned(settings: FieldSettings) -> SensorField:
+    assert settings.model is not None
+    from edge_tvbo.training import model_file
+
+    field = model_file.read(settings.model)
+    unknown = sorted(set(settings.sensors) - set(field.sensors))
+    if unknown:
+        raise ConfigError(f"{settings.model} does not know {', '.join(unknown)}; learn it anew.")
+    rows = [field.sensors.index(sensor) for sensor in settings.sensors]
+    positions, rhythm = field.positions, field.rhythm
+    return SensorField(
+        settings.sensors,
+        field.kernel[rows][:, rows],
+        field.noise_variance,
+        unit=settings.unit or field.unit,
+        center=field.center,
+        scale=field.scale,
+        objective=settings.objective,
+        positions=None if positions is None else positions[rows],
+        rhythm=None if rhythm is None else rhythm.of(rows),
+    )
+
+
+def _assumed(settings: FieldSettings, kernel: Kernel) -> SensorField:
+    found = settings.positions
+    places = None if found is None else [found[sensor] for sensor in settings.sensors]
+    return SensorField(
+        settings.sensors,
+        _covariance(kernel, places, len(settings.sensors)),
+        kernel.noise_variance / kernel.variance,
+        unit=settings.unit,
+        center=kernel.mean,
+        scale=kernel.variance**0.5,
+        objective=settings.objective,
+        positions=places,
+    )
+
+
+def _covariance(kernel: Kernel, places: list[Position] | None, M: int) -> NDArray[np.float64]:
+    if kernel.name == "exchangeable":
+        return spatial_kernels.exchangeable(M, kernel.correlation)
+    if places is None:
+        raise ConfigError(f"the kernel {kernel.name} needs positions.")
+    return _SHAPES[kernel.name](places, kernel.length_scale)

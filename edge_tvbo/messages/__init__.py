@@ -1,0 +1,1 @@
+"""Messages: events in, commands out, and the documents on the wire."""

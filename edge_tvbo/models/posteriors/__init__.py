@@ -1,0 +1,1 @@
+"""Posteriors: mean and standard deviation of every arm, updated with each reading."""

@@ -1,0 +1,1 @@
+"""Policies for fields of unknown length scale: candidates, fitting, posteriors."""

@@ -1,0 +1,1 @@
+"""Research: the papers' experiments, and reports on policies that were compared."""

@@ -1,0 +1,167 @@
+"""The report as one page: no script, no network, no font of its own."""
+
+from html import escape
+
+from edge_tvbo.research.reports import csv_tables, figures
+from edge_tvbo.research.reports.figures import Calibration, Figure
+from edge_tvbo.research.reports.summary import Summary, percent
+from edge_tvbo.simulation.backtest import UNIT
+
+OPEN = 2  # rasters that are unfolded from the start
+SHARES = (0.5, 0.8, 0.9, 0.95)  # of the table of calibration
+
+STYLE = """
+:root { color-scheme: light dark; --page: #fff; --ink: #1b1f24; --soft: #57606a; --line: #d8dee4;
+  --h1: #0969da; --h2: #bc4c00; --h3: #1a7f37; --h4: #8250df; --h5: #bf3989; --rest: #8c959f;
+  --reset: #cf222e; }
+@media (prefers-color-scheme: dark) { :root { --page: #0d1117; --ink: #e6edf3; --soft: #9198a1;
+  --line: #30363d; --h1: #58a6ff; --h2: #f0883e; --h3: #56d364; --h4: #bc8cff; --h5: #ff7bc6;
+  --rest: #6e7681; --reset: #ff7b72; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 54rem; padding: 1rem; background: var(--page); color: var(--ink);
+  font: 1rem/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; line-height: 1.25; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
+h3 { font-size: 1rem; margin-bottom: .2rem; }
+.scroll { overflow-x: auto; } .scroll:focus-visible { outline: 2px solid var(--h1); }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
+caption { text-align: left; color: var(--soft); padding-bottom: .4rem; }
+caption span { display: inline-block; max-width: calc(100vw - 2rem); }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right;
+  white-space: nowrap; }
+thead th { vertical-align: bottom; white-space: normal; font-weight: 600; }
+th:first-child { text-align: left; } tbody th { font-weight: 400; }
+tr.best th, tr.best td { font-weight: 700; }
+figure { margin: .5rem 0 1.5rem; } figcaption, .key { color: var(--soft); font-size: .9rem; }
+figure svg { display: block; width: 100%; min-width: 34rem; font: 12px system-ui, sans-serif; }
+svg.aside { position: absolute; width: 0; height: 0; }
+svg text { fill: var(--ink); } .grid { stroke: var(--line); fill: none; }
+.tick { stroke: var(--soft); fill: none; }
+.line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; }
+.line.thin { stroke-width: 1; stroke-dasharray: none; }
+.band { fill: var(--c); opacity: .18; } .bar { fill: var(--c); opacity: .7; }
+.hue1 { --c: var(--h1); } .hue2 { --c: var(--h2); } .hue3 { --c: var(--h3); }
+.hue4 { --c: var(--h4); } .hue5 { --c: var(--h5); } .rest { --c: var(--rest); stroke-width: 1.2; }
+.simple { stroke-dasharray: 6 3; } .ideal { --c: var(--soft); stroke-dasharray: 2 3; }
+.heat { image-rendering: pixelated; } .best { --c: var(--ink); stroke-width: 5; }
+.pick { fill: var(--h1); } .reset { stroke: var(--reset); stroke-dasharray: 3 2; fill: none; }
+.key svg { width: 1.6em; height: .9em; vertical-align: baseline; }
+.key span { margin-right: 1em; white-space: nowrap; }
+summary { cursor: pointer; padding: .3rem 0; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; }
+dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
+code { font: .9em ui-monospace, monospace; }
+@media (max-width: 30rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } }
+"""
+
+KEY = (
+    ('<path class="line best" d="M0 6H16"/>', "the {extreme} sensor"),
+    ('<path class="pick" d="M6 3h5v5h-5z"/>', "the sensor that was asked"),
+    ('<path class="reset" d="M8 0v10"/>', "the model began anew"),
+)
+
+
+def html(summary: Summary) -> str:
+    """Give the whole page as HTML."""
+    sections = (
+        _table(summary),
+        _section("Regret, added up", _figure(figures.regret(summary))),
+        _rasters(summary),
+        _surprises(summary),
+        _calibration(figures.calibrations(summary)),
+        _origin(summary),
+    )
+    title = escape(summary.title)
+    said = "".join(f"<p>{escape(each)}</p>" for each in summary.sentences())
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{STYLE}</style></head>\n<body><main><h1>{title}</h1>{said}\n"
+        + "\n".join(sections)
+        + "\n</main></body></html>\n"
+    )
+
+
+def _table(summary: Summary) -> str:
+    caption = "The least regret first. Intervals are of the mean over seeds."
+    rows = csv_tables.cells(summary)
+    return _section("The policies", _tabular(caption, csv_tables.HEADINGS, rows, bold=1))
+
+
+def _rasters(summary: Summary) -> str:
+    drawn = [(row, _figure(figures.raster(summary, row))) for row in summary.rows]
+    unfolded = "".join(f"<h3>{escape(row.name)}</h3>{figure}" for row, figure in drawn[:OPEN])
+    folded = "".join(
+        f"<details><summary>{escape(row.name)}</summary>{figure}</details>"
+        for row, figure in drawn[OPEN:]
+    )
+    samples = "".join(
+        f'<span><svg viewBox="0 0 16 10" aria-hidden="true">{mark}</svg> '
+        f"{meaning.format(extreme=summary.extreme)}</span>"
+        for mark, meaning in KEY
+    )
+    far = f"{summary.backtest.field.scale:.2g} {summary.backtest.recording.unit}".strip()
+    key = (
+        f"<p>A row is a sensor, the {summary.extreme} on the whole on top. The fuller its colour, "
+        f"the nearer it was to the {summary.extreme} of the interval; where it is blank it was "
+        f"{escape(far)} (one {UNIT}) behind, or more.</p>"
+        f'<p class="key">{samples}</p>'
+    )
+    return _section("Who was asked", figures.shared(summary) + key + unfolded + folded)
+
+
+def _surprises(summary: Summary) -> str:
+    drawn = [(row, figures.surprise(summary, row)) for row in summary.rows]
+    parts = [f"<h3>{escape(row.name)}</h3>{_figure(each)}" for row, each in drawn if each]
+    return _section("Surprise and what the trigger allows", "".join(parts)) if parts else ""
+
+
+def _calibration(found: list[Calibration]) -> str:
+    if not found:
+        return ""
+    rows = [
+        (each.name, f"{len(each.z)}", *(percent(each.covered(share), 1) for share in SHARES))
+        for each in found
+    ]
+    headings = ("policy", "answers", *(f"{percent(share)} intervals held" for share in SHARES))
+    caption = "How many of the answers the predictive intervals held, over all seeds."
+    body = _figure(figures.coverage(found)) + _tabular(caption, headings, rows)
+    histogram = _figure(figures.histogram(found[0]))
+    return _section("Calibration", f"{body}<h3>{escape(found[0].name)}</h3>{histogram}")
+
+
+def _origin(summary: Summary) -> str:
+    facts = summary.facts()
+    command = facts.pop("Again")
+    pairs = "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts.items())
+    again = f"<dt>Again</dt><dd><code>{escape(command)}</code></dd>"
+    beside = (
+        "<p>The numbers are in <code>results.csv</code>, every pick of every seed is in "
+        "<code>picks.csv</code>, and the table is in <code>results.md</code>.</p>"
+    )
+    return _section("Where this comes from", f"<dl>{pairs}{again}</dl>{beside}")
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{body}</section>"
+
+
+def _figure(figure: Figure) -> str:
+    caption = f"<figcaption>{escape(figure.caption)}</figcaption>"
+    return f'<figure><div class="scroll" tabindex="0">{figure.svg}</div>{caption}</figure>'
+
+
+def _tabular(
+    caption: str, headings: tuple[str, ...], rows: list[tuple[str, ...]], bold: int = 0
+) -> str:
+    head = "".join(f'<th scope="col">{escape(each)}</th>' for each in headings)
+    body = "".join(
+        f"<tr{' class=best' if number < bold else ''}>"
+        f'<th scope="row">{escape(row[0])}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+        + "</tr>\n"
+        for number, row in enumerate(rows)
+    )
+    return (
+        f'<div class="scroll" tabindex="0"><table><caption><span>{escape(caption)}</span></caption>'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
+    )

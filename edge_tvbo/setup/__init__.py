@@ -1,0 +1,1 @@
+"""Setup: sensor discovery, configuration template, and bug report."""

@@ -1,0 +1,1 @@
+"""Simulation: recorded data through the same controller that the daemon runs."""

@@ -1,0 +1,324 @@
+"""`/metrics` and `/healthz`, read over a real socket from the daemon's own loop."""
+
+import http.client
+import json
+import selectors
+import socket
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("prometheus_client", reason="the extra `metrics` is not installed")
+
+from edge_tvbo_adapters.monitoring import http_server
+from edge_tvbo_adapters.monitoring.http_server import HttpServer
+from edge_tvbo_adapters.monitoring.prometheus import monitor, resident_bytes, text
+from prometheus_client.parser import text_string_to_metric_families
+
+from edge_tvbo import plugins
+from edge_tvbo.errors import EdgeTvboError
+from edge_tvbo.messages.documents import FieldStatus, LastReading, Status, Tally
+
+
+def field(**changes):
+    known = {
+        "tally": Tally(decisions=7, activations=6, answered=4, missed=2, resets=1),
+        "refused": {"late": 3, "retained": 2},
+        "sensors": 3,
+        "suspects": 1,
+        "selected": "a",
+        "latest": {"a": LastReading(21.5, 990.0), "b": LastReading(-3.0, 1000.0)},
+    }
+    return FieldStatus(**known | changes)
+
+
+def status(**changes):
+    known = {
+        "at": 1000.0,
+        "uptime": 60.0,
+        "version": "1.2.3",
+        "healthy": True,
+        "reason": "heat: a",
+        "online": True,
+        "away": 0.0,
+        "reconnects": 2,
+        "fields": {"heat": field()},
+        "written": 4096,
+    }
+    return Status(**known | changes)
+
+
+class Loop(threading.Thread):
+    """Serves one attendant in a thread of the test's, as the loop does."""
+
+    def __init__(self, attendant):
+        super().__init__(daemon=True)
+        self.attendant = attendant
+        self.turns = 0
+        self.stopped = False
+        self.start()
+
+    def run(self):
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.attendant.fileno(), selectors.EVENT_READ)
+            while not self.stopped:
+                wait = self.attendant.wake_at() - time.monotonic()
+                selector.select(max(0.0, min(wait, 0.2)))
+                self.attendant.service(time.monotonic())
+                self.turns += 1
+
+    def stop(self):
+        self.stopped = True
+        self.join(10)
+        self.attendant.close()
+
+
+@pytest.fixture
+def served():
+    """Give what the status is taken from, and the port that shows it."""
+    box = [status()]
+    loop = Loop(monitor("127.0.0.1", 0, lambda: box[0]))
+    yield box, loop
+    loop.stop()
+
+
+def get(loop, path, method="GET"):
+    connection = http.client.HTTPConnection("127.0.0.1", loop.attendant.port, timeout=10)
+    connection.request(method, path)
+    response = connection.getresponse()
+    body = response.read()
+    connection.close()
+    return response, body
+
+
+def series(body):
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(body.decode())
+        for sample in family.samples
+    }
+
+
+# --- what is shown ----------------------------------------------------------------------------
+
+
+def test_every_number_is_there_under_its_name(served):
+    _, loop = served
+    response, body = get(loop, "/metrics")
+
+    assert response.status == 200
+    assert response.getheader("Content-Type").startswith("text/plain; version=0.0.4")
+    found = series(body)
+    assert found[("edge_tvbo_info", "1.2.3")] == 1
+    assert found[("edge_tvbo_link_online",)] == 1
+    assert found[("edge_tvbo_link_reconnects_total",)] == 2
+    assert found[("edge_tvbo_written_bytes_total",)] == 4096
+    assert found[("edge_tvbo_decisions_total", "heat")] == 7
+    assert found[("edge_tvbo_activations_total", "heat")] == 6
+    assert found[("edge_tvbo_answered_total", "heat")] == 4
+    assert found[("edge_tvbo_missed_total", "heat")] == 2
+    assert found[("edge_tvbo_resets_total", "heat")] == 1
+    assert found[("edge_tvbo_refused_total", "heat", "late")] == 3
+    assert found[("edge_tvbo_suspects", "heat")] == 1
+    assert found[("edge_tvbo_selected", "a", "heat")] == 1
+    assert found[("edge_tvbo_reading", "a", "heat")] == 21.5
+    assert found[("edge_tvbo_reading_age_seconds", "a", "heat")] == 10
+    assert 1e6 < found[("process_resident_memory_bytes",)] < 1e10
+
+
+@pytest.mark.acceptance(17)
+def test_the_series_of_a_sensor_vanish_with_it(served):
+    box, loop = served
+    before = {key for key in series(get(loop, "/metrics")[1]) if "b" in key}
+    box[0] = status(fields={"heat": field(latest={"a": LastReading(21.5, 990.0)}, selected="a")})
+    after = {key for key in series(get(loop, "/metrics")[1]) if "b" in key}
+
+    assert {key[0] for key in before} == {"edge_tvbo_reading", "edge_tvbo_reading_age_seconds"}
+    assert after == set()
+
+
+def test_labels_from_outside_are_quoted():
+    hostile = 'a"} 1\nedge_tvbo_healthy 1 #\\'
+    found = series(text(status(healthy=False, fields={"heat": field(refused={hostile: 5})})))
+
+    assert found[("edge_tvbo_refused_total", *sorted(["heat", hostile]))] == 5
+    assert found[("edge_tvbo_healthy",)] == 0
+
+
+def test_health_is_200_or_503_with_the_reason(served):
+    box, loop = served
+    response, body = get(loop, "/healthz")
+    assert (response.status, json.loads(body)["healthy"]) == (200, True)
+
+    box[0] = status(healthy=False, reason="the broker has been away for 99 s", online=False)
+    response, body = get(loop, "/healthz?verbose")
+    assert response.status == 503
+    document = json.loads(body)
+    assert document["reason"] == "the broker has been away for 99 s"
+    assert document["broker"] == "away"
+
+
+def test_the_memory_of_this_process_is_plausible():
+    resident = resident_bytes()
+
+    assert resident is None or 5e6 < resident < 1e10
+
+
+def test_it_is_found_by_its_name():
+    assert plugins.load("monitors", "prometheus") is monitor
+
+
+# --- how it is asked --------------------------------------------------------------------------
+
+
+def raw(loop, request, *, finish=False):
+    """Say `request` as it is, and give all that is answered."""
+    with socket.create_connection(("127.0.0.1", loop.attendant.port), timeout=10) as sock:
+        sock.sendall(request)
+        if finish:
+            sock.shutdown(socket.SHUT_WR)
+        answer = b""
+        while chunk := sock.recv(65536):
+            answer += chunk
+        return answer
+
+
+def test_head_has_no_body_and_other_methods_and_paths_are_refused(served):
+    _, loop = served
+
+    response, body = get(loop, "/metrics", "HEAD")
+    assert (response.status, body) == (200, b"")
+    assert int(response.getheader("Content-Length")) > 1000
+    assert get(loop, "/metrics", "POST")[0].status == 405
+    assert get(loop, "/")[0].status == 404
+    assert get(loop, "/../etc/passwd")[0].status == 404
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET /metrics\r\n\r\n",
+        b"GET http://x/metrics HTTP/1.1\r\n\r\n",
+        b"GET /" + b"a" * 2000 + b" HTTP/1.1\r\n\r\n",
+        b"\x00\xff" * 100 + b"\r\n\r\n",
+        b"GET /metrics HTTP/2.0\r\n\r\n",
+        b"x" * 8192,
+    ],
+)
+def test_what_is_no_request_is_answered_400(served, request_):
+    _, loop = served
+
+    assert raw(loop, request_).startswith(b"HTTP/1.0 400 ")
+
+
+def test_a_request_may_come_in_pieces_and_with_bare_line_ends(served):
+    _, loop = served
+    with socket.create_connection(("127.0.0.1", loop.attendant.port), timeout=10) as sock:
+        for piece in (b"GET /hea", b"lthz HTTP/1.0\n", b"Host: x\n", b"\n"):
+            sock.sendall(piece)
+            time.sleep(0.02)
+        assert sock.recv(100).startswith(b"HTTP/1.0 200 ")
+    assert raw(loop, b"GET /healthz HTTP/1.0\r\n\r\n", finish=True).startswith(b"HTTP/1.0 200 ")
+    assert raw(loop, b"GET /healthz", finish=True) == b""
+
+
+def test_a_page_that_fails_is_500_and_the_loop_goes_on(caplog):
+    def broken():
+        raise RuntimeError("no status")
+
+    loop = Loop(monitor("127.0.0.1", 0, broken))
+    assert get(loop, "/metrics")[0].status == 500
+    assert get(loop, "/healthz")[0].status == 500
+    assert loop.is_alive()
+    loop.stop()
+
+
+def test_a_large_page_reaches_a_slow_reader_whole():
+    body = bytes(range(256)) * 8192
+    page = http_server.Page(http_server.HTTPStatus.OK, "x/y", body)
+    loop = Loop(HttpServer("127.0.0.1", 0, lambda path: page))
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.settimeout(10)
+        sock.connect(("127.0.0.1", loop.attendant.port))
+        sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        answer = b""
+        while chunk := sock.recv(65536):
+            answer += chunk
+    loop.stop()
+
+    assert answer.endswith(body)
+
+
+# --- who takes too much -------------------------------------------------------------------------
+
+
+def test_the_silent_are_shown_out_and_others_wait_at_the_door(monkeypatch):
+    monkeypatch.setattr(http_server, "PATIENCE", 0.3)
+    loop = Loop(monitor("127.0.0.1", 0, status))
+    address = ("127.0.0.1", loop.attendant.port)
+    idle = [socket.create_connection(address, timeout=10) for _ in range(http_server.VISITORS + 3)]
+
+    response, _ = get(loop, "/healthz")
+    assert response.status == 200
+    assert all(sock.recv(1) == b"" for sock in idle)
+    assert loop.turns < 1000  # nobody spins meanwhile
+    for sock in idle:
+        sock.close()
+    loop.stop()
+
+
+def test_out_of_descriptors_it_pauses_instead_of_spinning(monkeypatch, caplog):
+    monkeypatch.setattr(http_server, "PAUSE", 0.3)
+    loop = Loop(monitor("127.0.0.1", 0, status))
+    listener = loop.attendant._listener
+    failing = True
+
+    class Listener:
+        def __getattr__(self, name):
+            return getattr(listener, name)
+
+        def accept(self):
+            if failing:
+                raise OSError(24, "Too many open files")
+            return listener.accept()
+
+    loop.attendant._listener = Listener()
+    with socket.create_connection(("127.0.0.1", loop.attendant.port), timeout=10) as sock:
+        sock.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        time.sleep(0.5)
+        failing = False
+        assert sock.recv(100).startswith(b"HTTP/1.0 200 ")
+    assert loop.turns < 50
+    loop.attendant._listener = listener
+    loop.stop()
+
+
+def test_a_visitor_who_leaves_in_the_middle_disturbs_nobody(served):
+    _, loop = served
+    for _ in range(50):
+        with socket.create_connection(("127.0.0.1", loop.attendant.port), timeout=10) as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+            sock.sendall(b"GET /metrics HT")
+
+    assert get(loop, "/metrics")[0].status == 200
+    assert loop.attendant.wake_at() > time.monotonic()
+
+
+def test_a_taken_port_and_an_address_of_others_say_so():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(EdgeTvboError, match=f"Port {port} of 127.0.0.1 cannot be listened on"):
+            monitor("127.0.0.1", port, status)
+    with pytest.raises(EdgeTvboError, match=r"192\.0\.2\.1"):
+        monitor("192.0.2.1", 0, status)
+
+
+def test_an_address_beyond_loopback_is_warned_of(caplog):
+    attendant = monitor("0.0.0.0", 0, status)
+    attendant.close()
+
+    assert "whoever reaches this machine" in caplog.text

@@ -1,0 +1,112 @@
+"""The waits between attempts: they grow, they end, and they tell a rival from an outage."""
+
+from collections import Counter
+from itertools import pairwise
+from random import Random
+
+import pytest
+from edge_tvbo_adapters.mqtt.backoff import RIVAL, SHORT, STABLE, Backoff
+from hypothesis import given
+from hypothesis import strategies as st
+
+seeds = st.integers(0, 2**32)
+
+
+@given(seeds, st.floats(0.01, 10), st.floats(10, 600), st.integers(1, 2000))
+def test_every_wait_is_within_its_bound(seed, shortest, longest, attempts):
+    backoff = Backoff(shortest, longest, Random(seed))
+    for attempt in range(attempts):
+        bound = min(longest, shortest * 2.0 ** min(attempt, 64))
+        assert 0.0 <= backoff.wait() <= bound
+
+
+@pytest.mark.parametrize("attempt", [0, 3, 12])
+def test_the_jitter_is_full_each_tenth_of_the_bound_is_as_likely(attempt):
+    tenths = Counter()
+    for seed in range(2000):
+        backoff = Backoff(1.0, 60.0, Random(seed))
+        waits = [backoff.wait() for _ in range(attempt + 1)]
+        tenths[int(10 * waits[-1] / min(60.0, 2.0**attempt))] += 1
+    assert sorted(tenths) == list(range(10))
+    assert min(tenths.values()) > 140 and max(tenths.values()) < 260
+
+
+def test_the_waits_grow_to_the_longest():
+    waits = [0.0] * 12
+    for seed in range(200):
+        backoff = Backoff(1.0, 60.0, Random(seed))
+        waits = [total + backoff.wait() / 200 for total in waits]
+    assert all(later > earlier for earlier, later in pairwise(waits[:7]))
+    assert min(waits[7:]) > 25
+
+
+@given(seeds)
+def test_the_jitter_is_the_seeds(seed):
+    first, again, other = (Backoff(1.0, 60.0, Random(each)) for each in (seed, seed, seed + 1))
+    waits = [first.wait() for _ in range(8)]
+    assert waits == [again.wait() for _ in range(8)]
+    assert waits != [other.wait() for _ in range(8)]
+
+
+class Bounds(Random):
+    """Draws the bound itself."""
+
+    def uniform(self, a, b):
+        return b
+
+
+@given(st.floats(SHORT, STABLE, exclude_max=True))
+def test_only_a_stable_session_begins_the_waits_anew(lasted):
+    backoff = Backoff(1.0, 60.0, Bounds())
+    for _ in range(10):
+        backoff.wait()
+    backoff.ended(lasted)
+    assert backoff.wait() == 60.0
+    backoff.ended(STABLE)
+    assert backoff.wait() == 1.0
+
+
+def test_sessions_that_end_at_once_again_and_again_mean_a_rival():
+    backoff = Backoff(1.0, 60.0, Random(0))
+    for _ in range(RIVAL):
+        assert not backoff.duplicate_client_id
+        backoff.ended(SHORT / 2)
+    assert backoff.duplicate_client_id
+    assert backoff.wait() == 60.0
+
+
+def test_one_longer_session_clears_the_rival():
+    backoff = Backoff(1.0, 60.0, Random(0))
+    for _ in range(RIVAL):
+        backoff.ended(0.1)
+    backoff.ended(SHORT)
+    assert not backoff.duplicate_client_id
+
+
+def test_failed_attempts_without_a_session_are_no_rival():
+    backoff = Backoff(1.0, 60.0, Random(0))
+    for _ in range(20):
+        backoff.wait()
+    assert not backoff.duplicate_client_id
+
+
+def test_a_session_that_we_ended_is_no_rivals_work():
+    backoff = Backoff(1.0, 60.0, Random(0))
+    for _ in range(RIVAL):
+        backoff.ended(0.1, by_broker=False)
+    assert not backoff.duplicate_client_id
+
+
+def test_a_broker_that_is_away_has_no_rival_either():
+    backoff = Backoff(1.0, 60.0, Random(0))
+    for _ in range(RIVAL):
+        backoff.ended(0.1)
+    backoff.clear()
+    assert not backoff.duplicate_client_id
+
+
+def test_a_rival_is_left_room_even_where_the_waits_are_short():
+    backoff = Backoff(0.01, 0.1, Random(0))
+    for _ in range(RIVAL):
+        backoff.ended(0.1)
+    assert backoff.wait() == 60.0

@@ -1,0 +1,45 @@
+"""What sensors say of their batteries, on a topic of its own and in the message of a reading."""
+
+import logging
+
+import pytest
+from edge_tvbo_adapters.mqtt.codec import Message
+from edge_tvbo_adapters.mqtt.rejection_log import Refusals
+from edge_tvbo_adapters.mqtt.subscriber import ReceivedMessage, Subscriber
+from edge_tvbo_adapters.payloads import json, number
+
+from edge_tvbo.messages.events import BatteryReported, Reading, Unreadable
+from edge_tvbo.ports import Batteries, Wiring
+
+OWN = Batteries("home/{sensor}/battery", number.make({}))
+SHARED = Batteries("home/{sensor}", json.make({"value": "battery"}))
+
+
+def came(batteries, topic, payload, *, retain=False):
+    """Give the events that a message makes."""
+    codec = json.make({"value": "t"})
+    wiring = Wiring(("a",), "home/{sensor}", codec, scale=2.0, batteries=batteries)
+    inbox = Subscriber({"f": wiring}, lambda: 5.0, Refusals(logging.getLogger("test")))
+    message = Message(topic.encode(), payload, retain=retain)
+    return [event for _, event in inbox.events(ReceivedMessage(message, 5.0, 5.0))]
+
+
+def test_one_message_can_be_a_reading_and_a_charge():
+    both = came(SHARED, "home/a", b'{"t": 10.5, "battery": 80}')
+    assert both == [Reading("a", 21.0, 5.0, 5.0, stamped=False), BatteryReported("a", 80.0, 5.0)]
+
+
+@pytest.mark.parametrize("payload", [b'{"t": 10.5}', b"{", b'{"t": "x", "battery": "y"}'])
+def test_what_is_no_charge_in_the_message_of_a_reading_is_remarked_on_once_at_most(payload):
+    assert len(came(SHARED, "home/a", payload)) == 1
+
+
+def test_a_charge_on_a_topic_of_its_own_is_no_reading_and_what_it_is_not_is_said():
+    assert came(OWN, "home/a/battery", b"80") == [BatteryReported("a", 80.0, 5.0)]
+    (refused,) = came(OWN, "home/a/battery", b"full")
+    assert isinstance(refused, Unreadable)
+    assert refused.reason == "not-a-number"
+
+
+def test_a_charge_that_the_broker_kept_may_be_of_any_age_and_says_nothing():
+    assert came(OWN, "home/a/battery", b"8", retain=True) == []

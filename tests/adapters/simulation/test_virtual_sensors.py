@@ -1,0 +1,90 @@
+"""What simulated sensors answer: of one field as it was recorded, of many each for itself."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from edge_tvbo_adapters.simulation.virtual_sensors import network
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge_tvbo.errors import ConfigError
+
+ROWS = 12
+READING, ACTIVATE = "{field}/{sensor}/reading", "{field}/{sensor}/activate"
+moments = st.floats(-1e9, 1e9)  # s from the recording's start
+
+
+class Recorded(NamedTuple):
+    """What nodes need of a recording; each value is its own place."""
+
+    sensors: tuple[str, ...] = ("a", "b")
+    start: float = 1000.0
+    interval: float = 10.0
+    values: np.ndarray = np.arange(2.0 * ROWS).reshape(ROWS, 2)
+    observed: np.ndarray = np.ones((ROWS, 2), bool)
+
+
+LAB = Recorded()
+
+
+def fleet(count, recording=LAB):
+    """Give the nodes of sensor a, by field."""
+    names = [f"lab-{number}" for number in range(count)]
+    nodes = network(recording, names, READING, ACTIVATE)
+    return [nodes[f"{name}/a/activate"] for name in names]
+
+
+@given(moments)
+def test_one_field_answers_as_recorded_and_not_beyond(since):
+    (alone,) = fleet(1)
+    row = (since + 1e-5) // LAB.interval
+
+    assert alone.measured(LAB.start + since) == (2 * row if 0 <= row < ROWS else None)
+
+
+@given(st.integers(2, ROWS), moments)
+def test_of_many_fields_no_two_answer_alike_and_each_always_does(count, since):
+    values = [node.measured(LAB.start + since) for node in fleet(count)]
+
+    assert None not in values
+    assert len(set(values)) == count
+
+
+@given(st.integers(2, ROWS), st.data(), st.integers(0, ROWS - 1), st.integers(-3, 3))
+def test_a_field_is_its_share_of_the_recording_later_round_and_round(count, data, row, rounds):
+    number = data.draw(st.integers(0, count - 1))
+    at = LAB.start + (row + rounds * ROWS) * LAB.interval
+
+    ahead = number * ROWS // count
+    assert fleet(count)[number].measured(at) == LAB.values[(row + ahead) % ROWS, 0]
+
+
+def test_a_gap_is_one_in_a_fleet_too():
+    observed = LAB.observed.copy()
+    observed[ROWS // 2 + 1, 0] = False
+    first, second = fleet(2, LAB._replace(observed=observed))
+
+    assert first.measured(LAB.start + LAB.interval) is not None
+    assert second.measured(LAB.start + LAB.interval) is None
+
+
+@pytest.mark.parametrize("at", [float("inf"), float("nan"), 1e308])
+def test_a_moment_that_is_none_is_not_answered_or_wraps(at):
+    for node in (*fleet(1), *fleet(2)):
+        assert node.measured(at) in (None, *LAB.values[:, 0])
+
+
+@given(st.integers(1, 5))
+def test_every_sensor_of_every_field_has_topics_of_its_own(count):
+    names = [f"lab-{number}" for number in range(count)]
+    nodes = network(LAB, names, READING, ACTIVATE)
+
+    assert len(nodes) == len({node.reading_topic for node in nodes.values()}) == 2 * count
+
+
+@pytest.mark.parametrize("topics", [("lab/{sensor}/t", ACTIVATE), (READING, "{sensor}/go")])
+def test_fields_that_would_share_a_topic_are_refused(topics):
+    with pytest.raises(ConfigError, match="3 fields would share it; {field} stands for the field"):
+        network(LAB, ["x", "y", "z"], *topics)
+    assert len(network(LAB, ["x"], *topics)) == 2

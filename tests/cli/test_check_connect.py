@@ -1,0 +1,186 @@
+"""`check --connect` against brokers that are as they should be, and some that are not."""
+
+import json
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+from broker.conftest import GENEROUS, directory, mosquitto, peer  # noqa: F401 - fixtures
+from click.testing import CliRunner
+from edge_tvbo_adapters.mqtt import short_session
+from edge_tvbo_adapters.simulation import local_broker
+from edge_tvbo_adapters.simulation.local_broker import free_port
+from support import certificates
+from support.paths import DEPLOY
+
+from edge_tvbo.cli import main
+from edge_tvbo.errors import Code
+
+pytestmark = pytest.mark.broker
+FIELD = """
+[fields.heat]
+interval = "10min"
+sensors = ["a", "b", "c"]
+reading = { topic = "lab/{sensor}/t" }
+kernel = { name = "exchangeable", variance = 9, noise_variance = 0.1, mean = 20 }
+"""
+
+
+def configured(directory, port, mqtt=""):  # noqa: F811
+    path = directory / "my.toml"
+    path.write_text(f'instance = "lab"\n[mqtt]\nport = {port}\n{mqtt}\n{FIELD}')
+    return path
+
+
+def tried(path, listen="1s"):
+    """Give the exit status and what came of each step."""
+    command = ["check", "--connect", "--listen", listen, "--json", str(path)]
+    result = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert "hunter2" not in result.output
+    return result.exit_code, json.loads(result.stdout)["broker"]
+
+
+def test_a_broker_that_is_as_it_should_be_is_good_step_by_step(mosquitto, peer, tmp_path):  # noqa: F811
+    broker = mosquitto()
+    broker.start()
+    other = peer(broker.port)
+    other.publish("lab/a/t", "21.3", retain=True)
+    other.publish("lab/b/t", "warm", retain=True)
+    other.publish("lab/d/t", "21.3", retain=True)
+
+    status, steps = tried(configured(tmp_path, broker.port))
+
+    texts = [each["text"] for each in steps]
+    assert (status, {each["good"] for each in steps}) == (0, {True}), steps
+    assert f"127.0.0.1, port {broker.port}, answers in" in texts[0]
+    assert texts[1:3] == ["the broker lets us in, without a login", "subscribed to lab/+/t"]
+    assert float(re.search(r"takes ([0-9.]+) ms$", texts[3])[1]) < 35
+    assert texts[4] == "what we publish under edge_tvbo/lab/ arrives"
+    assert "1 of 3 sensors" in texts[5]
+    assert "not b, c" in texts[5]
+    assert "1 messages of sensors that are not" in texts[5]
+    assert "refused: 1 not-a-number" in texts[5]
+    other.wait(lambda: other.on("edge_tvbo/lab/response/check"))
+    assert not any(kept for topic, _, kept in other.heard if topic.startswith("edge_tvbo"))
+
+
+def test_a_broker_that_holds_small_packets_back_is_told_from_a_quick_one(
+    mosquitto,  # noqa: F811
+    monkeypatch,
+    tmp_path,
+):
+    quick = local_broker.MOSQUITTO
+    monkeypatch.setattr(local_broker, "MOSQUITTO", quick.replace("set_tcp_nodelay true\n", ""))
+    broker = mosquitto()
+    broker.start()
+
+    status, steps = tried(configured(tmp_path, broker.port))
+
+    (found,) = [each["text"] for each in steps if "round trip" in each["text"]]
+    assert status == 0
+    assert float(re.search(r"takes ([0-9.]+) ms", found)[1]) > 30
+    assert "`set_tcp_nodelay true` in its configuration" in found
+
+
+def test_a_daemon_that_is_there_is_named_and_not_disturbed(mosquitto, peer, tmp_path):  # noqa: F811
+    broker = mosquitto()
+    broker.start()
+    other = peer(broker.port)
+    path = configured(tmp_path, broker.port)
+    command = [sys.executable, "-m", "edge_tvbo", "run", str(path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as daemon:
+        try:
+            other.wait(lambda: other.on("edge_tvbo/lab/heat/selected"), 2 * GENEROUS)
+            status, steps = tried(path)
+        finally:
+            daemon.terminate()
+            log = daemon.communicate(timeout=GENEROUS)[1]
+    assert status == 0
+    assert any("the instance lab is online" in each["text"] for each in steps)
+    assert "ERROR" not in log
+    assert other.on("edge_tvbo/lab/status") == [b"online", b"offline"]
+
+
+def test_an_acl_that_forbids_our_topics_is_found(mosquitto, tmp_path):  # noqa: F811
+    (tmp_path / "acl").write_text("topic read lab/#\n")
+    broker = mosquitto(f"allow_anonymous true\nacl_file {tmp_path}/acl\n")
+    broker.start()
+
+    status, steps = tried(configured(tmp_path, broker.port))
+
+    assert status == 1
+    (bad,) = [each for each in steps if not each["good"]]
+    assert bad["code"] == Code.FORBIDDEN
+    assert "topic readwrite edge_tvbo/lab/#" in bad["text"]
+
+
+def test_the_deployed_acl_lets_check_have_its_way(mosquitto, tmp_path):  # noqa: F811
+    acl = DEPLOY / "acl"
+    login(tmp_path, "edge-tvbo")
+    extra = f"allow_anonymous false\npassword_file {tmp_path}/users\nacl_file {acl}\n"
+    broker = mosquitto(extra)
+    broker.start()
+
+    mqtt = 'username = "edge-tvbo"\npassword = "hunter2"'
+    status, steps = tried(configured(tmp_path, broker.port, mqtt))
+
+    assert status == 0, steps
+
+
+def login(directory, user):  # noqa: F811
+    command = ["mosquitto_passwd", "-c", "-b", "users", user, "hunter2"]
+    subprocess.run(command, cwd=directory, check=True, capture_output=True)
+
+
+def test_a_wrong_password_is_told_from_none(mosquitto, tmp_path):  # noqa: F811
+    login(tmp_path, "me")
+    broker = mosquitto(f"allow_anonymous false\npassword_file {tmp_path}/users\n")
+    broker.start()
+
+    for mqtt in ('username = "me"\npassword = "hunter22"', ""):
+        status, steps = tried(configured(tmp_path, broker.port, mqtt))
+        assert status == 1
+        assert steps[-1]["code"] == Code.LOGIN
+        assert "mqtt.username" in steps[-1]["text"]
+
+
+@pytest.fixture(scope="module")
+def certs(tmp_path_factory):
+    return certificates.everything(tmp_path_factory.mktemp("certs"))
+
+
+@pytest.mark.parametrize(
+    ("server", "ca", "code"),
+    [
+        ("server", "ca", None),
+        ("server", "stranger", Code.UNKNOWN_CA),
+        ("expired", "ca", Code.EXPIRED),
+        ("elsewhere", "ca", Code.WRONG_NAME),
+        ("server", None, Code.NOT_MQTT),
+        (None, "ca", Code.NOT_TLS),
+    ],
+)
+def test_what_is_wrong_with_tls_has_a_code_of_its_own(server, ca, code, mosquitto, certs, tmp_path):  # noqa: F811
+    files = f"cafile {certs}/ca.pem\ncertfile {certs}/{server}.pem\nkeyfile {certs}/{server}.key\n"
+    broker = mosquitto("allow_anonymous true\n" + files if server else "")
+    broker.start()
+
+    tls = f'[mqtt.tls]\nca = "{certs}/{ca}.pem"' if ca else ""
+    status, steps = tried(configured(tmp_path, broker.port, tls))
+
+    assert status == (1 if code else 0), steps
+    assert steps[-1]["code"] == code or code is None
+    if code is None:
+        assert "is for localhost, 127.0.0.1, until" in steps[1]["text"]
+
+
+def test_nobody_there_and_nobody_who_speaks(tmp_path, monkeypatch):
+    monkeypatch.setattr(short_session, "PATIENCE", 0.5)
+
+    assert tried(configured(tmp_path, free_port()))[1][-1]["code"] == Code.REFUSED
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        status, steps = tried(configured(tmp_path, port))
+    assert (status, steps[0]["good"], steps[-1]["code"]) == (1, True, Code.NO_ANSWER)

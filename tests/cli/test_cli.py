@@ -1,0 +1,318 @@
+"""The command line as a person or a program meets it, in processes of its own."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from edge_tvbo.cli import main
+from edge_tvbo.policy import needing_positions, policies
+
+MISTAKES = """\
+instance = "lab"
+[mqtt]
+hots = "127.0.0.1"
+[fields.temperature]
+interval = "10 parsecs"
+sensors = ["a", "b"]
+reading = { topic = "lab/+/t", payload = "number" }
+policy = { name = "et-gp-ubc" }
+kernel = { name = "se", length_scale = 5, variance = 1, noise_variance = 0.1, mean = 20 }
+positions = { a = [0, 0], b = [1, 0] }
+"""
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, arguments, catch_exceptions=False)
+
+
+def document(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["check"]])
+def test_help_and_check_import_nothing_heavy(arguments, tmp_path):
+    """What they take in time is measured in `tests/benchmarks/test_start.py`."""
+    if arguments == ["check"]:
+        path = tmp_path / "good.toml"
+        assert run("init", str(path), "--sensor", "a", "--sensor", "b").exit_code == 0
+        arguments = ["check", str(path)]
+    script = (
+        "import sys\nfrom edge_tvbo.cli import main\n"
+        "heavy = {'numpy', 'numba', 'scipy', 'paho', 'asyncio', 'sqlite3', 'ssl'}\n"
+        f"try: main({arguments!r})\n"
+        "finally: print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_command_that_there_is_not_may_be_meant_for_another():
+    result = run("statu")
+
+    assert result.exit_code == 2
+    assert "Did you mean 'status'?" in result.stderr
+
+
+@pytest.mark.parametrize("command", main.list_commands(None))
+def test_every_command_says_what_it_does(command):
+    result = run(command, "--help")
+
+    assert result.exit_code == 0
+    assert main.get_command(None, command).help
+
+
+def test_every_mistake_is_reported_at_once_with_its_line_and_exit_status_2(tmp_path):
+    path = tmp_path / "lab.toml"
+    path.write_text(MISTAKES)
+
+    result = run("check", str(path))
+
+    assert result.exit_code == 2
+    lines = result.stderr.splitlines()
+    places = ["3:1", "5:1", "7:13", "8:12"]
+    assert [line.split(": ")[0] for line in lines[:4]] == [f"{path}:{place}" for place in places]
+    assert [line[-6:] for line in lines[:4]] == ["[E103]", "[E105]", "[E105]", "[E109]"]
+    assert 'did you mean "host"?' in lines[0]
+    assert 'did you mean "et-gp-ucb"?' in lines[3]
+
+
+def test_findings_are_json_where_a_program_reads_them(tmp_path):
+    path = tmp_path / "lab.toml"
+    path.write_text(MISTAKES)
+
+    result = run("check", "--json", str(path))
+
+    assert result.exit_code == 2
+    findings = json.loads(result.stdout)["findings"]
+    assert [finding["line"] for finding in findings] == [3, 5, 7, 8]
+
+
+@pytest.mark.parametrize(("command", "status"), [("run", 78), ("check", 2)])
+def test_a_missing_file_is_no_traceback(command, status, tmp_path):
+    result = run(command, str(tmp_path / "none.toml"))
+
+    assert result.exit_code == status
+    assert "there is no such file" in result.stderr
+
+
+def test_init_writes_what_check_accepts_and_overwrites_nothing(tmp_path):
+    path = tmp_path / "new.toml"
+
+    assert run("init", str(path), "--sensor", "hall", "--sensor", "attic").exit_code == 0
+    assert document("check", "--json", str(path)) == {"ok": True, "fields": 1, "sensors": 2}
+    again = run("init", str(path), "--sensor", "hall")
+    assert again.exit_code == 2
+    assert "is there already" in again.stderr
+
+
+def test_replay_prints_the_agreed_document():
+    printed = document(
+        "replay", "--dataset", "lab-sample", "--seeds", "2", "--set", "delta_b=0.05", "--json"
+    )
+
+    assert printed["unit"] == "training sd"
+    (result,) = printed["results"]
+    assert result["policy"] == "et-gp-ucb"
+    assert result["settings"]["delta_b"] == 0.05
+    assert len(result["regret_per_interval"]["seeds"]) == 2
+    assert result["activations"] == 288
+
+
+def test_compare_shows_every_policy_that_learns_from_days_and_the_oracle():
+    printed = document("compare", "--seeds", "1", "--json")
+    trained = [name for name in policies() if name not in (*needing_positions(), "oracle")]
+
+    assert [result["policy"] for result in printed["results"]] == [*trained, "oracle"]
+
+
+def test_compare_gives_the_same_bytes_whoever_works():
+    command = ["compare", "--policies", "et-gp-ucb,random", "--seeds", "2", "--json"]
+    alone, two = (run(*command, "--jobs", jobs).stdout for jobs in ("1", "2"))
+    assert alone == two
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--policy", "et-gp-ubc"], "Did you mean 'et-gp-ucb'?"),
+        (["--dataset", "intel-lap"], "Did you mean 'intel-lab'?"),
+        (["--set", "epsilon"], "--set epsilon=0.03"),
+        (["--set", "epsilon=0.03"], "et-gp-ucb has no setting 'epsilon'"),
+        (["--set", "delta_b=2"], "delta_b is 2"),
+        (["--train", "yesterday"], "write  2004-03-01:2004-03-06"),
+        (["--test", "2004-03-01:2004-03-02"], "holds the days"),
+        (["--train", ""], "write  2004-03-01:2004-03-06"),
+        (["--train", "2026-03-02:2026-03-09"], "No day is left"),
+        (["--data-dir", "no-such-place"], "no such file or directory"),
+        (["--policy", "nope"], "there are auto, gp-ucb, "),
+        (["--set", "field=1"], "has no setting 'field'"),
+        (["--set", "keep_last=3"], "true or false"),
+        (["--via", "mqtt", "--port", "1"], "is a broker running there?"),
+        (["--via", "mqtt", "--seeds", "2"], "leave --seeds out"),
+        (["--via", "mqtt", "--speed", "0"], "--speed"),
+    ],
+)
+def test_a_wrong_argument_says_what_would_do(arguments, says):
+    result = run("replay", "--dataset", "lab-sample", *arguments)
+
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_datasets_are_listed_and_described():
+    names = [each["name"] for each in document("data", "list", "--json")]
+    facts = document("data", "info", "lab-sample", "--json")
+
+    assert {"csv", "intel-lab", "lab-sample", "metr-la"} <= set(names)
+    assert facts["sensors"] == 46
+    assert "synthetic" in facts["source"].lower()
+
+
+def test_a_field_is_learned_into_a_file_that_a_configuration_takes(tmp_path):
+    model = tmp_path / "lab.model.json"
+
+    assert run("fit", "--dataset", "lab-sample", "-o", str(model)).exit_code == 0
+    learned = json.loads(model.read_text())
+
+    assert len(learned["sensors"]) == len(learned["kernel"]) == 46
+
+
+def test_a_picture_that_nothing_can_draw_is_no_reason_to_learn_for_minutes(tmp_path, monkeypatch):
+    """That matplotlib is not there is made up: whoever runs the tests has it."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    model = tmp_path / "lab.model.json"
+
+    result = run("fit", "-o", str(model), "--plot", str(tmp_path / "lab.png"))
+
+    assert (result.exit_code, model.exists()) == (2, False)
+    assert "edge-tvbo[plots]" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["init", "/nonexist/x.toml", "--sensor", "a"], "No such file or directory"),
+        (["fit", "-o", "/nonexist/m.json"], "No such file or directory"),
+        (["data", "fetch", "intel-lab", "--to", "/proc/x"], "/proc/x: "),
+        (["fit", "--plot", "/nonexist/x.png"], "there is no directory"),
+        (["fit", "--plot", "picture"], "a picture's name ends in"),
+        (["compare", "--policies", "random,,x"], "There is no policy ''"),
+        (["demo", "--speed", "0"], "--speed"),
+        (["nodes", "--reading-topic", "foo"], "{sensor} must be in the topic"),
+        (["nodes", "--activate-topic", "a/#/{sensor}"], "wildcards"),
+        (
+            ["nodes", "--fields", "2", "--reading-topic", "lab/{sensor}/t"],
+            "'{field}/lab/{sensor}/t'",
+        ),
+        (["nodes", "--fields", "2", "--activate-topic", "{sensor}/go"], "2 fields would share it"),
+        (["nodes", "--fields", "0"], "--fields"),
+    ],
+)
+def test_what_cannot_be_done_is_said_at_once_without_a_traceback(arguments, says):
+    result = run(*arguments)
+
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_a_payloads_settings_are_checked_too(tmp_path):
+    path = tmp_path / "good.toml"
+    run("init", str(path), "--sensor", "a")
+    path.write_text(
+        path.read_text().replace('payload = "number"', 'payload = "number", value = "t"')
+    )
+
+    result = run("check", str(path))
+
+    assert result.exit_code == 2
+    assert "fields.temperature.reading: payload 'number' has no setting 'value'" in result.stderr
+    (finding,) = json.loads(run("check", "--json", str(path)).stdout)["findings"]
+    assert finding["message"] in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--sensor", "hall way"],
+        ["--sensor", 'k"q'],
+        ["--sensor", "a", "--topic", "foo"],
+        ["--sensor", "a", "--interval", "5parsec"],
+        ["--sensor", "a", "--spread", "-1"],
+    ],
+)
+def test_init_writes_nothing_that_check_would_refuse(arguments, tmp_path):
+    result = run("init", str(tmp_path / "new.toml"), *arguments)
+
+    assert result.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_init_quotes_what_a_unit_can_be(tmp_path):
+    path = tmp_path / "new.toml"
+
+    assert run("init", str(path), "--sensor", "a", "--unit", 'in "Hg"').exit_code == 0
+    assert run("check", str(path)).exit_code == 0
+
+
+# --- for editors, shells and man ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (["replay", "--policy", "et-"], ["et-gp-ucb"]),
+        (["compare", "--policies", "random,et-"], ["random,et-gp-ucb"]),
+        (["data", "info", "intel"], ["intel-lab"]),
+        (["comple"], ["completion"]),
+        (["init", "--mode", "l"], ["live"]),
+    ],
+)
+def test_a_shell_completes_commands_options_policies_and_datasets(words, completed):
+    given = {"COMP_WORDS": " ".join(["edge-tvbo", *words]), "COMP_CWORD": str(len(words))}
+    done = subprocess.run(
+        [sys.executable, "-c", "from edge_tvbo.cli import main; main(prog_name='edge-tvbo')"],
+        env=os.environ | given | {"_EDGE_TVBO_COMPLETE": "bash_complete"},
+        capture_output=True,
+        text=True,
+    )
+
+    assert [line.partition(",")[2] for line in done.stdout.splitlines()] == completed
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_what_a_shell_completes_by_is_printed(shell):
+    assert "_EDGE_TVBO_COMPLETE" in run("completion", shell).stdout
+
+
+def test_the_manual_has_every_command_and_option_and_roff_has_no_complaint(tmp_path):
+    page = tmp_path / "edge-tvbo.1"
+    page.write_text(run("man").stdout, "utf-8")
+
+    told = page.read_text("utf-8").replace("\\-", "-")
+    for name in main.list_commands(None):
+        command = main.get_command(None, name)
+        assert f".SS edge-tvbo {name}" in told
+        for option in command.params:
+            assert all(word in told for word in option.opts if word.startswith("--"))
+    if shutil.which("groff") is None:
+        pytest.skip("roff itself is not here: the page was not rendered")
+    done = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-k", "-ww", "-z", str(page)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_schema_is_printed_as_json_with_every_table():
+    tables = json.loads(run("schema").stdout)["properties"]
+
+    assert {"mqtt", "state", "fields"} <= set(tables)
+    assert tables["mqtt"]["properties"]["port"]["maximum"] == 65535

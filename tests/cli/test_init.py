@@ -1,0 +1,347 @@
+"""From a broker that carries somebody's traffic to a daemon that runs, with no edit in between."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from contextlib import contextmanager
+from threading import Event, Thread
+
+import pytest
+from broker.conftest import GENEROUS, directory, mosquitto, peer  # noqa: F401 - fixtures
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge_tvbo import config, plugins
+from edge_tvbo.cli import init, main
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.policy import parameters
+from edge_tvbo.ports import Sighting
+from edge_tvbo.setup import sensor_discovery
+from edge_tvbo.setup.config_template import TemplateValues, render_config
+
+PRESETS = {name: plugins.load("presets", name) for name in plugins.names("presets")}
+NODES = {"hall": 21.0, "attic": 24.5, "Living room": 20.0, "Küche": 22.0}
+
+
+def survey():
+    return sensor_discovery.Discovery(
+        PRESETS, lambda make, given: plugins.load("payloads", make)(given)
+    )
+
+
+def run(*arguments, typed=None):
+    return CliRunner().invoke(main, arguments, input=typed, catch_exceptions=False)
+
+
+def document(temperature):
+    values = {"temperature": temperature, "humidity": 50, "battery": 80, "linkquality": 99}
+    return json.dumps(values).encode()
+
+
+# --- what is heard ------------------------------------------------------------------------------
+
+names = st.text(max_size=70) | st.sampled_from([*NODES, "a/b", "{sensor}", "x" * 64, "$SYS"])
+bodies = (
+    st.binary() | st.floats(-1e300, 1e300).map(document) | st.sampled_from([b"21.3", b"nan", b"{}"])
+)
+templates = st.sampled_from(
+    [
+        "zigbee2mqtt/{}",
+        "tele/{}/SENSOR",
+        "{}/sensor/heat/state",
+        "homie/5/{}/a/b",
+        "{}",
+        "edge_tvbo/{}",
+        "{}/temperature",
+        "h/{}/co2",
+    ]
+)
+
+
+@given(st.lists(st.tuples(templates, names, bodies), max_size=20))
+def test_whatever_is_heard_a_configuration_of_it_is_good(tmp_path_factory, messages):
+    heard = survey()
+    for template, name, body in messages:
+        heard.hear(template.format(name), body)
+
+    path = tmp_path_factory.getbasetemp() / "heard.toml"
+    for group in heard.groups():
+        sensors = sensor_discovery.ids(group.readings)
+        if group.quantity.name in ("status", "health", "cmd", "response"):
+            continue
+        path.write_text(render_config(start(group, sensors)), "utf-8")
+        field = config.load(path, parameters(), plugins.names("payloads")).fields.popitem()[1]
+        assert {field.names.get(one, one) for one in field.sensors} == set(group.readings)
+        assert group.told().isprintable()
+
+
+def start(group, sensors):
+    return TemplateValues(
+        sensors=sensors,
+        host="127.0.0.1",
+        port=1883,
+        field=group.quantity.name,
+        unit=group.quantity.unit,
+        interval="10min",
+        topic=group.topic,
+        payload=group.make,
+        value=group.value,
+        activate=group.activate,
+        live=group.activate is not None,
+        mean=group.center,
+        spread=group.spread,
+    )
+
+
+def test_what_is_kept_of_an_endless_flood_is_bounded():
+    heard = survey()
+    for index in range(sensor_discovery.MOST_SENSORS + 50):
+        heard.hear(f"zigbee2mqtt/{index}", b'{"temperature": 20}')
+    for index in range(sensor_discovery.MOST_GROUPS + 50):
+        heard.hear("tele/a/SENSOR", json.dumps({f"v{index}": 1}).encode())
+        heard.hear(f"noise/{index}", b"?")
+
+    groups = heard.groups()
+    assert len(groups) == sensor_discovery.MOST_GROUPS
+    assert max(len(each.readings) for each in groups) == sensor_discovery.MOST_SENSORS
+    assert len(heard.unknown) == sensor_discovery.MOST_NAMED
+
+
+def test_temperatures_come_before_what_nobody_follows():
+    heard = survey()
+    for name, value in NODES.items():
+        heard.hear(f"zigbee2mqtt/{name}", document(value))
+
+    first, second, *rest = heard.groups()
+    assert (first.quantity.name, second.quantity.name) == ("temperature", "humidity")
+    assert {each.value for each in rest} == {"battery", "linkquality"}
+    assert first.readings == NODES
+
+
+def test_sensors_of_no_make_are_known_by_the_quantity_that_is_named():
+    heard = survey()
+    for name in ("hall", "attic"):
+        heard.hear(f"home/{name}/temperature", b"21.3")
+        heard.hear(f"lab/{name}", b'{"Humidity": 40, "door": 1}')
+        heard.hear(f"lab/{name}/door", b"1")
+
+    found = [(each.make, each.topic, each.value, len(each.readings)) for each in heard.groups()]
+    assert found == [
+        ("number", "home/{sensor}/temperature", None, 2),
+        ("json", "lab/{sensor}", "Humidity", 2),
+    ]
+
+
+def test_one_liar_moves_what_is_expected_no_further_than_the_next_sensor():
+    heard = survey()
+    for index in range(9):
+        heard.hear(f"home/s{index}/temperature", b"2%d" % index)
+    heard.hear("home/liar/temperature", b"1e300")
+
+    (group,) = heard.groups()
+    assert 23 <= group.center <= 25
+    assert group.spread < 6
+
+
+class Failing:
+    """A preset and a codec of somebody's, which fail in any way."""
+
+    topic, activate = "any/{sensor}", None
+
+    def __init__(self, errors):
+        self._errors = iter(errors)
+
+    def fail(self, *arguments):
+        if error := next(self._errors, None):
+            raise error
+
+    def recognise(self, topic, payload):
+        self.fail()
+        return Sighting(topic, "any/{sensor}", ("value",))
+
+    def codec(self, make, settings):
+        self.fail()
+        return lambda payload: self.fail() or (21.0, None)
+
+
+errors = st.sampled_from(
+    [ValueError(), OverflowError(), RecursionError(), KeyError(), ConfigError(), TypeError(), None]
+)
+
+
+@given(st.lists(errors))
+def test_a_format_of_somebody_s_that_fails_ends_no_listening(sequence):
+    failing = Failing(sequence)
+    heard = sensor_discovery.Discovery({"any": failing}, failing.codec)
+
+    for _ in range(len(sequence) + 1):
+        heard.hear("hall", b"?")
+
+    assert heard.groups()[0].readings == {"hall": 21.0}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "21", None, 10**400])
+def test_what_a_format_gives_that_is_no_measurement_is_none(value):
+    failing = Failing([])
+    heard = sensor_discovery.Discovery(
+        {"any": failing}, lambda make, given: lambda payload: (value, None)
+    )
+
+    heard.hear("hall", b"?")
+
+    assert heard.groups() == []
+
+
+# --- with a broker ------------------------------------------------------------------------------
+
+
+@contextmanager
+def traffic(sender):
+    """Have the nodes speak, five times a second each."""
+    over = Event()
+
+    def speak():
+        while not over.wait(0.2):
+            for name, value in NODES.items():
+                sender.client.publish(f"zigbee2mqtt/{name}", document(value))
+            sender.client.publish("zigbee2mqtt/bridge/info", b'{"version": "2.6.1"}')
+            sender.client.publish("zigbee2mqtt/bad{name}", document(99.0))
+
+    thread = Thread(target=speak)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.broker
+def test_a_configuration_from_zigbee2mqtt_traffic_runs_with_no_edit(mosquitto, peer, tmp_path):  # noqa: F811
+    broker = mosquitto()
+    broker.start()
+    other = peer(broker.port)
+    path = tmp_path / "my.toml"
+    with traffic(other):
+        options = ("--port", str(broker.port), "--listen", "2s", "--interval", "1s")
+        made = run("init", str(path), *options)
+        assert made.exit_code == 0, made.output
+        assert "4 sensors that look like zigbee2mqtt: temperature, 20 to 24.5 °C" in made.stdout
+        assert "bad{name}" in made.stderr
+        checked = run("check", "--connect", "--listen", "2s", str(path))
+        assert checked.exit_code == 0, checked.output
+        assert "temperature: 4 of 4 sensors in 2 s" in checked.stdout
+
+        command = [sys.executable, "-m", "edge_tvbo", "run", str(path)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as daemon:
+            try:
+                other.wait(lambda: decided(other), 2 * GENEROUS)
+            finally:
+                daemon.terminate()
+                log = daemon.communicate(timeout=GENEROUS)[1]
+    assert daemon.returncode == 0, log
+    assert "ready: 4 sensors, fields temperature" in log
+
+
+def decided(other):
+    """Whether the attic, the hottest by far, was chosen by a model that knows all four."""
+    chosen = [json.loads(each) for each in other.on("edge_tvbo/edge/temperature/selected")]
+    return any(
+        each["sensor"] == "attic" and each["model"]["observations"] >= len(NODES) for each in chosen
+    )
+
+
+@pytest.mark.broker
+def test_where_nothing_is_recognised_it_says_what_was_heard_and_writes_nothing(
+    mosquitto,  # noqa: F811
+    peer,  # noqa: F811
+    tmp_path,
+):
+    broker = mosquitto()
+    broker.start()
+    peer(broker.port).publish("cellar/door", b"open", retain=True)
+
+    made = run("init", str(tmp_path / "a.toml"), "--port", str(broker.port), "--listen", "1s")
+
+    assert made.exit_code == 2
+    assert "topics such as cellar/door" in made.stderr
+    assert "--sensor hall" in made.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- with a person ------------------------------------------------------------------------------
+
+
+def test_a_person_is_asked_and_the_password_goes_to_a_file_of_its_own(tmp_path, monkeypatch):
+    """The terminal is made up: `CliRunner` is none."""
+    monkeypatch.setattr(init, "_is_terminal", lambda: True)
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), typed="me@lan:1884\nn\nhall attic\n5min\nhunter2\n")
+
+    assert made.exit_code == 0, made.output
+    assert "hunter2" not in made.output + path.read_text()
+    secret = tmp_path / "my.password"
+    assert secret.read_text() == "hunter2\n"
+    assert secret.stat().st_mode & 0o777 == 0o600
+    mqtt = tomllib.loads(path.read_text())["mqtt"]
+    assert mqtt == {
+        "host": "lan", "port": 1884, "username": "me", "password_file": "my.password",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["my.toml.new", "my.password", "my.toml"])
+def test_no_file_that_is_there_is_written_over_and_none_is_left_behind(
+    tmp_path, monkeypatch, where
+):
+    """The terminal is made up, and so is who writes a file while questions are asked."""
+    monkeypatch.setattr(init, "_is_terminal", lambda: True)
+    password = init._password
+
+    def meanwhile(*arguments):
+        given = password(*arguments)
+        (tmp_path / where).write_text("mine\n")
+        return given
+
+    monkeypatch.setattr(init, "_password", meanwhile)
+    options = ("--host", "lan", "--user", "me", "--sensor", "a", "--interval", "5min")
+
+    made = run("init", str(tmp_path / "my.toml"), *options, typed="hunter2\n")
+
+    assert (tmp_path / where).read_text() == "mine\n"
+    if where == "my.toml.new":
+        assert made.exit_code == 0, made.output
+    else:
+        assert "File exists" in made.stderr and made.exit_code == 2
+        assert [each.name for each in tmp_path.iterdir()] == [where]
+
+
+def test_a_configuration_that_would_not_do_leaves_nothing_behind(tmp_path, monkeypatch):
+    """The terminal is made up: `CliRunner` is none."""
+    monkeypatch.setattr(init, "_is_terminal", lambda: True)
+    options = ("--host", "lan", "--user", "me", "--sensor", "a", "--interval", "soon")
+
+    made = run("init", str(tmp_path / "my.toml"), *options, typed="hunter2\n")
+
+    assert made.exit_code == 2
+    assert "interval" in made.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_option_says_is_not_asked(tmp_path, monkeypatch):
+    """The terminal is made up: `CliRunner` is none."""
+    monkeypatch.setattr(init, "_is_terminal", lambda: True)
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), "--host", "lan", "--sensor", "a", "--interval", "1min", typed="")
+
+    assert made.exit_code == 0, made.output
+
+
+def test_without_a_terminal_and_without_sensors_it_says_what_to_type(tmp_path):
+    made = run("init", str(tmp_path / "my.toml"))
+
+    assert made.exit_code == 2
+    assert "--listen 60s" in made.stderr

@@ -1,0 +1,270 @@
+"""`why` and `status` say what there is, in words that fit, and what to do where there is none."""
+
+import json
+import re
+from contextlib import closing
+
+import msgspec
+import numpy as np
+import pytest
+from adapters.storage.test_history import entry
+from broker.conftest import broker, directory, peer  # noqa: F401 - fixtures
+from click.testing import CliRunner
+from edge_tvbo_adapters.simulation import local_broker
+from edge_tvbo_adapters.storage.history_db import open_history
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge_tvbo.cli import main
+from edge_tvbo.control import history_text
+from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.decision_text import MOST_PASSED_OVER
+from edge_tvbo.messages.commands import Ending, PublishState, Record
+from edge_tvbo.messages.documents import FieldHealth, Health, Notice, Reason
+from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
+
+CONFIG = """\
+instance = "w"
+[mqtt]
+port = {port}
+[state]
+dir = "state"
+{history}
+[fields.lab]
+interval = "10min"
+kernel = {{ name = "se", length_scale = 6.0, variance = 4.0, noise_variance = 0.04, mean = 20 }}
+sensors = ["a", "b"]
+positions = {{ a = [0, 0], b = [1, 1] }}
+reading = {{ topic = "lab/{{sensor}}/t" }}
+"""
+HALL = CONFIG[CONFIG.index("[fields") :].replace("lab", "hall")
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Give a maker of configurations, whose broker is not there unless a port is given."""
+
+    def make(kept=(), *, port=None, history='history = "16MiB"', extra=""):
+        text = (CONFIG + extra).format(port=port or local_broker.free_port(), history=history)
+        path = tmp_path / "w.toml"
+        path.write_text(text)
+        if kept:
+            with closing(open_history(str(tmp_path / "state"), "w", 2**24)) as history:
+                assert history.keep(list(kept))
+        return str(path)
+
+    return make
+
+
+def said(*words):
+    result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+    return result.exit_code, result.output
+
+
+# --- why ------------------------------------------------------------------------------------------
+
+
+def test_without_a_number_it_explains_the_newest_and_a_negative_one_counts_back(made):
+    config = made([entry(n) for n in range(120, 130)])
+    for words, number in (((), 129), (("-1",), 129), (("-4",), 126), (("123",), 123)):
+        code, text = said("why", config, *words)
+        assert code == 0
+        assert text.startswith(f"lab, interval {number}, 2026-11-21T00:02:")
+
+
+@pytest.mark.parametrize("number", ["119", "130", "-11"])
+def test_of_what_is_not_there_it_says_what_there_is(made, number):
+    code, text = said("why", made([entry(n) for n in range(120, 130)]), number)
+    assert code == 2
+    assert f"lab: interval {number} is not known. The history holds intervals 120 to 129" in text
+    assert "SIGUSR1" in text
+
+
+def test_without_a_history_it_says_how_to_have_one(made):
+    code, text = said("why", made(history=""), "3")
+    assert code == 2
+    assert 'in [state], history = "64MiB" keeps one' in text
+    code, text = said("why", made())
+    assert code == 2
+    assert "there is no history" in text and "The broker has no decision of lab" in text
+
+
+def test_fields_are_named_where_there_are_several(made):
+    config = made([entry(1), entry(2, "hall")], extra=HALL)
+    assert "lab, interval 1" in said("why", config)[1]
+    assert "hall, interval 2" in said("why", config)[1]
+    assert said("why", config, "2", "--field", "hall")[1].startswith("hall, interval 2")
+    code, text = said("why", config, "2")
+    assert (code, "Which field, lab, hall?" in text) == (2, True)
+    code, text = said("why", config, "--field", "hal")
+    assert (code, "it can be lab, hall" in text) == (2, True)
+
+
+def test_as_json_it_gives_the_whole_entry_with_beliefs_by_sensor(made):
+    one = entry(7)
+    (document,) = json.loads(said("why", made([one]), "7", "--json")[1])
+    assert document["decision"] == msgspec.to_builtins(one.decision)
+    assert document["record"]["value"] == one.record.value
+    assert set(document["beliefs"]) == set(one.beliefs.sensors)
+    assert document["beliefs"]["mote-1"]["mean"] == pytest.approx(
+        one.beliefs.mean.values()[0], abs=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "finding"),
+    [
+        (
+            'history = "64 MB"',
+            'it can be a size, 16MiB to 100GiB (a size is a text such as "64MiB")',
+        ),
+        ("history = 64", 'a size is a text such as "64MiB"'),
+        ('history = "1MiB"', "it can be a size, 16MiB to 100GiB"),
+    ],
+)
+def test_a_size_that_cannot_be_is_refused(made, setting, finding):
+    code, text = said("check", made(history=setting))
+    assert code == 2
+    assert "state.history is " in text and finding in text
+
+
+def test_a_history_wants_a_directory(tmp_path):
+    path = tmp_path / "w.toml"
+    text = CONFIG.format(port=1883, history='history = "64MiB"')
+    path.write_text(text.replace('dir = "state"', ""))
+    code, text = said("check", path)
+    assert code == 2 and "state.history is there without dir, where it would be kept" in text
+
+
+# --- the words ------------------------------------------------------------------------------------
+
+ENDED = Record(7, 0.0, "mote-1", Ending.ANSWERED, 24.905, 1.512, 1.204, True)
+REPLACE = msgspec.structs.replace
+
+
+def words(**changes):
+    return "\n".join(history_text.told(REPLACE(entry(7), **changes), 0.0))
+
+
+def test_it_says_how_the_interval_ended_and_why_the_model_began_anew():
+    text = words(record=ENDED)
+    assert (
+        "It answered 24.905 °C, 1.51 °C from what was expected; 1.2 °C was allowed, so the" in text
+    )
+    assert "so the model began anew." in text
+    calm = words(record=REPLACE(ENDED, reset=False))
+    assert "1.2 °C was allowed." in calm and "anew" not in calm
+    assert "from what was expected." in words(record=REPLACE(ENDED, threshold=None))
+    missed = Record(7, 0.0, "mote-1", Ending.MISSED, None, None, None, False)
+    assert "It did not answer by 2026-11-21T00:00:07Z." in words(record=missed)
+    assert "is waited for until" in words(record=None)
+    late = "\n".join(history_text.told(entry(7, ended=False), 2e9))
+    assert "How it ended is not kept yet" in late
+    notice = Notice("sensor-lost", "2026-11-21T00:00:07Z", "mote-1 did not answer")
+    assert "  - 2026-11-21T00:00:07Z sensor-lost: mote-1" in words(notices=(notice,))
+
+
+@given(st.sampled_from(Reason), st.booleans())
+def test_there_are_words_for_every_reason(reason, ended):
+    each = entry(3, ended=ended)
+    each = REPLACE(each, decision=REPLACE(each.decision, reason=reason))
+    account = list(history_text.told(each, 0.0))
+    assert len(account) >= 5 and all(account)
+    assert "\n" not in history_text.line(each)
+
+
+def controller_of(M=3, policy="gp-ucb"):
+    names = tuple(f"s{n}" for n in range(M))
+    field = SensorField(names, np.eye(M), 0.01, unit="°C", center=20.0, scale=2.0)
+    return Controller(make_policy(policy, field, seed=1), ControllerSettings(20.0, 1e9))
+
+
+def decided(controller, at):
+    commands = controller.handle(IntervalElapsed(at))
+    return next(each.decision for each in commands if isinstance(each, PublishState))
+
+
+@pytest.mark.acceptance(17)
+@pytest.mark.parametrize("policy", ["gp-ucb", "round-robin"])
+def test_who_is_left_alone_is_named_with_the_time_it_has_been_silent(policy):
+    controller, chosen = controller_of(policy=policy), None
+    for number in range(12):
+        at = 1080.0 * number
+        if chosen != "s1":  # until it is asked, it reports unasked
+            controller.handle(Reading("s1", 23.0, at, at))
+        decision = decided(controller, at)
+        if chosen == "s1":
+            told = f"s1 is left alone until interval {number + 1}: silent for 18 min"
+            assert told in decision.factors
+            return
+        chosen = decision.sensor
+        if chosen != "s1":
+            controller.handle(Reading(chosen, 19.0, at, at))
+    raise AssertionError("s1 was never asked")
+
+
+def test_of_many_that_are_left_alone_a_few_are_named():
+    controller = controller_of(M=12, policy="round-robin")
+    for number in range(60):
+        decided(controller, 60.0 * number)
+    controller.handle(Reading("s3", 20.0, 3600.0, 3600.0))
+    factors = decided(controller, 3601.0).factors
+    named = [each for each in factors if "never heard" in each]
+    assert len(named) == MOST_PASSED_OVER
+    assert re.fullmatch(r"\d+ more cannot be asked now", factors[-1])
+
+
+# --- status ---------------------------------------------------------------------------------------
+
+
+def test_without_a_broker_status_says_so_and_exits_with_1(made):
+    code, text = said("status", made())
+    assert code == 1
+    assert "the connection is refused" in text
+    code, text = said("status", made(), "--json")
+    assert (code, json.loads(text)["online"]) == (1, False)
+    assert said("status", made(history="histori = 1"))[0] == 2
+
+
+def health(at):
+    field = FieldHealth(9, "a", 8, 1, ["b"], {"late": 3})
+    return msgspec.json.encode(Health(at, 3600, "0.1.0", {"lab": field}))
+
+
+@pytest.mark.broker
+def test_status_by_what_the_broker_has(made, broker, peer):  # noqa: F811 - fixtures
+    from time import time
+
+    from edge_tvbo.messages.formatting import rfc3339
+
+    config = made([entry(3)], port=broker.port)
+    code, text = said("status", config)
+    assert code == 1 and "the broker has nothing of it" in text
+    daemon = peer(broker.port)
+    now = rfc3339(round(time()))
+    decision = entry(9, text="a: its turn").decision
+    for topic, payload in (
+        ("status", "online"),
+        ("health", health(now)),
+        ("lab/selected", msgspec.json.encode(decision)),
+    ):
+        daemon.publish(f"edge_tvbo/w/{topic}", payload, retain=True)
+    code, text = said("status", config)
+    assert code == 0
+    assert re.search(r"^w: online since .*Z \(60 min\), edge-tvbo 0.1.0$", text, re.MULTILINE)
+    assert "lab: a: its turn (interval 9, since" in text
+    assert "8 answered, 1 missed; suspects: b; refused: 3 late" in text
+    assert "history: intervals 3 to 3" in text
+    assert said("why", config)[1].startswith("lab, interval 9, ")  # newer than what is kept
+    daemon.publish("edge_tvbo/w/health", health("2026-01-01T00:00:00Z"), retain=True)
+    code, text = said("status", config)
+    assert code == 1 and "w: silent, last heard of at 2026-01-01T00:00:00Z" in text
+    daemon.publish("edge_tvbo/w/health", b"\xff rubbish", retain=True)
+    assert said("status", config)[0] == 0
+    daemon.publish("edge_tvbo/w/status", "offline", retain=True)
+    document = json.loads(said("status", config, "--json")[1])
+    assert document["online"] is False
+    assert document["selected"]["lab"]["sensor"] == decision.sensor
+    assert document["history"] == {"lab": [3, 3]}

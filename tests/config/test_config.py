@@ -1,0 +1,832 @@
+"""A configuration is read whole, or all that is wrong with it is said, each with its line."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.paths import DEPLOY
+
+from edge_tvbo import config
+from edge_tvbo.config.docs import explain
+from edge_tvbo.config.errors import Report
+from edge_tvbo.config.introspection import rest_of, settings_of
+from edge_tvbo.config.json_schema import json_schema
+from edge_tvbo.config.reader import read_table
+from edge_tvbo.config.toml_positions import key_places
+from edge_tvbo.daemon.build_controllers import controllers
+from edge_tvbo.errors import ConfigError
+
+EXAMPLE = DEPLOY / "config.example.toml"
+POLICIES = {
+    "auto": ("delta_b", "length_scale", "beta", "seed"),
+    "et-gp-ucb": ("delta_b", "n_lower", "n_upper", "keep_last", "noise_cap", "beta", "seed"),
+    "sw-gp-ucb": ("window", "beta", "seed"),
+    "a-gp-ucb": ("alpha", "epsilon", "sigma_w2", "period"),
+}
+PAYLOADS = ("number", "json")
+
+PLAIN = """\
+[mqtt]
+host = "broker.lan"
+
+[fields.heat]
+interval = "10min"
+kernel = { name = "se", length_scale = 6, variance = 12.0, noise_variance = 0.05, mean = 21 }
+positions = { a = [0, 0], b = [1, 2.5] }
+sensors = ["a", "b"]
+reading = { topic = "lab/{sensor}/t" }
+"""
+
+
+def load(tmp_path, text, **files):
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    path = tmp_path / "config.toml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return config.load(path, POLICIES, PAYLOADS)
+
+
+def findings(tmp_path, text, **files):
+    with pytest.raises(config.ConfigErrors) as caught:
+        load(tmp_path, text, **files)
+    return caught.value.findings
+
+
+def with_line(line, text=PLAIN):
+    """Put one more setting into the field, or in place of the one it names."""
+    name = line.partition(" = ")[0]
+    kept = [each for each in text.splitlines() if not each.startswith(name + " =")]
+    return "\n".join([*kept, line])
+
+
+# --- what is right ----------------------------------------------------------------------------
+
+
+def test_a_short_file_gets_every_default(tmp_path):
+    settings = load(tmp_path, PLAIN)
+
+    field = settings.fields["heat"]
+    assert (settings.instance, settings.health, settings.mqtt.port) == ("edge", 60.0, 1883)
+    assert (field.interval, field.reply_timeout, field.max_age) == (600.0, 120.0, 600.0)
+    assert (field.policy.name, field.policy.parameters) == ("auto", {})
+    assert (field.activate.mode, field.activate.payload) == ("advise", "1")
+    assert field.positions == {"a": (0.0, 0.0), "b": (1.0, 2.5)}
+    assert field.sensors == ("a", "b")
+    assert field.kernel is not None and field.kernel.mean == 21.0
+
+
+def test_without_a_fixed_interval_the_timeouts_are_fixed(tmp_path):
+    field = load(tmp_path, with_line('interval = "on-reading"')).fields["heat"]
+
+    assert (field.interval, field.reply_timeout, field.max_age) == ("on-reading", 120.0, 600.0)
+
+
+def test_a_model_stands_for_kernel_and_positions(tmp_path):
+    lines = [each for each in PLAIN.splitlines() if not each.startswith(("kernel", "positions"))]
+
+    field = load(tmp_path, "\n".join([*lines, 'model = "m.json"']), **{"m.json": "{}"})
+
+    assert field.fields["heat"].model == tmp_path / "m.json"
+
+
+def test_positions_come_from_a_file_by_id_or_by_bare_number(tmp_path):
+    text = with_line('sensors = ["mote-1", "mote-12"]', with_line('positions = "locs.txt"'))
+
+    field = load(tmp_path, text, **{"locs.txt": "# id x y\n1 21.5 23\n\nmote-12 1 2\n12 9 9\n"})
+
+    assert field.fields["heat"].positions == {"mote-1": (21.5, 23.0), "mote-12": (1.0, 2.0)}
+
+
+def test_payload_and_policy_settings_are_handed_on(tmp_path):
+    text = with_line('policy = { name = "et-gp-ucb", delta_b = 0.2, beta = { c1 = 1, c2 = 4 } }')
+    text = with_line('reading = { topic = "x/{sensor}", payload = "json", value = "t" }', text)
+
+    field = load(tmp_path, text).fields["heat"]
+
+    assert field.reading.settings == {"value": "t"}
+    assert field.policy.parameters == {"delta_b": 0.2, "beta": {"c1": 1.0, "c2": 4.0}}
+
+
+def test_parameters_of_a_policy_are_the_keywords_that_make_it(tmp_path):
+    from edge_tvbo import SensorField, make_policy
+
+    settings = "delta_b = 0.2, n_upper = 9, beta = { c1 = 1, c2 = 4 }, seed = 3"
+    text = with_line(f'policy = {{ name = "et-gp-ucb", {settings} }}')
+    policy = load(tmp_path, text).fields["heat"].policy
+
+    field = SensorField(("a", "b"), [[1, 0.5], [0.5, 1]], noise_variance=0.01)
+    assert make_policy(policy.name, field, **policy.parameters).select().sensor in ("a", "b")
+
+
+def test_names_of_policies_and_formats_go_unchecked_unless_they_are_given(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(with_line('policy = { name = "mine", zeta = 3 }'))
+
+    assert config.load(path).fields["heat"].policy.parameters == {"zeta": 3}
+
+
+def test_windows_line_ends_a_byte_order_mark_and_tabs_are_fine(tmp_path):
+    text = "\ufeff" + PLAIN.replace("\n", "\r\n").replace(" = ", "\t=\t")
+
+    assert load(tmp_path, text).mqtt.host == "broker.lan"
+
+
+def test_a_password_is_read_from_a_file_and_never_shown(tmp_path):
+    text = PLAIN.replace("[mqtt]", '[mqtt]\nusername = "u"\npassword_file = "pw"')
+
+    mqtt = load(tmp_path, text, pw="hunter2\n").mqtt
+
+    assert mqtt.password is not None and mqtt.password.reveal() == "hunter2"
+    assert "hunter2" not in f"{mqtt} {mqtt!r} {mqtt.password} {mqtt.password!s:>9}"
+
+
+def test_the_example_loads_and_its_settings_are_the_contract():
+    settings = config.load(EXAMPLE, POLICIES, PAYLOADS)
+
+    assert list(settings.fields["temperature"].positions or ()) == ["mote-1", "mote-2", "mote-3"]
+
+
+def every_name(kind, prefix=""):
+    for name, setting in settings_of(kind).items():
+        yield prefix + name
+        if setting.named:
+            yield from every_name(setting.named[1], f"{prefix}{name}.<name>.")
+        elif setting.table:
+            yield from every_name(setting.table, f"{prefix}{name}.")
+    rest = rest_of(kind)
+    if rest and rest.extra["rest"] is not str:
+        yield from every_name(rest.extra["rest"], prefix)
+
+
+def test_explain_has_every_setting_with_a_description():
+    said = explain()
+
+    names = list(every_name(config.Settings))
+    assert {"mqtt.reconnect.min", "fields.<name>.policy.beta.c1"} <= set(names)
+    for name in names:
+        assert re.search(rf"^{re.escape(name)} = .+\n    [A-Z].+", said, re.MULTILINE), name
+
+
+def test_checking_needs_no_numpy():
+    """Checking is quick on a small computer: the heavy libraries stay unloaded."""
+    code = (
+        "import sys, pathlib; from edge_tvbo import config;"
+        f"config.load(pathlib.Path({str(EXAMPLE)!r}));"
+        "assert not {'numpy', 'numba', 'paho'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- what is wrong ----------------------------------------------------------------------------
+
+TWELVE = """\
+instance = "Lab 1"
+helth = "60s"
+
+[mqtt]
+port = 70000
+passwd = "hunter2"
+keepalive = "2s"
+
+[fields.temperature]
+objective = "maximum"
+interval = "10m"
+kernel = { name = "matern-5/2", length_scale = 0, variance = 12, noise_variance = 0.05, mean = 21 }
+positions = { mote-1 = [0, 0], mote-2 = [1, 1] }
+sensors = [
+    "mote-1",   # = [
+    "mote 2",
+    "mote-3",
+]
+policy = { name = "et-gp-ucb", delta = 0.1 }
+reading = { topic = "lab/#/temperature", payload = "json" }
+activate = { mode = "live" }
+"""
+
+
+def test_twelve_mistakes_are_twelve_findings_each_with_its_line(tmp_path):
+    found = findings(tmp_path, TWELVE)
+
+    assert [(each.line, each.key.removeprefix("fields.temperature.")) for each in found] == [
+        (1, "instance"),
+        (2, "helth"),
+        (5, "mqtt.port"),
+        (6, "mqtt.passwd"),
+        (7, "mqtt.keepalive"),
+        (10, "objective"),
+        (11, "interval"),
+        (12, "kernel.length_scale"),
+        (16, "sensors[1]"),
+        (19, "policy.delta"),
+        (20, "reading.topic"),
+        (21, "activate.topic"),
+    ]
+    text = str(config.ConfigErrors(found))
+    assert text.splitlines() == [str(each) for each in found]
+    assert 'did you mean "password"?' in text
+    assert 'did you mean "10min"?' in text
+    assert "hunter2" not in text
+
+
+FIELD = [
+    ('interval = "5ms"', "interval", "10ms to 366d"),
+    ("interval = 600", "interval", 'did you mean "600s"?'),
+    ('interval = "10 minutes"', "interval", 'did you mean "10min"?'),
+    ('interval = "on_reading"', "interval", 'did you mean "on-reading"?'),
+    ('reply_timeout = "11min"', "reply_timeout", "at most the interval, 10min"),
+    ('objective = "mx"', "objective", 'did you mean "max"?'),
+    ('learn_from = "none"', "learn_from", '"all" or "activated"'),
+    ("unit = 3", "unit", "a text"),
+    ("max_backoff = 0", "max_backoff", "1 to 65536"),
+    ("max_backoff = true", "max_backoff", "is true"),
+    ('max_age = "1y"', "max_age", "a duration"),
+    ('max_future = ""', "max_future", "a duration"),
+    ("sensors = []", "sensors", "1 to 2000"),
+    (f"sensors = {[f's{i}' for i in range(2001)]}", "sensors", "has 2001 items"),
+    ('sensors = ["a", "b", "a"]', "sensors[2]", "once"),
+    ('sensors = ["a", 3]', "sensors[1]", "is 3"),
+    ('sensors = ["a", "b", "c"]', "positions", "no position for c"),
+    ('sensors = "a"', "sensors", "an array"),
+    ("positions = { a = [0, 0], b = [1] }", "positions.b", "[x, y]"),
+    ("positions = { a = [0, 0], b = [1, nan] }", "positions.b", "[x, y]"),
+    ("positions = { a = [0, 0], b = [1, 2], bb = [1, 2] }", "positions.bb", "not one of"),
+    ("positions = {}", "positions", "empty"),
+    ("positions = 3", "positions", "the name of a file"),
+    ('positions = "none.txt"', "positions", "does not exist"),
+    ('positions = "empty.txt"', "positions", "no lines"),
+    ('model = "none.json"', "model", "does not exist"),
+    ("kernel = 3", "kernel", "a table"),
+    ("kernel.name = 'se'", "kernel.mean", "expected to have on average"),
+    ('policy = "et-gp-ucb"', "policy", "a table"),
+    ('policy = { name = "et-gp-ubc" }', "policy.name", 'did you mean "et-gp-ucb"?'),
+    ("policy = { window = 64 }", "policy.window", "not a parameter of auto"),
+    ('policy = { name = "sw-gp-ucb", windw = 9 }', "policy.windw", 'did you mean "window"?'),
+    ('policy = { name = "sw-gp-ucb", window = 0 }', "policy.window", "1 to 4096"),
+    ('policy = { name = "sw-gp-ucb", window = 4097 }', "policy.window", "1 to 4096"),
+    ('policy = { name = "sw-gp-ucb", window = 6.5 }', "policy.window", "a whole number"),
+    ('policy = { name = "a-gp-ucb", epsilon = 1.1 }', "policy.epsilon", "0 to 1"),
+    ('policy = { name = "a-gp-ucb", sigma_w2 = -1 }', "policy.sigma_w2", "at least 0"),
+    ('policy = { name = "a-gp-ucb", period = 0 }', "policy.period", "at least 1"),
+    ('policy = { name = "a-gp-ucb", alpha = [] }', "policy.alpha", "a number"),
+    ("policy = { delta_b = 1 }", "policy.delta_b", "above 0, below 1"),
+    ("policy = { delta_b = nan }", "policy.delta_b", "above 0, below 1"),
+    (
+        'policy = { name = "et-gp-ucb", n_lower = 9, n_upper = 8 }',
+        "policy.n_lower",
+        "at most n_upper, 8",
+    ),
+    ("policy = { keep_last = 1 }", "policy.keep_last", "true or false"),
+    ("policy = { noise_cap = 0 }", "policy.noise_cap", "at least 1"),
+    ("policy = { seed = -1 }", "policy.seed", "0 to 9223372036854775807"),
+    ("policy = { beta = 0 }", "policy.beta", "above 0"),
+    ("policy = { beta = { c1 = 1, c2 = 0 } }", "policy.beta.c2", "above 0"),
+    ("policy = { beta = { c1 = 1, c2 = 1, c3 = 1 } }", "policy.beta.c3", "not a setting"),
+    ('reading = { topic = "lab/t" }', "reading.topic", "{sensor}"),
+    ('reading = { topic = "{sensor}/{sensor}" }', "reading.topic", "once"),
+    ('reading = { topic = "{sensor}/x-{sensor}" }', "reading.topic", "there once"),
+    ('activate = { mode = "sleepy" }', "activate.topic", "mode sleepy wants a topic"),
+    ('names = { c = "Living room" }', "names.c", "is none of the sensors"),
+    ('names = { a = "Living/room" }', "names", "cannot be a level of a topic"),
+    ('names = { a = "hall", b = "hall" }', "names", "the same one"),
+    ('names = { a = "" }', "names", "1 to 64"),
+    ('reading = { topic = "lab/+/{sensor}" }', "reading.topic", "wildcards"),
+    ('reading = { topic = "$SYS/{sensor}" }', "reading.topic", "broker's own"),
+    ('reading = { topic = "a\\u0000/{sensor}" }', "reading.topic", "control character"),
+    ('reading = { topic = "{sensor}/{room}" }', "reading.topic", "{room} means nothing"),
+    ('reading = { topic = "{sensor}/{" }', "reading.topic", "braces"),
+    ('reading = { topic = "edge_tvbo/{sensor}" }', "reading.topic", "publishes"),
+    (f'reading = {{ topic = "{{sensor}}/{"a" * 65535}" }}', "reading.topic", "too long"),
+    ('reading = { topic = "x/{sensor}", payload = "jsn" }', "reading.payload", '"json"'),
+    ('reading = { topic = "x/{sensor}", value = 3 }', "reading.value", "a text"),
+    ('reading = { payload = "json" }', "reading.topic", "is missing"),
+    ('activate = { mode = "live" }', "activate.topic", "is missing"),
+    ('activate = { mode = "alive" }', "activate.mode", 'did you mean "live"?'),
+    ('activate = { topic = "lab/go" }', "activate.topic", "every sensor"),
+    ('activate = { topic = "lab/{sensor}/#" }', "activate.topic", "wildcards"),
+    ('activate = { topic = "edge_tvbo/{sensor}" }', "activate.topic", "publishes"),
+    ('activate = { topic = "lab/{sensor}/t" }', "activate.topic", "readings of fields.heat"),
+    ('activate = { payload = "{sensr}" }', "activate.payload", "{sensr}"),
+    ('port = 1883', "port", "port belongs in [mqtt]"),
+    ("objectiv = 'max'", "objectiv", 'did you mean "objective"?'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "key", "says"), FIELD, ids=[each[0][:50] for each in FIELD])
+def test_a_mistake_in_a_field_is_named(tmp_path, line, key, says):
+    text = with_line(line)
+    if line.startswith("model"):
+        text = re.sub("(?m)^(kernel|positions).*$", "", text)
+    if line.startswith("kernel."):
+        text = re.sub("(?m)^kernel = .*$", "", text)
+
+    found = findings(tmp_path, text, **{"empty.txt": "# nothing\n"})
+
+    named = [each for each in found if each.key == f"fields.heat.{key}"]
+    assert len(named) == 1, found
+    assert says in named[0].message
+    at = 1 + text.splitlines().index(line)
+    assert named[0].line == (at if line.startswith(key[:3]) else 7)
+
+
+MQTT = [
+    ("port = 0", "port", "1 to 65535"),
+    ('port = "1883"', "port", "a whole number"),
+    ("port = 0xfffffffffffffffffffffffffffffffffffffffffff", "port", "a huge number"),
+    ('keepalive = "4s"', "keepalive", "5 to 3600"),
+    ("keepalive = 3601", "keepalive", "5 to 3600"),
+    ('keepalive = "5500ms"', "keepalive", "whole seconds"),
+    ("keepalive = inf", "keepalive", "whole seconds"),
+    ('username = ""', "username", "1 to 4096 characters"),
+    ('password = "hunter2"', "password", "add username"),
+    ("password = { hunter2 = 1 }", "password", "a text"),
+    ('username = "u"\npassword = "hunter2"\npassword_file = "pw"', "password_file", "keep one"),
+    ('username = "u"\npassword_file = "none"', "password_file", "does not exist"),
+    ('username = "u"\npassword_file = "empty"', "password_file", "empty"),
+    ('password_file = "pw"', "password_file", "add username"),
+    ('reconnect = { min = "2min" }', "reconnect.min", "at most reconnect.max, 1min"),
+    ('reconnect = { mn = "2min" }', "reconnect.mn", 'did you mean "min"?'),
+    ('reconnect = { max = "0s" }', "reconnect.max", "100ms to 1d"),
+    ("client_id = []", "client_id", "an empty array"),
+    ('passwd = "hunter2"', "passwd", 'did you mean "password"?'),
+    ('health = "1s"', "health", "at the top, before the first [table]"),
+]
+
+
+@pytest.mark.parametrize(("lines", "key", "says"), MQTT, ids=[each[0] for each in MQTT])
+def test_a_mistake_about_the_broker_is_named(tmp_path, lines, key, says):
+    text = PLAIN.replace('host = "broker.lan"', lines)
+
+    found = findings(tmp_path, text, pw="hunter2", empty="\n")
+
+    assert [each.key for each in found] == [f"mqtt.{key}"]
+    assert says in found[0].message
+    assert found[0].line == 2 + lines.count("\n")
+    assert "hunter2" not in str(found)
+
+
+@pytest.mark.parametrize("host", ["mqtt://u:hunter2@lan", "u:hunter2@lan", "a b", "", "lan/x"])
+def test_a_host_is_a_name_alone_and_a_password_in_it_is_not_repeated(tmp_path, host):
+    found = findings(tmp_path, PLAIN.replace("broker.lan", host))
+
+    assert [(each.key, each.line) for each in found] == [("mqtt.host", 2)]
+    assert "hunter2" not in str(found)
+
+
+OTHER = [
+    ("fields = {}", 1, "has no field"),
+    ("", 1, "fields is missing"),
+    ("mqtt = 3\n" + PLAIN.partition("\n\n")[2], 1, "mqtt is 3; it can be a table"),
+    ('instance = "A"\n' + PLAIN, 1, "a-z 0-9"),
+    ('instance = "a\\n"\n' + PLAIN, 1, "a-z 0-9"),
+    ("health = 60\n" + PLAIN, 1, 'did you mean "60s"?'),
+    (PLAIN.replace("heat", "Heat"), 4, "not a name we can use"),
+    (PLAIN.replace("heat", "status"), 4, "our own topic"),
+    ("fields.unit = 'K'\n" + PLAIN, 1, "it belongs in one of them"),
+    (re.sub("(?m)^(kernel|positions).*$", "", PLAIN), 4, "neither model nor kernel"),
+    (re.sub("(?m)^positions.*$", "", PLAIN), 6, "wants positions"),
+    (re.sub("(?m)^kernel.*$", "", PLAIN), 4, "neither model nor kernel"),
+    (re.sub("(?m)^kernel.*$", 'model = "pw"', PLAIN), 7, "which has its own"),
+    (PLAIN + '\nmodel = "pw"', 6, "is there beside model"),
+    (PLAIN + PLAIN.partition("\n\n")[2].replace("heat", "cold"), 15, "a `value` of their own"),
+    (PLAIN.replace('"a"', '"edge_tvbo"').replace("lab/{sensor}", "{sensor}"), 9, "our own"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "says"), OTHER)
+def test_any_other_mistake_is_named(tmp_path, text, line, says):
+    found = findings(tmp_path, text, pw="x")
+
+    assert any(each.line == line and says in each.message for each in found), found
+
+
+def test_fields_may_share_a_topic_when_each_takes_its_own_value(tmp_path):
+    line = 'reading = { topic = "x/{sensor}", payload = "json", value = "t" }'
+    text = with_line(line)
+
+    both = text + "\n" + text.partition("\n\n")[2].replace("heat", "wet").replace('"t"', '"h"')
+
+    assert list(load(tmp_path, both).fields) == ["heat", "wet"]
+
+
+def test_a_bad_line_of_a_positions_file_is_named_in_that_file(tmp_path):
+    lines = "a 0 0\nb 1\nb 1 nan\na 1 1\nb 1 1\n"
+
+    found = findings(tmp_path, with_line('positions = "locs.txt"'), **{"locs.txt": lines})
+
+    assert {each.file for each in found} == {str(tmp_path / "locs.txt")}
+    assert [each.line for each in found] == [2, 3, 4]
+
+
+SYNTAX = [
+    (b'a = 1\nb = "x', 2, "this is not TOML"),
+    (b"a = [1,\n2,\n\n", 2, "this is not TOML"),
+    (b"a = 1\n[b\nc = 2\n", 2, "a line is `key = value`"),
+    (b"a = 1\n\na = 2\n", 3, "once"),
+    (b"a = 1\nb = \xff\n", 2, "UTF-8"),
+    (b"a = " + b"[" * 100_000, 1, "nested too deeply"),
+    (b"a = " + b"9" * 10_000, 1, "this is not TOML"),
+    (b"a = 2024-02-31", 1, "this is not TOML"),
+]
+
+
+@pytest.mark.parametrize(("data", "line", "says"), SYNTAX, ids=[each[2] for each in SYNTAX])
+def test_what_is_not_toml_is_named_with_its_line(tmp_path, data, line, says):
+    (found,) = findings(tmp_path, data)
+
+    assert found.line == line
+    assert says in found.message
+    assert "\n" not in str(found)
+
+
+@pytest.mark.parametrize("name", ["none.toml", "x" * 5000, "nul\0", "."])
+def test_a_missing_file_says_where_to_start(tmp_path, name):
+    with pytest.raises(config.ConfigErrors, match="edge-tvbo init my.toml"):
+        config.load(tmp_path / name)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_says_so(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(PLAIN)
+    path.chmod(0)
+
+    with pytest.raises(config.ConfigErrors, match="Permission denied"):
+        config.load(path)
+
+
+@pytest.mark.parametrize("text", ["10", "s", "-1s", "1e3s", "1m", "1 month", "", "1..5s", "١s"])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(ConfigError, match="is not a duration"):
+        config.seconds(text)
+
+
+# --- lines ------------------------------------------------------------------------------------
+
+tricky = st.sampled_from(['"', "'", "\\", "\n", "=", "[", "]", "{", "}", "#", ",", ".", " ", "é"])
+words = st.text(tricky | st.sampled_from("ab-_1"), min_size=1, max_size=6)
+scalars = words | st.integers() | st.booleans() | st.floats(allow_nan=False) | st.dates()
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3)
+)
+tables = st.dictionaries(
+    words, values | st.lists(st.dictionaries(words, values, max_size=3), min_size=1, max_size=3)
+)
+
+
+class Writer:
+    """Writes nested dicts as TOML, each time another way, and remembers where each key went."""
+
+    def __init__(self, draw):
+        self.draw = draw
+        self.text = ""
+        self.lines = {}
+
+    def maybe(self):
+        return self.draw(st.booleans())
+
+    def note(self, path):
+        self.lines.setdefault(path, 1 + self.text.count("\n"))
+
+    def key(self, name):
+        if re.fullmatch("[A-Za-z0-9_-]+", name) and self.maybe():
+            return name
+        if not set("'\n") & set(name) and self.maybe():
+            return f"'{name}'"
+        return json.dumps(name)
+
+    def string(self, text):
+        if self.maybe():
+            return '"""\n' + text.replace("\\", "\\\\").replace('"', '\\"') + '"""'
+        if "'''" not in text and not text.endswith("'") and self.maybe():
+            return f"'''\n{text}'''"
+        return json.dumps(text)
+
+    def blank(self):
+        if self.maybe():
+            self.text += self.draw(st.sampled_from(["\n", " # [a] = 'x\n", "\t", "\n\n"]))
+
+    def value(self, value, path):
+        match value:
+            case dict():
+                self.inline(value, path)
+            case list():
+                self.array(value, path)
+            case str():
+                self.text += self.string(value)
+            case bool():
+                self.text += "true" if value else "false"
+            case _:
+                self.text += str(value)
+
+    def array(self, items, path):
+        self.text += "["
+        for index, item in enumerate(items):
+            self.blank()
+            self.note((*path, index))
+            self.value(item, (*path, index))
+            self.blank()
+            self.text += "," if index + 1 < len(items) or self.maybe() else ""
+        self.blank()
+        self.text += "]"
+
+    def inline(self, table, path):
+        self.text += "{ "
+        for index, (name, value) in enumerate(table.items()):
+            self.text += ", " if index else ""
+            self.pair(name, value, path)
+        self.text += " }"
+
+    def pair(self, name, value, path):
+        self.note((*path, name))
+        self.text += self.key(name)
+        if isinstance(value, dict) and len(value) == 1 and self.maybe():
+            self.text += " . "
+            self.pair(*next(iter(value.items())), (*path, name))
+            return
+        self.text += " = "
+        self.value(value, (*path, name))
+
+    def document(self, table, path=(), header=()):
+        later = []
+        for name, value in table.items():
+            of_tables = isinstance(value, list) and value and all(type(v) is dict for v in value)
+            if (isinstance(value, dict) or of_tables) and self.maybe():
+                later.append((name, value))
+                continue
+            self.pair(name, value, path)
+            self.text += self.draw(st.sampled_from(["\n", " # ]]\n", "\n\n"]))
+        for name, value in later:
+            down = (*header, name)
+            title = ".".join(map(self.key, down))
+            if isinstance(value, dict):
+                self.note((*path, name))
+                self.text += f"[{title}]\n"
+                self.document(value, (*path, name), down)
+            for index, item in enumerate(value if isinstance(value, list) else ()):
+                self.note((*path, name))
+                self.note((*path, name, index))
+                self.text += f"[[ {title} ]]\n"
+                self.document(item, (*path, name, index), down)
+
+
+@given(tables, st.data())
+def test_each_key_is_found_on_its_line(table, data):
+    writer = Writer(data.draw)
+    writer.document(table)
+
+    assert tomllib.loads(writer.text) == table
+    found = key_places(writer.text)
+    assert {key: place.line for key, place in found.items()} == writer.lines
+
+
+def test_a_table_is_where_its_header_is_and_not_where_it_is_first_implied():
+    assert key_places("[a.b]\nc = 1\n[a]\nd = 1\n")["a",] == (3, 2)
+
+
+# --- junk -------------------------------------------------------------------------------------
+
+names = sorted({each.rpartition(".")[2] for each in every_name(config.Settings)} | {"heat", "a"})
+real = st.sampled_from(
+    ["10min", "on-reading", "se", "et-gp-ucb", "a/{sensor}", "live", "json", "a", "../x", "\0"]
+)
+leaves = real | words | st.integers() | st.floats() | st.booleans() | st.dates() | st.times()
+junk = st.recursive(
+    leaves,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(names), inner, max_size=6)
+    ),
+    max_leaves=30,
+)
+field = st.fixed_dictionaries({}, optional=dict.fromkeys(settings_of(config.FieldSettings), junk))
+broker = st.fixed_dictionaries({}, optional=dict.fromkeys(settings_of(config.Mqtt), junk))
+files = st.dictionaries(st.sampled_from(names) | words, junk) | st.fixed_dictionaries(
+    {"fields": st.dictionaries(st.just("heat") | words, field | junk)}, optional={"mqtt": broker}
+)
+
+
+@given(files, st.data())
+def test_no_toml_raises_anything_but_a_config_error(tmp_path_factory, table, data):
+    writer = Writer(data.draw)
+    writer.document(table)
+    path = tmp_path_factory.getbasetemp() / "junk.toml"
+    path.write_bytes(re.sub("\0", r"\\u0000", writer.text).encode())
+
+    try:
+        config.load(path, POLICIES, PAYLOADS)
+    except ConfigError as error:
+        lines = str(error).split("\n")
+        assert all(
+            re.match(rf"{re.escape(str(path))}:\d+(:\d+)?: \S.* \[E\d+\]$", line) for line in lines
+        )
+
+
+@given(st.binary() | st.text().map(str.encode))
+def test_no_bytes_raise_anything_but_a_config_error(tmp_path_factory, data):
+    path = tmp_path_factory.getbasetemp() / "bytes.toml"
+    path.write_bytes(data)
+
+    with pytest.raises(ConfigError):
+        config.load(path)
+
+
+# --- energy -------------------------------------------------------------------------------------
+
+ENERGY = """
+[fields.heat.energy]
+budget = 24
+field_budget = 100
+sensors = { b = { cost = 2.5, budget = 12 } }
+battery = { topic = "zigbee2mqtt/{sensor}", payload = "json", value = "battery", least = 20 }
+"""
+
+
+def test_energy_is_counted_with_costs_budgets_and_batteries(tmp_path):
+    assert load(tmp_path, PLAIN).fields["heat"].energy is None
+    energy = load(tmp_path, PLAIN + ENERGY).fields["heat"].energy
+    assert (energy.unit, energy.cost, energy.budget, energy.field_budget) == ("J", 1.0, 24, 100)
+    assert (energy.period, energy.battery.max_age) == (86400.0, 604800.0)
+    assert (energy.sensors["b"].cost, energy.sensors["b"].budget) == (2.5, 12)
+    assert (energy.battery.settings, energy.battery.least) == ({"value": "battery"}, 20)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "words"),
+    [
+        ('"10min"', '"on-reading"', "fields.heat.energy", "that a clock begins"),
+        ("{ b = {", "{ bb = {", "fields.heat.energy.sensors.bb", 'did you mean "b"?'),
+        ('"json"', '"jsn"', "fields.heat.energy.battery.payload", 'did you mean "json"?'),
+        ("cost = 2.5", "cost = 0", "fields.heat.energy.sensors.b.cost", "above 0"),
+        ("least = 20", "least = 120", "fields.heat.energy.battery.least", "0 to 100"),
+    ],
+)
+def test_energy_that_cannot_be_counted_is_reported(tmp_path, old, new, where, words):
+    text = PLAIN + ENERGY
+    assert old in text
+    (finding,) = findings(tmp_path, text.replace(old, new))
+    assert where in str(finding)
+    assert words in str(finding)
+
+
+# --- the environment ----------------------------------------------------------------------------
+
+
+def test_the_environment_says_instead_of_the_file(tmp_path, monkeypatch):
+    for name, text in {
+        "MQTT__PORT": "8883",
+        "MQTT__USERNAME": "1234",
+        "MQTT__PASSWORD": "5678",
+        "MQTT__RECONNECT__MAX": "5min",
+        "FIELDS__HEAT__KERNEL__MEAN": "-3",
+        "FIELDS__HEAT__SENSORS": '["b", "a"]',
+        "FIELDS__HEAT__POLICY__DELTA_B": "0.2",
+    }.items():
+        monkeypatch.setenv(f"EDGE_TVBO__{name}", text)
+
+    settings = load(tmp_path, PLAIN)
+
+    mqtt, field = settings.mqtt, settings.fields["heat"]
+    assert (mqtt.port, mqtt.username, mqtt.password.reveal()) == (8883, "1234", "5678")
+    assert mqtt.reconnect.max == 300
+    assert (field.kernel.mean, field.sensors) == (-3, ("b", "a"))
+    assert field.policy.parameters == {"delta_b": 0.2}
+
+
+def test_a_variable_that_is_wrong_or_means_nothing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGE_TVBO__MQTT__PORT", "99999")
+    monkeypatch.setenv("EDGE_TVBO__MQTT__PASSWD", "hunter2")
+
+    found = findings(tmp_path, PLAIN)
+
+    assert [(each.file, each.line, str(each.code)) for each in found] == [
+        ("$EDGE_TVBO__MQTT__PASSWD", 0, "E103"),
+        ("$EDGE_TVBO__MQTT__PORT", 0, "E105"),
+    ]
+    assert "hunter2" not in str(found)
+
+
+def test_a_text_names_a_variable_or_what_to_take_instead(tmp_path, monkeypatch):
+    monkeypatch.setenv("BROKER", "lan")
+    text = PLAIN.replace("broker.lan", "${BROKER}.${ZONE:-home}")
+
+    assert load(tmp_path, text).mqtt.host == "lan.home"
+    monkeypatch.delenv("BROKER")
+    (found, *_) = findings(tmp_path, text)
+    assert (found.code, found.line, found.column) == ("E110", 2, 1)
+
+
+def test_where_each_setting_is_from_is_said_but_no_password(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGE_TVBO__MQTT__PASSWORD", "hunter2")
+    path = tmp_path / "heat.toml"
+    path.write_text(PLAIN)
+
+    lines = config.origins(path)
+
+    assert f'{path}:2:1: mqtt.host = "broker.lan"' in lines
+    assert "$EDGE_TVBO__MQTT__PASSWORD: mqtt.password = ***" in lines
+
+
+# --- five mistakes ------------------------------------------------------------------------------
+
+
+@pytest.mark.acceptance(2)
+def test_five_mistakes_are_five_findings_with_line_column_and_code(tmp_path):
+    text = (
+        PLAIN.replace("broker.lan", "broker\tlan")
+        .replace("[fields", 'passwd = "x"\n[fields')
+        .replace('["a", "b"]', '["a", "b", "a"]')
+        .replace("lab/{sensor}/t", "#/x")
+        + "\nunit = 3\n"
+    )
+    found = findings(tmp_path, text)
+
+    assert sorted((each.key.rpartition(".")[2], str(each.code)) for each in found) == [
+        ("host", "E105"),
+        ("passwd", "E103"),
+        ("sensors[2]", "E108"),
+        ("topic", "E105"),
+        ("unit", "E105"),
+    ]
+    lines = text.split("\n")
+    for each in found:
+        key = each.key.rpartition(".")[2].replace("sensors[2]", '"a"')
+        assert lines[each.line - 1][each.column - 1 :].startswith(key), each
+
+
+# --- a kernel without positions -----------------------------------------------------------------
+
+ALIKE = 'kernel = { name = "exchangeable", variance = 9, noise_variance = 0.1, mean = 20 }'
+ALONE = re.sub("(?m)^kernel = .*$", ALIKE, re.sub("(?m)^positions.*$", "", PLAIN))
+
+
+def test_sensors_of_which_no_position_is_known_are_equally_alike(tmp_path):
+    settings = load(tmp_path, ALONE)
+
+    (controller,) = controllers(settings).values()
+    kernel = controller.policy.field.kernel
+    assert (kernel.diagonal() == 1.0).all()
+    assert kernel[0, 1] == settings.fields["heat"].kernel.correlation == 0.5
+
+
+def test_every_other_kernel_wants_a_length_scale(tmp_path):
+    (found,) = findings(tmp_path, PLAIN.replace("length_scale = 6, ", ""))
+
+    assert (found.key, found.code) == ("fields.heat.kernel.length_scale", "E104")
+
+
+# --- the schema ---------------------------------------------------------------------------------
+
+SCHEMA = jsonschema.Draft202012Validator(json_schema())
+
+
+def test_the_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.mark.parametrize("text", [PLAIN, ALONE, EXAMPLE.read_text("utf-8"), PLAIN + ENERGY])
+def test_the_schema_takes_what_check_takes(text):
+    assert not list(SCHEMA.iter_errors(tomllib.loads(text)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'colour = "red"',
+        "unit = 3",
+        'objective = "maximum"',
+        "max_backoff = 0",
+        "sensors = []",
+        "kernel = { name = 'se' }",
+        "positions = { a = [0] }",
+    ],
+)
+def test_the_schema_refuses_what_is_plainly_wrong(line):
+    assert list(SCHEMA.iter_errors(tomllib.loads(with_line(line))))
+
+
+TABLES = [
+    (), ("mqtt",), ("mqtt", "reconnect"), ("mqtt", "tls"), ("state",), ("metrics",),
+    ("fields", "heat"), ("fields", "heat", "kernel"), ("fields", "heat", "policy"),
+    ("fields", "heat", "reading"), ("fields", "heat", "activate"), ("fields", "heat", "energy"),
+]  # fmt: skip
+likely = st.sampled_from([1, 0.5, 7, 60, True, "5min", "64MiB", "min", "a", "x/{sensor}", "fitted"])
+
+
+@given(st.sampled_from(TABLES), st.sampled_from(names), likely | junk)
+def test_the_schema_takes_whatever_is_read_without_a_finding(path, name, value):
+    raw = table = tomllib.loads(PLAIN)
+    for part in path:
+        table = table.setdefault(part, {"name": "auto"} if part == "policy" else {})
+    table[name] = value
+    report = Report(Path("any.toml"), dict, {})
+    read_table(config.Settings, raw, (), report)
+
+    if not report.findings():
+        assert not list(SCHEMA.iter_errors(raw))

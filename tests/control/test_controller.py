@@ -1,0 +1,655 @@
+"""The interval as a state machine, told event sequences nobody chose, and the rules one by one.
+
+``FIELD`` has a unit of its own (center 20, scale 2): a value forgotten in model units shows.
+"""
+
+import json
+import math
+from collections import Counter
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import se
+
+from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller_state import MOST_REASONS
+from edge_tvbo.messages.commands import Activate, Ending, Notify, PublishState, Record
+from edge_tvbo.messages.documents import Reason
+from edge_tvbo.messages.events import (
+    DeadlineElapsed,
+    IntervalElapsed,
+    LinkLost,
+    LinkRestored,
+    Reading,
+    Unreadable,
+)
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy, policies
+
+NAMES = ("a", "b", "c", "d")
+K = se(np.array([[0.0], [0.3], [0.5], [1.0]]), 0.3)
+STEP = 100.0  # s, an interval
+
+
+def field_of(names=NAMES, **changes):
+    M = len(names)
+    places = np.array([[0.0], [0.3], [0.5], [1.0]])[:M]
+    settings = {"unit": "°C", "center": 20.0, "scale": 2.0, "positions": places, **changes}
+    return SensorField(names, K[:M, :M], 0.01, **settings)
+
+
+def controller_of(name="et-gp-ucb", field=None, policy=None, **changes):
+    rules = ControllerSettings(**{"reply_timeout": 20.0, "max_age": 150.0, **changes})
+    return Controller(make_policy(name, field or field_of(), **(policy or {})), rules)
+
+
+def of(kind, commands):
+    return [command for command in commands if isinstance(command, kind)]
+
+
+def begin(controller, at, intervals=1):
+    """Begin an interval; return its decision."""
+    return of(PublishState, controller.handle(IntervalElapsed(at, intervals)))[0].decision
+
+
+def reading(sensor, value, at, **more):
+    return Reading(sensor, value, at=at, received=more.pop("received", at), **more)
+
+
+def miss(controller, at):
+    """Let the interval's deadline pass; return the commands."""
+    return controller.handle(DeadlineElapsed(controller.health().interval, at))
+
+
+def notices(commands):
+    return [(command.notice.event, command.notice.sensor) for command in of(Notify, commands)]
+
+
+# --- sequences nobody chose ---------------------------------------------------------------------
+
+VALUES = st.floats(-50, 90) | st.sampled_from([20.0, math.nan, math.inf, -math.inf])
+STEPS = st.one_of(
+    st.tuples(st.just("interval"), st.sampled_from([1, 1, 1, 2, 5])),
+    st.tuples(st.just("deadline"), st.sampled_from([0, 0, 0, -1, 1])),
+    st.tuples(st.just("answer"), VALUES),
+    st.tuples(
+        st.just("reading"),
+        st.fixed_dictionaries(
+            {
+                "sensor": st.sampled_from([*NAMES, "stranger", ""]),
+                "value": VALUES,
+                "lag": st.sampled_from([0.0, 0.0, 0.0, 1.0, 140.0, 1e4, -59.0, -1e4, math.nan]),
+                "stamped": st.booleans(),
+                "retained": st.sampled_from([False, False, False, True]),
+            }
+        ),
+    ),
+    st.just(("again",)),
+    st.tuples(st.just("unreadable"), st.sampled_from(["not-a-number", "too-large"])),
+    st.tuples(st.just("link"), st.sampled_from([LinkLost(), LinkRestored()])),
+)
+
+
+@st.composite
+def event_lists(draw):
+    """Draw a network's events in the order they come; an answer is of whom round-robin asks."""
+    now, events, interval = 1000.0, [], -1
+    for step in draw(st.lists(STEPS, max_size=40)):
+        now += draw(st.sampled_from([0.0, 0.5, 1.0, 30.0]))
+        match step:
+            case ("interval", intervals):
+                interval += intervals
+                now += STEP
+                events.append(IntervalElapsed(now, intervals))
+            case ("deadline", off):
+                events.append(DeadlineElapsed(interval + off, now))
+            case ("answer", value):
+                sensor = NAMES[max(interval, 0) % len(NAMES)]
+                events.append(reading(sensor, value, now))
+            case ("reading", r):
+                events.append(
+                    Reading(
+                        r["sensor"], r["value"], now - r["lag"], now, r["stamped"], r["retained"]
+                    )
+                )
+            case ("again",):
+                readings = [event for event in events if isinstance(event, Reading)]
+                events += readings[-1:]
+            case ("link", news):
+                events.append(news)
+            case ("unreadable", reason):
+                events.append(Unreadable(reason, "topic", "detail"))
+    return events
+
+
+RULES = st.fixed_dictionaries(
+    {
+        "learn_from": st.sampled_from(["all", "activated"]),
+        "on_reading": st.booleans(),
+        "max_backoff": st.sampled_from([1, 4, 64]),
+    }
+)
+POLICY = st.sampled_from(["et-gp-ucb", "tv-gp-ucb", "sw-gp-ucb", "round-robin", "random"])
+
+
+def strict(document):
+    """Decode what is published as any JSON reader would: no NaN, no Infinity."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(msgspec.json.encode(document), parse_constant=refuse)
+
+
+def assert_sound_decision(decision):
+    document = strict(decision)
+    for key in ("mean", "std", "ucb"):
+        assert type(document[key]) in (int, float)
+    assert document["std"] >= 0
+    assert document["text"].startswith(decision.sensor)
+    for text in (document["text"], *document["factors"]):
+        assert "nan" not in text
+        assert "inf" not in text
+
+
+@given(event_lists(), POLICY, RULES)
+@settings(max_examples=300)
+def test_whatever_happens_the_intervals_are_in_order(events, name, rules):
+    controller = controller_of(name, **rules)
+    commands = [command for event in events for command in controller.handle(event)]
+    asked = of(Activate, commands)
+    assert [a.interval for a in asked] == sorted({a.interval for a in asked})
+    assert [d.decision.interval for d in of(PublishState, commands)] == [a.interval for a in asked]
+    records = of(Record, commands)
+    ended = [(r.interval, r.sensor, r.at) for r in records]
+    began = [(a.interval, a.sensor, a.at) for a in asked]
+    assert ended in (began, began[:-1])
+    health = controller.health()
+    endings = Counter(record.ending for record in records)
+    assert (health.answered, health.missed) == (endings["answered"], endings["missed"])
+    for record in records:
+        assert (record.value is None) == (record.ending == Ending.MISSED)
+        assert (record.surprise is None) == (record.ending == Ending.MISSED)
+    for decision in of(PublishState, commands):
+        assert_sound_decision(decision.decision)
+    for command in commands:
+        strict(command)
+
+
+@given(event_lists(), POLICY, RULES)
+@settings(max_examples=150)
+def test_each_reading_is_observed_or_counted_once_and_the_refused_change_nothing(
+    events, name, rules
+):
+    controller = controller_of(name, **rules)
+    observed = []
+    observe = controller.policy.observe
+    controller.policy.observe = lambda arm, y: observed.append((arm, y)) or observe(arm, y)
+    for event in events:
+        before = controller.policy.snapshot()
+        health, count = controller.health(), len(observed)
+        commands = controller.handle(event)
+        after = controller.health()
+        refused = sum(after.refused.values()) - sum(health.refused.values())
+        taken = len(observed) - count
+        if isinstance(event, Reading | Unreadable):
+            assert taken + refused == 1
+        else:
+            assert taken + refused == 0
+        if refused:
+            assert commands == []
+            assert controller.policy.snapshot() == before
+            assert msgspec.structs.replace(after, refused={}) == msgspec.structs.replace(
+                health, refused={}
+            )
+    assert all(math.isfinite(y) for _, y in observed)
+
+
+@given(event_lists(), POLICY, RULES)
+@settings(max_examples=60)
+def test_the_same_events_give_the_same_commands(events, name, rules):
+    one, two = (controller_of(name, policy={"seed": 5}, **rules) for _ in range(2))
+    assert [one.handle(event) for event in events] == [two.handle(event) for event in events]
+    assert one.health() == two.health()
+    assert one.policy.snapshot() == two.policy.snapshot()
+
+
+@given(event_lists(), POLICY, RULES)
+@settings(max_examples=60)
+def test_delivered_three_times_is_delivered_once(events, name, rules):
+    once, thrice = controller_of(name, **rules), controller_of(name, **rules)
+    for event in events:
+        commands = once.handle(event)
+        copies = 3 if isinstance(event, Reading) else 1
+        assert [thrice.handle(event) for _ in range(copies)] == [commands] + [[]] * (copies - 1)
+    assert thrice.policy.snapshot() == once.policy.snapshot()
+    assert (thrice.health().answered, thrice.health().missed) == (
+        once.health().answered,
+        once.health().missed,
+    )
+
+
+@given(event_lists(), st.data())
+@settings(max_examples=60)
+def test_a_policy_restored_anywhere_learns_on_as_the_one_that_was_not(events, data):
+    cut = data.draw(st.integers(0, len(events)), label="cut")
+    controller = controller_of("tv-gp-ucb")
+    for event in events[:cut]:
+        controller.handle(event)
+    other = make_policy("tv-gp-ucb", field_of())
+    other.restore(controller.policy.snapshot())
+    assert other.select() == controller.policy.select()
+    for event in events[cut:]:
+        controller.handle(event)
+    for y in (0.5, -0.5):
+        other.observe(0, y)
+        other.advance()
+    assert np.isfinite(other.posterior()).all()
+
+
+# --- what is refused, and under which word ------------------------------------------------------
+
+NOW = 10_000.0
+
+
+@pytest.mark.parametrize(
+    ("refused", "reason"),
+    [
+        (reading("stranger", 20.0, NOW), "unknown-sensor"),
+        (reading("a", 20.0, NOW, retained=True), "retained"),
+        (reading("a", math.nan, NOW), "non-finite"),
+        (reading("a", -math.inf, NOW), "non-finite"),
+        (reading("a", 20.0, math.nan, received=NOW), "non-finite"),
+        (reading("a", 20.0, NOW + 60.5, received=NOW), "future-dated"),
+        (reading("a", 20.0, NOW - 150.5, received=NOW), "late"),
+        (Unreadable("not-a-number", "t", "d"), "not-a-number"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_refusal_is_counted_under_its_word(refused, reason):
+    controller = controller_of()
+    begin(controller, NOW)
+    assert controller.handle(refused) == []
+    assert controller.health().refused == {reason: 1}
+
+
+@pytest.mark.parametrize("at", [NOW + 60.0, NOW - 150.0])
+def test_a_reading_at_the_limit_of_its_age_is_taken(at):
+    controller = controller_of()
+    controller.handle(reading("a", 20.0, at, received=NOW))
+    assert controller.policy.observations == 1
+
+
+def test_a_reading_measured_before_one_already_taken_is_late():
+    controller = controller_of()
+    controller.handle(reading("a", 20.0, NOW))
+    controller.handle(reading("a", 21.0, NOW - 1, received=NOW + 1))
+    controller.handle(reading("b", 21.0, NOW - 1, received=NOW + 1))
+    assert controller.health().refused == {"late": 1}
+    assert controller.policy.observations == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "later", "stamped", "taken"),
+    [(20.0, 1.9, False, 1), (20.0, 2.0, False, 2), (20.1, 0.5, False, 2), (20.0, 0.5, True, 2)],
+)
+def test_without_a_time_of_its_own_the_same_value_at_once_is_a_duplicate(
+    value, later, stamped, taken
+):
+    controller = controller_of()
+    controller.handle(reading("a", 20.0, NOW, stamped=stamped))
+    controller.handle(reading("a", value, NOW + later, stamped=stamped))
+    assert controller.policy.observations == taken
+    assert controller.health().refused == ({"duplicate": 1} if taken == 1 else {})
+
+
+def test_reasons_without_end_are_counted_together():
+    controller = controller_of()
+    for n in range(MOST_REASONS + 10):
+        controller.handle(Unreadable(f"reason-{n}", "t", "d"))
+    refused = controller.health().refused
+    assert len(refused) == MOST_REASONS + 1
+    assert refused["other"] == 10
+
+
+@pytest.mark.parametrize("values", [(1e308, -1.7e308, -1.7e308), (1e308,)])
+def test_a_value_past_what_the_model_can_hold_does_not_poison_it(values):
+    controller = controller_of("gp-ucb", field_of(("a", "b"), scale=0.5))
+    begin(controller, 0.0)
+    for n, value in enumerate(values):
+        controller.handle(reading("ab"[n % 2], value, 1.0 + n))
+    assert_sound_decision(begin(controller, STEP))
+
+
+# --- learning from whom -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("learn_from", "taken"), [("all", 1), ("activated", 0)])
+def test_readings_of_others_are_free_information_or_unsolicited(learn_from, taken):
+    controller = controller_of("gp-ucb", learn_from=learn_from)
+    asked = begin(controller, NOW).sensor
+    other = next(name for name in NAMES if name != asked)
+    assert of(Record, controller.handle(reading(other, 25.0, NOW + 1))) == []
+    assert controller.policy.observations == taken
+    assert controller.health().refused == ({} if taken else {"unsolicited": 1})
+    answer = of(Record, controller.handle(reading(asked, 22.0, NOW + 2)))
+    assert [(r.sensor, r.value, r.ending) for r in answer] == [(asked, 22.0, Ending.ANSWERED)]
+
+
+@pytest.mark.parametrize("learn_from", ["all", "activated"])
+def test_an_answer_after_the_deadline_is_no_answer(learn_from):
+    controller = controller_of("gp-ucb", learn_from=learn_from)
+    asked = begin(controller, NOW).sensor
+    assert notices(miss(controller, NOW + 20)) == [("sensor-lost", asked)]
+    commands = controller.handle(reading(asked, 25.0, NOW + 30))
+    assert of(Record, commands) == []
+    assert (controller.health().answered, controller.health().missed) == (0, 1)
+    if learn_from == "all":
+        assert notices(commands) == [("sensor-back", asked)]
+        assert controller.policy.observations == 1
+    else:
+        assert controller.health().refused == {"late": 1}
+        assert controller.policy.observations == 0
+
+
+def test_a_second_reading_of_the_asked_sensor_is_late_where_only_answers_count():
+    controller = controller_of("gp-ucb", learn_from="activated")
+    asked = begin(controller, NOW).sensor
+    controller.handle(reading(asked, 25.0, NOW + 1))
+    controller.handle(reading(asked, 26.0, NOW + 5))
+    assert controller.health().refused == {"late": 1}
+
+
+def test_a_reset_by_a_late_answer_is_told_too():
+    controller = controller_of("et-gp-ucb", field_of(("a",)))
+    told = []
+    for n in range(3):
+        begin(controller, n * STEP)
+        told += controller.handle(reading("a", 20.0, n * STEP + 1))
+    begin(controller, 3 * STEP)
+    told += miss(controller, 3 * STEP + 20)
+    told += controller.handle(reading("a", 55.0, 3 * STEP + 30))
+    resets = [each for each in of(Notify, told) if each.notice.event == "model-reset"]
+    assert len(resets) == controller.policy.resets == 1
+
+
+# --- answers ------------------------------------------------------------------------------------
+
+
+def test_a_contradiction_is_recorded_in_the_unit_and_told():
+    controller = controller_of("et-gp-ucb", field_of(("a",)))
+    for n in range(2):
+        begin(controller, n * STEP)
+        controller.handle(reading("a", 20.0, n * STEP + 1))
+    decision = begin(controller, 2 * STEP)
+    commands = controller.handle(reading("a", 55.0, 2 * STEP + 1))
+    record = of(Record, commands)[0]
+    assert record.reset
+    assert record.surprise == pytest.approx(35.0, abs=0.01)
+    assert 0 < record.threshold < 10
+    assert record.at == 2 * STEP
+    assert notices(commands) == [("model-reset", "a")]
+    assert decision.model == msgspec.structs.replace(decision.model, observations=2, resets=0)
+    after = begin(controller, 3 * STEP).model
+    assert (after.observations, after.resets) == (1, 1)
+    assert after.last_reset == "1970-01-01T00:03:20Z"
+
+
+def test_a_reset_by_the_clock_shows_in_the_next_decision():
+    controller = controller_of("r-gp-ucb", policy={"period": 2})
+    models = [begin(controller, n * STEP).model for n in range(3)]
+    assert [model.resets for model in models] == [0, 0, 1]
+    assert models[2].last_reset == "1970-01-01T00:03:20Z"
+
+
+def test_without_a_trigger_a_record_has_a_surprise_and_no_threshold():
+    controller = controller_of("gp-ucb")
+    asked = begin(controller, 0.0).sensor
+    record = of(Record, controller.handle(reading(asked, 26.0, 1.0)))[0]
+    assert (record.surprise, record.threshold, record.reset) == (6.0, None, False)
+
+
+def test_skipped_intervals_pass_for_the_model_too():
+    jumped, walked = controller_of("ui-tvbo"), make_policy("ui-tvbo", field_of())
+    begin(jumped, 0.0)
+    begin(jumped, 5 * STEP, intervals=5)
+    for _ in range(5):
+        walked.advance()
+    assert np.array_equal(jumped.policy.posterior(), walked.posterior())
+    assert jumped.health().interval == 5
+
+
+@pytest.mark.parametrize("interval", [-1, 1, 7])
+def test_the_deadline_of_another_interval_means_nothing(interval):
+    controller = controller_of()
+    begin(controller, 0.0)
+    assert controller.handle(DeadlineElapsed(interval, 20.0)) == []
+    assert controller.health().missed == 0
+
+
+def test_where_no_clock_does_the_answer_begins_the_next_interval():
+    controller = controller_of("round-robin", on_reading=True)
+    assert begin(controller, 0.0).sensor == "a"
+    commands = controller.handle(reading("a", 25.0, 3.0, received=4.0))
+    assert [type(command) for command in commands] == [Record, Activate, PublishState]
+    assert commands[1] == Activate("b", 1, 4.0, 24.0)
+    assert controller.handle(reading("d", 25.0, 5.0)) == []
+    commands = miss(controller, 24.0)
+    assert of(Record, commands)[0].ending == Ending.MISSED
+    assert of(Activate, commands) == [Activate("c", 2, 24.0, 44.0)]
+
+
+# --- sensors that do not answer -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("longest", "pauses"), [(64, [1, 2, 4, 8, 16, 32, 64, 64]), (3, [1, 2, 3, 3])]
+)
+def test_a_silent_sensor_is_left_alone_for_1_2_4_intervals_up_to_a_limit(longest, pauses):
+    """Two arms, of which the model wants "a" whenever it may have it: "b" is known to be cold."""
+    controller = controller_of("gp-ucb", field_of(("a", "b")), {"beta": 1.0}, max_backoff=longest)
+    for n in range(20):
+        controller.handle(reading("b", 0.0, float(n)))
+        controller.handle(reading("a", 40.0, float(n)))
+    asked_at = []
+    for n in range(sum(pauses) + len(pauses) + 1):
+        at = 100.0 + n * STEP
+        if begin(controller, at).sensor == "a":
+            asked_at.append(n)
+            miss(controller, at + 20)
+        else:
+            controller.handle(reading("b", 0.0, at + 1))
+    assert [later - sooner - 1 for sooner, later in pairwise(asked_at)] == pauses
+    assert controller.health().suspects == ["a"]
+    back = controller.handle(reading("a", 40.0, 100.0 + 1e6))
+    assert notices(back) == [("sensor-back", "a")]
+    assert controller.health().suspects == []
+    assert begin(controller, 100.0 + 1e6).sensor == "a"
+
+
+def test_a_sensor_is_reported_lost_once_and_back_once():
+    controller = controller_of("round-robin", field_of(("a", "b")), max_backoff=1)
+    told = []
+    for n in range(12):
+        asked = begin(controller, n * STEP).sensor
+        if asked == "a":
+            told += notices(miss(controller, n * STEP + 20))
+        else:
+            told += notices(controller.handle(reading("b", 20.0, n * STEP + 1)))
+    assert told == [("sensor-lost", "a")]
+    assert notices(controller.handle(reading("a", 20.0, 1e4))) == [("sensor-back", "a")]
+    assert notices(controller.handle(reading("a", 20.0, 1e4 + 9))) == []
+
+
+@pytest.mark.parametrize("name", policies())
+def test_when_nobody_answers_each_is_asked_in_turn_until_one_does(name):
+    controller = controller_of(name, max_backoff=64)
+    told, n = [], 0
+    while len(controller.health().suspects) < len(NAMES):
+        begin(controller, n * STEP)
+        told += notices(miss(controller, n * STEP + 20))
+        n += 1
+        assert n < 200
+    assert told[-1] == ("all-suspect", None)
+    assert Counter(kind for kind, _ in told) == {"sensor-lost": len(NAMES), "all-suspect": 1}
+    probed = []
+    for _ in range(8):
+        decision = begin(controller, n * STEP)
+        probed.append(decision.sensor)
+        assert decision.reason == Reason.PROBE
+        assert notices(miss(controller, n * STEP + 20)) == []
+        n += 1
+    assert probed == list(NAMES) * 2
+    asked = begin(controller, n * STEP).sensor
+    back = controller.handle(reading(asked, 20.0, n * STEP + 1))
+    assert notices(back) == [("sensor-back", asked), ("some-back", None)]
+    decision = begin(controller, (n + 1) * STEP)
+    assert decision.reason != Reason.PROBE
+    assert set(controller.health().suspects) == set(NAMES) - {asked}
+
+
+def test_an_unasked_reading_clears_a_suspect():
+    controller = controller_of("round-robin")
+    begin(controller, 0.0)
+    miss(controller, 20.0)
+    assert controller.health().suspects == ["a"]
+    assert notices(controller.handle(reading("a", 20.0, 50.0))) == [("sensor-back", "a")]
+    assert controller.health().suspects == []
+
+
+def test_who_answered_with_what_cannot_be_is_cleared_by_an_answer_alone():
+    controller = controller_of()
+    asked, at = begin(controller, 0.0).sensor, 0.0
+    controller.handle(reading(asked, 1e6, 1.0))
+    miss(controller, 20.0)
+    assert notices(controller.handle(reading(asked, 20.0, 30.0))) == []
+    assert controller.health().suspects == [asked]
+    while (chosen := begin(controller, at := at + 100.0).sensor) != asked:
+        controller.handle(reading(chosen, 15.0, at + 1.0))
+    assert notices(controller.handle(reading(asked, 20.5, at + 1.0))) == [("sensor-back", asked)]
+
+
+def test_the_next_interval_ends_a_wait_that_no_deadline_did():
+    controller = controller_of("round-robin")
+    begin(controller, 0.0)
+    commands = controller.handle(IntervalElapsed(STEP))
+    assert [type(c) for c in commands] == [Record, Notify, Activate, PublishState]
+    assert (commands[0].interval, commands[0].ending, commands[0].at) == (0, Ending.MISSED, 0.0)
+
+
+@pytest.mark.parametrize("restored", [True, False])
+def test_while_the_broker_is_away_nobody_is_blamed(restored):
+    controller = controller_of("round-robin")
+    begin(controller, 0.0)
+    controller.handle(LinkLost())
+    if restored:
+        controller.handle(LinkRestored())
+    commands = miss(controller, 20.0)
+    assert [type(command) for command in commands] == [Record]
+    assert commands[0].ending == Ending.MISSED
+    begin(controller, STEP)
+    assert notices(miss(controller, STEP + 20)) == ([("sensor-lost", "b")] if restored else [])
+    assert controller.health().missed == 2
+
+
+# --- what is said -------------------------------------------------------------------------------
+
+
+def test_the_first_choice_is_a_draw_and_says_so():
+    decision = begin(controller_of("gp-ucb"), 1078646400.0)
+    assert decision.reason == Reason.WARMUP
+    assert (decision.at, decision.expires_at) == ("2004-03-07T08:00:00Z", "2004-03-07T08:00:20Z")
+    assert (decision.mean, decision.std, decision.unit) == (20.0, 2.0, "°C")
+    assert decision.factors == []
+
+
+def test_a_policy_without_a_model_says_it_is_a_turn():
+    controller = controller_of("round-robin")
+    controller.handle(reading("b", 20.0, 0.0))
+    assert begin(controller, 1.0).reason == Reason.SCHEDULED
+
+
+@pytest.mark.parametrize(
+    ("objective", "chosen", "word"), [("max", "b", "highest"), ("min", "a", "lowest")]
+)
+def test_the_objective_is_followed_and_told_in_the_unit(objective, chosen, word):
+    field = field_of(("a", "d"), objective=objective)
+    controller = controller_of(
+        "gp-ucb",
+        SensorField(
+            ("a", "b"), np.eye(2), 0.01, unit="°C", center=20.0, scale=2.0, objective=objective
+        ),
+        {"beta": 1.0},
+    )
+    assert field.objective == objective
+    for n in range(30):
+        controller.handle(reading("a", 16.0, float(n)))
+        controller.handle(reading("b", 24.0, float(n)))
+    decision = begin(controller, 50.0)
+    level, sign = (24.0, 1) if objective == "max" else (16.0, -1)
+    assert (decision.sensor, decision.reason) == (chosen, Reason.EXPLOIT)
+    assert decision.mean == pytest.approx(level, abs=0.05)
+    assert decision.std == pytest.approx(2 * math.sqrt(0.01 / 30), abs=0.01)
+    assert decision.ucb == pytest.approx(decision.mean + sign * decision.std, abs=0.011)
+    assert word in decision.text
+    assert f"{decision.mean:g}" in decision.text
+    assert "°C" in decision.text
+    other = {"a": "b", "b": "a"}[chosen]
+    assert any(factor.startswith(f"next is {other}") for factor in decision.factors)
+
+
+def test_an_uncertain_sensor_is_explored_and_the_likeliest_is_named():
+    field = SensorField(("a", "b"), np.eye(2), 0.01, unit="°C", center=20.0, scale=2.0)
+    controller = controller_of("gp-ucb", field, {"beta": 9.0})
+    for n in range(10):
+        controller.handle(reading("a", 21.0, float(n)))
+    decision = begin(controller, 50.0)
+    assert (decision.sensor, decision.reason, decision.ucb) == ("b", Reason.EXPLORE, 26.0)
+    assert "could be as high as 26 °C" in decision.text
+    assert decision.factors[-1].startswith("a is believed at 21 °C")
+
+
+def test_a_value_is_said_with_the_digits_it_is_published_with():
+    field = SensorField(("a",), np.eye(1), 0.01, unit="Pa", center=101325.12, scale=1.0)
+    controller = controller_of("gp-ucb", field)
+    controller.handle(reading("a", 101325.12, 0.0))
+    decision = begin(controller, 1.0)
+    assert decision.mean == 101325.12
+    assert "101325.12" in decision.text
+
+
+def test_a_mean_that_rounds_to_nothing_has_no_sign():
+    field = SensorField(("a",), np.eye(1), 0.01, unit="°C")
+    controller = controller_of("gp-ucb", field)
+    controller.handle(reading("a", -0.001, 0.0))
+    decision = begin(controller, 1.0)
+    assert decision.mean == 0.0
+    assert "-0" not in decision.text
+
+
+def test_before_the_first_interval_nobody_is_selected():
+    health = controller_of().health()
+    assert (health.interval, health.selected, health.answered, health.missed) == (-1, None, 0, 0)
+
+
+def test_a_wall_clock_set_back_by_an_hour_does_not_silence_sensors_without_one():
+    controller = controller_of("gp-ucb", field_of(("a",)))
+    begin(controller, 10_000.0)
+    for n, at in enumerate((10_010.0, 6_400.0, 6_410.0)):
+        controller.handle(Reading("a", 20.0 + n, at, at, stamped=False))
+
+    assert controller.health().refused == {}
+
+
+def test_the_same_value_in_answer_to_a_new_question_is_an_answer():
+    controller = controller_of("gp-ucb", field_of(("a",)), on_reading=True)
+    begin(controller, NOW)
+    for n in range(1, 6):
+        controller.handle(Reading("a", 18.0, NOW + 0.3 * n, NOW + 0.3 * n, stamped=False))
+
+    assert controller.health().refused == {}
+    assert controller.health().answered == 5

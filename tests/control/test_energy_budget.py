@@ -1,0 +1,494 @@
+"""Who is asked when that costs something: never more than the budget, and when it is worth it."""
+
+import json
+from collections import defaultdict
+from contextlib import suppress
+from math import inf
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.energy_budget import SLOTS, BudgetSettings, EnergyBudget, intervals_in
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record
+from edge_tvbo.messages.documents import Reason
+from edge_tvbo.messages.events import (
+    ActivationRequested,
+    BatteryReported,
+    ClockStepped,
+    DeadlineElapsed,
+    IntervalElapsed,
+    LinkLost,
+    LinkRestored,
+    PauseRequested,
+    Reading,
+    ResumeRequested,
+)
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.snapshot import seal, unseal
+from edge_tvbo.policy import make_policy
+
+NAMES = ("a", "b", "c")
+STEP = 100.0  # s, an interval
+PLENTY = BudgetSettings(costs=(1.0,) * 3, each=(inf,) * 3, period=24)
+
+
+def controller_of(budgets, policy="et-gp-ucb"):
+    field = SensorField(NAMES, np.eye(3) + 0.5, 0.01, unit="°C", center=20.0, scale=2.0)
+    rules = ControllerSettings(
+        reply_timeout=20.0, max_age=1e9, max_future=1e9, max_backoff=4, energy=budgets
+    )
+    return Controller(make_policy(policy, field), rules)
+
+
+def budgets_of(**changes):
+    return msgspec.structs.replace(PLENTY, **changes)
+
+
+def of(kind, commands):
+    return [command for command in commands if isinstance(command, kind)]
+
+
+def begin(controller, n, intervals=1):
+    """Begin interval `n`; give who is asked (None for nobody) and the decision."""
+    commands = controller.handle(IntervalElapsed(n * STEP, intervals))
+    asked = of(Activate, commands)
+    return asked[0].sensor if asked else None, of(PublishState, commands)[0].decision
+
+
+def lived(controller, intervals, first=0, value=20.0):
+    """Let intervals pass in which whoever is asked answers; give who was."""
+    asked = []
+    for n in range(first, first + intervals):
+        sensor, _ = begin(controller, n)
+        asked.append(sensor)
+        if sensor:
+            controller.handle(Reading(sensor, value, n * STEP + 1, n * STEP + 1))
+    return asked
+
+
+# --- never more than the budget -------------------------------------------------------------------
+
+BUDGETS = st.builds(
+    BudgetSettings,
+    costs=st.tuples(*[st.sampled_from([1.0, 2.0, 0.1, 3.5])] * 3),
+    each=st.tuples(*[st.sampled_from([0.0, 1.0, 2.0, 4.0, inf])] * 3),
+    period=st.sampled_from([1, 2, 5, 24, 30, 49]),
+    field=st.sampled_from([0.3, 2.0, 5.0, 20.0, inf]),
+    least_battery=st.just(10.0),
+    battery_age=st.just(40),
+)
+SENSORS = st.sampled_from(NAMES)
+HAPPENINGS = st.one_of(
+    st.tuples(st.just("intervals"), st.sampled_from([1, 1, 1, 1, 2, 7, 60])),
+    st.tuples(st.just("answer"), st.floats(10.0, 30.0)),
+    st.just(("silence",)),
+    st.tuples(st.just("unasked"), SENSORS),
+    st.tuples(st.just("command"), SENSORS),
+    st.tuples(st.just("battery"), SENSORS, st.sampled_from([3.0, 50.0, 200.0])),
+    st.tuples(st.just("clock"), st.sampled_from([-1e6, -3600.0, 10_800.0, 1e6])),
+    st.just(("checkpoint",)),
+    st.just(("restart",)),
+    st.tuples(st.just("kill"), st.integers(1, 5)),
+)
+
+
+class World:
+    """A daemon's life, and all that it ever asked for, by the true number of the interval."""
+
+    def __init__(self, budgets, policy):
+        self.budgets, self.policy = budgets, policy
+        self.controller = controller_of(budgets, policy)
+        self.now = 0  # intervals
+        self.ahead = 0.0  # s, of the wall clock
+        self.spent = []  # (interval, arm)
+        self.checkpoint()
+
+    def handle(self, event):
+        commands = self.controller.handle(event)
+        self.spent += [(self.now, NAMES.index(each.sensor)) for each in of(Activate, commands)]
+        return commands
+
+    def at(self):
+        return self.now * STEP + self.ahead + 1e8
+
+    def intervals(self, number):
+        self.now += number
+        self.handle(IntervalElapsed(self.at(), number))
+
+    def answer(self, value):
+        self.reading(self.controller.health().selected or "a", value)
+
+    def silence(self):
+        self.handle(DeadlineElapsed(self.controller.interval, self.at() + 20))
+
+    def unasked(self, sensor):
+        self.reading(sensor, 21.0)
+
+    def reading(self, sensor, value):
+        commands = self.handle(Reading(sensor, value, self.at(), self.at(), stamped=False))
+        assert not of(Activate, commands)
+
+    def command(self, sensor):
+        if self.controller.interval >= 0:
+            self.handle(ActivationRequested(sensor, self.at()))
+            self.checkpoint()  # what a killed process was told to do is not promised to be known
+
+    def battery(self, sensor, percent):
+        self.handle(BatteryReported(sensor, percent, self.at()))
+
+    def clock(self, by):
+        self.ahead += by
+        self.handle(ClockStepped(by, self.at()))
+
+    def checkpoint(self):
+        self.kept = (self.controller.snapshot(), self.now)
+
+    def restart(self):
+        self.checkpoint()
+        self.kill(1)
+
+    def kill(self, pause):
+        """Go on from the last checkpoint, as `Checkpoints` does."""
+        snapshot, when = self.kept
+        self.controller = controller_of(self.budgets, self.policy)
+        self.controller.restore(snapshot)
+        forgotten = self.now - when
+        self.controller.reserve_numbers(self.controller.interval + forgotten, forgotten)
+        self.checkpoint_again(when)
+        self.now += pause
+        self.handle(IntervalElapsed(self.at(), self.now - when))
+
+    def checkpoint_again(self, when):
+        """Keep that it goes on, before anything else: what is forgotten stays so."""
+        self.kept = (self.controller.snapshot(), when)
+
+
+@pytest.mark.acceptance(18)
+@given(BUDGETS, st.lists(HAPPENINGS, max_size=80), st.sampled_from(["et-gp-ucb", "round-robin"]))
+@settings(max_examples=300)
+def test_no_stretch_of_one_period_costs_more_than_the_budget_whatever_happens(
+    budgets, happenings, policy
+):
+    world = World(budgets, policy)
+    for name, *arguments in happenings:
+        getattr(world, name)(*arguments)
+    for first, _ in world.spent:
+        sums = defaultdict(float)
+        for when, arm in world.spent:
+            if first <= when < first + budgets.period:
+                sums[arm] += budgets.costs[arm]
+                sums["field"] += budgets.costs[arm]
+        assert sums["field"] <= budgets.field * (1 + 1e-6)
+        assert all(sums[arm] <= budgets.each[arm] * (1 + 1e-6) for arm in range(3))
+
+
+@given(st.lists(HAPPENINGS, max_size=40), BUDGETS)
+def test_restored_it_goes_on_as_the_one_that_was_not(happenings, budgets):
+    world = World(budgets, "et-gp-ucb")
+    for name, *arguments in happenings:
+        getattr(world, name)(*arguments)
+    world.silence()  # whoever is asked now is not blamed after a restart
+    other = controller_of(budgets)
+    other.restore(world.controller.snapshot())
+    assert other.health() == world.controller.health()
+    for _ in range(30):
+        world.now += 1
+        event = IntervalElapsed(world.at())
+        assert of(Activate, other.handle(event)) == of(Activate, world.handle(event))
+
+
+@given(st.integers(1, 200), st.floats(1.0, 200.0))
+def test_of_a_budget_that_binds_most_is_spent(period, budget):
+    """What the slots are too cautious for is a 24th of it, and one activation."""
+    energy = EnergyBudget(BudgetSettings((1.0,), (budget,), period))
+    asked = 0
+    for _ in range(10 * period):
+        energy.advance(1)
+        if energy.affordable()[0]:
+            energy.charge(0)
+            asked += 1
+    rows = -(-(period - 1) // -(-period // SLOTS)) + 1  # slots that a period touches
+    reach = rows * -(-period // SLOTS)  # intervals in these
+    assert asked >= min(10 * period, int(budget) * (10 * period // reach))
+
+
+def test_a_budget_of_sums_that_floats_do_not_hold_allows_all_of_them():
+    energy = EnergyBudget(BudgetSettings((0.1,), (0.3,), 100))
+    energy.advance(1)
+    for _ in range(3):
+        assert energy.affordable().all()
+        energy.charge(0)
+    assert not energy.affordable().any()
+
+
+def test_the_intervals_of_a_period_are_those_that_begin_in_it():
+    assert [intervals_in(period, 60.0) for period in (30.0, 60.0, 61.0, 3600.0)] == [1, 1, 2, 60]
+
+
+# --- an interval in which nobody is asked ---------------------------------------------------------
+
+
+def test_a_saved_interval_names_the_likeliest_and_asks_nobody():
+    controller = controller_of(budgets_of(each=(inf, 0.0, 0.0), field=1.0, period=100))
+    assert begin(controller, 0)[0] == "a"
+    controller.handle(Reading("a", 18.0, 1.0, 1.0))
+    controller.handle(Reading("b", 24.0, 2.0, 2.0))
+    asked, decision = begin(controller, 1)
+    assert (asked, decision.sensor, decision.reason) == (None, "b", Reason.SAVED)
+    assert decision.mean == decision.ucb > 22.0
+    assert "believed to be the highest, and not asked" in decision.text
+    assert decision.factors == ["0 J of 1 J are left"]
+    assert json.loads(msgspec.json.encode(decision))["reason"] == "saved"
+
+
+def test_a_saved_interval_is_neither_answered_nor_missed():
+    controller = controller_of(budgets_of(field=0.0))
+    commands = controller.handle(IntervalElapsed(0.0))
+    commands += controller.handle(DeadlineElapsed(0, 20.0))
+    commands += controller.handle(Reading("a", 21.0, 30.0, 30.0))
+    commands += controller.handle(IntervalElapsed(STEP))
+    assert not of(Record, commands) + of(Notify, commands) + of(Activate, commands)
+    health = controller.health()
+    assert (health.answered, health.missed, health.suspects, health.energy.saved) == (0, 0, [], 2)
+
+
+def test_readings_that_nobody_asked_for_cost_nothing_and_are_learned_from():
+    controller = controller_of(budgets_of(field=1.0))
+    lived(controller, 1)
+    for n in range(50):
+        controller.handle(Reading("b", 20.0 + n / 9, 2.0 + n, 2.0 + n))
+    assert controller.health().energy.spent == 1.0
+    assert controller.policy.observations == 51
+
+
+def test_spending_is_spread_over_the_period():
+    asked = lived(controller_of(budgets_of(period=240, field=24.0)), 960)
+    spent = np.reshape([sensor is not None for sensor in asked], (-1, 40)).sum(axis=1)
+    assert spent[6:].max() <= 8  # of 4 on average
+    assert spent[6:].min() >= 1
+    assert spent.sum() >= 80
+
+
+def test_without_budgets_a_price_holds_nobody_back():
+    free, counted = controller_of(None), controller_of(PLENTY)
+    assert lived(counted, 50) == lived(free, 50)
+
+
+def test_a_sensor_that_cannot_pay_is_passed_over_and_says_why():
+    controller = controller_of(budgets_of(each=(0.0, inf, inf)), "round-robin")
+    asked, decision = begin(controller, 0)
+    assert asked == "b"
+    assert "a has 0 J left" in decision.factors
+
+
+def test_a_command_may_have_what_the_budget_allows_and_not_more():
+    controller = controller_of(budgets_of(each=(2.0, 0.0, 0.0), period=1000), "round-robin")
+    begin(controller, 0)
+    assert controller.affords("a")
+    assert of(Activate, controller.handle(ActivationRequested("a", 1.0)))
+    assert not controller.affords("a")
+    assert controller.handle(ActivationRequested("a", 2.0)) == []
+    assert controller.health().refused == {"no-energy": 1}
+
+
+def test_what_is_not_sent_while_the_broker_is_away_is_not_charged():
+    controller = controller_of(budgets_of(field=3.0))
+    controller.handle(LinkLost())
+    lived(controller, 20)
+    assert controller.health().energy.spent == 0.0
+    controller.handle(LinkRestored())
+    lived(controller, 1, first=20)
+    assert controller.health().energy.spent == 1.0
+
+
+def test_what_waits_at_the_broker_for_a_sleeping_sensor_is_charged_even_so():
+    controller = controller_of(budgets_of(field=3.0))
+    controller.rules = msgspec.structs.replace(controller.rules, lasting=True)
+    controller.handle(LinkLost())
+    lived(controller, 5)
+    assert controller.health().energy.spent == 3.0
+
+
+def test_a_battery_that_wavers_about_the_least_is_news_once_until_it_has_recovered():
+    controller = controller_of(budgets_of(least_battery=10.0, battery_age=40))
+    told = [
+        [each.notice.event for each in of(Notify, controller.handle(report))]
+        for report in (
+            BatteryReported("a", percent, 1.0) for percent in (9.8, 10.1, 9.9, 11.9, 9.0, 12.0, 9.9)
+        )
+    ]
+    assert told == [["battery-low"], [], [], [], [], [], ["battery-low"]]
+
+
+@given(st.permutations(NAMES), st.lists(SENSORS, max_size=9), SENSORS)
+def test_where_the_sensors_change_what_those_that_stay_have_spent_still_counts(names, asked, gone):
+    before = controller_of(budgets_of(each=(5.0,) * 3, field=7.0), "round-robin")
+    begin(before, 0)
+    for sensor in asked:
+        before.handle(ActivationRequested(sensor, 1.0))
+    names = tuple(name for name in names if name != gone)
+    field = SensorField(names, np.eye(2), 0.01, unit="°C", center=20.0, scale=2.0)
+    budgets = BudgetSettings(costs=(1.0,) * 2, each=(5.0,) * 2, period=24, field=7.0)
+    after = Controller(
+        make_policy("round-robin", field), ControllerSettings(20.0, 1e9, energy=budgets)
+    )
+    blob = before.snapshot()
+    with pytest.raises(SnapshotError):
+        after.restore(blob)
+    after.restore_partial(blob)
+    assert after.health().energy.spent == before.health().energy.spent
+    assert [after.affords(name) for name in names] == [before.affords(name) for name in names]
+
+
+def test_where_the_sensors_change_a_charge_is_as_old_as_it_was():
+    budgets = budgets_of(least_battery=10.0, battery_age=3)
+    before, after = controller_of(budgets), controller_of(budgets)
+    begin(before, 0)
+    before.handle(BatteryReported("a", 5.0, 1.0))
+    begin(before, 1)
+    after.restore_partial(before.snapshot())
+    assert not after.affords("a")
+    begin(after, 2, intervals=2)
+    assert not after.affords("a")
+    begin(after, 3)
+    assert after.affords("a")
+
+
+def test_where_the_sensors_change_what_may_have_been_spent_still_counts():
+    budgets = budgets_of(each=(2.0,) * 3)
+    before, after = controller_of(budgets), controller_of(budgets)
+    begin(before, 0)
+    before.reserve_numbers(5, forgotten=2)
+    after.restore_partial(before.snapshot())
+    begin(after, 6)
+    assert not any(after.affords(name) for name in NAMES)
+
+
+def test_a_pause_outlives_a_change_of_the_field():
+    before, after = controller_of(PLENTY), controller_of(None, "gp-ucb")
+    before.handle(PauseRequested(1.0))
+    after.restore_partial(before.snapshot())
+    assert after.health().paused
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["spent", "charge", "heard", "energy", "forgotten", "sensors"]),
+        st.sampled_from(
+            [None, 3, "x", [], ["a"], np.ones(3), np.full((2, 4), np.nan), np.full((2, 4), -1.0)]
+        ),
+        min_size=1,
+    )
+)
+def test_what_cannot_be_inherited_changes_nothing(broken):
+    before, after = controller_of(PLENTY), controller_of(PLENTY)
+    lived(before, 3)
+    state = unseal("controller", None, before.snapshot())
+    blob = seal("controller", "another", state | broken)
+    kept = after.snapshot()
+    with suppress(SnapshotError):
+        after.restore_partial(blob)
+        return
+    assert after.snapshot() == kept
+
+
+@pytest.mark.acceptance(18)
+def test_when_all_are_silent_each_is_asked_in_turn_within_its_budget_then_the_one_that_answers():
+    controller = controller_of(budgets_of(each=(3.0, 4.0, 60.0), period=1000), "tv-gp-ucb")
+    asked, reasons = [], []
+    for n in range(60):
+        sensor, decision = begin(controller, n)
+        asked.append(sensor)
+        reasons.append(decision.reason)
+        controller.handle(DeadlineElapsed(n, n * STEP + 20))
+    assert set(NAMES) == set(controller.health().suspects)
+    probed = [sensor for sensor, why in zip(asked, reasons, strict=True) if why is Reason.PROBE]
+    assert probed[:3] in (["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"])
+    assert (asked.count("a"), asked.count("b")) == (3, 4)
+    controller.handle(Reading("c", 21.0, 6001.0, 6001.0))
+    assert controller.health().suspects == ["a", "b"]
+    later = [begin(controller, n)[0] for n in range(70, 72)]
+    assert set(later) <= {"c", None}
+
+
+# --- batteries ------------------------------------------------------------------------------------
+
+
+def test_a_sensor_with_an_empty_battery_is_not_asked_and_said_to_be_once():
+    controller = controller_of(budgets_of(least_battery=10.0, battery_age=50), "round-robin")
+    told = []
+    for percent in (12.0, 9.0, 8.0):
+        told += of(Notify, controller.handle(BatteryReported("a", percent, 5.0)))
+    assert [(each.notice.event, each.notice.sensor) for each in told] == [("battery-low", "a")]
+    assert "a" not in lived(controller, 9)
+    assert controller.health().energy.low_battery == ["a"]
+    controller.handle(BatteryReported("a", 90.0, 5.0))
+    assert "a" in lived(controller, 3, first=9)
+
+
+def test_a_charge_that_is_stale_or_never_came_keeps_nobody_from_being_asked():
+    controller = controller_of(budgets_of(least_battery=10.0, battery_age=5), "round-robin")
+    assert lived(controller, 3) == ["a", "b", "c"]
+    controller.handle(BatteryReported("a", 1.0, 5.0))
+    assert "a" not in lived(controller, 5, first=3)
+    assert "a" in lived(controller, 3, first=8)
+
+
+@pytest.mark.parametrize(
+    ("sensor", "percent", "reason"),
+    [("x", 50.0, "unknown-sensor"), ("a", 255.0, "implausible"), ("a", np.nan, "implausible")],
+)
+def test_a_charge_that_cannot_be_is_refused(sensor, percent, reason):
+    controller = controller_of(budgets_of(least_battery=10.0, battery_age=5))
+    assert controller.handle(BatteryReported(sensor, percent, 5.0)) == []
+    assert controller.health().refused == {reason: 1}
+
+
+def test_a_charge_changes_nothing_in_the_model():
+    controller = controller_of(budgets_of(least_battery=10.0, battery_age=5))
+    before = controller.policy.snapshot()
+    controller.handle(BatteryReported("a", 50.0, 5.0))
+    assert controller.policy.snapshot() == before
+
+
+# --- over a restart -------------------------------------------------------------------------------
+
+
+def test_a_snapshot_from_before_energy_was_counted_is_read():
+    one, other = controller_of(None), controller_of(budgets_of(field=5.0))
+    lived(one, 5)
+    other.restore(one.snapshot())
+    assert other.health().energy.spent == 0.0
+    one.restore(other.snapshot())
+
+
+def test_after_a_change_of_period_all_that_was_spent_counts_as_spent_just_now():
+    one, other = controller_of(budgets_of(period=48)), controller_of(budgets_of(period=100))
+    lived(one, 20)
+    other.restore(one.snapshot())
+    assert other.health().energy.spent == one.health().energy.spent == 20.0
+    lived(other, 99, first=20)
+    assert other.health().energy.spent >= 99.0
+
+
+@given(st.data())
+@settings(max_examples=200)
+def test_a_damaged_snapshot_changes_nothing_or_is_sound(data):
+    budgets = budgets_of(field=5.0, period=30)
+    one, other = controller_of(budgets), controller_of(budgets)
+    lived(one, 4)
+    blob = bytearray(one.snapshot())
+    blob[data.draw(st.integers(0, len(blob) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    before = other.snapshot()
+    try:
+        other.restore(bytes(blob))
+    except SnapshotError:
+        assert other.snapshot() == before
+    msgspec.json.encode(other.health())
+    other.handle(ResumeRequested(0.0))  # a bit may have paused it
+    lived(other, 2)

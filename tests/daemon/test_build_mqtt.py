@@ -1,0 +1,124 @@
+"""What docs/sensors.md tells people to write is a configuration, and means what it says."""
+
+import json
+import re
+import tomllib
+
+import pytest
+from edge_tvbo_adapters.mqtt.topics import Template, activation_payload, activation_topic
+from support.paths import DOCS
+from support.recorded import MESSAGES
+
+from edge_tvbo import config, plugins
+from edge_tvbo.daemon.build_mqtt import wirings
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.messages.commands import Activate
+
+PAGE = (DOCS / "sensors.md").read_text("utf-8")
+LINES = [tomllib.loads(each) for each in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)]
+FIELD = {
+    "interval": "30min",
+    "kernel": {"name": "se", "length_scale": 6, "variance": 4, "noise_variance": 0.04, "mean": 20},
+    "positions": {"hall": [0, 0], "attic": [5, 0]},
+    "sensors": ["hall", "attic"],
+    "reading": {"topic": "lab/{sensor}/t"},
+}
+
+
+def toml(value):
+    """Write a value as TOML does, on one line."""
+    match value:
+        case dict():
+            pairs = (f"{json.dumps(key)} = {toml(each)}" for key, each in value.items())
+            return f"{{ {', '.join(pairs)} }}"
+        case list():
+            return f"[{', '.join(map(toml, value))}]"
+        case _:
+            return json.dumps(value)
+
+
+def wired(directory, *fields):
+    """Give the wirings of fields that differ from `FIELD` in this."""
+    tables = {f"f{i}": FIELD | each for i, each in enumerate(fields)}
+    path = directory / "edge.toml"
+    path.write_text(f"fields = {toml(tables)}")
+    return list(wirings(config.load(path)).values())
+
+
+@pytest.mark.parametrize("lines", LINES, ids=lambda each: str(each)[:70])
+def test_what_the_page_says_can_be_written(tmp_path, lines):
+    (wiring,) = wired(tmp_path, lines)
+    name = wiring.names.get("hall", "hall")
+    assert Template(wiring.reading_topic).sensor(wiring.reading_topic.replace("{sensor}", name))
+    assert (wiring.activate_topic is None) == ("activate" not in lines)
+
+
+def test_the_page_names_every_payload():
+    assert [each for each in plugins.names("payloads") if each not in PAGE] == []
+    assert [each for each in plugins.names("presets") if f'payload = "{each}"' not in PAGE] == []
+
+
+def test_a_recorded_message_is_read_by_a_configuration_for_it(tmp_path):
+    readings = [
+        {"topic": f"x/{{sensor}}/{i}", "payload": each.payload, **each.settings}
+        for i, each in enumerate(MESSAGES)
+    ]
+    found = wired(tmp_path, *({"reading": each} for each in readings))
+    for wiring, message in zip(found, MESSAGES, strict=True):
+        if isinstance(message.expected, tuple):
+            assert wiring.codec(message.body) == message.expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "payload", "expected"),
+    [
+        ("live", "number", "1"),
+        ("sleepy", "number", '{"seq": 7, "expires_at": 660}'),
+        (
+            "lorawan",
+            "the-things-stack",
+            '{"downlinks": [{"f_port": 1, "frm_payload": "AQ==", "priority": "NORMAL"}]}',
+        ),
+        (
+            "lorawan",
+            "chirpstack",
+            '{"devEui": "hall", "confirmed": false, "fPort": 1, "data": "AQ=="}',
+        ),
+    ],
+)
+def test_each_mode_has_a_command_of_its_own(tmp_path, mode, payload, expected):
+    (wiring,) = wired(
+        tmp_path,
+        {
+            "reading": {"topic": "up/{sensor}", "payload": payload},
+            "activate": {"mode": mode, "topic": "to/{sensor}"},
+        },
+    )
+    assert wiring.activate_mode == mode
+    assert activation_topic(wiring, "hall") == "to/hall"
+    assert activation_payload(wiring, Activate("hall", 7, 600.0, 660.0)) == expected
+
+
+def test_what_is_written_comes_before_what_is_usual(tmp_path):
+    activate = {"mode": "lorawan", "topic": "to/{sensor}", "payload": '{"id": "{sensor}"}'}
+    for payload in ("number", "the-things-stack"):
+        (wiring,) = wired(
+            tmp_path,
+            {"reading": {"topic": "up/{sensor}", "payload": payload}, "activate": activate},
+        )
+        assert wiring.activate_payload == '{"id": "{sensor}"}'
+
+
+def test_a_downlink_that_no_make_has_is_a_configuration_error(tmp_path):
+    with pytest.raises(ConfigError, match=r"fields\.f0\.activate\.payload is missing"):
+        wired(tmp_path, {"activate": {"mode": "lorawan", "topic": "to/{sensor}"}})
+
+
+def test_two_fields_cannot_leave_commands_on_one_topic(tmp_path):
+    sleepy = {"activate": {"mode": "sleepy", "topic": "to/{sensor}"}}
+    other = {"reading": {"topic": "other/{sensor}"}}
+    with pytest.raises(config.ConfigErrors, match=r"fields\.f0 leaves commands for hall too"):
+        wired(tmp_path, sleepy, sleepy | other)
+    one = {"sensors": ["hall"], "positions": {"hall": [0, 0]}}
+    two = {"sensors": ["attic"], "positions": {"attic": [5, 0]}}
+    assert len(wired(tmp_path, sleepy | one, sleepy | other | two)) == 2

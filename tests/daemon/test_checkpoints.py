@@ -1,0 +1,203 @@
+"""What a document holds, and when a field goes on that was kept some time ago."""
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.lives import BOOT, NOW, Life, Time
+
+from edge_tvbo.control.energy_budget import BudgetSettings
+from edge_tvbo.daemon import checkpoints
+from edge_tvbo.daemon.checkpoints import (
+    CATCH_UP,
+    RESERVED,
+    Anchor,
+    Document,
+    Kept,
+    between,
+    decode,
+    encode,
+    resumption,
+)
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.messages.events import IntervalElapsed
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """Give a clock that the checkpoints go by too."""
+    clock = Time()
+    monkeypatch.setattr(checkpoints.time, "monotonic", lambda: clock.now.monotonic)
+    return clock
+
+
+# --- a life after another -----------------------------------------------------------------------
+
+
+def test_after_a_kill_numbers_go_on_above_all_that_may_have_been_used(timed):
+    kept = []
+    first = Life(timed, kept).live(2000.0)
+    timed.move(700.0)
+    second = Life(timed, kept).live(2000.0)
+    assert [number for number, _ in first] == [0, 1, 2, 3]
+    assert second[0][0] > first[-1][0]
+    assert {round((at - NOW) % 600.0) for _, at in second} == {0}  # the grid is the same
+
+
+def test_after_a_stop_numbers_go_on_with_the_next_and_at_once(timed):
+    kept = []
+    life = Life(timed, kept)
+    first = life.live(1000.0)
+    life.checkpoints.close()
+    timed.move(650.0)
+    second = Life(timed, kept).live(600.0)
+    assert [number for number, _ in first] == [0, 1]
+    assert second[0] == (2, timed.now.wall - 650.0)
+
+
+def test_an_interval_that_is_running_is_not_begun_again(timed):
+    kept = []
+    life = Life(timed, kept)
+    (_, began), *_ = life.live(200.0)
+    life.checkpoints.close()
+    other = Life(timed, kept)
+    assert other.controller.health().selected == life.controller.health().selected
+    ((number, at), *_) = other.live(400.0)
+    assert (number, at) == (1, began + 600.0)
+
+
+@pytest.mark.parametrize("wall", [30.0, NOW - 1e6, NOW + 1e4])
+def test_after_a_boot_with_any_clock_no_number_is_used_twice(timed, wall):
+    kept, numbers = [], []
+    for _ in range(4):
+        numbers += [number for number, _ in Life(timed, kept).live(1600.0)]
+        timed.reboot(300.0, wall)
+    assert numbers == sorted(set(numbers))
+
+
+def test_the_previous_document_sets_numbers_aside_for_both(timed):
+    kept = []
+    first = Life(timed, kept).live(5000.0)
+    kept[0] = kept[0][:-1]
+    timed.reboot(0.0, wall=30.0)
+    second = Life(timed, kept).live(600.0)
+    assert second[0][0] > first[-1][0]
+
+
+def test_a_field_that_begins_anew_takes_no_number_again(timed):
+    kept = []
+    first = Life(timed, kept).live(2000.0)
+    life = Life(timed, kept, unit=2.0)
+    assert life.controller.health().selected is None
+    assert life.live(700.0)[0][0] > first[-1][0]
+
+
+def test_where_intervals_follow_the_readings_numbers_are_written_before_they_run_out(timed):
+    life = Life(timed, [], every=None)
+    life.controller.handle(IntervalElapsed(NOW))
+    before = life.store.written
+    life.controller.reserve_numbers(RESERVED - 1500)
+    life.checkpoints.service(timed.elapsed())
+    assert life.store.written == before
+    life.controller.reserve_numbers(RESERVED - 500)
+    life.checkpoints.service(timed.elapsed())
+    assert life.store.written > before
+
+
+def test_a_shorter_interval_does_not_wait_for_the_end_of_the_longer_one(timed):
+    kept = []
+    Life(timed, kept, every=3600.0).live(100.0)
+    life = Life(timed, kept, every=60.0)
+    assert life.schedule.next_interval("lab")[1] == 60.0
+
+
+def test_what_cannot_be_written_is_tried_again_and_soon(timed):
+    life = Life(timed, [], checkpoint=900.0)
+    life.store.full = True
+    life.checkpoints.save()
+    assert life.checkpoints.wake_at() == timed.elapsed() + 60.0
+    life.checkpoints.service(timed.elapsed() + 1.0)
+    assert life.checkpoints.wake_at() == timed.elapsed() + 60.0
+    life.store.full = False
+    life.checkpoints.service(timed.elapsed() + 60.0)
+    assert life.checkpoints.wake_at() == timed.elapsed() + 900.0
+
+
+LIVES = st.lists(st.tuples(st.integers(0, 80), st.booleans(), st.integers(0, 80)), max_size=8)
+
+
+@given(LIVES, st.integers(1, 6))
+def test_however_often_it_is_killed_no_period_costs_more_than_the_budget(lives, budget):
+    """Each life, in steps of 50 s: how long, whether it ends in a kill, and how long it is dead."""
+    energy = BudgetSettings((1.0, 1.0), (inf, inf), period=10, field=float(budget))
+    clock, kept, asked = Time(), [], []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints.time, "monotonic", lambda: clock.now.monotonic)
+        for alive, killed, dead in lives:
+            life = Life(clock, kept, energy=energy)
+            asked += [at for _, at in life.live(50.0 * alive)]
+            if not killed:
+                life.checkpoints.close()
+            clock.move(50.0 * dead)
+    assert all(sum(at <= each < at + 5999.0 for each in asked) <= budget for at in asked)
+
+
+# --- time gone by -------------------------------------------------------------------------------
+
+TIMES = st.floats(0.0, 1e7)
+
+
+@given(st.floats(0.01, 1e5), st.floats(0.0, 1.0), TIMES, st.booleans())
+def test_the_next_interval_begins_after_the_running_one_and_within_an_interval(
+    every, share, away, final
+):
+    next_in = share * every
+    begins_in, intervals = resumption(Kept(b"", 3, 9, every, next_in), away, final=final)
+    assert begins_in >= next_in - away - 1e-9 * away
+    assert 0.0 <= begins_in <= every * (1 + 1e-9) + 1e-9 * away
+    assert 1 <= intervals <= CATCH_UP
+    if not final:  # on the grid of the process before
+        off = (away + begins_in - next_in) / every
+        assert off == pytest.approx(round(off), abs=1e-6 + 1e-12 * off * away / every)
+
+
+@given(TIMES, TIMES, st.floats(-1e12, 1e12), st.sampled_from(["", "x"]))
+def test_time_never_runs_backwards(before, now, wall, boot):
+    assert between(Anchor(NOW, before, boot), Anchor(wall, now, boot)) >= 0.0
+    assert between(Anchor(wall, before, "a"), Anchor(NOW, now, "b")) >= 0.0
+
+
+# --- the document -------------------------------------------------------------------------------
+
+DOCUMENT = Document(BOOT, False, {"lab": Kept(b"controller", 3, 9, 600.0, 12.5)})
+
+
+def test_a_document_comes_back_as_it_went():
+    assert decode(encode(DOCUMENT)) == DOCUMENT
+
+
+def test_a_newer_format_is_refused_with_the_reason(monkeypatch):
+    monkeypatch.setattr(checkpoints, "FORMAT", 7)
+    data = encode(DOCUMENT)
+    monkeypatch.undo()
+    with pytest.raises(SnapshotError, match="format 7, and this version of edge_tvbo reads 1"):
+        decode(data)
+
+
+def test_an_older_format_is_led_to_the_present_one_step_by_step(monkeypatch):
+    data = encode(DOCUMENT)
+    renamed = []
+
+    def step(body):
+        renamed.append(len(renamed))
+        return {**body, "fields": {f"{name}'": each for name, each in body["fields"].items()}}
+
+    monkeypatch.setattr(checkpoints, "FORMAT", 3)
+    monkeypatch.setattr(checkpoints, "MIGRATIONS", {1: step, 2: step})
+    assert list(decode(data).fields) == ["lab''"]
+    assert renamed == [0, 1]
+
+
+def test_every_older_format_has_a_migration():
+    assert sorted(checkpoints.MIGRATIONS) == list(range(1, checkpoints.FORMAT))

@@ -1,0 +1,449 @@
+"""The wall clock is set while a daemon runs, here in one process with `time` moved by the test.
+
+A real daemon meets it in ``tests/faults/test_clock.py``.
+"""
+
+import time
+from collections import defaultdict
+from contextlib import contextmanager
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from naive import se
+from support.lives import Life, Time
+
+from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.daemon.clock import STEP, LiveClock, ReplayClock
+from edge_tvbo.daemon.loop import HEALTH_APART, Loop
+from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.messages.commands import Activate, Notify, PublishState
+from edge_tvbo.messages.documents import Request
+from edge_tvbo.messages.events import ClockStepped, ClockUnset, IntervalElapsed, Reading, Unreadable
+from edge_tvbo.models.daily_profile import DailyProfile
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
+
+NOW = 1.8e9  # s since 1970, in truth, when the monotonic clock says BOOT
+BOOT = 50.0
+TICK = 0.5  # s between two turns of the loop
+TICKS = 10  # in an interval
+LAST = 8  # intervals of a run
+DAY = 86_400.0
+FIELD = SensorField(
+    ("a", "b", "c"), se(np.array([[0.0], [0.4], [1.0]]), 0.4), 0.01, center=20.0, scale=2.0
+)
+
+
+class World:
+    """A daemon's loop, the clocks of its machine, and sensors that answer as a script says.
+
+    Parameters
+    ----------
+    script : list
+        For each interval the delay of the answer in ticks, its value, and how often it is
+        delivered.
+    stamps : mapping
+        The clock that each sensor stamps its readings by: "ours", "true" or None.
+    ahead : float
+        Seconds by which the wall clock is ahead of the truth.
+    """
+
+    def __init__(self, script, stamps, *, ahead=0.0, policy="et-gp-ucb", on_reading=False):
+        self.now, self.ahead = BOOT, ahead
+        self.script, self.stamps = script, stamps
+        rules = ControllerSettings(reply_timeout=4.0, max_age=60.0, on_reading=on_reading)
+        self.controller = Controller(make_policy(policy, FIELD), rules)
+        self.coming = defaultdict(list)  # by monotonic time: (sensor, value, stamp)
+        self.decisions, self.began, self.announced, self.reports, self.notices = [], [], [], [], []
+        self.online, self.set_in_turn = True, 0.0
+        clock = LiveClock()
+        schedule = Scheduler({"lab": None if on_reading else TICK * TICKS}, clock, first=BOOT)
+        self.clock = clock
+        self.loop = Loop(self, {"lab": self.controller}, schedule, clock, health_every=1e9)
+
+    def true(self):
+        return NOW + self.now - BOOT
+
+    def wall(self):
+        return self.true() + self.ahead
+
+    def turn(self):
+        self.loop.turn(0)
+        self.now += TICK
+
+    # --- a link ---------------------------------------------------------------------------------
+
+    def service(self, mask, now):
+        for sensor, value, stamp in self.coming.pop(self.now, ()):
+            received = self.clock.wall(self.now)
+            if self.stamps[sensor] and not stamp:  # measured now; a copy has the stamp of the first
+                stamp.append(self.wall() if self.stamps[sensor] == "ours" else self.true())
+            yield "lab", Reading(sensor, value, *(stamp or [received]), received, bool(stamp))
+        self.ahead += self.set_in_turn
+        self.set_in_turn = 0.0
+
+    def send(self, field, command):
+        match command:
+            case Activate(sensor=sensor, interval=interval):
+                self.began.append(self.now)
+                delay, value, copies = self.script[interval % len(self.script)]
+                stamp = []
+                for n in range(copies):
+                    self.coming[self.now + (delay + n) * TICK].append((sensor, value, stamp))
+            case PublishState(decision=decision):
+                self.decisions.append(decision)
+            case Notify(notice=notice):
+                self.notices.append((notice.event, notice.sensor))
+
+    def requests(self):
+        return iter(())
+
+    def show(self, field, hotspot):
+        pass
+
+    def announce(self, notice):
+        self.announced.append(notice)
+
+    def report(self, health):
+        self.reports.append(health.clock_synced)
+
+
+@contextmanager
+def world(*args, **options):
+    """Give a world whose times are all there is."""
+    with pytest.MonkeyPatch.context() as patch:
+        made = []
+        patch.setattr(time, "monotonic", lambda: made[0].now if made else BOOT)
+        ahead = options.get("ahead", 0.0)
+        patch.setattr(time, "time", lambda: made[0].wall() if made else NOW + ahead)
+        made.append(World(*args, **options))
+        yield made[0]
+        made[0].loop.close()
+
+
+def lived(script, stamps, steps, **options):
+    """Let a world be, its clock set by `steps`: tick -> (s, in the middle of a turn); give it."""
+    with world(script, stamps, **options) as it:
+        for tick in range(TICKS * LAST):
+            by, in_turn = steps.get(tick, (0.0, False))
+            it.set_in_turn = by if in_turn else 0.0
+            it.ahead += 0.0 if in_turn else by
+            it.turn()
+        return it
+
+
+def undated(decision):
+    """Give what of a decision does not say when it was."""
+    content = msgspec.to_builtins(decision)
+    content["model"].pop("last_reset")
+    return {name: content[name] for name in content if name not in ("at", "expires_at")}
+
+
+def assert_same(one, other):
+    assert one.began == other.began
+    assert [undated(each) for each in one.decisions] == [undated(each) for each in other.decisions]
+    assert one.notices == other.notices
+    assert one.controller.health() == other.controller.health()
+    for ours, theirs in zip(
+        one.controller.policy.posterior(), other.controller.policy.posterior(), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+# --- a step is no data --------------------------------------------------------------------------
+
+# off the grid of ticks, so that no two readings get one stamp
+BY = st.sampled_from([-60 * 365 * DAY, -2 * DAY, -3600.0, -60.6, -2.6, 2.6, 10_800.0, 1e7, 1e9])
+STAMPS = st.fixed_dictionaries({each: st.sampled_from(["ours", None]) for each in "abc"})
+VALUES = st.sampled_from([18.0, 20.0, 20.5, 24.0])
+STEPS = st.dictionaries(
+    st.integers(0, TICKS * LAST - 1), st.tuples(BY, st.booleans()), min_size=1, max_size=4
+)
+
+
+@st.composite
+def scripts(draw, steps):
+    """Draw how sensors answer; where the clock is set nobody is silent, as nobody is blamed."""
+    script = []
+    for n in range(LAST):
+        disturbed = any(n * TICKS - 1 <= tick <= (n + 1) * TICKS for tick in steps)
+        copies = draw(st.sampled_from([1, 1, 2, 3] if disturbed else [0, 1, 1, 2, 3]))
+        script.append((draw(st.integers(1, 7)), draw(VALUES), copies))
+    return script
+
+
+@given(st.data(), STEPS, STAMPS, st.sampled_from(["et-gp-ucb", "tv-gp-ucb", "auto"]))
+def test_a_clock_set_at_any_moment_changes_no_decision_and_no_posterior(data, steps, stamps, name):
+    script = data.draw(scripts(steps))
+    plain = lived(script, stamps, {}, policy=name)
+    stepped = lived(script, stamps, steps, policy=name)
+    assert_same(plain, stepped)
+    assert stepped.began == [BOOT + n * TICK * TICKS for n in range(LAST)]
+
+
+@given(STEPS, STAMPS, st.integers(1, 7))
+def test_it_changes_none_where_intervals_follow_the_readings(steps, stamps, delay):
+    script = [(delay, 20.0, 1), (delay, 21.0, 1)]
+    options = {"policy": "et-gp-ucb", "on_reading": True}
+    assert_same(lived(script, stamps, {}, **options), lived(script, stamps, steps, **options))
+
+
+@given(STEPS)
+def test_each_step_is_told_once_and_the_decisions_are_dated_by_the_new_clock(steps):
+    stepped = lived([(1, 20.0, 1)], dict.fromkeys("abc"), steps, ahead=3e9)
+    late = TICKS * LAST - 1  # a step in the last turn is seen in the next, which there is not
+    seen = [by for tick, (by, in_turn) in sorted(steps.items()) if not (tick == late and in_turn)]
+    merged = together(steps, late)
+    assert len(stepped.announced) == len(merged) <= len(seen)
+    for notice, by in zip(stepped.announced, merged, strict=True):
+        assert f"{'ahead' if by > 0 else 'back'} by {abs(by):.1f} s" in notice.text
+
+
+def together(steps, late):
+    """Give the steps as the turns see them: one within a turn is seen in the next."""
+    seen = defaultdict(float)
+    for tick, (by, in_turn) in steps.items():
+        seen[tick + in_turn] += by
+    return [seen[tick] for tick in sorted(seen) if tick <= late and abs(seen[tick]) > STEP]
+
+
+@given(st.floats(-1e-3, 1e-3))
+def test_a_clock_that_is_hurried_on_or_slowed_down_is_not_set(rate):
+    steps = dict.fromkeys(range(TICKS * LAST), (rate * TICK, False))
+    drifting = lived([(1, 20.0, 1)], dict.fromkeys("abc", "ours"), steps)
+    assert drifting.announced == []
+    assert drifting.clock.wall(drifting.now) == pytest.approx(drifting.wall(), abs=2e-3)
+    assert drifting.controller.health().refused == {}
+
+
+@pytest.mark.parametrize("by", [-2 * DAY, 3 * 3600.0])
+def test_nobody_is_blamed_for_an_answer_that_was_dated_before_the_step_and_came_after(by):
+    with world([(9, 20.0, 0)], dict.fromkeys("abc", "ours")) as it:
+        it.turn()
+        stamp, asked = it.wall(), it.decisions[0].sensor
+        it.ahead += by
+        it.coming[it.now + TICK].append((asked, 20.0, [stamp]))
+        for _ in range(TICKS):
+            it.turn()
+    assert sum(it.controller.health().refused.values()) == 1
+    assert it.controller.health().missed == 1
+    assert it.controller.health().suspects == []
+
+
+@pytest.mark.parametrize("by", [-2 * DAY, 3 * 3600.0])
+def test_the_same_value_after_the_step_is_an_answer_if_it_was_asked_for_before(by):
+    with world([(9, 20.0, 0)], dict.fromkeys("abc")) as it:
+        it.coming[BOOT] = [(each, 20.0, []) for each in "abc"]
+        it.turn()
+        it.ahead += by
+        it.coming[it.now] = [(it.decisions[0].sensor, 20.0, [])]
+        it.turn()
+    assert it.controller.health().refused == {}
+    assert it.controller.health().answered == 1
+
+
+# --- a clock that was not set yet ---------------------------------------------------------------
+
+
+@given(
+    st.integers(1, TICKS * LAST - 1),
+    st.fixed_dictionaries({each: st.sampled_from(["ours", "true", None]) for each in "abc"}),
+    st.lists(st.tuples(st.integers(1, 7), VALUES, st.integers(1, 3)), min_size=1, max_size=LAST),
+)
+def test_begun_in_1970_it_decides_as_with_the_right_time_and_says_once_that_it_was_set(
+    tick, stamps, script
+):
+    begun = lived(script, stamps, {tick: (NOW, False)}, ahead=-NOW)
+    assert_same(lived(script, stamps, {}), begun)
+    assert [each.event for each in begun.announced] == ["clock-synced"]
+    assert begun.reports == [False, True]
+    assert begun.decisions[0].at == "1970-01-01T00:00:00Z"
+    assert begun.began[0] == BOOT
+
+
+def test_set_in_two_steps_it_is_synced_by_the_one_that_leaves_1970():
+    steps = {5: (10 * DAY, False), 15: (NOW - 10 * DAY, False), 25: (3.0, False)}
+    begun = lived([(1, 20.0, 1)], dict.fromkeys("abc", "true"), steps, ahead=-NOW)
+    events = [each.event for each in begun.announced]
+    assert events == ["clock-step", "clock-synced", "clock-step"]
+    assert begun.controller.health().refused == {}
+
+
+def test_from_the_moment_it_is_set_the_age_of_a_reading_is_judged():
+    with world([(9, 20.0, 0)], dict.fromkeys("abc", "true"), ahead=-NOW) as it:
+        for age in (DAY, 2 * DAY):
+            it.coming[it.now] = [("a", 20.0, [NOW - age]), ("b", 20.0, [NOW + age])]
+            it.turn()
+            it.ahead = 0.0
+    assert it.controller.policy.observations == 2
+    assert it.controller.health().refused == {"late": 1, "future-dated": 1}
+
+
+def test_set_back_to_1970_it_goes_by_arrival_again():
+    steps = {5: (-NOW, False)}
+    begun = lived([(1, 20.0, 1)], dict.fromkeys("abc", "true"), steps)
+    assert [each.event for each in begun.announced] == ["clock-step"]
+    assert begun.reports == [True, False]
+    assert begun.controller.health().refused == {}
+
+
+def test_with_the_time_of_a_switched_off_machine_readings_are_future_dated_until_it_is_set():
+    """As on a machine that keeps its last time; nothing tells that from a right one."""
+    steps = {TICKS: (DAY, False)}
+    begun = lived([(1, 20.0, 1)], dict.fromkeys("abc", "true"), steps, ahead=-DAY)
+    assert begun.controller.health().refused == {"future-dated": 1}
+    assert begun.controller.health().answered == LAST - 1
+
+
+# --- the course of the day ----------------------------------------------------------------------
+
+
+def daily(at):
+    """Give a controller of `auto` that goes by the hours, in its first interval, and its phase."""
+    hours = np.arange(24.0)
+    rhythm = DailyProfile(np.outer(hours, np.ones(3)) / 24, np.ones(24), np.eye(3), 9.0, 0.5, 0.01)
+    field = SensorField(("a", "b", "c"), FIELD.kernel, 0.01, rhythm=rhythm)
+    controller = Controller(
+        make_policy("auto", field), ControllerSettings(reply_timeout=4.0, max_age=60.0)
+    )
+    controller.handle(IntervalElapsed(at))
+    return controller, lambda: controller.policy._mixture._phase
+
+
+def test_the_course_of_the_day_follows_the_clock_as_it_is_set():
+    controller, hour = daily(at=7 * 3600.0 + 20 * DAY)
+    assert hour() == 7
+    controller.handle(ClockStepped(3 * 3600.0, 10 * 3600.0 + 20 * DAY))
+    controller.handle(IntervalElapsed(10 * 3600.0 + 20 * DAY + 60))
+    assert hour() == 10
+
+
+def test_as_long_as_the_clock_is_not_set_the_course_of_the_day_goes_on_by_itself():
+    controller, hour = daily(at=7 * 3600.0 + 20 * DAY)
+    controller.handle(ClockUnset())
+    controller.handle(IntervalElapsed(60.0))
+    assert hour() == 8
+
+
+# --- over a restart -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wall", [30.0, NOW - 2 * DAY, NOW + 1e6])
+def test_what_is_remembered_over_a_restart_is_dated_by_the_clock_as_it_is_then(wall):
+    """In 1970 and two days back no time has gone by; else the wall clock tells how much."""
+    clock, kept = Time(), []
+    life = Life(clock, kept)
+    life.live(50.0)
+    now = clock.now.wall
+    life.controller.handle(Reading("a", 0.5, now, now, stamped=True))
+    life.checkpoints.close()
+    clock.reboot(5.0, wall=wall)
+    life = Life(clock, kept)
+    gone = max(0.0, wall - now)
+    assert life.controller.latest()["a"].received == pytest.approx(wall - gone)
+    life.controller.handle(Reading("a", 0.6, wall, wall, stamped=True))
+    life.controller.handle(Reading("a", 0.6, wall, wall, stamped=True))
+    assert life.controller.health().refused == {"duplicate": 1}
+
+
+def test_stamps_from_before_a_step_overtake_none_after_it_over_a_restart_too():
+    clock, kept = Time(), []
+    life = Life(clock, kept)
+    life.live(50.0)
+    now = clock.now.wall
+    life.controller.handle(Reading("a", 0.5, now, now, stamped=True))
+    clock.now = clock.now.__class__(now - DAY, clock.now.monotonic, clock.now.boot)
+    life.controller.handle(ClockStepped(-DAY, now - DAY))
+    life.checkpoints.close()
+    life = Life(clock, kept)
+    for stamp in (now - DAY + 60, now - DAY + 30):
+        life.controller.handle(Reading("a", 0.6, stamp, now - DAY + 60, stamped=True))
+    assert life.controller.health().refused == {"late": 1}
+    assert life.controller.policy.observations == 2
+
+
+def test_a_restart_within_one_boot_notices_that_the_clock_was_set_meanwhile():
+    clock, kept = Time(), []
+    life = Life(clock, kept)
+    life.live(50.0)
+    now = clock.now.wall
+    life.controller.handle(Reading("a", 0.5, now, now, stamped=False))
+    life.checkpoints.close()
+    clock.now = clock.now.__class__(now + 10 - DAY, clock.now.monotonic + 10, clock.now.boot)
+    life = Life(clock, kept)
+    assert life.controller.latest()["a"].received == pytest.approx(now - DAY)
+
+
+# --- the clocks themselves ----------------------------------------------------------------------
+
+
+def test_a_live_clock_goes_on_as_it_was_until_it_is_told_to_follow(monkeypatch):
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(time, "time", lambda: NOW)
+    clock = LiveClock()
+    monkeypatch.setattr(time, "time", lambda: NOW - DAY)
+    assert clock.wall(101.0) == NOW + 1
+    assert clock.follow() == pytest.approx(-DAY)
+    assert clock.follow() == 0.0
+    assert clock.wall(101.0) == NOW - DAY + 1
+
+
+def test_a_process_that_stood_still_between_two_looks_at_its_clocks_takes_none_for_set(monkeypatch):
+    monotonic = iter([100.0, 100.0, 160.0, 160.0, 160.0])
+    monkeypatch.setattr(time, "time", lambda: NOW)
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    clock = LiveClock()
+    monkeypatch.setattr(time, "monotonic", lambda: next(monotonic))
+    next(monotonic)
+    assert clock.follow() == 0.0
+    monkeypatch.setattr(time, "time", lambda: NOW + 60)
+    assert clock.follow() == 0.0
+
+
+def test_a_recordings_clock_is_right_whenever_it_was_made():
+    clock = ReplayClock(1078646400.0, speed=60.0)
+    assert clock.is_set
+    assert clock.follow() == 0.0
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40))
+def test_requests_have_health_said_at_once_and_then_once_a_second_at_the_most(requests):
+    with world([(1, 20.0, 1)], dict.fromkeys("abc")) as it:
+        it.turn()
+        began, said, asked = it.now + HEALTH_APART, [], []
+        it.now = began
+        it.report = lambda health: said.append((it.now, health.refused))
+        for count in [*requests, 0, 0]:
+            it.requests = lambda count=count: iter([Unreadable("flooding", "t", "")] * count)
+            asked += [it.now] * bool(count)
+            it.turn()
+
+    times = [at for at, _ in said]
+    assert times[:1] == asked[:1]
+    assert all(later - at >= HEALTH_APART for at, later in pairwise(times))
+    if asked:
+        assert times[-1] >= asked[-1]
+        assert said[-1][1] == {"flooding": sum(requests)}
+
+
+def test_a_loop_that_takes_the_place_of_another_goes_on_with_its_time_and_decisions():
+    with world([(1, 20.0, 1)], dict.fromkeys("abc")) as it:
+        for _ in range(TICKS * 2):
+            it.turn()
+        controllers = {"lab": it.controller, "new": it.controller}
+        schedule = Scheduler({"lab": 5.0, "new": 5.0}, it.clock, first=it.now)
+        after = Loop(it, controllers, schedule, it.clock, before=it.loop)
+        asked = ("status", Request())
+        answers = []
+        it.requests = lambda: iter([asked])
+        it.respond = lambda asked, response: answers.append(response)
+        after.turn(0)
+        after.close()
+
+    (answer,) = answers
+    assert answer.data.health.uptime_s == TICKS * 2 * TICK
+    assert answer.data.selected["lab"].interval >= 1

@@ -1,0 +1,272 @@
+"""What is due when, by a clock that a test moves."""
+
+import time
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge_tvbo.daemon.clock import LiveClock, ReplayClock
+from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.messages.commands import Activate, Ending, Record
+from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed
+
+EPOCH = 1_000_000.0  # the wall's time when `elapsed` is 0
+
+
+class FakeClock:
+    """A live clock moved by hand; where it does not skip, as a replay's."""
+
+    speed = 1.0
+
+    def __init__(self, *, skips=True, patience=0.0):
+        self.now = 0.0
+        self.skips = skips
+        self.patience = patience
+
+    def elapsed(self):
+        return self.now
+
+    def wall(self, elapsed):
+        return EPOCH + elapsed
+
+    def settle(self, due, interval):
+        if self.skips:
+            return 1 + max(0, int((self.now - due) // interval))
+        self.now = min(self.now, due)
+        return 1
+
+
+def at(schedule, clock, now):
+    """Move to `now` and give what is due."""
+    clock.now = now
+    return list(schedule.due())
+
+
+def asked(interval, now, timeout=20.0, sensor="a"):
+    return Activate(sensor, interval, EPOCH + now, EPOCH + now + timeout)
+
+
+def test_asking_one_sensor_after_the_other_does_not_put_off_the_next_interval_for_ever():
+    clock = FakeClock()
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0)
+    at(schedule, clock, 0.0)
+    events = []
+    for second in range(200):
+        clock.now = float(second)
+        schedule.note("t", asked(0, clock.now))
+        events += at(schedule, clock, clock.now)
+        if events:
+            break
+    assert events[0][1].interval == 0  # its deadline, and then the interval that was due
+    assert isinstance(events[1][1], IntervalElapsed)
+    assert clock.now == 80.0
+
+
+def answered(interval, ending=Ending.ANSWERED):
+    return Record(interval, EPOCH, "a", ending, 1.0, 0.0, None, False)
+
+
+def test_intervals_begin_on_the_grid_however_late_one_looks():
+    clock = FakeClock()
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0)
+    seen = [at(schedule, clock, now) for now in (0.0, 59.9, 60.7, 119.0, 120.0)]
+    assert seen == [
+        [("t", IntervalElapsed(EPOCH))],
+        [],
+        [("t", IntervalElapsed(EPOCH + 60))],
+        [],
+        [("t", IntervalElapsed(EPOCH + 120))],
+    ]
+    assert schedule.next_due() == 180.0
+
+
+@given(st.lists(st.integers(0, 400), max_size=30))
+def test_intervals_slept_through_are_counted_and_none_is_lost(naps):
+    clock = FakeClock()
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0)
+    counted, now = 0, 0
+    for nap in [0, *naps]:
+        now += nap
+        for _, event in at(schedule, clock, float(now)):
+            counted += event.intervals
+            assert event.at == EPOCH + 60.0 * (counted - 1)
+            assert event.at <= EPOCH + now < event.at + 60.0
+        assert counted == 1 + now // 60
+
+
+def test_a_deadline_comes_where_no_answer_did_and_only_once():
+    clock = FakeClock()
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0)
+    at(schedule, clock, 0.0)
+    schedule.note("t", asked(0, 0.0))
+    assert schedule.next_due() == 20.0
+    assert at(schedule, clock, 19.9) == []
+    assert at(schedule, clock, 20.5) == [("t", DeadlineElapsed(0, EPOCH + 20.5))]
+    assert at(schedule, clock, 21.0) == []
+    assert schedule.next_due() == 60.0
+
+
+def test_an_answer_lifts_the_deadline_and_that_of_another_interval_does_not():
+    clock = FakeClock()
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0)
+    at(schedule, clock, 0.0)
+    schedule.note("t", asked(3, 0.0))
+    schedule.note("t", answered(2))
+    assert schedule.next_due() == 20.0
+    schedule.note("t", answered(3))
+    assert schedule.next_due() == 60.0
+
+
+def test_a_deadline_comes_before_the_interval_that_is_due_with_it():
+    clock = FakeClock()
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0)
+    at(schedule, clock, 0.0)
+    schedule.note("t", asked(0, 0.0, timeout=60.0))
+    assert at(schedule, clock, 65.0) == [
+        ("t", DeadlineElapsed(0, EPOCH + 65)),
+        ("t", IntervalElapsed(EPOCH + 60)),
+    ]
+
+
+def test_whoever_was_asked_is_waited_for_past_the_next_interval():
+    clock = FakeClock()
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0)
+    at(schedule, clock, 0.0)
+    schedule.note("t", asked(0, 0.0, timeout=130.0))
+    assert at(schedule, clock, 61.0) == []
+    assert at(schedule, clock, 130.0) == [
+        ("t", DeadlineElapsed(0, EPOCH + 130)),
+        ("t", IntervalElapsed(EPOCH + 120, 2)),
+    ]
+
+
+def test_a_patient_clock_stretches_the_deadline():
+    clock = FakeClock(patience=50.0)
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0)
+    at(schedule, clock, 0.0)
+    schedule.note("t", asked(0, 0.0, timeout=20.0))
+    assert schedule.next_due() == 50.0
+
+
+def test_after_the_last_interval_and_its_answer_nothing_is_due():
+    clock = FakeClock()
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0, last=2)
+    at(schedule, clock, 0.0)
+    assert not schedule.done()
+    at(schedule, clock, 60.0)
+    schedule.note("t", asked(1, 60.0))
+    assert not schedule.done()
+    schedule.note("t", answered(1))
+    assert schedule.done()
+    assert schedule.next_due() == inf
+    assert at(schedule, clock, 1000.0) == []
+
+
+def test_intervals_slept_through_count_towards_the_last():
+    clock = FakeClock()
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0, last=3)
+    at(schedule, clock, 0.0)
+    assert at(schedule, clock, 125.0) == [("t", IntervalElapsed(EPOCH + 120, 2))]
+    assert schedule.done()
+
+
+def test_the_first_interval_begins_when_it_is_said_to():
+    clock = FakeClock()
+    clock.now = 7.0
+    schedule = Scheduler({"t": 60.0, "u": None}, clock, first=30.0)
+    assert list(schedule.due()) == []
+    assert schedule.next_due() == 30.0
+    assert at(schedule, clock, 31.0) == [
+        ("t", IntervalElapsed(EPOCH + 30)),
+        ("u", IntervalElapsed(EPOCH + 30)),
+    ]
+    assert schedule.next_due() == 90.0
+
+
+def test_each_field_keeps_its_own_time():
+    clock = FakeClock()
+    schedule = Scheduler({"fast": 10.0, "slow": 25.0}, clock, first=0.0, last=3)
+    names = [name for now in range(61) for name, _ in at(schedule, clock, float(now))]
+    assert names == ["fast", "slow", "fast", "fast", "slow", "slow"]
+    assert schedule.done()
+
+
+def test_a_field_that_follows_its_readings_begins_once_and_then_has_deadlines_alone():
+    clock = FakeClock()
+    schedule = Scheduler({"t": None}, clock, first=0.0)
+    assert at(schedule, clock, 0.0) == [("t", IntervalElapsed(EPOCH))]
+    assert at(schedule, clock, 1e6) == []
+    schedule.note("t", asked(0, 1e6))
+    schedule.note("t", answered(0))
+    schedule.note("t", asked(1, 1e6 + 5))
+    assert at(schedule, clock, 1e6 + 24) == []
+    assert at(schedule, clock, 1e6 + 25) == [("t", DeadlineElapsed(1, EPOCH + 1e6 + 25))]
+
+
+@given(st.lists(st.integers(0, 400), max_size=30))
+def test_a_replays_schedule_counts_no_interval_twice_and_skips_none(naps):
+    clock = FakeClock(skips=False)
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0)
+    events = []
+    for nap in [0, *naps]:
+        events += at(schedule, clock, clock.now + nap)
+    assert [event for _, event in events] == [
+        IntervalElapsed(EPOCH + 60.0 * n) for n in range(len(events))
+    ]
+
+
+# --- the clocks themselves ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def monotonic(monkeypatch):
+    """Set the machine's clocks: monotonic and wall, which then stand still."""
+
+    def set_to(now, wall=0.0):
+        monkeypatch.setattr(time, "monotonic", lambda: now)
+        monkeypatch.setattr(time, "time", lambda: wall)
+
+    set_to(1000.0)
+    return set_to
+
+
+def test_a_replay_clock_turns_back_to_what_was_due_and_never_skips(monotonic):
+    clock = ReplayClock(EPOCH, speed=10.0, wait=2.0)
+    assert clock.patience == 20.0
+    monotonic(1100.0)
+    assert clock.elapsed() == 1000.0
+    assert clock.settle(due=60.0, interval=60.0) == 1
+    assert clock.elapsed() == pytest.approx(60.0)
+    assert clock.wall(60.0) == EPOCH + 60.0
+    monotonic(1103.0)
+    assert clock.elapsed() == pytest.approx(90.0)
+
+
+def test_a_replay_clock_that_is_early_is_not_turned_forward(monotonic):
+    clock = ReplayClock(EPOCH, speed=1.0)
+    monotonic(1010.0)
+    assert clock.settle(due=60.0, interval=60.0) == 1
+    assert clock.elapsed() == 10.0
+
+
+@pytest.mark.parametrize(
+    ("now", "gone"), [(1000.0, 1), (1059.0, 1), (1060.0, 2), (1185.0, 4), (999.0, 1)]
+)
+def test_a_live_clock_counts_what_was_slept_through(monotonic, now, gone):
+    monotonic(now)
+    assert LiveClock().settle(due=1000.0, interval=60.0) == gone
+
+
+def test_a_live_clocks_wall_is_the_worlds_at_a_moment_near_now(monotonic):
+    monotonic(1000.0, wall=EPOCH)
+    assert LiveClock().wall(1005.0) == EPOCH + 5.0
+    assert LiveClock().elapsed() == 1000.0
+
+
+def test_a_replays_date_stands_still_while_an_interval_is_waited_for():
+    clock = ReplayClock(EPOCH, speed=1e9)
+    clock.settle(0.0, 600.0)
+
+    assert clock.wall(clock.elapsed() + 1e6) == EPOCH + 600.0

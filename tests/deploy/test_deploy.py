@@ -1,0 +1,265 @@
+"""What deploy/ holds does what its comments say, as far as a machine without systemd can tell."""
+
+import ctypes
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from edge_tvbo_adapters.simulation import local_broker
+from support.paths import DEPLOY
+
+from edge_tvbo import config
+
+UNIT = DEPLOY / "edge-tvbo.service"
+EXPOSURE = 2.0
+ANALYZE = shutil.which("systemd-analyze")
+
+wants_systemd = pytest.mark.skipif(not ANALYZE, reason="systemd-analyze is not installed")
+
+
+def analyze(*arguments):
+    command = [ANALYZE, *arguments, "--no-pager"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def unit_settings():
+    """Give the unit's settings, each with all of its values."""
+    found = {}
+    for line in UNIT.read_text().splitlines():
+        name, equals, value = line.partition("=")
+        if equals and not line.startswith("#"):
+            found.setdefault(name, []).append(value)
+    return found
+
+
+# --- the unit ---------------------------------------------------------------------------------
+
+
+@wants_systemd
+def test_the_units_exposure_is_below_two():
+    result = analyze("security", "--offline=true", str(UNIT))
+
+    if "Unknown option" in result.stderr or "unrecognized option" in result.stderr:
+        pytest.skip("this systemd-analyze is too old for --offline")
+    score = re.search(r"Overall exposure level for .*: ([0-9.]+)", result.stdout)
+    print(score[0])
+    assert float(score[1]) < EXPOSURE
+
+
+@wants_systemd
+def test_the_unit_is_one_that_systemd_reads(tmp_path):
+    """Only the program itself may be missing here."""
+    copy = tmp_path / UNIT.name
+    copy.write_text(UNIT.read_text().replace("/opt/edge-tvbo/bin/edge-tvbo", "/bin/true"))
+    result = analyze("verify", "--man=no", str(copy))
+
+    if "Failed to" in result.stderr and "manager" in result.stderr:
+        pytest.skip("systemd-analyze verify does not work in this container")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_only_exceptions_are_the_two_that_numba_needs():
+    settings = unit_settings()
+
+    assert settings["MemoryDenyWriteExecute"] == ["no"]
+    assert [name for name, value in settings.items() if value == ["no"]] == [
+        "MemoryDenyWriteExecute"
+    ]
+    assert "NUMBA_CACHE_DIR=%C/edge-tvbo" in settings["Environment"]
+    assert settings["CacheDirectory"] == settings["StateDirectory"] == ["edge-tvbo"]
+    assert "ReadWritePaths" not in settings
+
+
+def test_each_hardening_line_has_a_comment_above():
+    lines = UNIT.read_text().split("# --- two exceptions")[1].splitlines()
+    blocks = re.split(r"\n(?=#)", "\n".join(lines))
+
+    for block in blocks:
+        assert block.lstrip().startswith(("#", "—", ",")), block
+        assert len([line for line in block.splitlines() if "=" in line and line[0] != "#"]) <= 4
+
+
+def test_a_mistake_in_the_file_is_not_tried_again(tmp_path):
+    assert unit_settings()["RestartPreventExitStatus"] == ["78"]
+    path = tmp_path / "bad.toml"
+    path.write_text("instance = 3\n")
+
+    command = [sys.executable, "-m", "edge_tvbo", "run", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+
+    assert done.returncode == 78
+    assert "instance is 3" in done.stderr
+
+
+# --- the system-call filter -------------------------------------------------------------------
+
+
+def syscalls(name):
+    """Give the names of the system calls in one of systemd's sets."""
+    found = set()
+    for line in analyze("syscall-filter", name).stdout.splitlines()[1:]:
+        word = line.strip()
+        found |= syscalls(word) if word.startswith("@") else {word}
+    return {word for word in found if word and not word.startswith("#")}
+
+
+def filter_of_the_unit():
+    allowed = syscalls("@default")
+    for value in unit_settings()["SystemCallFilter"]:
+        names = set().union(*(syscalls(word) for word in value.lstrip("~").split()))
+        allowed = allowed - names if value.startswith("~") else allowed | names
+    return allowed | syscalls("@default") | {"execve"}
+
+
+def refuse_all_but(allowed):
+    """Have the kernel refuse this process, and what it runs, every other system call."""
+    library = ctypes.CDLL("libseccomp.so.2")
+    library.seccomp_init.restype = ctypes.c_void_p
+    library.seccomp_init.argtypes = [ctypes.c_uint32]
+    library.seccomp_rule_add.argtypes = [ctypes.c_void_p, *[ctypes.c_uint32] * 3]
+    library.seccomp_load.argtypes = [ctypes.c_void_p]
+    rules = library.seccomp_init(0x00050000 | 1)  # SCMP_ACT_ERRNO(EPERM)
+    for name in allowed:
+        number = library.seccomp_syscall_resolve_name(name.encode())
+        if number >= 0:
+            library.seccomp_rule_add(rules, 0x7FFF0000, number, 0)  # SCMP_ACT_ALLOW
+    return library.seccomp_load(rules)
+
+
+def in_a_child(body):
+    """Fork, run `body` in the child, and give its exit status."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(body())
+        except BaseException:
+            os._exit(99)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@wants_systemd
+def test_the_daemon_runs_under_the_units_system_call_filter(tmp_path):
+    try:
+        ctypes.CDLL("libseccomp.so.2")
+    except OSError:
+        pytest.skip("libseccomp is not installed")
+    allowed = filter_of_the_unit()
+    assert "read" in allowed and "mount" not in allowed and "setrlimit" not in allowed
+    if in_a_child(lambda: -refuse_all_but(allowed)) != 0:
+        pytest.skip("this container allows no seccomp filter")
+    path = tmp_path / "config.toml"
+    path.write_text((DEPLOY / "config.example.toml").read_text().replace("1883", "1"))
+    command = [sys.executable, "-m", "edge_tvbo", "run", str(path)]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache()), "OPENBLAS_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=lambda: refuse_all_but(allowed),
+    )
+    said = ""
+    with process:
+        for line in process.stderr:
+            said += line
+            if "drawn" in line:  # a decision was made
+                break
+        process.send_signal(signal.SIGTERM)
+        said += process.stderr.read()
+
+    assert process.returncode == 0, said
+    assert "Traceback" not in said
+
+
+def cache():
+    """Give numba's cache a place that outlives one test, so that it compiles once a machine."""
+    directory = Path(tempfile.gettempdir()) / f"edge_tvbo-numba-{os.getuid()}"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    return directory
+
+
+# --- the broker's rules, and the pages ----------------------------------------------------------
+
+
+def test_the_rules_fit_the_example_configuration():
+    settings = config.load(DEPLOY / "config.example.toml")
+    acl = (DEPLOY / "acl").read_text()
+
+    field = settings.fields["temperature"]
+    for word, topic in (("read", field.reading.topic), ("write", field.activate.topic)):
+        assert f"topic {word} {topic.replace('{sensor}', '+')}\n" in acl
+        other = "write" if word == "read" else "read"
+        assert f"pattern {other} {topic.replace('{sensor}', '%u')}\n" in acl
+    assert f"topic write edge_tvbo/{settings.instance}/#\n" in acl
+
+
+def test_nobody_comes_in_unasked_and_nothing_listens_beyond_this_machine():
+    lines = (DEPLOY / "mosquitto.conf").read_text().splitlines()
+    active = [line for line in lines if line and not line.startswith("#")]
+
+    assert "allow_anonymous false" in active
+    assert [line for line in active if line.startswith("listener")] == ["listener 1883 127.0.0.1"]
+
+
+@pytest.mark.broker
+def test_the_broker_starts_with_tls_when_its_lines_are_uncommented(tmp_path):
+    mosquitto = shutil.which("mosquitto", path="/usr/sbin:/usr/bin")
+    if not (mosquitto and shutil.which("openssl")):
+        pytest.skip("this test wants mosquitto and openssl")
+    (tmp_path / "tls").mkdir()
+    key, certificate = tmp_path / "tls" / "broker.key", tmp_path / "tls" / "broker.crt"
+    command = shlex.split("openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost")
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run(command, check=True, capture_output=True)
+    shutil.copy(certificate, tmp_path / "tls" / "ca.crt")
+    shutil.copy(DEPLOY / "acl", tmp_path / "acl")
+    (tmp_path / "passwords").write_text("")
+    plain, encrypted = local_broker.free_port(), local_broker.free_port()
+    text = re.sub(r"^#(?=[a-z_]+ )", "", (DEPLOY / "mosquitto.conf").read_text(), flags=re.M)
+    text = text.replace("listener 1883", f"listener {plain}")
+    text = text.replace("listener 8883", f"listener {encrypted} 127.0.0.1")
+    conf = tmp_path / "mosquitto.conf"
+    conf.write_text(text.replace("/etc/mosquitto", str(tmp_path)) + "user root\n")
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([mosquitto, "-c", conf], stdout=log, stderr=log)
+    try:
+        local_broker.wait_for(process, encrypted, tmp_path / "log")
+        context = ssl.create_default_context(cafile=certificate)
+        with (
+            socket.create_connection(("127.0.0.1", encrypted), timeout=10) as sock,
+            context.wrap_socket(sock, server_hostname="127.0.0.1") as encrypted_sock,
+        ):
+            assert encrypted_sock.version() in ("TLSv1.2", "TLSv1.3")
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def test_an_installation_takes_four_commands_and_names_files_that_exist():
+    text = (DEPLOY / "README.md").read_text()
+    first = re.search(r"(?:^    .*\n)+", text, re.MULTILINE)[0].splitlines()
+
+    assert len(first) == 4
+    for name in re.findall(r"(?<!tests/)deploy/[\w.-]+\w", text):
+        assert (DEPLOY.parent / name).exists(), name
+
+
+def test_the_readme_tells_the_exposure_that_is_measured():
+    if not ANALYZE:
+        pytest.skip("systemd-analyze is not installed")
+    result = analyze("security", "--offline=true", str(UNIT))
+    score = re.search(r"Overall exposure level for .*: ([0-9.]+)", result.stdout)[1]
+    version = analyze("--version").stdout.split()[1]
+
+    if version != "252":
+        pytest.skip(f"the README's figure is systemd 252's, this is {version}")
+    assert f"an exposure of {score} " in (DEPLOY / "README.md").read_text()

@@ -1,0 +1,283 @@
+"""The wheel, built from the sdist and alone in a fresh environment, does what a gateway needs."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import venv
+import zipfile
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from broker.conftest import Peer
+from edge_tvbo_adapters.simulation import local_broker
+from paho.mqtt import subscribe
+from support.paths import ROOT
+
+from edge_tvbo.messages.documents import Reason
+from edge_tvbo.numerics.compiled import MODULES
+
+EXAMPLE = (ROOT / "deploy" / "config.example.toml").read_text()
+PIP = ["-q", "--disable-pip-version-check", "--no-input"]
+BUILD = "import sys, hatchling.build as b; getattr(b, 'build_' + sys.argv[1])(sys.argv[2])"
+PATIENCE = 60.0  # s; two cores may have other things to do
+EXTRAS = {"prometheus_client", "matplotlib", "scipy", "starlette", "uvicorn", "amqtt"}
+
+
+def called(*command, cwd=ROOT, status=0, **environment):
+    """Give what a command said; it ends with `status`."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=4 * PATIENCE,
+        env=os.environ | {"PYTHONPATH": ""} | environment,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory):
+    """Give a directory with what builds a wheel."""
+    tools = tmp_path_factory.mktemp("tools")
+    try:
+        called(sys.executable, "-m", "pip", "install", *PIP, "--target", tools, "hatchling")
+    except AssertionError as error:
+        pytest.skip(f"hatchling cannot be installed here: {error}")
+    return tools
+
+
+@pytest.fixture(scope="module")
+def built(tools, tmp_path_factory):
+    """Give a directory with the sdist, and the wheel that was built from that."""
+    directory = tmp_path_factory.mktemp("dist")
+    called(sys.executable, "-c", BUILD, "sdist", directory, PYTHONPATH=str(tools))
+    with tarfile.open(next(directory.glob("*.tar.gz"))) as sdist:
+        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # as of 3.11.4
+        sdist.extractall(directory, **safe)
+    unpacked = next(directory.glob("edge_tvbo-*/"))
+    called(sys.executable, "-c", BUILD, "wheel", directory, cwd=unpacked, PYTHONPATH=str(tools))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    return next(built.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def fresh(wheel, tmp_path_factory):
+    """Give the programs of a fresh environment, with the wheel and what it cannot do without."""
+    directory = tmp_path_factory.mktemp("fresh")
+    venv.create(directory, with_pip=True)
+    called(
+        directory / "bin" / "pip", "install", *PIP, "--no-compile", "--only-binary", ":all:", wheel
+    )
+    return directory / "bin"
+
+
+@pytest.fixture(scope="module")
+def caches(fresh, tmp_path_factory):
+    """Give where `warm` has put the kernels."""
+    directory = str(tmp_path_factory.mktemp("caches"))
+    assert "compiled" in called(fresh / "edge-tvbo", "warm", NUMBA_CACHE_DIR=directory)
+    return directory
+
+
+def example(directory, port, extra=""):
+    path = directory / "config.toml"
+    path.write_text(EXAMPLE.replace("port = 1883", f"port = {port}", 1) + extra)
+    return path
+
+
+@contextmanager
+def running(fresh, path, cache, until="INFO ready"):
+    """Have the daemon run; the list it gives is what has been logged, complete in the end."""
+    log = []
+    command = [str(fresh / "edge-tvbo"), "run", str(path)]
+    environment = os.environ | {"NUMBA_CACHE_DIR": cache, "PYTHONPATH": ""}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        for line in process.stderr:
+            log.append(line)
+            if until in line:
+                break
+        try:
+            yield log
+        finally:
+            process.send_signal(signal.SIGTERM)
+            log += process.stderr.readlines()
+    assert process.returncode == 0, "".join(log)
+
+
+# --- what is in it ------------------------------------------------------------------------------
+
+
+def test_the_wheel_holds_the_licence_the_examples_and_the_types_and_no_tests(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+
+    assert wheel.name.endswith("-py3-none-any.whl")
+    for ending in ("LICENSE", "edge_tvbo/py.typed", "/config.example.toml", "/edge-tvbo.service"):
+        assert [name for name in names if name.endswith(ending)], ending
+    assert not [name for name in names if "tests/" in name or "/test_" in name]
+
+
+def test_the_sdist_holds_what_the_tests_and_an_installation_need(built):
+    with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+
+    assert {"LICENSE", "README.md", "Makefile", "deploy/install.sh", "tests/naive.py"} <= names
+
+
+def test_the_lines_with_which_the_readme_installs_do_so(built, tools):
+    """With what builds a wheel at hand, and without what we depend on, which `fresh` fetches."""
+    (unpacked,) = built.glob("edge_tvbo-*/")
+    text = (unpacked / "README.md").read_text("utf-8")
+    lines = re.search(r"^    python3 -m venv .*\n    \. .*$", text, re.MULTILINE)[0]
+    offline = {"PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PYTHONPATH": str(tools)}
+    offline["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+    said = called("bash", "-ec", f"{lines}\ntype edge-tvbo", cwd=unpacked, **offline)
+
+    assert said.endswith(f"edge-tvbo is {unpacked}/venv/bin/edge-tvbo\n")
+
+
+# --- what it does alone -------------------------------------------------------------------------
+
+
+def test_the_wheel_alone_brings_none_of_the_extras(fresh):
+    there = f"from importlib.util import find_spec; print(*filter(find_spec, {sorted(EXTRAS)}))"
+
+    assert called(fresh / "python", "-c", there).split() == []
+
+
+def test_the_wheel_alone_says_what_it_can_and_checks_a_configuration(fresh, tmp_path):
+    path = example(tmp_path, 1883)
+
+    assert "Usage: edge-tvbo" in called(fresh / "edge-tvbo", "--help")
+    assert "good: 1 field(s), 3 sensor(s)" in called(fresh / "edge-tvbo", "check", path)
+
+
+def test_the_wheel_alone_replays(fresh, caches, tmp_path):
+    command = [fresh / "edge-tvbo", "replay", "--policy", "tv-gp-ucb", "--set", "epsilon=0.05"]
+
+    said = called(*command, "--json", cwd=tmp_path, NUMBA_CACHE_DIR=caches)
+
+    assert '"policy": "tv-gp-ucb"' in said
+
+
+@pytest.mark.broker
+def test_the_wheel_alone_decides_on_a_real_broker_and_tells_what_compiling_took(fresh, tmp_path):
+    with local_broker.start() as broker:
+        path = example(tmp_path, broker.port)
+        cold = tmp_path / "cold"
+        with running(fresh, path, str(cold)) as log:
+            topic = "edge_tvbo/lab/temperature/selected"
+            decision = subscribe.simple(topic, hostname=broker.host, port=broker.port)
+    said = "".join(log)
+
+    assert b'"sensor":"mote-' in decision.payload.replace(b" ", b"")
+    assert re.search(r"compiled \d+ kernels in \d+ s and kept them", said), said
+    assert "edge-tvbo warm" in said
+
+
+@pytest.mark.acceptance(1)
+@pytest.mark.broker
+def test_a_fresh_installation_shows_decisions_with_reasons_within_a_minute(fresh, tmp_path):
+    """Nothing is configured and nothing compiled; the page of the end is `test_demo`'s."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cold"), "PYTHONPATH": ""}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    command, said, began = [str(fresh / "edge-tvbo"), "demo"], [], time.monotonic()
+    with ExitStack() as stack:
+        demo = stack.enter_context(
+            subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes)
+        )
+        stack.callback(demo.send_signal, signal.SIGINT)
+        for line in demo.stdout:
+            said.append(line)
+            if found := re.match(r"Broker: .* on 127\.0\.0\.1:(\d+)", line):
+                peer = Peer(int(found[1]), ["edge_tvbo/#"])
+                stack.callback(peer.close)
+            if sum("; measured " in each for each in said) >= 5:
+                break
+        took = time.monotonic() - began
+
+    heard = [json.loads(payload) for topic, payload, _ in peer.heard if "/selected" in topic]
+    assert len(heard) >= 5
+    assert {each["reason"] for each in heard} <= set(Reason)
+    assert all(f"  {each['text']}; " in "".join(said) for each in heard[:5])
+    assert took < 2 * PATIENCE
+
+
+def test_after_warm_the_first_start_compiles_nothing(fresh, caches, tmp_path):
+    kept = sorted(Path(caches).rglob("*"))
+    warmed = {each.name.partition(".")[0] for each in kept if each.suffix == ".nbi"}
+    assert warmed == set(MODULES)  # a field may be of any engine
+
+    with running(fresh, example(tmp_path, 1), caches) as log:
+        pass
+
+    assert "INFO compiled" not in "".join(log)
+    assert sorted(Path(caches).rglob("*")) == kept
+    assert "nothing to do" in called(fresh / "edge-tvbo", "warm", NUMBA_CACHE_DIR=caches)
+
+
+# --- what it lacks ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("extra", "arguments"),
+    [
+        ("plots", ["experiment", "E2", "--runs", "1", "--jobs", "1"]),
+        ("dashboard", ["dashboard", "config.toml"]),
+        ("science", ["fit", "-o", "model.json"]),
+    ],
+)
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(
+    fresh, caches, tmp_path, extra, arguments
+):
+    example(tmp_path, 1)
+    command = [fresh / "edge-tvbo", *arguments]
+
+    said = called(*command, cwd=tmp_path, status=2, NUMBA_CACHE_DIR=caches)
+
+    assert f"Install it with:  {fresh}/pip install 'edge-tvbo[{extra}]'\n" in said
+    assert "Traceback" not in said
+
+
+def test_the_daemon_decides_without_the_metrics_extra_and_names_it(fresh, caches, tmp_path):
+    path = example(tmp_path, 1, f"\n[metrics]\nport = {local_broker.free_port()}\n")
+
+    with running(fresh, path, caches, until="drawn") as log:
+        pass
+
+    assert f"{fresh}/pip install 'edge-tvbo[metrics]'" in "".join(log)
+
+
+def test_a_demo_without_a_broker_names_the_extra_with_the_search_for_mosquitto_faked(
+    fresh, caches, tmp_path
+):
+    """Mosquitto is installed where these tests run, in a place that is always searched."""
+    hidden = (
+        "import shutil; shutil.which = lambda *_, **__: None; "
+        "from edge_tvbo.cli import main; main(['demo'])"
+    )
+
+    said = called(fresh / "python", "-c", hidden, cwd=tmp_path, status=2, NUMBA_CACHE_DIR=caches)
+
+    assert f"{fresh}/pip install 'edge-tvbo[broker]'" in said
+
+
+def test_the_command_that_is_named_installs_the_extra_without_looking_for_us(fresh):
+    command = [fresh / "pip", "install", "--dry-run", "--disable-pip-version-check"]
+
+    said = called(*command, "edge-tvbo[metrics]")
+
+    would = re.search("Would install (.*)", said)[1]
+    assert "prometheus" in would and "edge-tvbo" not in would.replace("_", "-")

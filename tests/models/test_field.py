@@ -1,0 +1,198 @@
+"""The arms and their unit: what is kept, what is converted, what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from naive import se
+
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.box import BoxField
+from edge_tvbo.models.field import SensorField, grid
+from edge_tvbo.models.spatial_kernels import SpatialKernel
+
+K = se(np.array([[0.0], [0.4], [1.0]]), 0.5)
+NAMES = ("a", "b", "c")
+NUMBERS = st.floats(-1e6, 1e6)
+SCALES = st.floats(1e-3, 1e3)
+
+
+def field(**changes):
+    settings = {"sensors": NAMES, "kernel": K, "noise_variance": 0.01, **changes}
+    return SensorField(**settings)
+
+
+@given(NUMBERS, NUMBERS, SCALES, st.sampled_from(["max", "min"]))
+def test_a_reading_to_the_model_and_back_is_itself(reading, center, scale, objective):
+    f = field(center=center, scale=scale, objective=objective)
+    assert f.to_unit(f.to_model(reading)) == pytest.approx(reading, rel=1e-9, abs=1e-9)
+
+
+@given(NUMBERS, NUMBERS, NUMBERS, SCALES, st.sampled_from(["max", "min"]))
+def test_the_better_reading_is_the_higher_in_the_model(one, other, center, scale, objective):
+    f = field(center=center, scale=scale, objective=objective)
+    a, b = f.to_model(one), f.to_model(other)
+    better = one > other if objective == "max" else one < other
+    assert not better or a >= b
+
+
+def test_the_coldest_is_the_maximum_of_a_field_that_follows_the_minimum():
+    f = field(center=20.0, scale=2.0, objective="min")
+    assert (f.to_model(16.0), f.to_unit(2.0)) == (2.0, 16.0)
+
+
+def test_it_keeps_a_kernel_of_its_own():
+    mine = K.copy()
+    f = field(kernel=mine)
+    mine[:] = 0.0
+    assert np.array_equal(f.kernel, K)
+    assert len(f) == 3
+
+
+def test_rounding_in_the_kernels_symmetry_is_evened_out():
+    askew = K.copy()
+    askew[0, 1] += 1e-12
+    kernel = field(kernel=askew).kernel
+    assert np.array_equal(kernel, kernel.T)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sensors": ("a", "b", "d")},
+        {"sensors": ("b", "a", "c")},
+        {"kernel": K * (1 + 1e-12)},
+        {"noise_variance": 0.011},
+        {"center": 1.0},
+        {"scale": 2.0},
+        {"objective": "min"},
+    ],
+    ids=str,
+)
+def test_what_a_snapshot_depends_on_changes_the_fingerprint(changes):
+    assert field(**changes).fingerprint() != field().fingerprint()
+
+
+def test_the_same_field_made_twice_has_one_fingerprint_and_the_unit_is_no_part_of_it():
+    assert field().fingerprint() == field(unit="°C").fingerprint()
+    assert len(field().fingerprint()) == 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"sensors": ("a", "b")}, "kernel has shape"),
+        ({"sensors": ("a", "b", "b")}, "sensors"),
+        ({"sensors": ()}, "kernel has shape"),
+        ({"kernel": np.ones(3)}, "kernel has shape"),
+        ({"kernel": K * np.nan}, "not finite"),
+        ({"kernel": K + np.triu(np.ones((3, 3)), 1)}, "not symmetric"),
+        ({"kernel": -K}, "diagonal"),
+        ({"kernel": np.zeros((3, 3))}, "diagonal"),
+        ({"kernel": 2 * np.ones((3, 3)) - np.eye(3)}, "semi-definite"),
+        ({"noise_variance": 0.0}, "noise_variance"),
+        ({"noise_variance": -1.0}, "noise_variance"),
+        ({"noise_variance": np.nan}, "noise_variance"),
+        ({"noise_variance": np.inf}, "noise_variance"),
+        ({"scale": 0.0}, "scale"),
+        ({"scale": -1.0}, "scale"),
+        ({"scale": np.inf}, "scale"),
+        ({"center": np.nan}, "center"),
+        ({"objective": "most"}, "objective"),
+    ],
+    ids=str,
+)
+def test_what_is_no_field_is_refused_with_what_is_wrong(changes, word):
+    with pytest.raises(ConfigError, match=word):
+        field(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sensors": (), "kernel": np.zeros((0, 0))},
+        {"kernel": [[1.0], [1.0, 2.0], [3.0]]},
+    ],
+    ids=["nobody", "ragged"],
+)
+def test_shapes_that_do_not_fit_are_the_operators_error_too(changes):
+    with pytest.raises(ConfigError):
+        field(**changes)
+
+
+# --- grids and boxes ----------------------------------------------------------------------------
+
+SMOOTH = SpatialKernel(math.inf, 0.3, 2.0)
+
+
+def box(**changes):
+    settings = {"lower": [-1.0, 0.0], "upper": [1.0, 8.0], "spatial": SMOOTH, "candidates": 20}
+    return BoxField(**{**settings, "noise_variance": 0.01, **changes})
+
+
+def test_a_grid_covers_the_unit_square_row_by_row():
+    f = grid(3, SMOOTH, 0.01)
+    assert len(f) == 9
+    assert f.name(5) == "1-2"
+    assert f.positions.tolist() == [[a, b] for a in (0, 0.5, 1) for b in (0, 0.5, 1)]
+    np.testing.assert_allclose(f.kernel, 2.0 * se(f.positions, 0.3), rtol=1e-12)
+
+
+def test_a_boxs_candidates_lie_in_it_are_spread_and_the_same_each_time():
+    f = box()
+    assert len(f) == len(f.positions) == 32  # the next power of two
+    assert f.holds(f.positions)
+    assert np.array_equal(f.positions, box().positions)
+    quarters = {(x > 0, y > 4) for x, y in f.positions.tolist()}
+    assert len(quarters) == 4
+    np.testing.assert_allclose(f.kernel, 2.0 * se(f.positions, 0.3), rtol=1e-12)
+
+
+def test_a_candidate_is_its_own_nearest_and_a_point_goes_to_the_nearest_in_sides():
+    f = box()
+    assert [f.index(f.arm(i)) for i in range(32)] == list(range(32))
+    x, y = f.arm(7)
+    assert f.index((x + 1e-4, y - 1e-4)) == 7
+    shares = (f.positions - [0.9, 7.0]) / [2.0, 8.0]
+    assert f.index((0.9, 7.0)) == int(np.hypot(*shares.T).argmin())
+    assert f.name((0.25, 8.0)) == "0.25 8"
+
+
+def test_a_point_outside_in_any_direction_is_not_held():
+    f = box()
+    assert f.holds(np.array([[-1.0, 0.0], [1.0, 8.0]]))
+    for point in ([-1.01, 4.0], [1.01, 4.0], [0.0, -0.01], [0.0, 8.01], [np.nan, 4.0]):
+        assert not f.holds(np.array([[0.0, 4.0], point]))
+
+
+@given(NUMBERS, NUMBERS, SCALES, st.sampled_from(["max", "min"]))
+def test_a_box_converts_readings_as_sensors_do(reading, center, scale, objective):
+    f, other = (make(center=center, scale=scale, objective=objective) for make in (box, field))
+    assert f.to_model(reading) == other.to_model(reading)
+    assert f.to_unit(reading) == other.to_unit(reading)
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"lower": [1.0, 0.0]}, "below"),
+        ({"lower": [2.0, 0.0]}, "below"),
+        ({"lower": [], "upper": []}, "below"),
+        ({"lower": [0.0]}, "as many"),
+        ({"lower": [0.0, -np.inf]}, "finite"),
+        ({"upper": [1.0, np.nan]}, "finite"),
+        ({"noise_variance": 0.0}, "noise_variance"),
+        ({"noise_variance": np.nan}, "noise_variance"),
+        ({"candidates": 1}, "candidates"),
+        ({"candidates": 2**16 + 1}, "candidates"),
+        ({"scale": 0.0}, "scale"),
+        ({"center": np.inf}, "center"),
+        ({"objective": "most"}, "objective"),
+    ],
+    ids=str,
+)
+def test_what_is_no_box_is_refused_with_what_is_wrong(changes, word):
+    with pytest.raises(ConfigError, match=word):
+        box(**changes)

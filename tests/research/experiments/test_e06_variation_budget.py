@@ -1,0 +1,91 @@
+"""Budgets of change, made small: shapes, determinism, what the policies are told, and shares."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("scipy")
+
+from edge_tvbo.models.spatial_kernels import squared_exponential
+from edge_tvbo.research.experiments.benchmark_functions import abrupt, random_function
+from edge_tvbo.research.experiments.e06_variation_budget import (
+    KINDS,
+    POLICIES,
+    STOCKS,
+    VariationBudget,
+    _variation,
+)
+from edge_tvbo.research.experiments.report import summarise
+
+LINE = np.linspace(0.0, 1.0, 100)
+K = squared_exponential(LINE, 0.2)
+
+
+def small(*data_dirs):
+    return VariationBudget(tuple(str(each) for each in data_dirs), horizon=15)
+
+
+def prices(directory):
+    """Write ten working days and a Sunday of three shares."""
+    rng = np.random.default_rng(0)
+    lines = ["date,A,B,C"]
+    for day in range(1, 12):
+        cells = ["", "", ""] if day == 6 else [f"{x:.2f}" for x in rng.uniform(19, 250, 3)]
+        lines.append(",".join([f"2020-06-{day:02}", *cells]))
+    (directory / "stocks.csv").write_text("\n".join(lines) + "\n")
+    return directory
+
+
+def test_each_policy_plays_each_function_and_again_the_same():
+    rows = small().measure(range(2), 3)
+
+    cases = [(row.run, row.case["function"], row.case["policy"]) for row in rows]
+    expected = [(run, kind, each) for run in range(2) for kind in KINDS for each in POLICIES]
+    assert [case for case in cases if case[1] != STOCKS] == expected
+    assert rows == small().measure(range(2), 3)
+
+
+def test_regret_is_never_negative_and_adds_up():
+    for row in small().measure(range(1), 0):
+        steps = np.diff([0.0, *row.curves["R_t"]])
+        assert (steps >= -1e-9).all()
+        assert row.numbers["R_T"] == pytest.approx(row.curves["R_t"][-1], abs=1e-3)
+
+
+def test_claims_name_the_order_and_print_stands_beside_ours():
+    figures = pytest.importorskip("matplotlib.figure")
+    experiment = small()
+    rows = experiment.measure(range(1), 0)
+    summary = summarise(rows)
+
+    experiment.draw(figures.Figure(), rows, summary)
+
+    assert len(experiment.claims(summary)) >= 4
+    for printed in experiment.printed():
+        summary.cell(printed.number, printed.case)
+    assert "could not be had" in experiment.source
+
+
+def test_the_variation_is_the_norm_of_what_an_abrupt_function_jumps():
+    f, g, h = (random_function(LINE, 4, number) for number in range(3))
+    A = K + 1e-6 * np.eye(100)
+    expected = sum(float(np.sqrt(d @ np.linalg.inv(A) @ d)) for d in (g - f, h - g))
+
+    assert _variation(K, abrupt(4).values) == pytest.approx(expected, rel=1e-4)
+    assert _variation(K, np.tile(f, (5, 1))) == 0.0
+
+
+def test_a_users_share_prices_are_played_on_the_days_that_have_any(tmp_path):
+    rows = small(prices(tmp_path)).measure(range(1), 0)
+
+    shares = [row for row in rows if row.case["function"] == STOCKS]
+    assert [row.case["policy"] for row in shares] == list(POLICIES)
+    assert {len(row.curves["R_t"]) for row in shares} == {10}
+    assert all(row.numbers["R_T, as in the file"] > row.numbers["R_T"] for row in shares)
+    experiment = small(tmp_path)
+    assert len(experiment.claims(summarise(rows))) == 5
+
+
+def test_a_file_can_be_named_itself(tmp_path):
+    rows = small(prices(tmp_path) / "stocks.csv").measure(range(1), 0)
+
+    assert any(row.case["function"] == STOCKS for row in rows)

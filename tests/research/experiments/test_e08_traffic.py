@@ -1,0 +1,57 @@
+"""Traffic, made small: needs the shared METR-LA file."""
+
+import numpy as np
+import pytest
+from support.paths import SHARED
+
+from edge_tvbo.research.experiments.e08_traffic import POLICIES, Traffic
+from edge_tvbo.research.experiments.report import summarise
+
+FILE = SHARED / "metr_la_week_5min.csv.gz"
+DAYS = ("2012-03-06", "2012-03-07")
+
+pytestmark = pytest.mark.skipif(not FILE.is_file(), reason=f"{FILE} is not here")
+
+
+def small():
+    return Traffic((str(SHARED),), horizon=12, sensors=8)
+
+
+def test_each_policy_plays_both_days_and_again_the_same():
+    rows = small().measure(range(2), 1)
+
+    cases = [(row.run, row.case["day"], row.case["policy"]) for row in rows]
+    assert cases == [(run, day, each) for run in range(2) for day in DAYS for each in POLICIES]
+    assert rows == small().measure(range(2), 1)
+    assert rows[len(rows) // 2 :] == small().measure(range(1, 2), 1)
+
+
+def test_regret_is_never_negative_and_counted_in_both_units():
+    for row in small().measure(range(2), 0):
+        assert min(row.curves["R_t/t"]) >= 0
+        assert len(row.curves["R_t/t"]) == 12
+        in_mph = row.numbers["R_T/T, mph"]
+        assert in_mph >= row.numbers["R_T/T"]
+        assert in_mph < 70.0
+
+
+def test_claims_are_made_for_each_day_and_the_figure_is_drawn():
+    figures = pytest.importorskip("matplotlib.figure")
+    experiment = small()
+    rows = experiment.measure(range(1), 0)
+    summary = summarise(rows)
+
+    experiment.draw(figures.Figure(), rows, summary)
+
+    assert len(experiment.claims(summary)) == 6
+    assert experiment.printed() == []
+    assert "METR-LA" in experiment.title
+
+
+def test_the_mornings_are_the_84_readings_from_six_on():
+    experiment = Traffic((str(SHARED),))
+    mornings = experiment._mornings
+
+    assert mornings.values.shape == (7, 84, 207)
+    assert mornings.labels[-2:] == DAYS
+    assert np.isfinite(mornings.values).all()

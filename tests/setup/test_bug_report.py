@@ -1,0 +1,409 @@
+"""A report is fit for the public: it helps, and no secret, host, name or path is in it."""
+
+import getpass
+import os
+import re
+import socket
+from contextlib import closing
+
+import msgspec
+import numpy as np
+import pytest
+from adapters.storage.test_history import entry
+from click.testing import CliRunner
+from edge_tvbo_adapters.storage.history_db import open_history
+from msgspec.structs import replace
+
+from edge_tvbo.cli import main
+from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.daemon import crash_log
+from edge_tvbo.daemon.checkpoints import Anchor, Document, Kept, decode, encode
+from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
+from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading, ResetRequested
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
+from edge_tvbo.setup.bug_report import PACKAGES, report
+
+CONFIG = """\
+instance = "lab"
+[mqtt]
+host = "broker.smith-family.example"
+username = "bob.smith"
+password_file = "secrets/mqtt.pw"
+client_id = "bobs-gateway"
+[metrics]
+port = 9464
+[fields.heat]
+unit = "°C"
+interval = "10min"
+sensors = ["hall", "attic"]
+reading = { topic = "home/{sensor}/t", payload = "json", value = "t" }
+policy = { name = "et-gp-ucb", delta_b = 0.1 }
+kernel = { name = "se", length_scale = 6, variance = 12.0, noise_variance = 0.05, mean = 21 }
+positions = { hall = [0, 0], attic = [1, 2.5] }
+"""
+SECRETS = (
+    "broker.smith-family.example",
+    "smith",
+    "bob",
+    "hunter2-from-the-file",
+    "mqtt.pw",
+)
+
+
+def made(tmp_path, text=CONFIG, password="hunter2-from-the-file\n"):
+    directory = tmp_path / "home-of-bob"
+    (directory / "secrets").mkdir(parents=True)
+    (directory / "secrets" / "mqtt.pw").write_text(password)
+    path = directory / "edge.toml"
+    path.write_text(text)
+    result = CliRunner().invoke(main, ["report", str(path)], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_it_says_what_a_developer_asks_first(tmp_path):
+    text = made(tmp_path)
+
+    for package in PACKAGES:
+        assert f"    {package} " in text
+    assert "Python 3." in text
+    assert 'fields.heat.sensors = ["hall","attic"]' in text
+    assert 'fields.heat.reading.topic = "home/{sensor}/t"' in text
+    assert "fields.heat.policy.delta_b = 0.1" in text
+    assert 'fields.heat.positions = {"hall":[0,0],"attic":[1,2.5]}' in text
+    assert "metrics.port = 9464" in text
+    assert "none: the configuration is good" in text
+    assert "mqtt.password_file: a file, readable, writable" in text
+    assert "mqtt.password_file = ***" in text
+
+
+def test_no_secret_host_user_or_directory_is_in_it(tmp_path):
+    text = made(tmp_path)
+
+    for secret in (*SECRETS, str(tmp_path), "home-of-bob"):
+        assert secret not in text, secret
+    for name in (socket.gethostname(), getpass.getuser()):
+        assert not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text), name
+    assert "mqtt.host = ***" in text
+
+
+BROKEN = [
+    ('passwd = "hunter2"', "mqtt.passwd is not a setting"),
+    ('password = "hunter2"', "password"),
+    ('port = "hunter2"', "mqtt.port is"),
+    ("password = 72", "mqtt.password"),
+    ('host = "mqtt://alice:hunter2@broker.lan:1883"', "mqtt.host is"),
+    ('tls = { ca = "/home/alice/hunter2.pem", server_name = "broker.lan" }', "tls"),
+    ('hunter2 = { deep = ["alice", { x = "broker.lan" }] }', "is not a setting"),
+    ('keepalive = "hunter2"', "mqtt.keepalive is"),
+    ('reconnect = { min = "hunter2" }', "mqtt.reconnect.min is"),
+    ('reconnect = "hunter2"', "mqtt.reconnect is"),
+]
+
+
+@pytest.mark.parametrize(("line", "says"), BROKEN)
+def test_a_secret_in_the_wrong_place_is_kept_too(tmp_path, line, says):
+    name = line.partition(" = ")[0]
+    kept = [each for each in CONFIG.splitlines() if not each.startswith(name + " =")]
+    at = kept.index("[mqtt]") + 1
+    text = made(tmp_path, "\n".join([*kept[:at], line, *kept[at:]]))
+
+    assert says in text
+    for secret in ('"hunter2', "hunter2@", "alice", "broker.lan", " 72", *SECRETS):
+        assert secret not in text, (secret, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[mqtt]\npassword = "hunter2\nhost = "broker.lan"\n',
+        "[mqtt]\npassword = hunter2\n",
+        "hunter2\n",
+        'x = "hunter2"\nx = "hunter2"\n',
+        "a = " + "[" * 5000,
+        "\x00\x01hunter2",
+    ],
+)
+def test_what_is_not_toml_is_not_shown_at_all(tmp_path, text):
+    said = made(tmp_path, text)
+
+    assert "cannot be read as TOML" in said
+    assert "hunter2" not in said
+    assert "broker.lan" not in said
+
+
+@pytest.mark.parametrize("depth", [100, 300, 480])
+def test_however_deep_a_value_is_there_is_a_report(tmp_path, depth):
+    said = made(tmp_path, "a = " + depth * "[" + '"hunter2"' + depth * "]")
+
+    assert "## Last crash" in said
+    assert "hunter2" not in said
+
+
+def test_without_a_file_there_is_a_report_all_the_same(tmp_path):
+    text = CliRunner().invoke(main, ["report", str(tmp_path / "none.toml")]).output
+
+    assert "there is no such file" in text
+    assert "the configuration: is not there" in text
+
+
+def test_a_bug_while_checking_is_reported_by_its_place_and_not_by_its_path(tmp_path):
+    path = tmp_path / "edge.toml"
+    path.write_text(CONFIG)
+
+    def broken(path):
+        raise RuntimeError(f"cannot log in as bob.smith at {path}")
+
+    text = report(path, broken)
+
+    assert "RuntimeError: cannot log in as ***" in text
+    assert "at test_bug_report.py:" in text
+    assert "bob.smith" not in text
+    assert str(tmp_path) not in text
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_what_cannot_be_written_is_said(tmp_path):
+    path = tmp_path / "edge.toml"
+    path.write_text(CONFIG)
+    path.chmod(0o400)
+
+    assert "the configuration: a file, readable, not writable" in report(path, lambda path: None)
+
+
+# --- what is kept beside the configuration --------------------------------------------------------
+
+STATEFUL = CONFIG.replace("[metrics]", '[state]\ndir = "state"\n[metrics]')
+KEPT_AT = 1_795_248_000.0  # 2026-11-21T08:00:00Z
+
+
+def kept(directory, name="edge", *, intervals=3, damage=None, fields=("heat",)):
+    """Keep the state of a daemon of which one interval was missed, one late and one reset."""
+    field = SensorField(("hall", "attic"), np.eye(2), 0.01, unit="°C", center=20.0, scale=2.0)
+    controller = Controller(
+        make_policy("et-gp-ucb", field), ControllerSettings(reply_timeout=20.0, max_age=60)
+    )
+    for number in range(intervals):
+        at = KEPT_AT + 600.0 * number
+        chosen = next(
+            each.sensor
+            for each in controller.handle(IntervalElapsed(at))
+            if isinstance(each, Activate)
+        )
+        if number == 1:
+            controller.handle(DeadlineElapsed(number, at + 20.0))
+        else:
+            controller.handle(Reading(chosen, 20.0, at + 1.0, at + 1.0))
+    controller.handle(Reading("hall", 20.0, KEPT_AT - 9000.0, KEPT_AT))
+    for _ in range(2):
+        controller.handle(Reading("cellar", 20.0, KEPT_AT, KEPT_AT))
+    controller.handle(ResetRequested(KEPT_AT))
+    one = Kept(controller.snapshot(), intervals - 1, 9, every=600.0, next_in=0.0)
+    anchor = Anchor(KEPT_AT, 1.0, "")
+    data = encode(Document(anchor, final=False, fields=dict.fromkeys(fields, one)))
+    directory.mkdir(exist_ok=True)
+    (directory / f"{name}.state").write_bytes(damage(data) if damage else data)
+
+
+COUNTED = (
+    "    heat: interval 2; 2 answered, 1 missed; 1 reset, the last at 2026-11-21T08:00:00Z; "
+    "refused: 2 unknown-sensor, 1 late\n"
+)
+
+
+@pytest.fixture
+def stateful(tmp_path):
+    """Give the path of a configuration that keeps state."""
+    path = tmp_path / "edge.toml"
+    path.write_text(STATEFUL.replace('instance = "lab"\n', ""))
+    return path
+
+
+def part(path, title):
+    """Give one part of the report."""
+    found = re.search(
+        rf"^## {title}\n\n((?s:.*?))\n(?=## |\Z)", report(path, lambda path: None), re.M
+    )
+    return found[1].rstrip("\n") + "\n"
+
+
+def test_the_counters_of_each_field_are_those_of_its_saved_state(stateful):
+    kept(stateful.parent / "state")
+
+    assert (
+        part(stateful, "Counters") == "    kept at 2026-11-21T08:00:00Z, while it ran\n" + COUNTED
+    )
+
+
+def test_a_field_without_a_state_and_a_state_without_a_field_are_said(stateful):
+    kept(stateful.parent / "state", fields=("hot",))
+
+    said = part(stateful, "Counters")
+
+    assert "    heat: nothing is kept of it\n" in said
+    assert COUNTED.replace("heat:", "hot (not in the configuration):") in said
+
+
+def test_without_a_state_the_counters_say_so(stateful, tmp_path):
+    assert "there is none yet, or none that can be read" in part(stateful, "Counters")
+    stateless = tmp_path / "other.toml"
+    stateless.write_text(CONFIG)
+    assert "no state is kept; [state] dir says where" in part(stateless, "Counters")
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda data: data[:40], "less than a header"),
+        (lambda data: data[:-9] + b"hunter2!!", "its checksum does not fit"),
+        (lambda data: b"", "0 bytes"),
+    ],
+)
+def test_a_damaged_state_is_said_and_the_one_before_it_read(stateful, damage, words):
+    state = stateful.parent / "state"
+    kept(state)
+    (state / "edge.state").rename(state / "edge.state.previous")
+    kept(state, intervals=9, damage=damage)
+
+    said = part(stateful, "Counters")
+
+    assert words in said.splitlines()[0]
+    assert "edge.state cannot be used" in said.splitlines()[0]
+    assert COUNTED in said
+
+
+def test_a_field_whose_snapshot_is_damaged_hides_no_other(stateful):
+    kept(stateful.parent / "state", fields=("cold", "heat"))
+    path = stateful.parent / "state" / "edge.state"
+    document = decode(path.read_bytes())
+    fields = {**document.fields, "cold": replace(document.fields["cold"], controller=b"\xc1")}
+    path.write_bytes(encode(replace(document, fields=fields)))
+
+    said = part(stateful, "Counters")
+
+    assert re.search(r"cold .*: its state cannot be read: The snapshot does not decode", said)
+    assert COUNTED in said
+
+
+def test_a_state_from_before_resets_were_counted_is_read_all_the_same(stateful):
+    kept(stateful.parent / "state")
+    path = stateful.parent / "state" / "edge.state"
+    document = decode(path.read_bytes())
+    blob = msgspec.msgpack.decode(document.fields["heat"].controller)
+    del blob[3]["resets"]
+    old = replace(document.fields["heat"], controller=msgspec.msgpack.encode(blob))
+    path.write_bytes(encode(replace(document, fields={"heat": old})))
+
+    assert "1 missed; resets uncounted, the last at" in part(stateful, "Counters")
+
+
+def test_the_environment_says_where_the_state_is(stateful, monkeypatch):
+    kept(stateful.parent / "elsewhere", "k")
+    monkeypatch.setenv("EDGE_TVBO__STATE__DIR", "elsewhere")
+    monkeypatch.setenv("EDGE_TVBO__INSTANCE", "k")
+    monkeypatch.setenv("EDGE_TVBO__MQTT__PASSWORD", "correct-horse")
+    (stateful.parent / "elsewhere" / "k.last-crash.txt").write_text("ValueError: correct-horse\n")
+
+    assert COUNTED in part(stateful, "Counters")
+    assert part(stateful, "Last crash") == "    ValueError: ***\n"
+    assert "state.dir: a directory, readable, writable\n" in part(stateful, "Files")
+    names = "EDGE_TVBO__INSTANCE, EDGE_TVBO__MQTT__PASSWORD, EDGE_TVBO__STATE__DIR"
+    assert f"settings from the environment: {names}\n" in part(stateful, "Environment")
+
+
+# --- what was decided last ------------------------------------------------------------------------
+
+
+def decided(number, sensor="hall"):
+    """Give an interval's commands: what was decided, and what came of it."""
+    decision = entry(number).decision
+    decision = replace(decision, sensor=sensor, text=f"{sensor}: its turn")
+    record = Record(number, 0.0, sensor, Ending.ANSWERED, 21.5, None, None, False)
+    return PublishState(decision), record
+
+
+def crash(directory, numbers, words="it broke", name="edge"):
+    """Have a daemon decide in these intervals, and die of a bug."""
+    with pytest.raises(RuntimeError), crash_log.kept(str(directory), name) as recent:
+        for number in numbers:
+            for command in decided(number):
+                recent("heat", command)
+        raise RuntimeError(words)
+
+
+def test_without_a_history_the_last_decisions_are_those_before_the_last_crash(stateful):
+    crash(stateful.parent / "state", range(100, 170))
+
+    said = part(stateful, "Last decisions").splitlines()
+
+    assert "there is no history" in said[0]
+    assert re.search(r"these came before the crash below", "\n".join(said))
+    decisions = [line for line in said if line.startswith("    heat ")]
+    assert [int(line.split()[1]) for line in decisions] == list(range(120, 170))
+    assert decisions[-1].endswith("hall: its turn; answered 21.5 °C")
+    last = part(stateful, "Last crash")
+    assert "RuntimeError: it broke" in last
+    assert "its turn" not in last
+
+
+def test_a_daemon_that_dies_again_and_again_keeps_what_it_decided_before(stateful):
+    crash(stateful.parent / "state", range(10))
+    crash(stateful.parent / "state", [])
+    crash(stateful.parent / "state", [10], "it broke\n\nThe last decisions:\nheat 99 nothing")
+
+    said = part(stateful, "Last decisions")
+
+    assert [int(each) for each in re.findall(r"^    heat (\d+) ", said, re.M)] == list(range(11))
+    assert "heat 99 nothing" in part(stateful, "Last crash")
+
+
+def test_where_there_is_a_history_its_decisions_are_shown(stateful):
+    state = stateful.parent / "state"
+    crash(state, range(5))
+    with closing(open_history(str(state), "edge", 16 * 2**20)) as history:
+        history.keep([entry(number, "heat") for number in range(60)])
+
+    said = part(stateful, "Last decisions")
+
+    assert [int(each) for each in re.findall(r"^    heat (\d+) ", said, re.M)] == list(
+        range(10, 60)
+    )
+
+
+def test_without_a_crash_and_a_history_it_is_said_how_one_is_kept(stateful):
+    said = part(stateful, "Last decisions")
+
+    assert 'history = "64MiB"' in said
+    assert "none before a crash either" in said
+
+
+@pytest.mark.acceptance(25)
+def test_no_secret_is_in_what_is_kept_beside_the_configuration(tmp_path):
+    directory = tmp_path / "home-of-bob"
+    kept(tmp_path / "state", "lab")
+    user, host = getpass.getuser(), socket.gethostname()
+    said = f"{user} of {host} logs in as bob.smith with hunter2-from-the-file at {directory}"
+    directory.mkdir()
+    (tmp_path / "state").rename(directory / "state")
+    crash(directory / "state", [1], said, "lab")
+
+    text = made(tmp_path, STATEFUL)
+
+    assert COUNTED in text
+    assert "RuntimeError: *** of *** logs in as *** with *** at ***" in text
+    for secret in (*SECRETS, str(tmp_path), "home-of-bob"):
+        assert secret not in text, secret
+
+
+def test_a_bug_in_one_part_leaves_the_others(stateful, monkeypatch):
+    def broken(data):
+        raise ZeroDivisionError(f"in {stateful}")
+
+    kept(stateful.parent / "state")
+    monkeypatch.setattr("edge_tvbo.daemon.checkpoints.decode", broken)
+    text = report(stateful, lambda path: None)
+
+    assert "ZeroDivisionError: in ***" in text
+    assert "at test_bug_report.py:" in text
+    assert "## Last crash\n\n    none is kept" in text

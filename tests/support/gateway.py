@@ -1,0 +1,141 @@
+"""A gateway in the tests: a configuration, sensors that answer, and one daemon after another."""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+from support.paths import ROOT
+
+from edge_tvbo.daemon.checkpoints import decode
+from edge_tvbo.errors import SnapshotError
+
+INTERVAL, PERIOD = 0.2, 1.0  # s
+CONFIG = """
+instance = "{name}"
+[mqtt]
+port = {port}
+reconnect = {{ min = "100ms", max = "300ms" }}
+[state]
+dir = "{dir}"
+checkpoint = "1s"
+[fields.lab]
+interval = "{interval}"
+reply_timeout = "100ms"
+policy = {{ name = "{policy}" }}
+kernel = {{ name = "se", length_scale = 6.0, variance = 4.0, noise_variance = 0.04, mean = 20 }}
+sensors = ["a", "b", "c"]
+reading = {{ topic = "{name}/{{sensor}}/t" }}
+activate = {{ mode = "live", topic = "{name}/{{sensor}}/go", payload = '[{{interval}}, {{at}}]' }}
+[fields.lab.positions]
+a = [0, 0]
+b = [5, 0]
+c = [9, 9]
+"""
+
+
+class Daemon:
+    """One daemon after another, with one configuration and one log, in a directory of their own."""
+
+    def __init__(self, directory):
+        self.config = directory / "edge.toml"
+        self.log = directory / "log"
+        self.process = None
+
+    def start(self, *, by=(sys.executable, "-m", "edge_tvbo"), **options):
+        """Start a daemon; `by` is the command that does."""
+        with self.log.open("ab") as log:
+            command = [*by, "run", str(self.config)]
+            self.process = subprocess.Popen(command, stderr=log, cwd=ROOT, **options)
+        self._from = self.log.stat().st_size
+
+    def said(self):
+        """Give what the present daemon has logged."""
+        return self.log.read_bytes()[self._from :].decode()
+
+    def wait(self, condition, within=60.0):
+        deadline = time.monotonic() + within
+        while not condition():
+            assert self.process.poll() is None, self.said()
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.02)
+
+    def hears(self, *words, within=60.0):
+        """Wait until all of `words` have been logged."""
+        self.wait(lambda: all(each in self.said() for each in words), within)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(10)
+
+    def stop(self):
+        self.process.terminate()
+        assert self.process.wait(20) == 0, self.said()
+
+    def close(self):
+        if self.process and self.process.poll() is None:
+            self.kill()
+
+    # --- what it takes --------------------------------------------------------------------------
+
+    def descriptors(self):
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    def threads(self):
+        return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
+
+    def resident(self):
+        """Give the bytes of memory that it holds."""
+        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
+        return int(pages) * resource.getpagesize()
+
+    def may_open(self, number):
+        """Allow the running daemon so many descriptors."""
+        _, hard = resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (number, hard))
+
+
+class Gateway(Daemon):
+    """A daemon and three sensors that answer; only the broker may be somebody else's too."""
+
+    def __init__(self, directory, port, peer, name="k"):
+        super().__init__(directory)
+        self.name = name
+        self.state = directory / "state" / f"{name}.state"
+        self.port = port
+        self.configure()
+        self.sensors = peer(port, f"{name}/+/go")
+        self.sensors.client.on_message = self._answer
+        self.asked = []  # [interval, at], in the order in which the sensors heard
+
+    def configure(self, *, extra="", **changes):
+        """Write the configuration, with `extra` tables at its end."""
+        chosen = {"dir": "state", "interval": "200ms", "policy": "tv-gp-ucb", **changes}
+        text = CONFIG.format(name=self.name, port=self.port, **chosen)
+        self.config.write_text(text + extra)
+
+    def _answer(self, client, userdata, message):
+        self.asked.append(json.loads(message.payload))
+        client.publish(message.topic.replace("/go", "/t"), str(20 + len(self.asked) % 7))
+
+    def asks(self, times=3):
+        """Wait until so many activations more have come."""
+        goal = len(self.asked) + times
+        self.wait(lambda: len(self.asked) >= goal)
+
+    def kept(self):
+        """Give the newest document that is whole."""
+        for path in (self.state, Path(f"{self.state}.previous")):
+            with suppress(OSError, SnapshotError):
+                return decode(path.read_bytes())
+        return None
+
+    def assert_never_twice(self):
+        numbers = [number for number, _ in self.asked]
+        assert numbers == sorted(set(numbers))
+        gaps = [later - earlier for (_, earlier), (_, later) in pairwise(self.asked)]
+        assert min(gaps) > INTERVAL - 0.05

@@ -1,0 +1,94 @@
+"""A daemon's life without its world: a clock moved by hand, and one field over restarts."""
+
+import numpy as np
+
+from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.daemon.checkpoints import Anchor, Checkpoints
+from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.messages.commands import Activate
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
+
+NOW = 1.8e9
+BOOT = Anchor(NOW, 5000.0, "this boot")
+
+
+class Time:
+    """A clock that stands still until it is moved, and the anchor that goes with it."""
+
+    speed = 1.0
+    patience = 0.0
+
+    def __init__(self, anchor=BOOT):
+        self.now = anchor
+
+    def elapsed(self):
+        return self.now.monotonic
+
+    def wall(self, elapsed):
+        return self.now.wall + elapsed - self.now.monotonic
+
+    def settle(self, due, interval):
+        return 1 + max(0, int((self.now.monotonic - due) // interval))
+
+    def move(self, seconds):
+        self.now = Anchor(self.now.wall + seconds, self.now.monotonic + seconds, self.now.boot)
+
+    def reboot(self, seconds, wall=None):
+        wall = self.now.wall + seconds if wall is None else wall
+        self.now = Anchor(wall, 10.0, self.now.boot + "'")
+
+
+class Memory:
+    """A store without a disk, whose generations outlive it in a list."""
+
+    newest = "0"
+
+    def __init__(self, kept):
+        self.kept = kept
+        self.written = 0
+        self.full = False
+
+    def generations(self):
+        yield from ((str(n), document) for n, document in enumerate(self.kept))
+
+    def set_aside(self, generation, why):
+        return f"{generation} is {why}"
+
+    def save(self, document):
+        if not self.full:
+            self.kept[:] = [document, *self.kept[:1]]
+            self.written += len(document)
+        return not self.full
+
+
+class Life:
+    """One process: a controller of one field, its schedule, and its checkpoints."""
+
+    def __init__(
+        self, clock, store, *, every=600.0, checkpoint=900.0, unit=1.0, policy=None, energy=None
+    ):
+        self.clock = clock
+        field = SensorField(("a", "b"), np.eye(2), 0.01, scale=unit)
+        rules = ControllerSettings(reply_timeout=1.0, max_age=1e9, energy=energy)
+        policy = policy or make_policy("tv-gp-ucb", field, epsilon=0.1)
+        self.controller = Controller(policy, rules)
+        self.schedule = Scheduler({"lab": every}, clock, first=clock.elapsed())
+        self.store = Memory(store) if isinstance(store, list) else store
+        fields = {"lab": self.controller}
+        self.checkpoints = Checkpoints(
+            self.store, checkpoint, fields, self.schedule, lambda: clock.now
+        )
+        self.checkpoints.restore()
+        self.checkpoints.save()
+
+    def live(self, seconds, step=50.0):
+        """Let time pass, turn by turn; give the intervals that began, as (number, at)."""
+        began = []
+        for _ in range(int(seconds / step) + 1):
+            for _, event in self.schedule.due():
+                commands = self.controller.handle(event)
+                began += [(c.interval, c.at) for c in commands if isinstance(c, Activate)]
+            self.checkpoints.service(self.clock.elapsed())
+            self.clock.move(step)
+        return began

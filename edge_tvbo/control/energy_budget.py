@@ -54,7 +54,7 @@ class BudgetSettings(msgspec.Struct, frozen=True):
 class EnergyBudget:
     """The accounts of one field: who can be asked, and whether that is worth it.
 
-    >>> energy = Energy(Budgets(costs=(1.0, 2.0), each=(2.0, 2.0), period=24))
+    >>> energy = EnergyBudget(BudgetSettings(costs=(1.0, 2.0), each=(2.0, 2.0), period=24))
     >>> energy.advance(1)
     >>> energy.charge(1)
     >>> energy.affordable().tolist()

@@ -15,7 +15,7 @@ class SensorHealth:
     After its n-th miss in a row a sensor is passed over for 1, 2, 4, ... intervals, `longest` at
     the most; then it may be chosen again, and its next answer clears it.
 
-    >>> suspicion = Suspicion(2, longest=64)
+    >>> suspicion = SensorHealth(2, longest=64)
     >>> suspicion.missed(0, interval=10)
     >>> [suspicion.eligible(interval).tolist() for interval in (11, 12)]
     [[False, True], [True, True]]

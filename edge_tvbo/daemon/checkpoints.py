@@ -176,9 +176,9 @@ def resumption(kept: Kept, away: float, *, final: bool) -> ResumePoint:
 
     >>> ten_minutes = Kept(b"", 7, 9, every=600.0, next_in=400.0)
     >>> resumption(ten_minutes, 100.0, final=True)
-    Resumption(begins_in=300.0, intervals=1)
+    ResumePoint(begins_in=300.0, intervals=1)
     >>> resumption(ten_minutes, 1500.0, final=True), resumption(ten_minutes, 1500.0, final=False)
-    (Resumption(begins_in=0.0, intervals=2), Resumption(begins_in=100.0, intervals=3))
+    (ResumePoint(begins_in=0.0, intervals=2), ResumePoint(begins_in=100.0, intervals=3))
     """
     if kept.every is None:
         return ResumePoint(0.0, 1)
@@ -211,7 +211,7 @@ class Checkpoints:
         Seconds between two documents of ordinary size.
     controllers : mapping
         Of each field.
-    schedule : Schedule
+    schedule : Scheduler
         When their next intervals begin.
     anchor : callable
         Gives this moment.

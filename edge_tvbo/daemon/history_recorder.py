@@ -125,7 +125,7 @@ def levels(values: NDArray[np.float64]) -> QuantizedArray:
     r"""Give numbers to a 510th of their range.
 
     >>> levels(np.array([20.0, 30.5, 24.2]))
-    Levels(low=20.0, high=30.5, steps=b'\x00\xfff')
+    QuantizedArray(low=20.0, high=30.5, steps=b'\x00\xfff')
     """
     low, high = float(values.min()), float(values.max())
     steps = np.rint((values - low) * (255 / (high - low) if high > low else 0.0))

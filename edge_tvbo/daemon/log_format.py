@@ -127,7 +127,7 @@ class RateLimitedHandler(logging.Handler):
 
     >>> import sys
     >>> log, now = logging.Logger("x"), [0.0]
-    >>> log.addHandler(Patient(logging.StreamHandler(sys.stdout), clock=lambda: now[0]))
+    >>> log.addHandler(RateLimitedHandler(logging.StreamHandler(sys.stdout), clock=lambda: now[0]))
     >>> for now[0] in (0, 1, 2, 70): log.error("the disk is full")
     the disk is full
     the disk is full (repeated 2 times)

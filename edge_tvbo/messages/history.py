@@ -9,7 +9,7 @@ from edge_tvbo.messages.documents import Decision, Notice
 class QuantizedArray(msgspec.Struct, frozen=True):
     """One number for each sensor, to a 510th of their range: enough to draw them.
 
-    >>> Levels(20.0, 30.5, bytes([0, 255, 102])).values()
+    >>> QuantizedArray(20.0, 30.5, bytes([0, 255, 102])).values()
     [20.0, 30.5, 24.2]
     """
 

@@ -147,7 +147,7 @@ def _plain(value: Any) -> str:
 def redact(text: str, words: list[str]) -> str:
     """Give `text` without any of these words, the longest struck first.
 
-    >>> struck("broker.lan refuses bob, bobby", ["bob", "broker.lan"])
+    >>> redact("broker.lan refuses bob, bobby", ["bob", "broker.lan"])
     '*** refuses ***, bobby'
     """
     for word in sorted(set(words), key=len, reverse=True):

@@ -200,10 +200,10 @@ class _Growing:
 def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, Sighting]]:
     """Take a message of no make by the quantity that its topic, or a key of its JSON, names.
 
-    >>> for payload, seen in guessed("home/hall/temperature", b"21.3"):
+    >>> for payload, seen in guess_by_topic("home/hall/temperature", b"21.3"):
     ...     print(payload, seen.sensor, seen.topic)
     number hall home/{sensor}/temperature
-    >>> for payload, seen in guessed("home/hall", b'{"co2": 415}'):
+    >>> for payload, seen in guess_by_topic("home/hall", b'{"co2": 415}'):
     ...     print(payload, seen.sensor, seen.topic, seen.values)
     json hall home/{sensor} ('co2',)
     """

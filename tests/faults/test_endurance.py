@@ -49,7 +49,7 @@ WATCHED = """\
 import atexit, sys, time
 from edge_tvbo.cli import main
 from edge_tvbo.daemon.loop import Loop
-from edge_tvbo_adapters.mqtt.subscriber import Inbox
+from edge_tvbo_adapters.mqtt.subscriber import Subscriber
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 
 longest = {}
@@ -70,12 +70,12 @@ def watched(kind, name):
             longest[kind.__name__] = max(longest.get(kind.__name__, 0), len(self))
     setattr(kind, name, instead)
 
-for kind, names in ((Inbox, ["put"]), (Outbox, ["state", "notice", "command", "begin", "left"])):
+for kind, names in ((Subscriber, ["put"]), (Outbox, ["state", "notice", "command", "begin", "left"])):
     for name in names:
         watched(kind, name)
 def report():
     p99 = next(ms for ms in range(1000) if sum(work[: ms + 1]) >= 0.99 * sum(work)) + 1
-    print("at most:", longest["Inbox"], longest["Outbox"], p99, file=sys.stderr)
+    print("at most:", longest["Subscriber"], longest["Outbox"], p99, file=sys.stderr)
 
 Loop.turn = measured
 atexit.register(report)

@@ -24,10 +24,10 @@ MIB = 1024**2
 GROWTH = 1.0  # MiB; over 100 faults and some 160 connections it was seen to spread by 0.08 in all
 IMPATIENT = """\
 from edge_tvbo.cli import main
-from edge_tvbo_adapters import backoff
-from edge_tvbo_adapters.mqtt.client import Express
-connect = Express.connect
-Express.connect = lambda self, host, port, keepalive: connect(self, host, port, keepalive=1)
+from edge_tvbo_adapters.mqtt import backoff
+from edge_tvbo_adapters.mqtt.client import FastClient
+connect = FastClient.connect
+FastClient.connect = lambda self, host, port, keepalive: connect(self, host, port, keepalive=1)
 backoff.APART = 0.3  # s; many short sessions look like a rival with our name
 main()
 """

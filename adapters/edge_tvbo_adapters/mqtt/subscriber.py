@@ -190,7 +190,7 @@ def routes(name: str, wiring: Wiring) -> list[Route]:
 class TokenBucket:
     """How many messages a sensor may still send: `rate` a second, saved up for `BURST` seconds.
 
-    >>> allowance = Allowance(0.1)
+    >>> allowance = TokenBucket(0.1)
     >>> [allowance.allows(now) for now in (0.0, 1.0, 11.0)]
     [True, False, True]
     """

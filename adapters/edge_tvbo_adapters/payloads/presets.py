@@ -19,7 +19,7 @@ LEVEL = "[^/+#$][^/+#]*"  # of a topic; $ begins what is not a sensor's
 class DevicePreset(msgspec.Struct, frozen=True):
     """A `Preset`: the topic by which a make is known, and what it says there.
 
-    >>> make = Make("tele/{sensor}/SENSOR", values_below())
+    >>> make = DevicePreset("tele/{sensor}/SENSOR", values_below())
     >>> make.recognise("tele/hall/SENSOR", b'{"AM2301": {"Temperature": 24.6}}').values
     ('AM2301.Temperature',)
     """

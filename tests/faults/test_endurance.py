@@ -70,7 +70,8 @@ def watched(kind, name):
             longest[kind.__name__] = max(longest.get(kind.__name__, 0), len(self))
     setattr(kind, name, instead)
 
-for kind, names in ((Subscriber, ["put"]), (Outbox, ["state", "notice", "command", "begin", "left"])):
+WATCHED = {Subscriber: ["put"], Outbox: ["state", "notice", "command", "begin", "left"]}
+for kind, names in WATCHED.items():
     for name in names:
         watched(kind, name)
 def report():

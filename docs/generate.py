@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from edge_tvbo_adapters.payloads import FORMATS
 from msgspec import inspect as types
 
-from edge_tvbo import plugins
-from edge_tvbo.config import load
 from edge_tvbo.config.docs import Entry, entries
+from edge_tvbo.config.loader import load
 from edge_tvbo.daemon.build_controllers import controllers
 from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.posterior_publisher import PosteriorPublisher
@@ -492,7 +492,7 @@ def configuration() -> str:
     return SETTINGS.format(
         settings="\n\n".join(parts),
         policies=table(("policy", "its settings"), taken),
-        formats=", ".join(f"`{each}`" for each in ours("payloads")),
+        formats=", ".join(f"`{each}`" for each in FORMATS.builtin),
     )
 
 
@@ -512,15 +512,6 @@ def row(entry: Entry) -> tuple[str, str, str, str]:
         name = f"[{name}](#{re.sub('[^a-z0-9_-]', '', inside)})"
     default = "required" if entry.required else escaped(entry.default)
     return name, escaped(entry.can), default, escaped(entry.description)
-
-
-def ours(kind: str) -> list[str]:
-    """Give the names that we registered, for others may be installed here."""
-    from importlib.metadata import distribution
-
-    group = f"edge_tvbo.{kind}"
-    mine = {each.name for each in distribution("edge-tvbo").entry_points if each.group == group}
-    return [each for each in plugins.names(kind) if each in mine]
 
 
 # --- Markdown -----------------------------------------------------------------------------------

@@ -1,7 +1,10 @@
-"""Adapters by the name they registered, ours or a third party's: nothing here knows them."""
+"""Plugins: names that lead to built-in objects or to those of installed packages.
+
+Policies, payload formats and datasets are what other packages can add, each by an entry point.
+"""
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +14,66 @@ from edge_tvbo.errors import ConfigError, hint
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
+
+
+class Registry(Collection[str]):
+    """The registered names of one kind of plugin, sorted.
+
+    Parameters
+    ----------
+    kind : str
+        The plural, as in the entry-point group ``edge_tvbo.<kind>``.
+    builtin : mapping of str to str
+        Where each built-in object is, as ``module:attribute``. A built-in name is found without
+        `importlib.metadata`, whose import takes 0.07 s.
+
+    Attributes
+    ----------
+    builtin : tuple of str
+        The built-in names, as they were given.
+
+    Examples
+    --------
+    >>> numbers = Registry("numbers", {"pi": "math:pi"})
+    >>> "pi" in numbers, round(numbers.load("pi"), 2)
+    (True, 3.14)
+    """
+
+    def __init__(self, kind: str, builtin: Mapping[str, str]) -> None:
+        self._kind = kind
+        self.builtin = tuple(builtin)
+        self._builtin = builtin
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._builtin or name in _entry_points(self._kind).names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*self._builtin, *_entry_points(self._kind).names}))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def load(self, name: str) -> Any:
+        """Return the object registered as `name`; raises `ConfigError` for an unknown name."""
+        if place := self._builtin.get(name):
+            module, _, attribute = place.partition(":")
+            return getattr(import_module(module), attribute)
+        installed = _entry_points(self._kind)
+        if name not in installed.names:
+            raise ConfigError(
+                f"There is no {name!r} among the {self._kind}: {', '.join(self)}.{hint(name, self)}"
+            )
+        return installed[name].load()
+
+
+@cache
+def _entry_points(kind: str) -> "EntryPoints":
+    from importlib.metadata import entry_points
+
+    return entry_points(group=f"edge_tvbo.{kind}")
+
+
+# --- legacy, until the merge
 
 REGISTERED = "edge_tvbo-*.dist-info/entry_points.txt"
 

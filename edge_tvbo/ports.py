@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
@@ -22,13 +21,13 @@ from edge_tvbo.messages.documents import (
 )
 from edge_tvbo.messages.events import Event, Unreadable
 from edge_tvbo.messages.history import Entry
+from edge_tvbo.messages.payloads import PayloadCodec, PollMode
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
-Mode = Literal["live", "sleepy", "lorawan"]
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
@@ -38,10 +37,10 @@ class Wiring(msgspec.Struct, frozen=True):
 
     sensors: tuple[str, ...]
     reading_topic: str  # "lab/{sensor}/temperature": {sensor} is within one level
-    codec: "PayloadCodec"
+    codec: PayloadCodec
     activate_topic: str | None = None  # None: advise only, command nobody
     activate_payload: str = "1"  # {sensor} {interval} {at} {expires_at} are filled in
-    activate_mode: Mode = "live"
+    activate_mode: PollMode = "live"
     withdraw_payload: str | None = None  # lorawan: what empties the queue; None where nothing does
     names: Mapping[str, str] = {}  # what topics and payloads call a sensor, where not by its id
     scale: float = 1.0  # a reading is scale * what the payload says + offset
@@ -55,7 +54,7 @@ class Batteries(msgspec.Struct, frozen=True):
     """Where the sensors of one field say how full their batteries are."""
 
     topic: str  # as `Wiring.reading_topic`, and maybe the same
-    codec: "PayloadCodec"  # of percentages
+    codec: PayloadCodec  # of percentages
 
 
 class Tls(msgspec.Struct, frozen=True):
@@ -391,63 +390,6 @@ class Probe(Protocol):
 
         It changes nothing: nothing is retained, no sensor is asked, and no daemon is disturbed.
         """
-        ...
-
-
-class PayloadCodec(Protocol):
-    """How one make of sensor writes a reading."""
-
-    def __call__(self, payload: bytes) -> tuple[float, float | timedelta | None]:
-        """Give the value and, where the payload says it, when it was measured.
-
-        That is seconds since 1970, or a time from the moment at which the message came. Of several
-        readings it is the newest: what is older says nothing that the newest does not say better.
-        Raises `PayloadError`, and nothing else, whatever the bytes are.
-        """
-        ...
-
-
-class PayloadFormat(Protocol):
-    """What a payload entry point holds: settings in, codec out."""
-
-    def __call__(self, settings: Mapping[str, str]) -> PayloadCodec:
-        """Make a codec; raises `ConfigError` for a setting it does not know."""
-        ...
-
-
-class Activation(msgspec.Struct, frozen=True):
-    """How a make of sensor is asked for a reading."""
-
-    mode: Mode
-    topic: str
-    payload: str
-    withdrawal: str | None = None  # lorawan: what empties the queue on the same topic
-
-
-class Sighting(msgspec.Struct, frozen=True):
-    """What a message on a broker looks like: a reading of some make."""
-
-    sensor: str  # as its topic names it
-    topic: str  # of its readings, {sensor} in its place
-    values: tuple[str, ...]  # what the setting `value` can be; () where there is one number alone
-    activate: Activation | None = None
-
-
-class Preset(Protocol):
-    """What a preset entry point holds, under its payload's name: how a make is usually wired."""
-
-    @property
-    def topic(self) -> str:
-        """Of its readings; {sensor} is the sensor, other words in braces are the owner's."""
-        ...
-
-    @property
-    def activate(self) -> Activation | None:
-        """How it is asked, in the same words; None where it cannot be."""
-        ...
-
-    def recognise(self, topic: str, payload: bytes) -> Sighting | None:
-        """Say what is seen in a message; None where it looks like none of this make."""
         ...
 
 

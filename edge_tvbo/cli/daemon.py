@@ -13,7 +13,7 @@ from edge_tvbo.cli.output import EX_USAGE, print_json
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra
 
 if TYPE_CHECKING:
-    from edge_tvbo.config import Settings
+    from edge_tvbo.config.settings import Settings
     from edge_tvbo.ports import Probe, Trial
 
 UNREACHABLE = 1  # exit status
@@ -65,7 +65,7 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
     The exit status is 0 where all is good, 1 where the broker is not as CONFIG has it, and 2 where
     CONFIG has to be mended first. Each mistake has a code, which docs/errors.md explains.
     """
-    from edge_tvbo.config import origins
+    from edge_tvbo.config.loader import origins
 
     try:
         settings = settings_of(config)

@@ -14,7 +14,8 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.simulation import dataset_lookup
 
 if TYPE_CHECKING:
-    from edge_tvbo.config import FieldSettings, Settings
+    from edge_tvbo.config.field_settings import FieldSettings
+    from edge_tvbo.config.settings import Settings
     from edge_tvbo.ports import Past, Recording, Scene
     from edge_tvbo.simulation.backtest import Backtest
 
@@ -75,11 +76,13 @@ def _prefix(root_path: str) -> str:
 
 
 def _kept_and_live(config: Path, day: str | None) -> dict[str, Any]:
-    from edge_tvbo.config import load
+    from edge_tvbo_adapters.payloads import FORMATS
+
+    from edge_tvbo.config.loader import load
     from edge_tvbo.daemon import build_mqtt
     from edge_tvbo.policy import parameters
 
-    settings = load(config, parameters(), plugins.names("payloads"))
+    settings = load(config, parameters(), FORMATS)
     past = _past(settings)
     if day is not None and past is None:
         raise ConfigError('There is no history to replay; in [state], history = "64MiB" keeps one.')

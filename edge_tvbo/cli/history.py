@@ -14,7 +14,7 @@ from edge_tvbo.cli.output import print_json, printable
 from edge_tvbo.errors import ConfigError, DataError, LinkError
 
 if TYPE_CHECKING:
-    from edge_tvbo.config import Settings
+    from edge_tvbo.config.settings import Settings
     from edge_tvbo.messages.documents import Decision, Health, RetainedState
     from edge_tvbo.messages.history import Entry
     from edge_tvbo.ports import Past

@@ -12,7 +12,7 @@ from edge_tvbo import plugins
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from edge_tvbo.config import Settings
+    from edge_tvbo.config.settings import Settings
     from edge_tvbo.ports import Each
     from edge_tvbo.simulation.backtest import Backtest
 
@@ -55,7 +55,7 @@ def by_policy(context: click.Context, option: click.Parameter, begun: str) -> li
 
 def duration(context: click.Context, option: click.Parameter, text: str) -> float:
     """Give the seconds of an option such as ``5s``."""
-    from edge_tvbo.config import seconds
+    from edge_tvbo.config.field_types import seconds
 
     try:
         return seconds(text)
@@ -79,11 +79,13 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def settings_of(config: Path) -> "Settings":
     """Read the configuration; raises `ConfigError` with every mistake in it."""
-    from edge_tvbo.config import load
+    from edge_tvbo_adapters.payloads import FORMATS
+
+    from edge_tvbo.config.loader import load
     from edge_tvbo.daemon.build_mqtt import wirings
     from edge_tvbo.policy import parameters
 
-    settings = load(config, parameters(), plugins.names("payloads"))
+    settings = load(config, parameters(), FORMATS)
     wirings(settings)
     if any(field.model for field in settings.fields.values()):
         from edge_tvbo.daemon.build_controllers import controllers

@@ -26,15 +26,16 @@ and is not blamed if its answer was lost with the process. The next interval has
 """
 
 from math import inf, sqrt
-from typing import Literal, assert_never
+from typing import assert_never
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.controller_state import KIND, MOST, MOST_REASONS, ControllerState
 from edge_tvbo.control.decision_text import DecisionBuilder
-from edge_tvbo.control.energy_budget import BudgetSettings, EnergyBudget
+from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.reading_filter import ReadingFilter
 from edge_tvbo.control.sensor_health import SensorHealth
 from edge_tvbo.messages.commands import Activate, Command, Ending, Notify, PublishState, Record
@@ -72,20 +73,6 @@ from edge_tvbo.policy.base import Choice, Outcome, Policy
 LEAST_TIME = 0.5  # of the reply timeout, without which nobody is blamed
 
 
-class ControllerSettings(msgspec.Struct, frozen=True):
-    """What an interval allows."""
-
-    reply_timeout: float  # s an activated sensor has to answer
-    max_age: float  # s; a reading older than this when it arrives is late
-    max_future: float = 60.0  # s a reading may be ahead of our clock
-    max_backoff: int = 64  # intervals a silent sensor is left alone, at the most
-    learn_from: Literal["all", "activated"] = "all"
-    on_reading: bool = False  # the next interval begins with the answer to this one
-    plausible: float = 20.0  # prior standard deviations that a reading may be off the mean
-    energy: BudgetSettings | None = None  # None where activations cost nothing
-    lasting: bool = False  # a command waits at the broker for its sensor, even for the broker
-
-
 class Controller:
     """Runs one field: chooses sensors, learns from readings, keeps count of what it refuses.
 
@@ -93,8 +80,8 @@ class Controller:
     ----------
     policy : Policy
         Owned from now on.
-    rules : Rules
-        What an interval allows.
+    settings : ControllerSettings
+        Intervals, timeouts and limits.
     narrator : type
         Puts decisions into words: a `DecisionBuilder`, or what leaves them out.
     """
@@ -102,17 +89,17 @@ class Controller:
     def __init__(
         self,
         policy: Policy,
-        rules: ControllerSettings,
+        settings: ControllerSettings,
         narrator: type[DecisionBuilder] = DecisionBuilder,
     ) -> None:
         M = len(policy.field)
         self.policy = policy
-        self.rules = rules
+        self.settings = settings
         self._narrator = narrator(policy)
-        self._suspicion = SensorHealth(M, rules.max_backoff)
-        self._energy = EnergyBudget(rules.energy) if rules.energy else None
+        self._suspicion = SensorHealth(M, settings.max_backoff)
+        self._energy = EnergyBudget.of(settings, policy.field.sensors)
         self._screening = ReadingFilter(
-            M, _plausible(policy.field, rules), rules.max_age, rules.max_future
+            M, _plausible(policy.field, settings), settings.max_age, settings.max_future
         )
         self._arms = {sensor: arm for arm, sensor in enumerate(policy.field.sensors)}
         self._interval = -1
@@ -327,10 +314,10 @@ class Controller:
         self._reachable = self._linked
         if because is Reason.PROBE:
             self._suspicion.mark_probed(choice.arm)
-        if self._energy and (self._linked or self.rules.lasting):
+        if self._energy and (self._linked or self.settings.commands_wait):
             self._energy.charge(choice.arm)
         decision = self._decision(choice, eligible, because, at)
-        activate = Activate(choice.sensor, self._interval, at, at + self.rules.reply_timeout)
+        activate = Activate(choice.sensor, self._interval, at, at + self.settings.reply_timeout)
         return [activate, PublishState(decision)]
 
     def _skip_activation(self, at: float) -> list[Command]:
@@ -353,7 +340,7 @@ class Controller:
             because=because,
             interval=self._interval,
             at=at,
-            expires_at=at + self.rules.reply_timeout,
+            expires_at=at + self.settings.reply_timeout,
             model=Model(self.policy.observations, self.policy.resets, self._last_reset),
             ineligible_reason=self._ineligible_reason,
             also=(self._energy.account(),) if self._energy else (),
@@ -375,7 +362,7 @@ class Controller:
 
     def _follow(self, at: float) -> list[Command]:
         """Begin the next interval at once where no clock does."""
-        return self._elapsed(at, 1) if self.rules.on_reading else []
+        return self._elapsed(at, 1) if self.settings.follows_readings else []
 
     def _miss(self, at: float) -> list[Command]:
         arm = self._selected
@@ -383,7 +370,7 @@ class Controller:
         self._waiting = False
         self._missed += 1
         record = Record(self._interval, self._began, sensor, Ending.MISSED, None, None, None, False)
-        had_time = at - self._began >= LEAST_TIME * self.rules.reply_timeout
+        had_time = at - self._began >= LEAST_TIME * self.settings.reply_timeout
         blamed = self._reachable and had_time
         return [record, *self._suspect(arm, sensor, at)] if blamed else [record]
 
@@ -458,7 +445,7 @@ class Controller:
         asked_at = self._began if is_answer else None
         if reason := self._screening.reject_reason(arm, reading, asked_at):
             return reason
-        if self.rules.learn_from == "activated" and not is_answer:
+        if self.settings.learn_from == "activated" and not is_answer:
             return "late" if arm == self._selected else "unsolicited"
         return None
 
@@ -516,8 +503,8 @@ class Controller:
         return Notify(Notice(kind, rfc3339(at), text, sensor))
 
 
-def _plausible(field: SensorField, rules: ControllerSettings) -> tuple[float, float]:
+def _plausible(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
     """Give the lowest and the highest value that can be believed, in the field's unit."""
-    farthest = rules.plausible * sqrt(field.kernel.diagonal().max())
+    farthest = settings.plausible * sqrt(field.kernel.diagonal().max())
     bounds = field.to_unit(-farthest), field.to_unit(farthest)
     return min(bounds), max(bounds)

@@ -15,7 +15,8 @@ from typing import assert_never
 
 import msgspec
 
-from edge_tvbo.config import ConfigErrors, Settings
+from edge_tvbo.config.errors import ConfigErrors
+from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon import build_controllers, build_mqtt, crash_log, status_dump
 from edge_tvbo.daemon.checkpoints import Checkpoints, clock_anchor, resumed

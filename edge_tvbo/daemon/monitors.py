@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from math import inf
 
-from edge_tvbo.config import Settings
+from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon import build_mqtt
 from edge_tvbo.daemon.clock import Clock

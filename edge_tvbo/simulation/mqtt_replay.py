@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import IO
 
+from edge_tvbo_adapters.payloads import make_codec
+
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.app import stopped_by_signal
 from edge_tvbo.daemon.clock import ReplayClock
@@ -46,7 +48,7 @@ def over_mqtt(
     wiring = Wiring(
         tuple(recording.sensors),
         READING_TOPIC,
-        load("payloads", "json")(CODEC_SETTINGS),
+        make_codec("json", CODEC_SETTINGS),
         ACTIVATE_TOPIC,
         ACTIVATE_PAYLOAD,
     )

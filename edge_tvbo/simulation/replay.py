@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from hashlib import sha256
-from math import inf, nan
+from math import nan
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
-from edge_tvbo.control.energy_budget import BudgetSettings, intervals_in
+from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.config.energy_settings import EnergySettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.commands import Activate, Command, Ending, Notify, PublishState, Record
 from edge_tvbo.messages.documents import Decision, Reason
@@ -192,17 +193,13 @@ class SimulatedSensors:
 
 def rules(recording: Recording, budget: float | None = None) -> ControllerSettings:
     """Give the rules a recorded network is replayed by; `budget` is of activations a day."""
-    interval, M = recording.interval, len(recording.sensors)
-    each_costs_1 = BudgetSettings(
-        costs=(1.0,) * M,
-        each=(inf,) * M,
-        period=intervals_in(DAY, interval),
-        field=budget or 0.0,
-        unit="activations",
+    each_costs_1 = EnergySettings(
+        unit="activations", cost=1.0, field_budget=budget or 0.0, period=DAY
     )
     return ControllerSettings(
-        reply_timeout=interval * REPLY_SHARE,
-        max_age=interval,
+        interval=recording.interval,
+        reply_timeout=recording.interval * REPLY_SHARE,
+        max_age=recording.interval,
         learn_from="activated",
         energy=None if budget is None else each_costs_1,
     )

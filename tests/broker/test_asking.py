@@ -4,9 +4,9 @@ import json
 
 import pytest
 from broker.test_link import cut, link_to
-from edge_tvbo_adapters.payloads.json import make as json_format
-from edge_tvbo_adapters.payloads.senml import make as senml_format
-from edge_tvbo_adapters.payloads.the_things_stack import make as tts_format
+from edge_tvbo_adapters.payloads.json import codec as json_format
+from edge_tvbo_adapters.payloads.senml import codec as senml_format
+from edge_tvbo_adapters.payloads.the_things_stack import codec as tts_format
 from edge_tvbo_adapters.payloads.the_things_stack import preset as tts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

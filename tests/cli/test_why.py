@@ -14,10 +14,11 @@ from edge_tvbo_adapters.simulation import local_broker
 from edge_tvbo_adapters.storage.history_db import open_history
 from hypothesis import given
 from hypothesis import strategies as st
+from support.controllers import controller_settings
 
 from edge_tvbo.cli import main
 from edge_tvbo.control import history_text
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import MOST_PASSED_OVER
 from edge_tvbo.messages.commands import Ending, PublishState, Record
 from edge_tvbo.messages.documents import FieldHealth, Health, Notice, Reason
@@ -178,7 +179,7 @@ def test_there_are_words_for_every_reason(reason, ended):
 def controller_of(M=3, policy="gp-ucb"):
     names = tuple(f"s{n}" for n in range(M))
     field = SensorField(names, np.eye(M), 0.01, unit="°C", center=20.0, scale=2.0)
-    return Controller(make_policy(policy, field, seed=1), ControllerSettings(20.0, 1e9))
+    return Controller(make_policy(policy, field, seed=1), controller_settings(20.0, 1e9))
 
 
 def decided(controller, at):

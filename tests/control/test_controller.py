@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import se
+from support.controllers import controller_settings
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.controller_state import MOST_REASONS
 from edge_tvbo.messages.commands import Activate, Ending, Notify, PublishState, Record
 from edge_tvbo.messages.documents import Reason
@@ -43,7 +44,7 @@ def field_of(names=NAMES, **changes):
 
 
 def controller_of(name="et-gp-ucb", field=None, policy=None, **changes):
-    rules = ControllerSettings(**{"reply_timeout": 20.0, "max_age": 150.0, **changes})
+    rules = controller_settings(**{"reply_timeout": 20.0, "max_age": 150.0, **changes})
     return Controller(make_policy(name, field or field_of(), **(policy or {})), rules)
 
 

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from naive import se
+from support.controllers import controller_settings
 from support.lives import Life, Time
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import STEP, LiveClock, ReplayClock
 from edge_tvbo.daemon.loop import HEALTH_APART, Loop
 from edge_tvbo.daemon.scheduler import Scheduler
@@ -55,7 +56,7 @@ class World:
     def __init__(self, script, stamps, *, ahead=0.0, policy="et-gp-ucb", on_reading=False):
         self.now, self.ahead = BOOT, ahead
         self.script, self.stamps = script, stamps
-        rules = ControllerSettings(reply_timeout=4.0, max_age=60.0, on_reading=on_reading)
+        rules = controller_settings(reply_timeout=4.0, max_age=60.0, on_reading=on_reading)
         self.controller = Controller(make_policy(policy, FIELD), rules)
         self.coming = defaultdict(list)  # by monotonic time: (sensor, value, stamp)
         self.decisions, self.began, self.announced, self.reports, self.notices = [], [], [], [], []
@@ -308,7 +309,7 @@ def daily(at):
     rhythm = DailyProfile(np.outer(hours, np.ones(3)) / 24, np.ones(24), np.eye(3), 9.0, 0.5, 0.01)
     field = SensorField(("a", "b", "c"), FIELD.kernel, 0.01, rhythm=rhythm)
     controller = Controller(
-        make_policy("auto", field), ControllerSettings(reply_timeout=4.0, max_age=60.0)
+        make_policy("auto", field), controller_settings(reply_timeout=4.0, max_age=60.0)
     )
     controller.handle(IntervalElapsed(at))
     return controller, lambda: controller.policy._mixture._phase

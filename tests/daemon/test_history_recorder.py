@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.controllers import controller_settings
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.history_recorder import MOST, RETRY, HistoryRecorder, levels
 from edge_tvbo.messages.commands import Activate, Ending, Notify, PublishState, Record
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
@@ -46,7 +47,7 @@ class Field:
     def __init__(self, history):
         field = SensorField(("a", "b"), np.eye(2), 0.01, unit="°C", center=20.0, scale=2.0)
         policy = make_policy("et-gp-ucb", field)
-        self.controller = Controller(policy, ControllerSettings(reply_timeout=20.0, max_age=1e9))
+        self.controller = Controller(policy, controller_settings(reply_timeout=20.0, max_age=1e9))
         self.chronicle = HistoryRecorder(history, EVERY, {"lab": self.controller})
         self.commands = []
 

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from edge_tvbo_adapters.monitoring.systemd import notifier
 from edge_tvbo_adapters.simulation import local_broker
+from support.controllers import controller_settings
 
 from edge_tvbo import SensorField, make_policy
 from edge_tvbo.config.settings import Metrics
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.monitors import Monitors
 from edge_tvbo.daemon.scheduler import Scheduler
@@ -76,7 +77,7 @@ class Link:
 def controller():
     field = SensorField(("a", "b"), np.array([[1, 0.5], [0.5, 1]]), noise_variance=0.01)
     return Controller(
-        make_policy("gp-ucb", field, seed=0), ControllerSettings(reply_timeout=10, max_age=60)
+        make_policy("gp-ucb", field, seed=0), controller_settings(reply_timeout=10, max_age=60)
     )
 
 

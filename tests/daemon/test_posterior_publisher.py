@@ -4,9 +4,10 @@ import msgspec
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from support.controllers import controller_settings
 
 from edge_tvbo import SensorField, make_policy
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.posterior_publisher import PosteriorPublisher, posterior
 from edge_tvbo.messages.documents import Posterior
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
@@ -19,7 +20,7 @@ def made():
     kernel = np.exp(-0.5 * (X[:, None] - X) ** 2)
     field = SensorField(SENSORS, kernel, 0.01, unit="°C", center=20.0, scale=2.0)
     return Controller(
-        make_policy("et-gp-ucb", field, seed=0), ControllerSettings(reply_timeout=1.0, max_age=9.0)
+        make_policy("et-gp-ucb", field, seed=0), controller_settings(reply_timeout=1.0, max_age=9.0)
     )
 
 

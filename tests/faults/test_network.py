@@ -22,7 +22,7 @@ from edge_tvbo_adapters.mqtt.tls import explained
 from support import certificates
 from support.proxy import Proxy
 
-from edge_tvbo import config
+from edge_tvbo.config import loader
 from edge_tvbo.messages.commands import Activate, Notify
 from edge_tvbo.messages.documents import FieldHealth, Health, Notice
 from edge_tvbo.messages.events import Reading, Unreadable
@@ -340,7 +340,7 @@ def load(tmp_path, mqtt="", mode="advise"):
     (tmp_path / "model.json").touch()
     path = tmp_path / "config.toml"
     path.write_text(CONFIG.format(mqtt=mqtt, mode=mode))
-    return config.load(path)
+    return loader.load(path)
 
 
 def test_a_credential_of_systemd_is_found_by_its_name(tmp_path, monkeypatch):
@@ -378,7 +378,7 @@ def test_check_names_the_line_of_a_file_that_will_not_do(tmp_path, certs, keys, 
     locked = ("ec", "-in", "client.key", "-out", "locked.key", "-aes128", "-passout", "pass:x")
     certificates.run(tmp_path, *locked)
     mqtt = f"[mqtt.tls]\n{keys}"
-    with pytest.raises(config.ConfigErrors) as caught:
+    with pytest.raises(loader.ConfigErrors) as caught:
         load(tmp_path, mqtt)
     (finding,) = caught.value.findings
     lines = (tmp_path / "config.toml").read_text().splitlines()

@@ -13,9 +13,10 @@ from adapters.storage.test_history import entry
 from click.testing import CliRunner
 from edge_tvbo_adapters.storage.history_db import open_history
 from msgspec.structs import replace
+from support.controllers import controller_settings
 
 from edge_tvbo.cli import main
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon import crash_log
 from edge_tvbo.daemon.checkpoints import Anchor, Document, Kept, decode, encode
 from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
@@ -182,7 +183,7 @@ def kept(directory, name="edge", *, intervals=3, damage=None, fields=("heat",)):
     """Keep the state of a daemon of which one interval was missed, one late and one reset."""
     field = SensorField(("hall", "attic"), np.eye(2), 0.01, unit="°C", center=20.0, scale=2.0)
     controller = Controller(
-        make_policy("et-gp-ucb", field), ControllerSettings(reply_timeout=20.0, max_age=60)
+        make_policy("et-gp-ucb", field), controller_settings(reply_timeout=20.0, max_age=60)
     )
     for number in range(intervals):
         at = KEPT_AT + 600.0 * number

@@ -1,8 +1,9 @@
 """A daemon's life without its world: a clock moved by hand, and one field over restarts."""
 
 import numpy as np
+from support.controllers import controller_settings
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.checkpoints import Anchor, Checkpoints
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.messages.commands import Activate
@@ -70,7 +71,7 @@ class Life:
     ):
         self.clock = clock
         field = SensorField(("a", "b"), np.eye(2), 0.01, scale=unit)
-        rules = ControllerSettings(reply_timeout=1.0, max_age=1e9, energy=energy)
+        rules = controller_settings(reply_timeout=1.0, max_age=1e9, energy=energy)
         policy = policy or make_policy("tv-gp-ucb", field, epsilon=0.1)
         self.controller = Controller(policy, rules)
         self.schedule = Scheduler({"lab": every}, clock, first=clock.elapsed())

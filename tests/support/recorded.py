@@ -6,7 +6,7 @@ The bytes are what was recorded, shortened where a codec does not look; the sour
 from datetime import timedelta
 from typing import NamedTuple
 
-from edge_tvbo import plugins
+from edge_tvbo_adapters.payloads import make_codec
 
 
 class Message(NamedTuple):
@@ -20,7 +20,7 @@ class Message(NamedTuple):
     source: str
 
     def codec(self):
-        return plugins.load("payloads", self.payload)(self.settings)
+        return make_codec(self.payload, self.settings)
 
 
 Z2M = "zigbee2mqtt.io, guide/usage/mqtt_topics_and_messages"

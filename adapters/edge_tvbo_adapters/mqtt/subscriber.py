@@ -14,7 +14,7 @@ from edge_tvbo.ports import Batteries, Wiring
 from edge_tvbo_adapters.mqtt.codec import Message
 from edge_tvbo_adapters.mqtt.rejection_log import Refusals
 from edge_tvbo_adapters.mqtt.topics import Template
-from edge_tvbo_adapters.payloads import finite
+from edge_tvbo_adapters.payloads.decode import finite
 
 SHOWN = 200  # characters of a topic or an error that are kept
 BURST = 10.0  # s; what a sensor may send in so long, it may send at once

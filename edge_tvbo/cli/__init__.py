@@ -23,7 +23,7 @@ COMMANDS = {  # and the module that each is in, which only it imports
     "schema": "init",
     "completion": "init",
     "man": "init",
-    "warm": "compile",
+    "precompile": "compile",
     "why": "history",
     "status": "history",
     "dashboard": "dashboard",
@@ -39,6 +39,9 @@ COMMANDS = {  # and the module that each is in, which only it imports
 }
 
 
+ALIASES = {"warm": "precompile"}  # earlier names, which still work and are not listed
+
+
 class Commands(click.Group):
     """Turns what edge_tvbo raises on purpose into a message and exit status 2."""
 
@@ -48,6 +51,7 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Give a command; None where there is no such."""
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo import plugins
 from edge_tvbo.cli.output import progress
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.simulation import dataset_lookup
 
 if TYPE_CHECKING:
+    from edge_tvbo_adapters.dashboard.state import DashboardField
+    from edge_tvbo_adapters.storage.history_reader import HistoryReader
+
     from edge_tvbo.config.field_settings import FieldSettings
     from edge_tvbo.config.settings import Settings
-    from edge_tvbo.ports import Past, Recording, Scene
+    from edge_tvbo.ports import Recording
     from edge_tvbo.simulation.backtest import Backtest
 
 
@@ -52,8 +54,10 @@ def dashboard(
             "What is to be shown? A daemon:     edge-tvbo dashboard config.toml\n"
             "              or a recording:  edge-tvbo dashboard --dataset lab-sample"
         )
+    from edge_tvbo_adapters.dashboard import serve as serve_pages
+
     serve = partial(
-        plugins.load("dashboards", "web"),
+        serve_pages,
         host=host,
         port=port,
         root_path=_prefix(root_path),
@@ -94,22 +98,24 @@ def _kept_and_live(config: Path, day: str | None) -> dict[str, Any]:
     }
 
 
-def _past(settings: "Settings") -> "partial[Past] | None":
+def _past(settings: "Settings") -> "partial[HistoryReader] | None":
+    from edge_tvbo_adapters.storage.history_reader import HistoryReader
+
     state = settings.state
     if not state.dir or state.history is None:
         return None
-    return partial(plugins.load("pasts", "sqlite"), state.dir, settings.instance)
+    return partial(HistoryReader, state.dir, settings.instance)
 
 
-def _scene(settings: "FieldSettings") -> "Scene":
-    from edge_tvbo.ports import Scene
+def _scene(settings: "FieldSettings") -> "DashboardField":
+    from edge_tvbo_adapters.dashboard.state import DashboardField
 
     unit, positions = settings.unit, settings.positions or {}
     if settings.model is not None:
         learned, placed = _learned(settings.model)
         unit, positions = unit or learned, positions or placed
     known = all(sensor in positions for sensor in settings.sensors)
-    return Scene(
+    return DashboardField(
         settings.sensors,
         unit,
         settings.objective,
@@ -161,11 +167,11 @@ def _backtest(recording: "Recording", day: str | None) -> "Backtest":
     return Backtest(recording, train, test)
 
 
-def _scene_of(recording: "Recording") -> "Scene":
-    from edge_tvbo.ports import Scene
+def _scene_of(recording: "Recording") -> "DashboardField":
+    from edge_tvbo_adapters.dashboard.state import DashboardField
 
     places = recording.positions
-    return Scene(
+    return DashboardField(
         tuple(recording.sensors),
         recording.unit,
         "min" if recording.objective == "min" else "max",

@@ -64,7 +64,7 @@ def nodes(
     With --fields each network is at another place of the recording, spread evenly over it, and
     goes on from its beginning where it ends: lab-3 of 4 is half of it later, now and ever.
     """
-    from edge_tvbo.daemon.app import stopped_by_signal
+    from edge_tvbo.daemon.signals import stop_on_signal
     from edge_tvbo.ports import Broker
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
@@ -74,7 +74,7 @@ def nodes(
     names = [f"lab-{number}" for number in range(1, fields + 1)] if fields > 1 else ["lab"]
     count = f"{fields * len(recording.sensors)} nodes" + f" of {fields} fields" * (fields > 1)
     simulate = plugins.load("nodes", "mqtt")
-    with stopped_by_signal() as (stop, _):
+    with stop_on_signal() as (stop, _):
         simulate(
             recording,
             Broker(instance="nodes", host=host, port=port),

@@ -38,7 +38,15 @@ from edge_tvbo.control.decision_text import DecisionBuilder
 from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.reading_filter import ReadingFilter
 from edge_tvbo.control.sensor_health import SensorHealth
-from edge_tvbo.messages.commands import Activate, Command, Ending, Notify, PublishState, Record
+from edge_tvbo.messages.commands import (
+    Activate,
+    Command,
+    Ending,
+    Notify,
+    PublishState,
+    Record,
+    Reject,
+)
 from edge_tvbo.messages.documents import (
     Decision,
     FieldHealth,
@@ -126,8 +134,8 @@ class Controller:
                 if not self._waiting or interval != self._interval:
                     return []
                 return [*self._miss(at), *self._follow(at)]
-            case Unreadable(reason=reason):
-                return self._refuse(reason)
+            case Unreadable(reason=reason, topic=topic, detail=detail):
+                return self._reject(reason, topic, detail)
             case LinkLost():
                 self._linked = self._reachable = False
                 return []
@@ -167,7 +175,12 @@ class Controller:
             energy=self._energy.state(sensors) if self._energy else None,
         )
 
-    def affords(self, sensor: str) -> bool:
+    @property
+    def paused(self) -> bool:
+        """Whether no sensor is activated until `ResumeRequested`."""
+        return self._paused
+
+    def can_afford(self, sensor: str) -> bool:
         """Say whether `sensor` has the energy for one more activation."""
         return self._energy is None or bool(self._energy.affordable()[self._arms[sensor]])
 
@@ -175,10 +188,12 @@ class Controller:
         """Give where the field is highest by now; None while nothing is believed of it."""
         return self._narrator.hotspot(at, self._screening.received)
 
-    def latest(self) -> dict[str, LastReading]:
+    def last_readings(self) -> dict[str, LastReading]:
         """Give the last reading accepted of each sensor that has had one."""
         sensors = self.policy.field.sensors
-        return {sensors[arm]: latest for arm, latest in self._screening.latest()}
+        return {
+            sensors[arm]: last_readings for arm, last_readings in self._screening.last_readings()
+        }
 
     # --- over a restart -----------------------------------------------------------------------
 
@@ -389,7 +404,7 @@ class Controller:
 
     def _shift_timestamps(self, by: float, at: float) -> None:
         self._began += by
-        self._screening.date_anew(by, at)
+        self._screening.shift_timestamps(by, at)
         self._reachable = False  # an answer on its way may be dated by the clock as it was
 
     # --- what somebody asks for ---------------------------------------------------------------
@@ -410,8 +425,8 @@ class Controller:
         return [resumed, *(self._follow(at) if idle else [])]
 
     def _force_sensor(self, arm: int, at: float) -> list[Command]:
-        if not self.affords(self.policy.field.sensors[arm]):
-            return self._refuse("no-energy")
+        if not self.can_afford(self.policy.field.sensors[arm]):
+            return self._reject("no-energy", self.policy.field.sensors[arm])
         only = self._only(arm)
         return self._activate(self.policy.select(only), only, Reason.ASKED, at)
 
@@ -428,7 +443,7 @@ class Controller:
         if reason := self._objection(arm, reading, is_answer=is_answer):
             if is_answer and reason == "implausible":
                 self._suspicion.mark_implausible(arm)
-            return self._refuse(reason)
+            return self._reject(reason, reading.sensor, f"{reading.value:g}")
         self._screening.accept(arm, reading)
         outcome = self.policy.observe(arm, self.policy.field.to_model(reading.value))
         believed = is_answer or not self._suspicion.doubts(arm)
@@ -452,9 +467,9 @@ class Controller:
     def _battery(self, report: BatteryReported) -> list[Command]:
         arm = self._arms.get(report.sensor, -1)
         if arm < 0:
-            return self._refuse("unknown-sensor")
+            return self._reject("unknown-sensor", report.sensor)
         if not 0 <= report.percent <= 100:
-            return self._refuse("implausible")
+            return self._reject("implausible", report.sensor, f"{report.percent:g} %")
         if self._energy is None or not self._energy.report(arm, report.percent):
             return []
         text = f"{report.sensor} has {report.percent:g} % of its battery left; it is not asked"
@@ -493,11 +508,11 @@ class Controller:
             commands.append(self._notice("some-back", at, "The policy chooses again"))
         return commands
 
-    def _refuse(self, reason: str) -> list[Command]:
+    def _reject(self, reason: str, source: str, detail: str = "") -> list[Command]:
         if reason not in self._refused and len(self._refused) >= MOST_REASONS:
             reason = "other"
         self._refused[reason] = self._refused.get(reason, 0) + 1
-        return []
+        return [Reject(reason, source, detail)]
 
     def _notice(self, kind: Kind, at: float, text: str, sensor: str | None = None) -> Notify:
         return Notify(Notice(kind, rfc3339(at), text, sensor))

@@ -1,7 +1,7 @@
 """Time for the loop: `elapsed` to schedule by, `wall` to say when.
 
 `elapsed` is monotonic and knows nothing of dates; a step of the wall clock does not move it. `wall`
-goes along with it, and is set right by `follow` alone: between two calls of it, all that happens
+goes along with it, and is set right by `resync` alone: between two calls of it, all that happens
 is dated by one clock, and whoever remembers dates learns by how much they are off.
 
 A machine without a clock of its own begins in 1970, or where it was switched off, and is set right
@@ -20,7 +20,7 @@ class Clock(Protocol):
     """Seconds of the network's time, which for a replay is not ours."""
 
     speed: float  # seconds of the network's time in one real second
-    patience: float  # s of the network's time that an activated sensor gets at the least
+    min_reply_time: float  # s of the network's time that an activated sensor gets at the least
 
     @property
     def is_set(self) -> bool:
@@ -35,11 +35,11 @@ class Clock(Protocol):
         """Give the time since 1970 that belongs to a monotonic time near now."""
         ...
 
-    def follow(self) -> float:
+    def resync(self) -> float:
         """Go by the wall clock as it is now; give by how many s it was set since, mostly 0."""
         ...
 
-    def settle(self, due: float, interval: float) -> int:
+    def catch_up(self, due: float, interval: float) -> int:
         """Come to terms with an interval that was `due`; give how many have gone by, 1 or more."""
         ...
 
@@ -48,7 +48,7 @@ class LiveClock:
     """The time of the world: what was slept through has gone by."""
 
     speed = 1.0
-    patience = 0.0
+    min_reply_time = 0.0
 
     def __init__(self) -> None:
         self._ahead = time.time() - time.monotonic()  # s, the wall clock of the monotonic one
@@ -66,7 +66,7 @@ class LiveClock:
         """Give the time since 1970 that belongs to a monotonic time near now."""
         return elapsed + self._ahead
 
-    def follow(self) -> float:
+    def resync(self) -> float:
         """Go by the wall clock as it is now; give by how many s it was set since, mostly 0."""
         before, wall, after = time.monotonic(), time.time(), time.monotonic()
         if after - before > UNSURE:
@@ -75,7 +75,7 @@ class LiveClock:
         self._ahead += by
         return by if abs(by) > STEP else 0.0
 
-    def settle(self, due: float, interval: float) -> int:
+    def catch_up(self, due: float, interval: float) -> int:
         """Give how many intervals have gone by since the one that was `due` began, it included."""
         return 1 + max(0, int((time.monotonic() - due) // interval))
 
@@ -92,7 +92,7 @@ class ReplayClock:
 
     def __init__(self, start: float, speed: float, wait: float = 1.0) -> None:
         self.speed = speed
-        self.patience = wait * speed
+        self.min_reply_time = wait * speed
         self._start = start
         self._until = 0.0  # elapsed: the end of the interval that has begun
         self._origin = time.monotonic()
@@ -105,11 +105,11 @@ class ReplayClock:
         """Give the recording's time since 1970, exact for whole seconds."""
         return self._start + min(elapsed, self._until)
 
-    def follow(self) -> float:
+    def resync(self) -> float:
         """Give 0: nobody sets a recording's clock."""
         return 0.0
 
-    def settle(self, due: float, interval: float) -> int:
+    def catch_up(self, due: float, interval: float) -> int:
         """Turn back to `due`: no interval is ever skipped."""
         self._origin += max(0.0, self.elapsed() - due) / self.speed
         self._until = due + interval

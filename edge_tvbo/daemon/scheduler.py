@@ -79,7 +79,7 @@ class Scheduler:
             case Activate(interval=interval, at=at, expires_at=expires_at):
                 now = self._clock.elapsed()
                 enough = LEAST_TIME * (expires_at - at)
-                least = max(enough, self._clock.patience)  # where we are late
+                least = max(enough, self._clock.min_reply_time)  # where we are late
                 line.wait(interval, now, max(expires_at - self._clock.wall(now), least))
             case Record(interval=interval) if interval == line.asked:
                 line.deadline = inf
@@ -119,7 +119,7 @@ class _FieldTimer:
             at, self.next = self.next, inf
             skipped, self.skipped = self.skipped, 0
             return IntervalElapsed(clock.wall(at), 1 + skipped)
-        intervals = clock.settle(self.next, self.interval)
+        intervals = clock.catch_up(self.next, self.interval)
         at = self.next + (intervals - 1) * self.interval
         self.next = at + self.interval
         self.left -= intervals

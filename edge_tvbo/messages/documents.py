@@ -166,47 +166,37 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class LastReading(msgspec.Struct, frozen=True):
-    """The last reading of a sensor that was accepted."""
+    """The last accepted reading of a sensor."""
 
     value: float  # in the field's unit
     received: float  # s since 1970
 
 
-class Tally(msgspec.Struct):
-    """What one field has done since the daemon started."""
-
-    decisions: int = 0
-    activations: int = 0
-    answered: int = 0
-    missed: int = 0
-    resets: int = 0  # of the model, those before a restart included
-
-
 class FieldStatus(msgspec.Struct, frozen=True):
-    """How one field is doing, for whoever measures it."""
+    """Status of one field: its health, and what `/metrics` shows beside it."""
 
-    tally: Tally
-    refused: dict[str, int]  # readings and messages not used, by reason
+    health: FieldHealth
     sensors: int
-    suspects: int
-    selected: str | None
-    latest: dict[str, LastReading]  # by sensor; one that is silent is not in it
-    energy: EnergyState | None = None  # None where none is counted
+    decisions: int  # since the daemon started, as activations
+    activations: int
+    resets: int  # of the model, those before a restart included
+    last_readings: dict[str, LastReading]  # by sensor; a silent sensor is not in it
 
 
 class Status(msgspec.Struct, frozen=True):
-    """How the daemon is doing, for whoever measures it: `/metrics` and `/healthz`."""
+    """Status of the daemon, from which `health`, `/metrics` and `/healthz` are made."""
 
+    health: Health
     at: float  # s since 1970
     uptime: float  # s
-    version: str
     healthy: bool
-    reason: str  # why it is not healthy, or how it does, in one line
-    online: bool  # whether the broker has let us in
-    away: float  # s since the broker was lost; 0 while it is here
+    reason: str  # why it is not healthy, or a summary, in one line
+    online: bool  # whether the broker has accepted the connection and the subscriptions
+    away: float  # s since the broker was lost; 0 while it is connected
     reconnects: int
     fields: dict[str, FieldStatus]
     written: int | None = None  # bytes of state written since the start
+    resident: int | None = None  # bytes of memory; None where the system does not report it
 
 
 class RetainedState(msgspec.Struct, frozen=True):

@@ -13,14 +13,15 @@ from typing import IO
 from edge_tvbo_adapters.payloads import make_codec
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.app import stopped_by_signal
 from edge_tvbo.daemon.clock import ReplayClock
-from edge_tvbo.daemon.loop import Loop, sleep
+from edge_tvbo.daemon.loop import Link, Loop, sleep
 from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.daemon.signals import stop_on_signal
+from edge_tvbo.daemon.status import StatusCollector
 from edge_tvbo.errors import EdgeTvboError
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.plugins import load
-from edge_tvbo.ports import Broker, Link, Wiring
+from edge_tvbo.ports import Broker, Wiring
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.replay import Tally
 
@@ -60,10 +61,19 @@ def over_mqtt(
         tally.take(command)
         watch(command)
 
-    with closing(link), stopped_by_signal() as (stop, wakeup):
+    with closing(link), stop_on_signal() as (stop, wakeup):
         _connect(link, stop)
         schedule = Scheduler({FIELD: recording.interval}, clock, first=0.0, last=intervals)
-        loop = Loop(link, {FIELD: controller}, schedule, clock, watch=take)
+        status = StatusCollector(clock)
+        status.attach({FIELD: controller}, link, {FIELD: recording.interval})
+        loop = Loop(
+            link,
+            {FIELD: controller},
+            schedule,
+            clock,
+            observers=[take, status],
+            services=[status],
+        )
         loop.run(lambda: stop() or schedule.done(), wakeup)
         interrupted = stop()
     if interrupted:

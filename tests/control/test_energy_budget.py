@@ -15,7 +15,7 @@ from support.controllers import SleepySettings, controller_settings, energy_sett
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.energy_budget import SLOTS, Budgets, EnergyBudget, intervals_in
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record
+from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record, Reject
 from edge_tvbo.messages.documents import Reason
 from edge_tvbo.messages.events import (
     ActivationRequested,
@@ -294,10 +294,10 @@ def test_a_sensor_that_cannot_pay_is_passed_over_and_says_why():
 def test_a_command_may_have_what_the_budget_allows_and_not_more():
     controller = controller_of(budgets_of(each=(2.0, 0.0, 0.0), period=1000), "round-robin")
     begin(controller, 0)
-    assert controller.affords("a")
+    assert controller.can_afford("a")
     assert of(Activate, controller.handle(ActivationRequested("a", 1.0)))
-    assert not controller.affords("a")
-    assert controller.handle(ActivationRequested("a", 2.0)) == []
+    assert not controller.can_afford("a")
+    assert controller.handle(ActivationRequested("a", 2.0)) == [Reject("no-energy", "a")]
     assert controller.health().refused == {"no-energy": 1}
 
 
@@ -348,7 +348,7 @@ def test_where_the_sensors_change_what_those_that_stay_have_spent_still_counts(n
         after.restore(blob)
     after.restore_partial(blob)
     assert after.health().energy.spent == before.health().energy.spent
-    assert [after.affords(name) for name in names] == [before.affords(name) for name in names]
+    assert [after.can_afford(name) for name in names] == [before.can_afford(name) for name in names]
 
 
 def test_where_the_sensors_change_a_charge_is_as_old_as_it_was():
@@ -358,11 +358,11 @@ def test_where_the_sensors_change_a_charge_is_as_old_as_it_was():
     before.handle(BatteryReported("a", 5.0, 1.0))
     begin(before, 1)
     after.restore_partial(before.snapshot())
-    assert not after.affords("a")
+    assert not after.can_afford("a")
     begin(after, 2, intervals=2)
-    assert not after.affords("a")
+    assert not after.can_afford("a")
     begin(after, 3)
-    assert after.affords("a")
+    assert after.can_afford("a")
 
 
 def test_where_the_sensors_change_what_may_have_been_spent_still_counts():
@@ -372,7 +372,7 @@ def test_where_the_sensors_change_what_may_have_been_spent_still_counts():
     before.reserve_numbers(5, forgotten=2)
     after.restore_partial(before.snapshot())
     begin(after, 6)
-    assert not any(after.affords(name) for name in NAMES)
+    assert not any(after.can_afford(name) for name in NAMES)
 
 
 def test_a_pause_outlives_a_change_of_the_field():
@@ -451,7 +451,8 @@ def test_a_charge_that_is_stale_or_never_came_keeps_nobody_from_being_asked():
 )
 def test_a_charge_that_cannot_be_is_refused(sensor, percent, reason):
     controller = controller_of(budgets_of(least_battery=10.0, battery_age=5))
-    assert controller.handle(BatteryReported(sensor, percent, 5.0)) == []
+    (rejected,) = controller.handle(BatteryReported(sensor, percent, 5.0))
+    assert (rejected.reason, rejected.source) == (reason, sensor)
     assert controller.health().refused == {reason: 1}
 
 

@@ -107,7 +107,7 @@ def test_a_duplicate_is_known_over_a_restart():
     other.restore(one.snapshot())
     other.handle(reading)
     assert other.health().refused == {"duplicate": 1}
-    assert other.latest() == one.latest()
+    assert other.last_readings() == one.last_readings()
 
 
 @pytest.mark.parametrize(

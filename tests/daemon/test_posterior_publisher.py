@@ -58,7 +58,7 @@ def test_it_is_what_the_policy_believes_in_the_fields_unit_and_strict_json(readi
 
 def test_it_is_told_when_a_sensor_is_chosen_and_when_its_interval_ends():
     controller, link = made(), Link()
-    showing = PosteriorPublisher(link, {"heat": controller}, lambda: 5.0)
+    showing = PosteriorPublisher(link.show, {"heat": controller}, lambda: 5.0)
     carried_out(controller, showing, IntervalElapsed(0.0))
     (_, first) = link.shown[-1]
     chosen = first.sensors[controller.policy.select().arm]
@@ -77,5 +77,5 @@ def test_it_is_told_when_a_sensor_is_chosen_and_when_its_interval_ends():
 
 def test_nothing_is_told_of_a_field_that_is_not_shown():
     controller, link = made(), Link()
-    carried_out(controller, PosteriorPublisher(link, {}, lambda: 5.0), IntervalElapsed(0.0))
+    carried_out(controller, PosteriorPublisher(link.show, {}, lambda: 5.0), IntervalElapsed(0.0))
     assert link.shown == []

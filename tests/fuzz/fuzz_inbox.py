@@ -8,7 +8,6 @@ from functools import cache
 from math import isfinite
 
 from edge_tvbo_adapters.mqtt.codec import Message
-from edge_tvbo_adapters.mqtt.rejection_log import Refusals
 from edge_tvbo_adapters.mqtt.subscriber import SHOWN, Subscriber
 from edge_tvbo_adapters.payloads import make_codec
 from fuzz.fuzzing import main
@@ -47,7 +46,7 @@ def check(data: bytes) -> None:
     logging.disable()
     flags, (topic, _, payload) = data[:1], data[1:].partition(b"\n")
     message = Message(topic, payload, retain=bool(flags and flags[0] & 1))
-    inbox = Subscriber(_wirings(), lambda: NOW, Refusals(logging.getLogger(__name__)))
+    inbox = Subscriber(_wirings(), lambda: NOW)
     inbox.put(message, 0.0)
     (arrival,) = inbox.take(1)
     for field, event in inbox.events(arrival):

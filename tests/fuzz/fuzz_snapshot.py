@@ -130,7 +130,7 @@ def _go_on(controller: Controller) -> None:
             commands += controller.handle(Reading(sensor, 21.0, at + 1.0, at + 1.0))
         commands += controller.handle(Reading("b", 20.0, at + 2.0, at + 2.0))
         commands += controller.handle(DeadlineElapsed(controller.interval, at + 20.0))
-        assert msgspec.json.encode([commands, controller.health(), controller.latest()])
+        assert msgspec.json.encode([commands, controller.health(), controller.last_readings()])
     mean, std = controller.policy.posterior()
     assert np.isfinite(mean).all()
     assert np.isfinite(std).all()

@@ -31,7 +31,7 @@ def test_it_is_what_the_replay_decides_interval_by_interval(backtest):
 
     assert [each.decision for each in entries] == decisions
     assert [each.record for each in entries] == records
-    assert all(each.beliefs.sensors == tuple(backtest.recording.sensors) for each in entries)
+    assert all(each.posterior.sensors == tuple(backtest.recording.sensors) for each in entries)
 
 
 def test_it_is_looked_at_as_a_history_is(backtest):

@@ -18,7 +18,7 @@ class Time:
     """A clock that stands still until it is moved, and the anchor that goes with it."""
 
     speed = 1.0
-    patience = 0.0
+    min_reply_time = 0.0
 
     def __init__(self, anchor=BOOT):
         self.now = anchor
@@ -29,7 +29,7 @@ class Time:
     def wall(self, elapsed):
         return self.now.wall + elapsed - self.now.monotonic
 
-    def settle(self, due, interval):
+    def catch_up(self, due, interval):
         return 1 + max(0, int((self.now.monotonic - due) // interval))
 
     def move(self, seconds):

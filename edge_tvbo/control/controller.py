@@ -78,7 +78,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import inner, seal, unseal
 from edge_tvbo.policy.base import Choice, Outcome, Policy
 
-LEAST_TIME = 0.5  # of the reply timeout, without which nobody is blamed
+MIN_REPLY_SHARE = 0.5  # of the reply timeout, without which nobody is blamed
 
 
 class Controller:
@@ -385,7 +385,7 @@ class Controller:
         self._waiting = False
         self._missed += 1
         record = Record(self._interval, self._began, sensor, Ending.MISSED, None, None, None, False)
-        had_time = at - self._began >= LEAST_TIME * self.settings.reply_timeout
+        had_time = at - self._began >= MIN_REPLY_SHARE * self.settings.reply_timeout
         blamed = self._reachable and had_time
         return [record, *self._suspect(arm, sensor, at)] if blamed else [record]
 

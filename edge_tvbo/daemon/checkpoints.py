@@ -31,7 +31,7 @@ import msgspec
 from msgspec import Meta
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.clock import RELEASED, STEP, Clock
+from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED, Clock
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import ClockStepped
@@ -295,7 +295,7 @@ class Checkpoints:
                 continue
             if resumed("state", name, controller, kept.controller):
                 taken.append(controller.policy.observations)
-                if abs(stepped.by) > STEP:
+                if abs(stepped.by) > MAX_DRIFT_S:
                     controller.handle(stepped)
             begins_in, intervals = resumption(kept, away, final=final)
             used = kept.interval if final else kept.reserved + 1 - intervals

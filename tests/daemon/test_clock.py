@@ -18,7 +18,7 @@ from support.controllers import controller_settings
 from support.lives import Life, Time
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.clock import STEP, LiveClock, ReplayClock
+from edge_tvbo.daemon.clock import MAX_DRIFT_S, LiveClock, ReplayClock
 from edge_tvbo.daemon.command_handler import CommandHandler
 from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.daemon.loop import Loop
@@ -239,7 +239,7 @@ def together(steps, late):
     seen = defaultdict(float)
     for tick, (by, in_turn) in steps.items():
         seen[tick + in_turn] += by
-    return [seen[tick] for tick in sorted(seen) if tick <= late and abs(seen[tick]) > STEP]
+    return [seen[tick] for tick in sorted(seen) if tick <= late and abs(seen[tick]) > MAX_DRIFT_S]
 
 
 @given(st.floats(-1e-3, 1e-3))

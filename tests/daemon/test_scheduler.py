@@ -233,7 +233,7 @@ def monotonic(monkeypatch):
 
 
 def test_a_replay_clock_turns_back_to_what_was_due_and_never_skips(monotonic):
-    clock = ReplayClock(EPOCH, speed=10.0, wait=2.0)
+    clock = ReplayClock(EPOCH, speed=10.0, reply_time=2.0)
     assert clock.min_reply_time == 20.0
     monotonic(1100.0)
     assert clock.elapsed() == 1000.0

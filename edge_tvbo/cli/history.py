@@ -207,10 +207,10 @@ def _trouble(heard: "RetainedState", settings: "Settings") -> str:
 def _online(heard: "RetainedState") -> str:
     if heard.health is None:
         return "online"
-    from edge_tvbo.messages.formatting import rfc3339, span
+    from edge_tvbo.messages.formatting import duration, rfc3339
 
     since = round(_seconds(heard.health.at)) - heard.health.uptime_s
-    up = span(time.time() - since)
+    up = duration(time.time() - since)
     how = f", kernels compiled {heard.health.kernels}" if heard.health.kernels else ""
     return f"online since {rfc3339(since)} ({up}), edge-tvbo {heard.health.version}{how}"
 

@@ -73,7 +73,7 @@ from edge_tvbo.messages.events import (
     ResumeRequested,
     Unreadable,
 )
-from edge_tvbo.messages.formatting import rfc3339, span
+from edge_tvbo.messages.formatting import duration, rfc3339
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import inner, seal, unseal
 from edge_tvbo.policy.base import Choice, Outcome, Policy
@@ -367,7 +367,9 @@ class Controller:
         if self._energy and until <= self._interval:
             return f"{self.policy.field.sensors[arm]} {self._energy.ineligible_reason(arm)}"
         received = self._screening.received[arm]
-        heard = f"silent for {span(self._began - received)}" if received > -inf else "never heard"
+        heard = (
+            f"silent for {duration(self._began - received)}" if received > -inf else "never heard"
+        )
         return f"{self.policy.field.sensors[arm]} is left alone until interval {until}: {heard}"
 
     def _only(self, arm: int) -> NDArray[np.bool_]:

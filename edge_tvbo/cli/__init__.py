@@ -29,7 +29,7 @@ COMMANDS = {  # and the module that each is in, which only it imports
     "dashboard": "dashboard",
     "ha": "homeassistant",
     "demo": "demo",
-    "nodes": "demo",
+    "simulate": "demo",
     "replay": "replay",
     "compare": "replay",
     "fit": "replay",
@@ -37,6 +37,9 @@ COMMANDS = {  # and the module that each is in, which only it imports
     "experiment": "experiments",
     "bound": "experiments",
 }
+
+
+ALIASES = {"nodes": "simulate"}  # old names, which are not listed
 
 
 class Commands(click.Group):
@@ -48,6 +51,7 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Give a command; None where there is no such."""
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(

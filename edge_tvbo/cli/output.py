@@ -17,12 +17,12 @@ BETWEEN = 5.0  # s between two lines of progress
 
 
 def show(results: "list[Result]", as_json: bool) -> None:
-    from edge_tvbo.simulation.backtest import UNIT, table
+    from edge_tvbo.simulation.backtest import UNIT, results_table
 
     if as_json:
         print_json({"unit": UNIT, "results": [result.document() for result in results]})
     else:
-        click.echo(table(results))
+        click.echo(results_table(results))
 
 
 def printable(text: str) -> str:

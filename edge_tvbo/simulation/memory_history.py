@@ -1,4 +1,4 @@
-"""A recorded network, decided upon here and now, as the history that a daemon would have kept."""
+"""Decision history in memory: a replay of a recording, for the dashboard without a daemon."""
 
 from collections.abc import Sequence
 from math import inf
@@ -11,7 +11,7 @@ from edge_tvbo.simulation.replay import replay
 
 
 class InMemoryHistory:
-    """What one run came to: a `History` while it runs, and a `Past` from then on; in memory."""
+    """The decision history of one replay: written as a `History`, then read as a `Past`."""
 
     written = 0
 
@@ -20,48 +20,48 @@ class InMemoryHistory:
         self._entries: dict[int, Entry] = {}
 
     def keep(self, entries: Sequence[Entry]) -> bool:
-        """Keep `entries`."""
+        """Store `entries`."""
         self._entries.update((each.decision.interval, each) for each in entries)
         return True
 
     def latest(self, field: str) -> None:
-        """Give nothing: the run is the first."""
+        """Return None: no earlier run was stored."""
 
     def fields(self) -> list[str]:
-        """Give the one field."""
+        """Return the names of the fields: the replay has one."""
         return [self._field]
 
     def span(self, field: str) -> tuple[int, int] | None:
-        """Give the lowest and the highest number of an interval."""
+        """Return the lowest and the highest interval number; None if there is none."""
         return (min(self._entries), max(self._entries)) if self._entries else None
 
     def entry(self, field: str, interval: int) -> Entry | None:
-        """Give what became of one interval."""
+        """Return the entry of one interval; None if there is none."""
         return self._entries.get(interval)
 
     def newest(self, field: str, count: int) -> list[Entry]:
-        """Give the last `count` entries, the newest first."""
+        """Return the last `count` entries, newest first."""
         return [self._entries[number] for number in sorted(self._entries)[-count:]][::-1]
 
     def between(self, field: str, first: int, last: int) -> list[Entry]:
-        """Give the entries with these numbers and all in between, oldest first."""
+        """Return the entries from interval `first` to `last`, both included, oldest first."""
         return [self._entries[each] for each in sorted(self._entries) if first <= each <= last]
 
     def close(self) -> None:
-        """Hold nothing."""
+        """Do nothing: there is no file to close."""
 
 
 def replay_to_history(backtest: Backtest, policy: str) -> InMemoryHistory:
-    """Give what the daemon would have done on the test days."""
+    """Replay the test days with `policy` and return the decision history."""
     name = backtest.recording.name
     controller = backtest.controller(policy, {}, seed=0)
-    rehearsal = InMemoryHistory(name)
-    chronicle = HistoryRecorder(rehearsal, inf, {name: controller})
+    history = InMemoryHistory(name)
+    recorder = HistoryRecorder(history, inf, {name: controller})
 
     def watch(command: Command) -> None:
-        chronicle(name, command)
-        chronicle.service(0.0)
+        recorder(name, command)
+        recorder.service(0.0)
 
     replay(backtest.recording, backtest.test_span, controller, watch)
-    chronicle.close()
-    return rehearsal
+    recorder.close()
+    return history

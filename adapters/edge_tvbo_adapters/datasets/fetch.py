@@ -57,9 +57,12 @@ def fetch(url: str, target: Path, sha256: str | None, progress: Progress) -> str
         timeout=TIMEOUT_S,
         headers={"User-Agent": "edge-tvbo", "Accept-Encoding": "identity"},
     )
-    known = None if sha256 is None else f"sha256:{sha256.lower()}"
+    known = None if sha256 is None else sha256.lower()
+    part = target.with_name(f"{target.name}.part")
     try:
-        pooch.retrieve(url, known, target.name, target.parent, downloader=downloader)
+        part.unlink(missing_ok=True)  # pooch would keep it
+        pooch.retrieve(url, known, part.name, part.parent, downloader=downloader)
+        part.replace(target)
     except OSError as error:
         raise DataError(
             f"{url}: could not be fetched to {target}: {error}.\nCheck the network and the free "

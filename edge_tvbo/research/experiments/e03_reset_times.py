@@ -82,7 +82,7 @@ class ResetTimes(GridExperiment):
                 share = counts / max(counts.sum(), 1)
                 axes.step(np.arange(HORIZON + 1), share, where="mid", label=f"W = {window}")
             counts = histogram(rows, rate, f"et keeps nothing, W={WINDOWS[-1]}")
-            if counts.any():
+            if np.count_nonzero(counts) > 1:
                 fitted = fit_inverse_gamma(counts)
                 t = np.arange(1, HORIZON + 1)
                 poor = "" if fitted.is_better_than_gamma else " (poor)"

@@ -27,7 +27,7 @@ class InverseGamma(NamedTuple):
 def fit_inverse_gamma(counts: Array) -> InverseGamma:
     """Fit an inverse gamma and a gamma by maximum likelihood to `counts` of the times 0, 1, ...
 
-    There must be no count at 0. Raises `MissingExtra` without scipy.
+    The counts must be of two or more times, and not of 0. Raises `MissingExtra` without scipy.
     """
     try:
         from scipy.stats import gamma, invgamma

@@ -34,7 +34,8 @@ from edge_tvbo.training.daily_profile_fit import Progress, untold
 from edge_tvbo.training.training_report import TrainingReport, lessons
 
 UNIT = "training sd"  # of regret, in JSON
-UNIT_TEXT = "standard deviations of the training data"  # the same for people
+UNIT_TEXT = "standard deviations of the training data"  # in sentences
+UNIT_LABEL = "sd of the training data"  # in headings and axis labels
 ORACLE = "oracle"
 STATIC = "static"  # activates the sensor that was best on the training days
 DAILY_PROFILE_POLICIES = ("auto",)  # their field has a daily profile

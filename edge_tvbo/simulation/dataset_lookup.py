@@ -1,7 +1,7 @@
 """Dataset lookup: where files of recordings are searched, and how a recording is loaded.
 
-Datasets are adapters, which this package does not import. The command line finds a dataset by its
-name and passes it, or a `DataSource`, to those who need recordings.
+Datasets are adapters, which this package does not import. So the command line passes the function
+that finds a dataset by its name, inside a `DataSource`, to all code that needs recordings.
 """
 
 import os

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from benchmarks.conftest import in_turns, spread
-
 from edge_tvbo_adapters import datasets
 
 from edge_tvbo.research.executors import process_pool

@@ -207,7 +207,7 @@ def test_split_divides_the_intervals_by_a_share(week):
 needs_the_lab = pytest.mark.skipif(
     not (SHARED / "intel_lab_10min.csv.gz").is_file(), reason=f"no intel-lab dataset in {SHARED}"
 )
-# Test days, what random and R-GP-UCB with N = 15 come to on them; all days before them train.
+# Test days, training days, and the regrets of random and of R-GP-UCB with N = 15.
 SPLITS = [
     ("2004-03-07:2004-03-08", "2004-03-01:2004-03-06", 0.968, 0.340),
     ("2004-03-05:2004-03-06", "2004-03-01:2004-03-04", 0.717, 0.246),

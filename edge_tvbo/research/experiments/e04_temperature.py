@@ -19,7 +19,7 @@ from edge_tvbo.research.experiments.base import (
     case_labels,
 )
 from edge_tvbo.research.experiments.curves import mean_curve
-from edge_tvbo.simulation.backtest import Backtest
+from edge_tvbo.simulation.backtest import UNIT_LABEL, Backtest
 from edge_tvbo.simulation.replay import days
 
 DAYS = {
@@ -85,7 +85,7 @@ class Temperature(Experiment):
                 axes.plot(np.arange(1, len(curve) + 1) * 2, curve, label=case.label)
             axes.set(title=f"days {label}", xlabel="interval of 10 minutes", ylim=(0, 250))
             axes.grid(alpha=0.3)
-        panels[0].set_ylabel("cumulative regret (sd of the training data)")
+        panels[0].set_ylabel(f"cumulative regret ({UNIT_LABEL})")
         panels[1].legend(fontsize=8)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:

@@ -32,6 +32,7 @@ from edge_tvbo.research.experiments.base import (
 )
 from edge_tvbo.research.experiments.curves import plot_mean_curves
 from edge_tvbo.research.experiments.run_policy import run_policy
+from edge_tvbo.simulation.backtest import UNIT_LABEL
 from edge_tvbo.simulation.dataset_lookup import DataSource
 from edge_tvbo.simulation.replay import DAY
 from edge_tvbo.theory import block_bounds_se, block_length_se
@@ -116,7 +117,7 @@ class Traffic(Experiment):
             }
             plot_mean_curves(axes, rows, "R_t/t", cases)
             axes.set(title=day, xlabel="interval of 5 minutes from 6 h on", ylim=(0, None))
-        panels[0].set_ylabel("R_t / t (sd of the training data)")
+        panels[0].set_ylabel(f"R_t / t ({UNIT_LABEL})")
         panels[-1].legend(fontsize=8)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:

@@ -9,7 +9,7 @@ import msgspec
 
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.research.reports.summary import ComparisonSummary, percent
-from edge_tvbo.simulation.backtest import ORACLE, UNIT_TEXT
+from edge_tvbo.simulation.backtest import ORACLE, UNIT_LABEL
 
 RESULT_COLUMNS = (
     "policy",
@@ -39,10 +39,10 @@ PICK_COLUMNS = (
 )
 HEADINGS = (
     "policy",
-    f"regret per interval ({UNIT_TEXT})",
+    f"regret per interval ({UNIT_LABEL})",
     "95 % interval",
     "activations",
-    "of always-on",
+    "share of always-on",
     "timed out",
     "resets",
 )

@@ -15,7 +15,7 @@ from edge_tvbo.research.reports.summary import (
     percent,
 )
 from edge_tvbo.research.reports.svg import Canvas, heat_map, label_width, ticks
-from edge_tvbo.simulation.backtest import UNIT_TEXT
+from edge_tvbo.simulation.backtest import UNIT_LABEL
 
 Array = NDArray[np.float64]
 COLOURS = 5  # policies with a colour of their own: those with the least regret
@@ -46,7 +46,7 @@ def regret_figure(summary: ComparisonSummary) -> Figure:
     right = label_width(f"{row.name} 1000" for row in summary.rows)
     canvas = Canvas(_extent(summary), (0.0, top), height=400, right=right)
     canvas.axes(
-        _time_ticks(*canvas.x), ticks(0.0, top), "time (UTC)", f"cumulative regret ({UNIT_TEXT})"
+        _time_ticks(*canvas.x), ticks(0.0, top), "time (UTC)", f"cumulative regret ({UNIT_LABEL})"
     )
     drawn = list(zip(summary.rows, middles, halves, strict=True))
     for place, (row, middle, half) in reversed(list(enumerate(drawn))):
@@ -96,10 +96,10 @@ def raster_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure:
     canvas.dots(times[activated] + interval / 2, rank[picks] + 0.5, "pick", 3.2)
     right = float((picks == best[activated]).mean()) if activated.any() else 0.0
     resets = int(steps["reset"].sum())
-    times_reset = f"{resets} times" if resets else "never"
+    times_reset = f"reset {resets} times" if resets else "never reset"
     text = (
         f"{row.name} activated the {summary.extreme} sensor in {percent(right)} of the intervals; "
-        f"its model was {times_reset} reset"
+        f"its model was {times_reset}"
     )
     shown = f" The last {RASTER_INTERVALS} of {len(summary.times)} intervals are shown."
     return Figure(
@@ -117,7 +117,7 @@ def trigger_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure | N
     times = np.array(summary.times)[first:]
     top = float(np.nanmax(np.r_[steps["error"], np.nanquantile(threshold, 0.98)])) * 1.05 or 1.0
     canvas = Canvas(_extent(summary, first), (0.0, top), height=260)
-    unit = summary.backtest.recording.unit or UNIT_TEXT
+    unit = summary.backtest.recording.unit or UNIT_LABEL
     canvas.axes(_time_ticks(*canvas.x), ticks(0.0, top, 5), "time (UTC)", f"error ({unit})")
     canvas.vlines(times[steps["reset"]], "reset")
     canvas.line(times, np.minimum(threshold, top), "hue2")
@@ -174,7 +174,7 @@ def coverage_figure(found: Sequence[Calibration]) -> Figure:
     canvas = Canvas((0.0, most), (0.0, 1.0), height=400, right=right)
     fifths = [(k / 5, percent(k / 5)) for k in range(6)]
     probabilities = [(k / 10, percent(k / 10)) for k in range(0, 10, 3)]
-    canvas.axes(probabilities, fifths, "probability of the interval", "share of replies in it")
+    canvas.axes(probabilities, fifths, "probability of the interval", "share of replies")
     canvas.line((0.0, most), (0.0, most), "ideal")
     for each in reversed(found):
         canvas.line(LEVELS, [each.covered(level) for level in LEVELS], each.colour)

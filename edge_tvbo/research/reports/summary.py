@@ -193,6 +193,7 @@ class ComparisonSummary:
 
     def _activations(self) -> list[str]:
         """Return a sentence on the activations if all policies have the same number."""
+        subject = "Each policy" if len(self.rows) > 1 else "It"
         numbers = {round(row.activations) for row in self.rows}
         if len(numbers) != 1:
             return []
@@ -203,7 +204,7 @@ class ComparisonSummary:
             else f"{percent(activations / intervals)} of those of"
         )
         return [
-            f"{'Each policy' if len(self.rows) > 1 else 'It'} activated {activations} times: "
+            f"{subject} activated a sensor {activations} times: "
             f"{percent(self.rows[0].share, 1)} of the {self.always_on} activations of always-on, "
             f"and {turns} round-robin."
         ]

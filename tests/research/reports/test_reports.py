@@ -401,7 +401,10 @@ def test_compare_reports_intervals_activations_seeds_and_figures(tmp_path):
         low, high = map(float, rows[name][2].split(" to "))
         assert low <= float(rows[name][1]) <= high  # mean regret and its 95 % interval
         assert rows[name][3:5] == ["288", "2.2 %"]  # activations, and share of always-on
-    assert "Each policy activated 288 times: 2.2 % of the 13248 activations of always-on" in text
+    assert (
+        "Each policy activated a sensor 288 times: 2.2 % of the 13248 activations of always-on"
+        in text
+    )
     assert "Seeds: 0 to 2" in text
     lines = read((tmp_path / "results.csv").read_text("utf-8"))
     assert [(line["policy"], line["seed"]) for line in lines] == [

@@ -1,4 +1,4 @@
-"""Resumable jobs: each result is written to a file, so that an interrupted run can go on."""
+"""Resumable jobs: each result is written to a file, so that an interrupted run can continue."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, as_completed
@@ -50,7 +50,7 @@ class ResumableJobs:
         jobs: Mapping[str, Item],
         progress: Callable[[int, int], None],
     ) -> None:
-        """Run the jobs that have no result file yet, and write each result when it is there.
+        """Run the jobs that have no result file yet, and write each result when it is complete.
 
         Parameters
         ----------

@@ -24,7 +24,7 @@ T_975 = (
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Return a share of 1 as a percentage.
+    """Return a share as text in percent.
 
     >>> percent(0.0217, 1)
     '2.2 %'

@@ -19,10 +19,10 @@ def plot_mean_curves(
     rows: Sequence[Row],
     curve: str,
     cases: Mapping[str, Labels],
-    t: NDArray[np.float64] | None = None,
+    step: int = 1,
 ) -> None:
-    """Plot the mean curve of each case, by its label in the legend, over `t` or 1, 2, ..."""
+    """Plot the mean curve of each case over time; a curve has a point every `step` intervals."""
     for label, case in cases.items():
         mean = mean_curve(rows, curve, case)
-        axes.plot(np.arange(1, len(mean) + 1) if t is None else t, mean, label=label)
+        axes.plot(np.arange(1, len(mean) + 1) * step, mean, label=label)
     axes.grid(alpha=0.3)

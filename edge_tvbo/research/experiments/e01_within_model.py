@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.triggers import Bounds
@@ -77,10 +75,9 @@ class WithinModel(GridExperiment):
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
         """Draw regret so far over time, a panel for each rate ([ET] figure 4)."""
         panels = figure.subplots(1, len(RATES), sharey=True)
-        t = np.linspace(1, HORIZON, len(rows[0].curves["R_t/t"]))
         for axes, column in zip(panels, COLUMNS, strict=False):
             cases = {policy: case_labels(policy=policy, column=column) for policy in TABLE}
-            plot_mean_curves(axes, rows, "R_t/t", cases, t)
+            plot_mean_curves(axes, rows, "R_t/t", cases, step=10)
             axes.set(title=f"ε = {column}", xlabel="t", ylim=(0, None))
         panels[0].set_ylabel("R_t / t")
         figure.legend(

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from edge_tvbo.research.experiments.base import (
     Expectation,
     Experiment,
@@ -18,7 +16,7 @@ from edge_tvbo.research.experiments.base import (
     Row,
     case_labels,
 )
-from edge_tvbo.research.experiments.curves import mean_curve
+from edge_tvbo.research.experiments.curves import plot_mean_curves
 from edge_tvbo.simulation.backtest import UNIT_LABEL, Backtest
 from edge_tvbo.simulation.replay import days
 
@@ -80,11 +78,9 @@ class Temperature(Experiment):
         """Draw cumulative regret over time (figure 3 b-c)."""
         panels = figure.subplots(1, len(DAYS), sharey=True)
         for axes, label in zip(panels, DAYS, strict=True):
-            for case in CASES:
-                curve = mean_curve(rows, "R_t", case_labels(policy=case.label, days=label))
-                axes.plot(np.arange(1, len(curve) + 1) * 2, curve, label=case.label)
+            cases = {case.label: case_labels(policy=case.label, days=label) for case in CASES}
+            plot_mean_curves(axes, rows, "R_t", cases, step=2)
             axes.set(title=f"days {label}", xlabel="interval of 10 minutes", ylim=(0, 250))
-            axes.grid(alpha=0.3)
         panels[0].set_ylabel(f"cumulative regret ({UNIT_LABEL})")
         panels[1].legend(fontsize=8)
 

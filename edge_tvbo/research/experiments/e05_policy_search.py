@@ -55,6 +55,10 @@ CANDIDATES = 256
 EPSILON = 0.03  # and σ_w² of UI
 PERIOD = 29
 DELTA_B = 0.1
+TEMPORAL_KERNELS: dict[str, TemporalKernel] = {  # of the other policies: static
+    "tv-gp-ucb": TimeVaryingKernel(EPSILON),
+    "ui-tvbo": WienerKernel(EPSILON),
+}
 POLICIES = ("et-gp-ucb", "tv-gp-ucb", "ui-tvbo", "r-gp-ucb", "gp-ucb")
 EARLY_RESETS = "resets, t < 100"
 PHASES = {  # from and to, in sixths of the horizon; the names are for T = 300
@@ -171,32 +175,16 @@ class PolicySearch(Experiment):
     def _policy(self, name: str, seed: int) -> UpperConfidence:
         posterior = ArdMapPosterior(
             self._field,
-            _temporal(name),
+            TEMPORAL_KERNELS.get(name, StaticKernel()),
             self._horizon,
             units=pendulum.SCALES.tolist(),
             shape=SHAPE,
             rate=RATE,
         )
-        trigger = _trigger(name, self._horizon)
+        bounds = Bounds.of(0.0, 1.0, horizon=self._horizon)
+        triggers: dict[str, Trigger] = {
+            "et-gp-ucb": ErrorBound(NOISE_VARIANCE, DELTA_B, bounds.n_lower, bounds.n_upper),
+            "r-gp-ucb": EveryPeriod(PERIOD),
+        }
+        trigger = triggers.get(name, Never())
         return UpperConfidence(name, self._field, posterior, BETA, trigger, seed=seed)
-
-
-def _temporal(name: str) -> TemporalKernel:
-    match name:
-        case "tv-gp-ucb":
-            return TimeVaryingKernel(EPSILON)
-        case "ui-tvbo":
-            return WienerKernel(EPSILON)
-        case _:
-            return StaticKernel()
-
-
-def _trigger(name: str, horizon: int) -> Trigger:
-    match name:
-        case "et-gp-ucb":
-            bounds = Bounds.of(0.0, 1.0, horizon=horizon)
-            return ErrorBound(NOISE_VARIANCE, DELTA_B, bounds.n_lower, bounds.n_upper)
-        case "r-gp-ucb":
-            return EveryPeriod(PERIOD)
-        case _:
-            return Never()

@@ -35,11 +35,11 @@ from numpy.typing import NDArray
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import squared_exponential
-from edge_tvbo.policy import make_policy
 from edge_tvbo.research.experiments import benchmark_functions
 from edge_tvbo.research.experiments.base import (
     Expectation,
     Experiment,
+    PolicyCase,
     PublishedValue,
     ResultTable,
     Row,
@@ -164,33 +164,27 @@ def _rows(run: int, kind: str, function: ChangingFunction, seed: int) -> Iterato
     gain = float(greedy_gain(function.field, T)[-1])
     length = restart_interval(T, gain=gain, variation=function.variation)
     window = window_length(T, gain=gain, variation=function.variation)
-    for name in POLICIES:
-        settings = _settings(name, length, window)
-        policy = make_policy(name, function.field, seed=seed, **settings)
+    for case in _cases(length, window):
+        policy = case.make(function.field, seed=seed)
         result = run_policy(policy, function.values, function.noise)
         so_far = result.regret.cumsum()
         numbers = {"R_T": float(so_far[-1]), "resets": float(result.resets)}
-        if name == "br-gp-ucb":
+        if case.policy == "br-gp-ucb":
             numbers["H"] = float(length)
         if kind == STOCKS:
             numbers["R_T, as in the file"] = float(so_far[-1]) * function.field.scale
-        case = case_labels(policy=name, function=kind)
-        yield Row(run, case, numbers, {"R_t": so_far.round(4).tolist()})
+        labels = case_labels(policy=case.label, function=kind)
+        yield Row(run, labels, numbers, {"R_t": so_far.round(4).tolist()})
 
 
-def _settings(name: str, length: int, window: int) -> dict[str, Any]:
-    """Return the settings of a policy."""
-    match name:
-        case "br-gp-ucb":
-            return {"period": length}
-        case "sw-gp-ucb":
-            return {"window": window}
-        case "w-gp-ucb":
-            return {"gamma": 1.0 - 1.0 / max(window, 2), "window": WINDOWS_KEPT * window}
-        case "et-gp-ucb":
-            return {"delta_b": DELTA_B, "beta": BETA}
-        case _:
-            return {}
+def _cases(length: int, window: int) -> list[PolicyCase]:
+    settings: dict[str, dict[str, Any]] = {
+        "br-gp-ucb": {"period": length},
+        "sw-gp-ucb": {"window": window},
+        "w-gp-ucb": {"gamma": 1.0 - 1.0 / max(window, 2), "window": WINDOWS_KEPT * window},
+        "et-gp-ucb": {"delta_b": DELTA_B, "beta": BETA},
+    }
+    return [PolicyCase(name, name, settings.get(name, {})) for name in POLICIES]
 
 
 def _variation(K: Array, values: Array) -> float:

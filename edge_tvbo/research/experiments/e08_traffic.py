@@ -145,10 +145,11 @@ def _cases(horizon: int) -> list[PolicyCase]:
     period = block_length_se(EPSILON, horizon=horizon)
     n_lower = block_bounds_se(0.0, 1.0, horizon=horizon).n_lower
     settings: dict[str, dict[str, Any]] = {
-        "tv-gp-ucb": {"beta": BETA, "epsilon": EPSILON},
-        "gp-ucb": {"beta": BETA},
-        "r-gp-ucb": {"beta": BETA, "period": period},
-        "et-gp-ucb": {"beta": BETA, "delta_b": 0.1, "n_lower": n_lower},
-        "random": {},
+        "tv-gp-ucb": {"epsilon": EPSILON},
+        "r-gp-ucb": {"period": period},
+        "et-gp-ucb": {"delta_b": 0.1, "n_lower": n_lower},
     }
-    return [PolicyCase(policy, policy, settings[policy]) for policy in POLICIES]
+    return [
+        PolicyCase(name, name, {} if name == "random" else {"beta": BETA, **settings.get(name, {})})
+        for name in POLICIES
+    ]

@@ -1,4 +1,4 @@
-"""From what a person typed to what it stands for: options that commands share, files, numbers."""
+"""Options that several commands share, and the objects that their values stand for."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -57,7 +57,7 @@ def by_policy(context: click.Context, option: click.Parameter, begun: str) -> li
 
 
 def duration(context: click.Context, option: click.Parameter, text: str) -> float:
-    """Give the seconds of an option such as ``5s``."""
+    """Return the seconds of an option such as ``5s``."""
     from edge_tvbo.config import seconds
 
     try:
@@ -81,7 +81,7 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def settings_of(config: Path) -> "Settings":
-    """Read the configuration; raises `ConfigError` with every mistake in it."""
+    """Read the configuration; raises `ConfigError` with all mistakes in it."""
     from edge_tvbo.config import load
     from edge_tvbo.daemon.build_mqtt import wirings
     from edge_tvbo.policy import parameters

@@ -461,12 +461,13 @@ def test_without_a_terminal_progress_is_printed_every_few_seconds(times):
             now[0] = at
             lines(done)
     assert all(err for _, _, err in printed)
-    assert bool(printed) == (times[-1] >= output.QUIET)
+    assert bool(printed) == (times[-1] >= output.FIRST_PROGRESS_S)
     if printed:
-        assert printed[0][0] >= output.QUIET
+        assert printed[0][0] >= output.FIRST_PROGRESS_S
         assert printed[-1][1] == f"counting: {len(times)} of {len(times)}"
         assert all(
-            after - before >= output.BETWEEN for (before, *_), (after, *_) in pairwise(printed[:-1])
+            after - before >= output.PROGRESS_INTERVAL_S
+            for (before, *_), (after, *_) in pairwise(printed[:-1])
         )
 
 

@@ -29,7 +29,7 @@ COMMANDS = {  # and the module that each is in, which only it imports
     "dashboard": "dashboard",
     "ha": "homeassistant",
     "demo": "demo",
-    "nodes": "demo",
+    "simulate": "demo",
     "replay": "replay",
     "compare": "replay",
     "fit": "replay",
@@ -39,7 +39,10 @@ COMMANDS = {  # and the module that each is in, which only it imports
 }
 
 
-ALIASES = {"warm": "precompile"}  # earlier names, which still work and are not listed
+ALIASES = {
+    "nodes": "simulate",
+    "warm": "precompile",
+}  # earlier names still work
 
 
 class Commands(click.Group):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edge_tvbo.cli.options import data_source
 from edge_tvbo.cli.output import progress
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.simulation import dataset_lookup
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.dashboard.state import DashboardField
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from edge_tvbo.config.field_settings import FieldSettings
     from edge_tvbo.config.settings import Settings
-    from edge_tvbo.ports import Recording
     from edge_tvbo.simulation.backtest import Backtest
+    from edge_tvbo.simulation.recording import Recording
 
 
 @click.command()
@@ -143,15 +143,15 @@ def _recorded(
 ) -> dict[str, Any]:
     from edge_tvbo.simulation.memory_history import replay_to_history
 
-    backtest = _backtest(dataset_lookup.recording(dataset, data_dir, "silent"), day)
+    backtest = _backtest(data_source(data_dir).load(dataset), day)
     with progress("deciding", None):
-        rehearsal = replay_to_history(backtest, policy)
+        history = replay_to_history(backtest, policy)
     recording = backtest.recording
     return {
         "scenes": {recording.name: _scene_of(recording)},
         "title": f"{recording.name}, {policy}",
         "broker": None,
-        "past": lambda: rehearsal,
+        "past": lambda: history,
     }
 
 
@@ -172,7 +172,7 @@ def _scene_of(recording: "Recording") -> "DashboardField":
 
     places = recording.positions
     return DashboardField(
-        tuple(recording.sensors),
+        recording.sensors,
         recording.unit,
         "min" if recording.objective == "min" else "max",
         recording.interval,

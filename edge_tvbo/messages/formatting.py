@@ -1,5 +1,6 @@
-"""Formatting: times and durations, on the wire and for people."""
+"""Formatting: times, durations and tables as text."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -31,3 +32,22 @@ def duration(seconds: float) -> str:
         if seconds < limit:
             return f"{max(0.0, seconds) / size:.0f} {unit}"
     return f"{seconds / 86400.0:.0f} d"
+
+
+def text_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Return rows of cells as lines of text, with the columns aligned.
+
+    The first `left` columns are aligned at the left, the others at the right.
+
+    >>> print(text_table([["policy", "regret"], ["gp-ucb", "0.4"]]))
+    policy  regret
+    gp-ucb     0.4
+    """
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )

@@ -1,4 +1,4 @@
-"""A recorded network, decided upon here and now, as the history that a daemon would have kept."""
+"""Decision history in memory: a replay of a recording, for the dashboard without a daemon."""
 
 from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.daemon.history_recorder import posterior_snapshot
@@ -20,27 +20,27 @@ class InMemoryHistory:
         self._entries[entry.decision.interval] = entry
 
     def fields(self) -> list[str]:
-        """Give the one field."""
+        """Return the names of the fields: the replay has one."""
         return [self._field]
 
     def span(self, field: str) -> tuple[int, int] | None:
-        """Give the lowest and the highest number of an interval."""
+        """Return the lowest and the highest interval number; None if there is none."""
         return (min(self._entries), max(self._entries)) if self._entries else None
 
     def entry(self, field: str, interval: int) -> HistoryEntry | None:
-        """Give what became of one interval."""
+        """Return the entry of one interval; None if there is none."""
         return self._entries.get(interval)
 
     def newest(self, field: str, count: int) -> list[HistoryEntry]:
-        """Give the last `count` entries, the newest first."""
+        """Return the last `count` entries, newest first."""
         return [self._entries[number] for number in sorted(self._entries)[-count:]][::-1]
 
     def between(self, field: str, first: int, last: int) -> list[HistoryEntry]:
-        """Give the entries with these numbers and all in between, oldest first."""
+        """Return the entries from interval `first` to `last`, both included, oldest first."""
         return [self._entries[each] for each in sorted(self._entries) if first <= each <= last]
 
     def close(self) -> None:
-        """Hold nothing."""
+        """Do nothing: there is no file to close."""
 
 
 def replay_to_history(backtest: Backtest, policy: str) -> InMemoryHistory:

@@ -553,7 +553,7 @@ def nodes():
     processes = []
 
     def start(port):
-        command = [sys.executable, "-m", "edge_tvbo", "nodes", "--dataset", "lab-sample"]
+        command = [sys.executable, "-m", "edge_tvbo", "simulate", "--dataset", "lab-sample"]
         process = subprocess.Popen(
             [*command, "--gaps", "silent", "--port", str(port)],
             stdout=subprocess.PIPE,

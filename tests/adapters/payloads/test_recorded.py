@@ -137,8 +137,8 @@ def test_a_setting_that_cannot_be_is_a_configuration_error(name, settings, says)
 
 def test_jmespath_is_imported_by_those_alone_who_use_it():
     code = (
-        "import sys; from edge_tvbo import plugins;"
-        "[plugins.load('payloads', each) for each in plugins.names('payloads')];"
+        "import sys; from edge_tvbo_adapters.payloads import FORMATS;"
+        "[FORMATS.load(each) for each in FORMATS];"
         "sys.exit('jmespath' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

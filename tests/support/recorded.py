@@ -1,6 +1,6 @@
-"""Messages as the makes' documentation and their users' logs have them, ids changed.
+"""Recorded messages of the integrations, from their documentation and users' logs, ids changed.
 
-The bytes are what was recorded, shortened where a codec does not look; the source is beside each.
+Parts that no codec reads are shortened; each message has its source.
 """
 
 from datetime import timedelta
@@ -10,13 +10,13 @@ from edge_tvbo_adapters.payloads import make_codec
 
 
 class Message(NamedTuple):
-    """One message, and what is to be made of it."""
+    """One message and how it has to be decoded."""
 
-    payload: str  # the codec's name
+    payload: str  # name of the format
     settings: dict[str, str]
     topic: str
     body: bytes
-    expected: tuple[float, float | timedelta | None] | str  # or the reason for which it is refused
+    expected: tuple[float, float | timedelta | None] | str  # or the reason of the rejection
     source: str
 
     def codec(self):
@@ -161,7 +161,7 @@ MESSAGES = [
         _TASMOTA,
         b'{"AM2301":{"Temperature":294.6},"TempUnit":"K"}',
         "wrong-unit",
-        "made up",
+        "constructed",
     ),
     Message(
         "tasmota", {}, _TASMOTA, b'{"AM2301":{"Temperature":null}}', "not-a-number", "Tasmota#4147"
@@ -257,8 +257,8 @@ MESSAGES = [
         _ANY,
         b'{"probes":[{"t":20.5,"at":1078646400},{"t":21.5,"at":1078646500}]}',
         (21.5, 1078646500.0),
-        "made up",
+        "constructed",
     ),
-    Message("jmespath", {"value": "a.b"}, _ANY, b'{"a":1}', "missing-value", "made up"),
-    Message("jmespath", {"value": "abs(a)"}, _ANY, b'{"a":"x"}', "missing-value", "made up"),
+    Message("jmespath", {"value": "a.b"}, _ANY, b'{"a":1}', "missing-value", "constructed"),
+    Message("jmespath", {"value": "abs(a)"}, _ANY, b'{"a":"x"}', "missing-value", "constructed"),
 ]

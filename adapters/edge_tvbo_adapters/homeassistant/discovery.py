@@ -54,7 +54,7 @@ Component = dict[str, Any]
 
 
 class DiscoveryField(msgspec.Struct, frozen=True):
-    """One field, as far as its entities need it."""
+    """One field as the discovery message describes it."""
 
     sensors: tuple[str, ...]
     unit: str

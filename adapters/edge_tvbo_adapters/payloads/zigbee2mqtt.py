@@ -1,8 +1,8 @@
 """Zigbee2MQTT payloads: ``zigbee2mqtt/<friendly name>`` carries ``{"temperature": 27.34}``.
 
 When Zigbee2MQTT starts, it repeats its cached values (``cache_state_send_on_startup``). Only
-``last_seen`` tells them from new ones: set ``advanced.last_seen`` to ``ISO_8601``. A friendly name
-with a slash cannot be a sensor's name here; rename the device.
+``last_seen`` distinguishes them from new values: set ``advanced.last_seen`` to ``ISO_8601``. A
+friendly name with a slash cannot be a sensor's name here; rename the device.
 
 https://www.zigbee2mqtt.io/guide/usage/mqtt_topics_and_messages.html
 """

@@ -59,24 +59,6 @@ class Broker(msgspec.Struct, frozen=True):
     silence: float | None = None  # s without a message until the connection is made anew
 
 
-class Shown(msgspec.Struct, frozen=True):
-    """One field, as Home Assistant shows it."""
-
-    sensors: tuple[str, ...]
-    unit: str
-    decimals: int  # of values in `unit`
-    interval: float | None  # s; None where intervals follow the readings
-
-
-class HomeAssistant(msgspec.Struct, frozen=True):
-    """What Home Assistant is told of a daemon, and where."""
-
-    prefix: str  # of discovery topics
-    birth: str  # the topic on which it says that it has started
-    version: str  # ours
-    fields: dict[str, Shown]
-
-
 class Trial(msgspec.Struct, frozen=True):
     """One thing that was tried with a broker, and what came of it."""
 

@@ -91,10 +91,10 @@ def _kept_and_live(config: Path, day: str | None) -> dict[str, Any]:
     if day is not None and past is None:
         raise ConfigError('There is no history to replay; in [state], history = "64MiB" keeps one.')
     return {
-        "scenes": {name: _scene(each) for name, each in settings.fields.items()},
+        "fields": {name: _scene(each) for name, each in settings.fields.items()},
         "title": settings.instance,
         "broker": None if day else build_mqtt.visitor(settings),
-        "past": past,
+        "open_history": past,
     }
 
 
@@ -148,10 +148,10 @@ def _recorded(
         history = replay_to_history(backtest, policy)
     recording = backtest.recording
     return {
-        "scenes": {recording.name: _scene_of(recording)},
+        "fields": {recording.name: _scene_of(recording)},
         "title": f"{recording.name}, {policy}",
         "broker": None,
-        "past": lambda: history,
+        "open_history": lambda: history,
     }
 
 

@@ -28,13 +28,14 @@ def show(config: Path) -> None:
     """Print the message by which Home Assistant gets to know the daemon of CONFIG."""
     from edge_tvbo_adapters.homeassistant.discovery import payload
 
-    from edge_tvbo.daemon import build_controllers
+    from edge_tvbo import __version__
+    from edge_tvbo.daemon import app, build_controllers
 
     settings = settings_of(config)
-    told = build_controllers.homeassistant(settings, build_controllers.controllers(settings))
-    if told is None:
+    if settings.homeassistant is None:
         raise ConfigError(OFF)
-    print_json(payload(settings.instance, told))
+    fields = app.discovery_fields(settings, build_controllers.controllers(settings))
+    print_json(payload(settings.instance, fields, __version__))
 
 
 @ha.command()

@@ -7,14 +7,17 @@ nothing, a valid one continues where the present one is. SIGUSR1 writes a status
 import gc
 import logging
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from edge_tvbo import __version__
 from edge_tvbo.config.errors import ConfigErrors
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
+from edge_tvbo.control.decision_text import decimals
 from edge_tvbo.daemon import build_controllers, build_mqtt, status_dump
 from edge_tvbo.daemon.checkpoints import Checkpoints, clock_anchor, resumed
 from edge_tvbo.daemon.clock import Clock, LiveClock
@@ -36,6 +39,7 @@ from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.jit import KIND, compiling, uncached
 
 if TYPE_CHECKING:
+    from edge_tvbo_adapters.homeassistant.discovery import Discovery, DiscoveryField
     from edge_tvbo_adapters.mqtt.link import MqttLink
 
 log = logging.getLogger(__name__)
@@ -298,10 +302,33 @@ def _link(
         build_mqtt.broker(settings),
         build_mqtt.wirings(settings),
         commands=settings.commands,
-        homeassistant=build_controllers.homeassistant(settings, controllers),
+        discovery=_discovery(settings, controllers),
         former=build_mqtt.wirings(before.settings) if before else None,
         wall=lambda: clock.wall(clock.elapsed()),
     )
+
+
+def _discovery(settings: Settings, controllers: Mapping[str, Controller]) -> "Discovery | None":
+    if settings.homeassistant is None:
+        return None
+    from edge_tvbo_adapters.homeassistant.discovery import Discovery
+
+    fields = discovery_fields(settings, controllers)
+    return Discovery(settings.instance, settings.homeassistant, fields, __version__, Random())
+
+
+def discovery_fields(
+    settings: Settings, controllers: Mapping[str, Controller]
+) -> dict[str, "DiscoveryField"]:
+    """Return every field as Home Assistant's discovery message describes it."""
+    from edge_tvbo_adapters.homeassistant.discovery import DiscoveryField
+
+    intervals = build_mqtt.intervals(settings)
+    fields = {name: each.policy.field for name, each in controllers.items()}
+    return {
+        name: DiscoveryField(field.sensors, field.unit, decimals(field), intervals[name])
+        for name, field in fields.items()
+    }
 
 
 def _checkpoints(

@@ -1,23 +1,19 @@
 """From settings to the controllers that run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_tvbo import __version__
 from edge_tvbo.config.field_settings import FieldSettings, Position
 from edge_tvbo.config.policy_settings import Kernel
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.decision_text import decimals
-from edge_tvbo.daemon import build_mqtt
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models import spatial_kernels
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
-from edge_tvbo.ports import HomeAssistant, Shown
 
 _SHAPES: dict[str, Callable[[Any, Any], NDArray[np.float64]]] = {
     "se": spatial_kernels.squared_exponential,
@@ -31,19 +27,6 @@ _SHAPES: dict[str, Callable[[Any, Any], NDArray[np.float64]]] = {
 def controllers(settings: Settings) -> dict[str, Controller]:
     """Give a controller for each field; raises `ConfigError` naming the field."""
     return {name: _controller(name, each) for name, each in settings.fields.items()}
-
-
-def homeassistant(settings: Settings, running: Mapping[str, Controller]) -> HomeAssistant | None:
-    """Give what Home Assistant is told of the `running` controllers; None where it is nothing."""
-    if settings.homeassistant is None:
-        return None
-    every = build_mqtt.intervals(settings)
-    shown = {
-        name: Shown(field.sensors, field.unit, decimals(field), every[name])
-        for name, field in ((name, each.policy.field) for name, each in running.items())
-    }
-    chosen = settings.homeassistant
-    return HomeAssistant(chosen.prefix, chosen.birth, __version__, shown)
 
 
 def _controller(name: str, settings: FieldSettings) -> Controller:

@@ -1,4 +1,4 @@
-"""A real daemon, a real mosquitto, and a Home Assistant of which only the messages are real."""
+"""Home Assistant with a real daemon and a real mosquitto; the test sends its birth messages."""
 
 import json
 import subprocess
@@ -11,46 +11,45 @@ from support.ha_schema import check_message
 
 pytestmark = pytest.mark.broker
 
-TABLE = "[homeassistant]\n"
 TOPIC = "homeassistant/device/edge_tvbo_k/config"
 RESTARTS = 20
 
 
 @pytest.fixture
 def gateway(tmp_path, broker, peer):
-    made = Gateway(tmp_path, broker.port, peer)
-    made.configure(extra=TABLE)
-    yield made
-    if made.process and made.process.poll() is None:
-        made.kill()
+    gateway = Gateway(tmp_path, broker.port, peer)
+    gateway.configure(extra="[homeassistant]\n")
+    yield gateway
+    if gateway.process and gateway.process.poll() is None:
+        gateway.kill()
     peer(broker.port).publish(TOPIC, b"", retain=True)
 
 
-def edge_tvbo(*words):
-    command = [sys.executable, "-m", "edge_tvbo", *map(str, words)]
+def edge_tvbo(*arguments):
+    command = [sys.executable, "-m", "edge_tvbo", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.acceptance(15)
-def test_home_assistant_may_start_twenty_times(gateway, broker, peer):
-    hears = peer(broker.port, "homeassistant/#", "edge_tvbo/#")
+def test_twenty_starts_of_home_assistant_repeat_the_message(gateway, broker, peer):
+    client = peer(broker.port, "homeassistant/#", "edge_tvbo/#")
     gateway.start()
-    hears.wait(lambda: hears.on(TOPIC))
+    client.wait(lambda: client.on(TOPIC))
     for _ in range(RESTARTS):
-        hears.publish("homeassistant/status", b"offline")
-        hears.publish("homeassistant/status", b"online")
+        client.publish("homeassistant/status", b"offline")
+        client.publish("homeassistant/status", b"online")
         time.sleep(0.3)
-    hears.wait(lambda: len(hears.on(TOPIC)) > 1)
+    client.wait(lambda: len(client.on(TOPIC)) > 1)
     time.sleep(10.5)
     gateway.stop()
 
-    payloads = hears.on(TOPIC)
+    payloads = client.on(TOPIC)
     assert 2 <= len(payloads) <= 1 + RESTARTS
     assert len(set(payloads)) == 1
     components = check_message(payloads[0])["components"]
-    states = {each: hears.on(each) for each in topics_of(components)}
+    states = {each: client.on(each) for each in topics_of(components)}
     for each in ("k/health", "k/lab/selected", "k/lab/hotspot"):
-        assert states[f"edge_tvbo/{each}"], "what it names is published"
+        assert states[f"edge_tvbo/{each}"], f"nothing is published on {each}"
     decision = json.loads(states["edge_tvbo/k/lab/selected"][-1])
     assert decision["sensor"] in components["lab_selected"]["options"]
     assert decision["reason"] in components["lab_reason"]["options"]
@@ -60,26 +59,24 @@ def topics_of(components):
     return {each["state_topic"] for each in components.values() if "state_topic" in each}
 
 
-def test_neither_our_own_start_nor_a_birth_from_before_is_a_reason_to_tell_again(
-    gateway, broker, peer
-):
-    hears = peer(broker.port, "homeassistant/#")
-    hears.publish("homeassistant/status", b"online", retain=True)
+def test_restart_and_retained_birth_do_not_repeat_the_message(gateway, broker, peer):
+    client = peer(broker.port, "homeassistant/#")
+    client.publish("homeassistant/status", b"online", retain=True)
     for seconds in (11.0, 3.0):
         gateway.start()
         gateway.asks(1)
         time.sleep(seconds)
         gateway.stop()
-    hears.publish("homeassistant/status", b"", retain=True)
+    client.publish("homeassistant/status", b"", retain=True)
 
-    assert len(hears.on(TOPIC)) == 1
+    assert len(client.on(TOPIC)) == 1
 
 
 @pytest.mark.acceptance(16)
-def test_what_is_removed_leaves_nothing_behind(gateway, broker, peer):
-    hears = peer(broker.port, "homeassistant/#")
+def test_removing_the_device_leaves_no_message(gateway, broker, peer):
+    client = peer(broker.port, "homeassistant/#")
     gateway.start()
-    hears.wait(lambda: hears.on(TOPIC))
+    client.wait(lambda: client.on(TOPIC))
     early = edge_tvbo("ha", "remove", gateway.config)
     gateway.stop()
     done = edge_tvbo("ha", "remove", gateway.config)
@@ -94,7 +91,7 @@ def test_what_is_removed_leaves_nothing_behind(gateway, broker, peer):
 
 
 @pytest.mark.acceptance(16)
-def test_an_instance_that_was_renamed_is_removed_by_its_old_name(gateway, broker, peer):
+def test_renamed_instance_is_removed_by_its_old_name(gateway, broker, peer):
     old = TOPIC.replace("_k/", "_before/")
     peer(broker.port).publish(old, b"{}", retain=True)
     done = edge_tvbo("ha", "remove", gateway.config, "--instance", "before")
@@ -107,7 +104,7 @@ def test_an_instance_that_was_renamed_is_removed_by_its_old_name(gateway, broker
     assert late.heard == []
 
 
-def test_a_broker_that_is_away_is_named(gateway):
+def test_unreachable_broker_is_named(gateway):
     gateway.port = 1
     gateway.configure()
     result = edge_tvbo("ha", "remove", gateway.config)
@@ -116,7 +113,7 @@ def test_a_broker_that_is_away_is_named(gateway):
     assert result.stderr.startswith("broker 127.0.0.1:1: ")
 
 
-def test_what_would_be_told_can_be_seen_first(gateway):
+def test_message_can_be_printed(gateway):
     shown = edge_tvbo("ha", "show", gateway.config)
     gateway.configure()
     off = edge_tvbo("ha", "show", gateway.config)

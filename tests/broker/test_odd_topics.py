@@ -56,7 +56,7 @@ def test_the_dashboard_goes_on_listening_after_a_topic_that_is_no_utf8():
         told = asyncio.Event()
 
         def tell(changes):
-            if board.standing().daemon == "online":
+            if board.connections().daemon == "online":
                 told.set()
 
         listening = asyncio.create_task(live.listen(broker, board, tell))

@@ -7,7 +7,6 @@ from contextlib import closing
 import msgspec
 import numpy as np
 import pytest
-from adapters.storage.test_history import entry
 from broker.conftest import broker, directory, peer  # noqa: F401 - fixtures
 from click.testing import CliRunner
 from edge_tvbo_adapters.simulation import local_broker
@@ -15,6 +14,7 @@ from edge_tvbo_adapters.storage.history_db import HistoryDatabase
 from hypothesis import given
 from hypothesis import strategies as st
 from support.controllers import controller_settings
+from support.history import history_entry
 
 from edge_tvbo.cli import main
 from edge_tvbo.control import history_text
@@ -68,7 +68,7 @@ def said(*words):
 
 
 def test_without_a_number_it_explains_the_newest_and_a_negative_one_counts_back(made):
-    config = made([entry(n) for n in range(120, 130)])
+    config = made([history_entry(n) for n in range(120, 130)])
     for words, number in (((), 129), (("-1",), 129), (("-4",), 126), (("123",), 123)):
         code, text = said("why", config, *words)
         assert code == 0
@@ -77,7 +77,7 @@ def test_without_a_number_it_explains_the_newest_and_a_negative_one_counts_back(
 
 @pytest.mark.parametrize("number", ["119", "130", "-11"])
 def test_of_what_is_not_there_it_says_what_there_is(made, number):
-    code, text = said("why", made([entry(n) for n in range(120, 130)]), number)
+    code, text = said("why", made([history_entry(n) for n in range(120, 130)]), number)
     assert code == 2
     assert f"lab: interval {number} is not known. The history holds intervals 120 to 129" in text
     assert "SIGUSR1" in text
@@ -93,7 +93,7 @@ def test_without_a_history_it_says_how_to_have_one(made):
 
 
 def test_fields_are_named_where_there_are_several(made):
-    config = made([entry(1), entry(2, "hall")], extra=HALL)
+    config = made([history_entry(1), history_entry(2, "hall")], extra=HALL)
     assert "lab, interval 1" in said("why", config)[1]
     assert "hall, interval 2" in said("why", config)[1]
     assert said("why", config, "2", "--field", "hall")[1].startswith("hall, interval 2")
@@ -104,7 +104,7 @@ def test_fields_are_named_where_there_are_several(made):
 
 
 def test_as_json_it_gives_the_whole_entry_with_beliefs_by_sensor(made):
-    one = entry(7)
+    one = history_entry(7)
     (document,) = json.loads(said("why", made([one]), "7", "--json")[1])
     assert document["decision"] == msgspec.to_builtins(one.decision)
     assert document["record"]["value"] == one.record.value
@@ -146,7 +146,7 @@ REPLACE = msgspec.structs.replace
 
 
 def words(**changes):
-    return "\n".join(history_text.describe(REPLACE(entry(7), **changes), 0.0))
+    return "\n".join(history_text.describe(REPLACE(history_entry(7), **changes), 0.0))
 
 
 def test_it_says_how_the_interval_ended_and_why_the_model_began_anew():
@@ -161,7 +161,7 @@ def test_it_says_how_the_interval_ended_and_why_the_model_began_anew():
     missed = Record(7, 0.0, "mote-1", Ending.MISSED, None, None, None, False)
     assert "It did not answer by 2026-11-21T00:00:07Z." in words(record=missed)
     assert "is waited for until" in words(record=None)
-    late = "\n".join(history_text.describe(entry(7, ended=False), 2e9))
+    late = "\n".join(history_text.describe(history_entry(7, ended=False), 2e9))
     assert "How it ended is not kept yet" in late
     notice = Notice("sensor-lost", "2026-11-21T00:00:07Z", "mote-1 did not answer")
     assert "  - 2026-11-21T00:00:07Z sensor-lost: mote-1" in words(notices=(notice,))
@@ -169,7 +169,7 @@ def test_it_says_how_the_interval_ended_and_why_the_model_began_anew():
 
 @given(st.sampled_from(Reason), st.booleans())
 def test_there_are_words_for_every_reason(reason, ended):
-    each = entry(3, ended=ended)
+    each = history_entry(3, ended=ended)
     each = REPLACE(each, decision=REPLACE(each.decision, reason=reason))
     account = list(history_text.describe(each, 0.0))
     assert len(account) >= 5 and all(account)
@@ -240,12 +240,12 @@ def test_status_by_what_the_broker_has(made, broker, peer):  # noqa: F811 - fixt
 
     from edge_tvbo.messages.formatting import rfc3339
 
-    config = made([entry(3)], port=broker.port)
+    config = made([history_entry(3)], port=broker.port)
     code, text = said("status", config)
     assert code == 1 and "the broker has nothing of it" in text
     daemon = peer(broker.port)
     now = rfc3339(round(time()))
-    decision = entry(9, text="a: its turn").decision
+    decision = history_entry(9, text="a: its turn").decision
     for topic, payload in (
         ("status", "online"),
         ("health", health(now)),

@@ -307,5 +307,5 @@ def test_a_port_in_use_does_not_stop_the_loop(systemd, caplog):
     run_for(loop, 0.05)
 
     assert monitors.fileno() == -1
-    assert "cannot be listened on" in caplog.text
+    assert "Cannot listen on" in caplog.text
     monitors.close()

@@ -116,7 +116,7 @@ def test_without_a_place_for_it_the_daemon_decides_on_and_says_so_once(gateway, 
     gateway.start()
     gateway.asks(12)
     gateway.stop()
-    assert gateway.said().count("history: nothing can be kept") == 1
+    assert gateway.said().count("history: it cannot be stored") == 1
 
 
 def test_with_files_that_may_not_grow_it_decides_on_and_says_so_once(gateway):
@@ -126,7 +126,7 @@ def test_with_files_that_may_not_grow_it_decides_on_and_says_so_once(gateway):
     )
     gateway.asks(40)
     gateway.stop()
-    assert gateway.said().count("history: nothing can be kept") == 1
+    assert gateway.said().count("history: it cannot be stored") == 1
     gateway.assert_never_twice()
 
 

@@ -84,14 +84,14 @@ def test_on_a_full_disk_it_decides_on_says_so_once_and_keeps_state_when_there_is
     with suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
         while True:
             filler.write(bytes(1024))
-    gateway.hears("nothing can be kept", "No space left on device")
+    gateway.hears("cannot be stored", "No space left on device")
     before = gateway.kept()
     gateway.asks(12)
     assert gateway.kept() == before
     (disk / "filler").unlink()
-    gateway.hears(f"it is kept in {disk} again", within=5 * PERIOD)
+    gateway.hears(f"it is stored in {disk} again", within=5 * PERIOD)
     assert gateway.kept().anchor.wall > before.anchor.wall
-    assert gateway.said().count("nothing can be kept") == 1
+    assert gateway.said().count("cannot be stored") == 1
     gateway.stop()
     gateway.assert_never_twice()
 
@@ -102,11 +102,11 @@ def test_on_a_disk_that_becomes_read_only_it_decides_on_and_recovers(gateway, sm
     gateway.start()
     gateway.asks()
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-    gateway.hears("nothing can be kept", "Read-only file system")
+    gateway.hears("cannot be stored", "Read-only file system")
     gateway.asks(12)
     subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
-    gateway.hears(f"it is kept in {disk} again", within=5 * PERIOD)
-    assert gateway.said().count("nothing can be kept") == 1
+    gateway.hears(f"it is stored in {disk} again", within=5 * PERIOD)
+    assert gateway.said().count("cannot be stored") == 1
     gateway.stop()
     gateway.assert_never_twice()
 
@@ -139,7 +139,7 @@ def test_where_nothing_can_be_written_it_compiles_at_its_start_says_so_and_decid
     gateway.asks(12)
     (line,) = [each for each in gateway.said().splitlines() if "NUMBA_CACHE_DIR" in each]
     print(line)
-    assert gateway.said().count("nothing can be kept") == 1
+    assert gateway.said().count("cannot be stored") == 1
     said = gateway.said()
     assert said.index("NUMBA_CACHE_DIR") < said.index("ready:")
     gateway.stop()
@@ -172,13 +172,13 @@ def healthy(gateway):
 
 def test_without_descriptors_it_decides_on_with_what_it_has_and_says_what_it_cannot(watched):
     watched.may_open(NONE)
-    watched.hears("nothing can be kept", "Too many open files")
+    watched.hears("cannot be stored", "Too many open files")
     assert not healthy(watched)
-    watched.hears("no visitor can be let in")
+    watched.hears("metrics: cannot accept a connection")
     watched.process.send_signal(signal.SIGHUP)
     watched.hears("reload: nothing is changed")
     watched.asks(15)
-    assert watched.said().count("nothing can be kept") == 1
+    assert watched.said().count("cannot be stored") == 1
     assert "Traceback" not in watched.said()
     watched.may_open(1024)
     watched.hears(" again")

@@ -18,7 +18,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from edge_tvbo_adapters.storage.file_store import ASIDE, FileStore
+from edge_tvbo_adapters.storage.file_store import MAX_REJECTED_FILES, FileStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.gateway import PERIOD, Gateway
@@ -138,7 +138,7 @@ def test_a_document_whose_checksum_fits_is_refused_or_believed_but_never_crashes
 def test_what_is_damaged_or_newer_is_set_aside_said_and_few_are_kept(tmp_path, caplog, monkeypatch):
     clock = Time()
     with moved_by_hand(clock):
-        for _ in range(ASIDE + 2):
+        for _ in range(MAX_REJECTED_FILES + 2):
             (tmp_path / "lab.state").write_bytes(b"rubbish")
             Life(clock, FileStore(tmp_path, "lab"))
         document = decode((tmp_path / "lab.state").read_bytes())
@@ -149,9 +149,9 @@ def test_what_is_damaged_or_newer_is_set_aside_said_and_few_are_kept(tmp_path, c
         Life(clock, FileStore(tmp_path, "lab"))
     aside = sorted(each.name for each in tmp_path.iterdir() if "-" in each.name)
     assert aside == ["lab.state.damaged-4", "lab.state.damaged-5", "lab.state.newer-6"]
-    assert len(aside) == ASIDE
+    assert len(aside) == MAX_REJECTED_FILES
     said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert sum("damaged-" in each for each in said) == ASIDE + 2
+    assert sum("damaged-" in each for each in said) == MAX_REJECTED_FILES + 2
     assert "format 2, and this version of edge_tvbo reads 1 at the most" in said[-1]
 
 
@@ -252,7 +252,7 @@ def test_a_full_disk_is_said_once_and_so_is_its_end(small_disk, caplog):
     assert "No space left on device" in said(caplog)[0]
     (disk / "filler").unlink()
     assert store.save(b"z")
-    assert said(caplog)[1:] == [f"state: it is kept in {disk} again"]
+    assert said(caplog)[1:] == [f"state: it is stored in {disk} again"]
     assert [document for _, document in store.generations()] == [b"z", b"x" * KIB]
 
 
@@ -269,7 +269,7 @@ def test_a_directory_that_cannot_be_made_is_said_once(place, caplog):
     for _ in range(3):
         assert not store.save(b"x")
     assert list(store.generations()) == [] and store.written == 0
-    assert sum("nothing can be kept" in line for line in said(caplog)) == 1
+    assert sum("cannot be stored" in line for line in said(caplog)) == 1
 
 
 def test_without_descriptors_nothing_is_lost_and_it_is_said_once(tmp_path, caplog):
@@ -536,7 +536,7 @@ def test_without_a_place_for_its_state_it_decides_on_and_says_so(gateway, place)
     gateway.configure(dir=place)
     gateway.start()
     gateway.asks(12)
-    assert gateway.said().count("nothing can be kept") == 1
+    assert gateway.said().count("cannot be stored") == 1
     gateway.stop()
 
 
@@ -548,7 +548,7 @@ def test_with_files_that_may_not_grow_it_decides_on_and_says_so(gateway):
     gateway.start(preexec_fn=lambda: resource.setrlimit(*size))
     gateway.asks(15)
     gateway.stop()
-    assert gateway.said().count("nothing can be kept") <= 1
+    assert gateway.said().count("cannot be stored") <= 1
     gateway.assert_never_twice()
 
 

@@ -1,8 +1,8 @@
-"""Any payload is a finite reading, or refused by `PayloadError`, for every codec registered.
+"""Fuzzing of the payload formats: any payload gives a finite value or raises `PayloadError`.
 
-Codecs and their settings are found, not listed. Settings and payloads come from the doctests of
-a codec's module, ``make({...})(b"...")``, and further settings from what a codec says it has.
-The input is ``name of the codec, newline, payload``.
+Formats and their settings are discovered: settings and payloads come from the doctests of a
+format's module, ``codec({...})(b"...")``, further settings from the error for an unknown one.
+The input is ``name of the format, newline, payload``.
 """
 
 import ast
@@ -26,7 +26,7 @@ from edge_tvbo.errors import ConfigError, PayloadError
 from edge_tvbo.messages.payloads import PayloadCodec
 
 VALUES = ("t", "a.b[1].c", "[0]", "0", "1", "2", "UTC", "Europe/Berlin", "value", "temperature")
-MOST = 8  # ways of setting a codec, beside those of its doctests
+MAX_SETTINGS = 8  # for each format, beside those of its doctests
 PAYLOADS = (
     b"21.3",
     b'{"t": 21.3, "ts": "2004-03-07T08:00:00Z", "value": "1e3"}',
@@ -39,7 +39,7 @@ PAYLOADS = (
 
 
 def seeds() -> list[bytes]:
-    """Give each codec the payloads of its doctests, and one of each common kind."""
+    """Return the payloads of each format's doctests, and some of each common kind."""
     return [
         name.encode() + b"\n" + payload
         for name in FORMATS
@@ -48,7 +48,7 @@ def seeds() -> list[bytes]:
 
 
 def check(data: bytes) -> None:
-    """Decode `data` by the codec it names, however that is set."""
+    """Decode `data` with every codec of the format that it names."""
     name, _, payload = data.partition(b"\n")
     for codec in codecs().get(name, ()):
         try:
@@ -63,7 +63,7 @@ def check(data: bytes) -> None:
 
 
 def mutate(data: bytes, random: Random) -> bytes:
-    """Change one value of a payload in JSON."""
+    """Return `data` with one value of its JSON payload changed."""
     name, _, payload = data.partition(b"\n")
     try:
         return name + b"\n" + json.dumps(changed(json.loads(payload), random)).encode()
@@ -73,26 +73,25 @@ def mutate(data: bytes, random: Random) -> bytes:
 
 @cache
 def codecs() -> dict[bytes, list[PayloadCodec]]:
-    """Make every codec in some of the ways it can be made."""
-    return {name.encode(): list(_made(name)) for name in FORMATS}
+    """Return the codecs of every format, for various settings."""
+    return {name.encode(): list(_codecs(name)) for name in FORMATS}
 
 
-def _made(name: str) -> Iterator[PayloadCodec]:
-    make = FORMATS.load(name)
-    yield from (make(settings) for settings, _ in _examples(name))
-    conceivable = list(_conceivable(_settings(name)))
-    made = 0
-    for settings in ({}, *Random(name).sample(conceivable, len(conceivable))):
-        if made == MOST:
+def _codecs(name: str) -> Iterator[PayloadCodec]:
+    yield from (make_codec(name, settings) for settings, _ in _examples(name))
+    candidates = list(_candidates(_settings(name)))
+    count = 0
+    for settings in ({}, *Random(name).sample(candidates, len(candidates))):
+        if count == MAX_SETTINGS:
             return
         try:
-            yield make(settings)
-            made += 1
+            yield make_codec(name, settings)
+            count += 1
         except ConfigError:
             continue
 
 
-def _conceivable(known: tuple[str, ...]) -> Iterator[dict[str, str]]:
+def _candidates(known: tuple[str, ...]) -> Iterator[dict[str, str]]:
     for first, second in permutations(known, 2):
         yield from ({first: one, second: other} for one, other in product(VALUES, VALUES))
     for each in known:
@@ -100,21 +99,21 @@ def _conceivable(known: tuple[str, ...]) -> Iterator[dict[str, str]]:
 
 
 def _settings(name: str) -> tuple[str, ...]:
-    """Ask a codec which settings it has, by one that no codec has."""
+    """Return the settings of a format, from its error for an unknown setting."""
     try:
         make_codec(name, {"?": ""})
     except ConfigError as error:
         found = re.search(r"it has ([a-z_, ]+)", str(error))
         return tuple(word for word in found[1].split(", ") if word != "none") if found else ()
-    raise AssertionError(f"{name} takes any setting")
+    raise AssertionError(f"{name} accepts an unknown setting")
 
 
 def _examples(name: str) -> Iterator[tuple[dict[str, str], bytes]]:
-    """Give settings and payload of each doctest ``make({...})(b"...")`` of a codec."""
+    """Yield settings and payload of each doctest ``codec({...})(b"...")`` of a format."""
     module = sys.modules[FORMATS.load(name).__module__]
     for expression in _calls(module):
         match expression:
-            case ast.Call(func=ast.Call(func=ast.Name("make"), args=[settings]), args=[payload]):
+            case ast.Call(func=ast.Call(func=ast.Name("codec"), args=[settings]), args=[payload]):
                 try:
                     yield ast.literal_eval(settings), ast.literal_eval(payload)
                 except ValueError:

@@ -9,13 +9,13 @@ from contextlib import closing
 import msgspec
 import numpy as np
 import pytest
-from adapters.storage.test_history import entry
 from click.testing import CliRunner
 from edge_tvbo_adapters.storage.file_store import FileStore
 from edge_tvbo_adapters.storage.history_db import HistoryDatabase
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from msgspec.structs import replace
 from support.controllers import controller_settings
+from support.history import history_entry
 
 from edge_tvbo.cli import main
 from edge_tvbo.control.controller import Controller
@@ -328,7 +328,7 @@ def test_the_environment_says_where_the_state_is(stateful, monkeypatch):
 
 def decided(number, sensor="hall"):
     """Give an interval's commands: what was decided, and what came of it."""
-    decision = entry(number).decision
+    decision = history_entry(number).decision
     decision = replace(decision, sensor=sensor, text=f"{sensor}: its turn")
     record = Record(number, 0.0, sensor, Ending.ANSWERED, 21.5, None, None, False)
     return PublishState(decision), record
@@ -374,7 +374,7 @@ def test_where_there_is_a_history_its_decisions_are_shown(stateful):
     state = stateful.parent / "state"
     crash(state, range(5))
     with closing(HistoryDatabase(str(state), "edge", 16 * 2**20)) as history:
-        history.store([entry(number, "heat") for number in range(60)])
+        history.store([history_entry(number, "heat") for number in range(60)])
 
     said = part(stateful, "Last decisions")
 

@@ -1,8 +1,8 @@
-"""The rules by which Home Assistant 2026.11 takes a discovery message for a device, as checks.
+"""Home Assistant schema: checks of device discovery messages, by the rules of version 2026.11.
 
 Written from `homeassistant/components/mqtt/schemas.py` and the platforms beside it, in the wheel
-homeassistant-2026.11.0; that version wants Python 3.14 and cannot be imported here. Where Home
-Assistant drops a key that it does not know (`REMOVE_EXTRA`), this refuses it.
+homeassistant-2026.11.0; that version needs Python 3.14 and cannot be imported here. Home Assistant
+drops unknown keys (`REMOVE_EXTRA`); these checks reject them.
 """
 
 import json
@@ -60,22 +60,22 @@ UNITS = {  # sensor/const.py, DEVICE_CLASS_UNITS, with const.py's units
 }
 
 
-def strict(text):
-    """Read JSON that has no NaN, no infinity and no key twice."""
+def decode_strictly(text):
+    """Return a JSON document without NaN, infinity and duplicate keys."""
 
     def pairs(items):
-        assert len({key for key, _ in items}) == len(items), "a key is there twice"
+        assert len({key for key, _ in items}) == len(items), "a key occurs twice"
         return dict(items)
 
     def constant(name):
-        raise AssertionError(f"{name} is no JSON")
+        raise AssertionError(f"{name} is not JSON")
 
     return json.loads(text, parse_constant=constant, object_pairs_hook=pairs)
 
 
 def check_message(payload):
-    """Fail unless `payload` (bytes) describes a device."""
-    message = strict(payload)
+    """Return the message in `payload`; fail unless it describes a device."""
+    message = decode_strictly(payload)
     assert message.keys() <= ROOT
     assert {"device", "origin", "components"} <= message.keys()
     device, origin = message["device"], message["origin"]
@@ -94,28 +94,22 @@ def check_message(payload):
 
 
 def check_component(component, device_name):
-    """Fail unless `component` is an entity, or the removal of one."""
+    """Fail unless `component` is an entity or the removal of one."""
     platform = component["platform"]
     assert platform in PLATFORMS
     if len(component) == 1:
-        return  # discovery.py: only a platform removes it
+        return  # discovery.py: a platform alone removes the entity
     assert component.keys() <= COMMON | PLATFORMS[platform], component.keys()
     assert {"unique_id", *REQUIRED[platform]} <= component.keys()
     assert re.fullmatch(r"[a-zA-Z0-9_-]+", component["unique_id"])
     domain, _ = component["default_entity_id"].split(".")
     assert domain == platform and ENTITY_ID.match(component["default_entity_id"])
-    assert device_name.lower() not in component["name"].lower()  # HA puts it in front
+    assert device_name.lower() not in component["name"].lower()  # Home Assistant prepends it
     for key in ("state_topic", "command_topic", "json_attributes_topic"):
         assert key not in component or TOPIC.match(component[key])
-    categories = (
-        ("diagnostic",)
-        if platform in ("sensor", "binary_sensor", "event")
-        else (
-            "diagnostic",
-            "config",
-        )
-    )  # sensor.py: `config` is not for what cannot be set
-    assert component.get("entity_category", categories[0]) in categories
+    is_settable = platform in ("switch", "button")  # sensor.py: `config` is for these
+    categories = {"diagnostic", "config"} if is_settable else {"diagnostic"}
+    assert component.get("entity_category", "diagnostic") in categories
     if platform == "event":
         types = component["event_types"]
         assert types and len(types) == len(set(types)) and all(isinstance(e, str) for e in types)
@@ -124,7 +118,7 @@ def check_component(component, device_name):
 
 
 def check_sensor(sensor):
-    """Fail unless sensor.py, validate_sensor_state_and_device_class_config, would take it."""
+    """Fail unless validate_sensor_state_and_device_class_config in sensor.py accepts `sensor`."""
     unit, kind = sensor.get("unit_of_measurement"), sensor.get("device_class")
     assert ("options" in sensor) == (kind == "enum")
     if kind == "enum":

@@ -13,7 +13,7 @@ from edge_tvbo_adapters.payloads import make_codec
 class Message(NamedTuple):
     """One message, and the expected result of its codec."""
 
-    payload: str  # the codec's name
+    payload: str  # name of the format
     settings: dict[str, str]
     topic: str
     body: bytes
@@ -162,7 +162,7 @@ MESSAGES = [
         _TASMOTA,
         b'{"AM2301":{"Temperature":294.6},"TempUnit":"K"}',
         "wrong-unit",
-        "made up",
+        "constructed",
     ),
     Message(
         "tasmota", {}, _TASMOTA, b'{"AM2301":{"Temperature":null}}', "not-a-number", "Tasmota#4147"
@@ -258,8 +258,8 @@ MESSAGES = [
         _ANY,
         b'{"probes":[{"t":20.5,"at":1078646400},{"t":21.5,"at":1078646500}]}',
         (21.5, 1078646500.0),
-        "made up",
+        "constructed",
     ),
-    Message("jmespath", {"value": "a.b"}, _ANY, b'{"a":1}', "missing-value", "made up"),
-    Message("jmespath", {"value": "abs(a)"}, _ANY, b'{"a":"x"}', "missing-value", "made up"),
+    Message("jmespath", {"value": "a.b"}, _ANY, b'{"a":1}', "missing-value", "constructed"),
+    Message("jmespath", {"value": "abs(a)"}, _ANY, b'{"a":"x"}', "missing-value", "constructed"),
 ]

@@ -1,12 +1,12 @@
-"""A page that shows what a daemon decides: live by MQTT, and day by day as it was kept.
+"""Dashboard: a page with the daemon's decisions, live over MQTT and replayed from its history.
 
-    board.py   what is known of every field, folded from messages; bounded, without I/O
-    live.py    the broker's messages, on asyncio
-    tape.py    a recorded day as the page replays it
-    app.py     the web server: a page, its files, server-sent events
-    pages/     what the browser gets
+    state.py    the state of every field, updated by messages; bounded, without I/O
+    live.py     the connection to the broker, on asyncio
+    day.py      a recorded day as the page replays it
+    server.py   the web server: the page, its files, server-sent events
+    pages/      the files for the browser
 
-It only ever reads: nothing is published, and nothing a browser sends is kept.
+The dashboard is read-only: it publishes nothing and stores nothing that a browser sends.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,40 +18,48 @@ from edge_tvbo_adapters.dashboard.state import DashboardField, DecisionHistory
 
 
 def serve(
-    scenes: Mapping[str, DashboardField],
+    fields: Mapping[str, DashboardField],
     *,
     title: str,
     broker: Broker | None,
-    past: Callable[[], DecisionHistory] | None,
+    open_history: Callable[[], DecisionHistory] | None,
     host: str,
     port: int,
     root_path: str = "",
     hosts: Sequence[str] = (),
     ready: Callable[[str], None],
 ) -> None:
-    """Serve the fields until SIGINT or SIGTERM; raises `EdgeTvboError` where that is impossible.
+    """Serve the dashboard until SIGINT or SIGTERM.
 
     Parameters
     ----------
-    scenes : mapping
-        Every field.
+    fields : mapping
+        Every field by its name.
     title : str
         The title of the page.
     broker : Broker, optional
-        Where live data come from; None for recorded days alone.
-    past : callable, optional
+        The source of live data; None for recorded days only.
+    open_history : callable, optional
         Opens the decision history; None where there is none.
     host, port
         The address to listen on.
     root_path : str
-        The prefix that a proxy adds to our paths, "/dashboard"; "" for none.
+        The path prefix under which a proxy serves the dashboard, "/dashboard"; "" for none.
     hosts : sequence of str
         Further host names that requests may be for.
     ready : callable
-        Is called with the page's address once it can be visited.
+        Called with the page's address once the page can be opened.
+
+    Raises
+    ------
+    MissingExtra
+        Where an optional package is not installed.
+    EdgeTvboError
+        Where the port is in use.
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        raise MissingExtra("A package that the dashboard wants, starlette or uvicorn,", "dashboard")
+        raise MissingExtra("A package that the dashboard needs, starlette or uvicorn,", "dashboard")
     from edge_tvbo_adapters.dashboard import server
 
-    server.serve(server.Content(title, scenes, broker, past), host, port, root_path, hosts, ready)
+    content = server.DashboardContent(title, fields, broker, open_history)
+    server.serve(content, host, port, root_path, hosts, ready)

@@ -18,7 +18,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge_tvbo.ports import Broker
-from edge_tvbo_adapters.dashboard.state import LARGEST_OTHER, DashboardState, SseEvent
+from edge_tvbo_adapters.dashboard.state import MAX_MESSAGE_SIZE, DashboardState, SseEvent
 from edge_tvbo_adapters.mqtt.backoff import Backoff
 from edge_tvbo_adapters.mqtt.client import SocketClient, hung_up, no_mqtt, refused
 from edge_tvbo_adapters.mqtt.connect import PATIENCE, Dialler
@@ -47,10 +47,10 @@ async def listen(
             if not isinstance(outcome, ConnectionProblem):
                 with closing(outcome):
                     outcome = await _Session(broker, outcome, board, tell).run()
-            if board.standing().broker.online or outcome.text != said:
+            if board.connections().broker.online or outcome.text != said:
                 said = outcome.text  # it may name the login, so the page is told less
                 log.warning("broker %s:%d: %s", broker.host, broker.port, said)
-            tell(board.linked(why=REFUSED if outcome.lasting else GONE))
+            tell(board.broker_lost(REFUSED if outcome.lasting else GONE))
             backoff.clear()
             await asyncio.sleep(backoff.wait())
 
@@ -90,7 +90,7 @@ class _Session:
             protocol=MQTTProtocolVersion.MQTTv311,
             reconnect_on_failure=False,
         )
-        client.dialled, client.keep = connected, LARGEST_OTHER + 2**16
+        client.dialled, client.keep = connected, MAX_MESSAGE_SIZE + 2**16
         if broker.username is not None:
             client.username_pw_set(broker.username, broker.password)
         client.on_connect = self._on_connect
@@ -129,7 +129,7 @@ class _Session:
     def _deliver(self) -> None:
         for message in self._messages:
             topic, _ = topic_of(message)
-            if told := self._board.take(topic, bytes(message.payload)):
+            if told := self._board.process(topic, bytes(message.payload)):
                 self._tell(told)
         self._messages.clear()
 
@@ -157,7 +157,7 @@ class _Session:
         properties: Properties | None,
     ) -> None:
         self._until = inf
-        self._tell(self._board.linked())
+        self._tell(self._board.broker_connected())
 
     def _on_message(self, client: Client, userdata: Any, message: MQTTMessage) -> None:
         self._messages.append(message)

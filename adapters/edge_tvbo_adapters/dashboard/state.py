@@ -1,7 +1,7 @@
-"""What is known of every field, folded from what the daemon publishes; nothing grows with time.
+"""Dashboard state: the newest decisions, estimates and events of every field, of bounded size.
 
-`Board.take` is given each message, and gives what the pages that are open have to be told. A page
-that opens, or comes back, is given `Board.view`: all there is.
+`DashboardState.process` takes each message of the broker and returns the server-sent events for the
+open pages. A page that opens or reconnects receives `DashboardState.view`, the whole state.
 """
 
 from collections import deque
@@ -16,20 +16,20 @@ import msgspec
 from edge_tvbo.messages.documents import Decision, Health, Hotspot, Notice, Posterior, Reason
 from edge_tvbo.messages.history import HistoryEntry, QuantizedArray
 
-MOST_FRAMES = 1500  # intervals of a field that are remembered
-MOST_CELLS = 150_000  # the same, by sensors
-MOST_PICKS = 400  # that a page is given
-MOST_NOTICES = 200
-LARGEST = {"selected": 2**14, "event": 2**12}  # bytes of a message
-LARGEST_OTHER = 2**18
-DIGITS = 3  # of what a history keeps as a 510th of a range
+MAX_FRAMES = 1500  # intervals stored for each field
+MAX_CELLS = 150_000  # intervals times sensors stored for each field
+MAX_SELECTIONS = 400  # sent to a page
+MAX_NOTICES = 200
+MAX_MESSAGE_SIZES = {"selected": 2**14, "event": 2**12}  # bytes, by the last topic level
+MAX_MESSAGE_SIZE = 2**18  # bytes of any other message
+DECIMALS = 3  # of numbers that the history stores in 255 steps
 
-Ended = Literal["answered", "missed"]
+Ending = Literal["answered", "missed"]
 SseEvent = tuple[str, Any]  # the name of a server-sent event, and its document
 
 
 class DashboardField(msgspec.Struct, frozen=True):
-    """One field, as the dashboard draws it."""
+    """One field, as the pages draw it."""
 
     sensors: tuple[str, ...]
     unit: str
@@ -49,120 +49,120 @@ class DecisionHistory(Protocol):
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """One interval: what was decided, and by what belief; by sensor in the scene's order."""
+    """One interval: the decision, the posterior before the reply, and the reply."""
 
     decision: Decision
-    ending: Ended | None = None  # None while it runs, and where nobody said
-    value: float | None = None  # what the sensor answered
-    mean: list[float] | None = None  # before the answer; None where it was not published
+    ending: Ending | None = None  # None while the interval runs, and where it is unknown
+    value: float | None = None  # the reply
+    mean: list[float] | None = None  # by sensor in the field's order; None where not published
     std: list[float] | None = None
 
 
-class Pick(msgspec.Struct, frozen=True):
-    """What the history of picks needs of a frame."""
+class Selection(msgspec.Struct, frozen=True):
+    """What the timeline shows of one interval."""
 
     interval: int
     at: str
     sensor: str
-    asked: bool  # False where nobody was, to save energy
+    activated: bool  # False where no sensor was activated, to save energy
     resets: int
-    ending: Ended | None
+    ending: Ending | None
     value: float | None
 
 
-class Connection(msgspec.Struct, frozen=True):
-    """How it stands with the broker."""
+class BrokerConnection(msgspec.Struct, frozen=True):
+    """Whether the broker is connected, and since when."""
 
     online: bool
     since: str  # RFC 3339, UTC
-    why: str = ""  # it is not
+    reason: str = ""  # why it is not connected; "" before the first attempt ended
 
 
 class ConnectionState(msgspec.Struct, frozen=True):
-    """How it stands with all that the pages hang on."""
+    """The connections that the pages depend on: broker and daemon."""
 
-    at: str  # by the clock of whoever serves the page
-    broker: Connection
-    daemon: str | None  # "online", "offline"; None where nothing was heard of it
+    at: str  # by the clock of the dashboard server
+    broker: BrokerConnection
+    daemon: str | None  # "online", "offline"; None before its first status
     health: Health | None
 
 
 class FieldView(msgspec.Struct, frozen=True):
-    """All there is of one field."""
+    """The whole state of one field."""
 
-    picks: list[Pick]
+    selections: list[Selection]
     decision: Decision | None
     posterior: Posterior | None
-    chosen_by: Posterior | None  # the posterior before the answer, if it was heard
+    prediction: Posterior | None  # the posterior before the reply of its interval
     hotspot: Hotspot | None
     notices: list[Notice]
 
 
 class View(msgspec.Struct, frozen=True):
-    """All there is."""
+    """The whole state."""
 
-    standing: ConnectionState
+    connections: ConnectionState
     fields: dict[str, FieldView]
     notices: list[Notice]  # of the daemon
 
 
-class FieldBoard:
-    """What is known of one field."""
+class FieldState:
+    """State of one field."""
 
-    def __init__(self, scene: DashboardField) -> None:
-        self._order = {sensor: index for index, sensor in enumerate(scene.sensors)}
-        most = max(1, min(MOST_FRAMES, MOST_CELLS // max(1, len(scene.sensors))))
-        self.frames: deque[Frame] = deque(maxlen=most)
-        self.notices: deque[Notice] = deque(maxlen=MOST_NOTICES)
+    def __init__(self, field: DashboardField) -> None:
+        self._order = {sensor: index for index, sensor in enumerate(field.sensors)}
+        count = max(1, min(MAX_FRAMES, MAX_CELLS // max(1, len(field.sensors))))
+        self.frames: deque[Frame] = deque(maxlen=count)
+        self.notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
         self.posterior: Posterior | None = None
-        self.chosen_by: Posterior | None = None
+        self.prediction: Posterior | None = None
         self.hotspot: Hotspot | None = None
 
-    def recall(self, past: DecisionHistory, name: str) -> None:
-        """Take in what a history kept of this field, as far as there is room."""
-        entries = past.newest(name, self.frames.maxlen or 0)[::-1]
+    def load_history(self, history: DecisionHistory, name: str) -> None:
+        """Add the newest entries of the field `name`; raises `DataError`."""
+        entries = history.newest(name, self.frames.maxlen or 0)[::-1]
         self.frames.extend(frames_of(entries, list(self._order)))
         self.notices.extend(notice for entry in entries for notice in entry.notices)
 
-    def decide(self, decision: Decision) -> None:
-        """Take in a decision, or the same one again."""
+    def add_decision(self, decision: Decision) -> None:
+        """Add a decision, or replace the one of the same interval; raises `ValueError`."""
         if decision.sensor not in self._order:
-            raise ValueError(f"{decision.sensor} is none of the sensors")
+            raise ValueError(f"{decision.sensor} is not a sensor of the field")
         last = self.frames[-1] if self.frames else None
         if last and last.decision.interval == decision.interval:
             if last.decision == decision:
                 return
             self.frames.pop()
         self.frames.append(Frame(decision))
-        self._apply()
+        self._update_last_frame()
 
-    def believe(self, posterior: Posterior) -> None:
-        """Take in what is believed of the sensors."""
+    def add_posterior(self, posterior: Posterior) -> None:
+        """Replace the posterior; raises `ValueError` for columns of different lengths."""
         columns = (posterior.mean, posterior.std, posterior.last, posterior.age_s)
         if any(len(each) != len(posterior.sensors) for each in columns):
-            raise ValueError("its columns differ in length")
+            raise ValueError("the columns differ in length")
         self.posterior = posterior
         if posterior.ending is None:
-            self.chosen_by = posterior
-        self._apply()
+            self.prediction = posterior
+        self._update_last_frame()
 
     def view(self) -> FieldView:
-        """Give all of it, as far as a page shows it."""
-        skipped = max(0, len(self.frames) - MOST_PICKS)
+        """Return the whole state."""
+        skipped = max(0, len(self.frames) - MAX_SELECTIONS)
         return FieldView(
-            picks=[pick_of(each) for each in islice(self.frames, skipped, None)],
+            selections=[selection_of(each) for each in islice(self.frames, skipped, None)],
             decision=self.frames[-1].decision if self.frames else None,
             posterior=self.posterior,
-            chosen_by=self.chosen_by,
+            prediction=self.prediction,
             hotspot=self.hotspot,
             notices=list(self.notices),
         )
 
-    def change(self, kind: str) -> dict[str, Any]:
-        """Give what a message on the topic `kind` may have changed."""
+    def changed_by(self, topic: str) -> dict[str, Any]:
+        """Return the parts of the state that a message on `topic` can have changed."""
         last = self.frames[-1] if self.frames else None
-        changed = {"pick": pick_of(last) if last else None}
-        match kind:
+        changed = {"selection": selection_of(last) if last else None}
+        match topic:
             case "selected":
                 return {**changed, "decision": last and last.decision}
             case "posterior":
@@ -170,131 +170,160 @@ class FieldBoard:
             case _:
                 return {**changed, "hotspot": self.hotspot}
 
-    def _apply(self) -> None:
-        """Write the posterior into the frame of its interval, if that is the last one."""
+    def _update_last_frame(self) -> None:
+        """Copy the posterior to the last frame, if it is of the same interval."""
         posterior = self.posterior
         if not self.frames or posterior is None:
             return
         decision = self.frames[-1].decision
         if posterior.interval != decision.interval:
             return
-        by = self.chosen_by
-        believed = by if by and by.interval == decision.interval else posterior
+        before = self.prediction
+        if before is None or before.interval != decision.interval:
+            before = posterior
         last = dict(zip(posterior.sensors, posterior.last, strict=True))
         self.frames[-1] = Frame(
             decision,
             posterior.ending,
             last.get(decision.sensor) if posterior.ending == "answered" else None,
-            self._ordered(believed, believed.mean),
-            self._ordered(believed, believed.std),
+            self._in_field_order(before, before.mean),
+            self._in_field_order(before, before.std),
         )
 
-    def _ordered(self, posterior: Posterior, values: list[float]) -> list[float]:
+    def _in_field_order(self, posterior: Posterior, values: list[float]) -> list[float]:
         by_sensor = dict(zip(posterior.sensors, values, strict=True))
         return [by_sensor.get(sensor, nan) for sensor in self._order]
 
 
 class DashboardState:
-    """What is known of a daemon and its fields."""
+    """State of a daemon and its fields, updated by the broker's messages.
 
-    def __init__(self, instance: str, scenes: Mapping[str, DashboardField]) -> None:
+    Parameters
+    ----------
+    instance : str
+        The daemon's name.
+    fields : mapping of str to DashboardField
+        Every field by its name.
+
+    Attributes
+    ----------
+    fields : dict of str to FieldState
+        The state of each field.
+    unreadable : int
+        Messages that could not be decoded.
+    """
+
+    def __init__(self, instance: str, fields: Mapping[str, DashboardField]) -> None:
         self._base = f"edge_tvbo/{instance}"
-        self.fields = {name: FieldBoard(scene) for name, scene in scenes.items()}
-        self.unreadable = 0  # messages
-        self._broker = Connection(False, now(), "not connected yet")
+        self.fields = {name: FieldState(field) for name, field in fields.items()}
+        self.unreadable = 0
+        self._broker = BrokerConnection(False, now())
         self._daemon: str | None = None
         self._health: Health | None = None
-        self._notices: deque[Notice] = deque(maxlen=MOST_NOTICES)
+        self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 
     @property
     def topics(self) -> list[str]:
-        """What to subscribe to."""
+        """Topics to subscribe to."""
         of_daemon = [f"{self._base}/{each}" for each in ("status", "health", "event")]
-        kinds = ("selected", "posterior", "hotspot", "event")
-        return of_daemon + [f"{self._base}/{name}/{kind}" for name in self.fields for kind in kinds]
+        levels = ("selected", "posterior", "hotspot", "event")
+        return of_daemon + [
+            f"{self._base}/{name}/{level}" for name in self.fields for level in levels
+        ]
 
-    def take(self, topic: str, payload: bytes) -> list[SseEvent]:
-        """Take a message in, and give what to tell; one that cannot be read is counted."""
+    def process(self, topic: str, payload: bytes) -> list[SseEvent]:
+        """Update the state by a message and return the events for the open pages.
+
+        A message that cannot be decoded is counted in `unreadable`.
+        """
         try:
-            return self._take(topic.removeprefix(f"{self._base}/").split("/"), payload)
-        except (ValueError, LookupError, RecursionError):  # msgspec's are ValueErrors
+            return self._process(topic.removeprefix(f"{self._base}/").split("/"), payload)
+        except (ValueError, LookupError, RecursionError):  # msgspec's errors are ValueErrors
             self.unreadable += 1
             return []
 
-    def linked(self, *, why: str = "") -> list[SseEvent]:
-        """Note that the broker has let us in, or `why` it has not."""
-        online = not why
-        if online is not self._broker.online:
-            self._broker = Connection(online, now(), why)
-        return [("standing", self.standing())]
+    def broker_connected(self) -> list[SseEvent]:
+        """Store that the broker is connected and return the events for the open pages."""
+        return self._set_broker(online=True)
 
-    def standing(self) -> ConnectionState:
-        """Give how it stands."""
+    def broker_lost(self, reason: str) -> list[SseEvent]:
+        """Store that the broker is not connected and return the events for the open pages."""
+        return self._set_broker(online=False, reason=reason)
+
+    def connections(self) -> ConnectionState:
+        """Return the state of the connections."""
         return ConnectionState(now(), self._broker, self._daemon, self._health)
 
     def view(self) -> View:
-        """Give all there is."""
+        """Return the whole state."""
         fields = {name: each.view() for name, each in self.fields.items()}
-        return View(self.standing(), fields, list(self._notices))
+        return View(self.connections(), fields, list(self._notices))
 
-    def _take(self, levels: list[str], payload: bytes) -> list[SseEvent]:
-        if len(payload) > LARGEST.get(levels[-1], LARGEST_OTHER):
-            raise ValueError("it is too large")
+    def _set_broker(self, *, online: bool, reason: str = "") -> list[SseEvent]:
+        if online is not self._broker.online or not (online or self._broker.reason):
+            self._broker = BrokerConnection(online, now(), reason)
+        return [("connections", self.connections())]
+
+    def _process(self, levels: list[str], payload: bytes) -> list[SseEvent]:
+        if len(payload) > MAX_MESSAGE_SIZES.get(levels[-1], MAX_MESSAGE_SIZE):
+            raise ValueError("the message is too large")
         match levels:
             case ["status"]:
                 self._daemon = "online" if payload == b"online" else "offline"
             case ["health"]:
                 self._health = msgspec.json.decode(payload, type=Health)
             case ["event"]:
-                return [self._noted(None, self._notices, payload)]
+                return [_add_notice(None, self._notices, payload)]
             case [name, "event"]:
-                return [self._noted(name, self.fields[name].notices, payload)]
-            case [name, kind]:
+                return [_add_notice(name, self.fields[name].notices, payload)]
+            case [name, level]:
                 field = self.fields[name]
-                _fold(field, kind, payload)
-                return [("field", {"field": name, **field.change(kind)})]
-        return [("standing", self.standing())]
-
-    def _noted(self, field: str | None, notices: deque[Notice], payload: bytes) -> SseEvent:
-        notice = msgspec.json.decode(payload, type=Notice)
-        notices.append(notice)
-        return "notice", {"field": field, "notice": notice}
+                _update_field(field, level, payload)
+                return [("field", {"field": name, **field.changed_by(level)})]
+        return [("connections", self.connections())]
 
 
-def _fold(field: FieldBoard, kind: str, payload: bytes) -> None:
-    match kind:
+def _add_notice(field: str | None, notices: deque[Notice], payload: bytes) -> SseEvent:
+    notice = msgspec.json.decode(payload, type=Notice)
+    notices.append(notice)
+    return "notice", {"field": field, "notice": notice}
+
+
+def _update_field(field: FieldState, level: str, payload: bytes) -> None:
+    match level:
         case "selected":
-            field.decide(msgspec.json.decode(payload, type=Decision))
+            field.add_decision(msgspec.json.decode(payload, type=Decision))
         case "posterior":
-            field.believe(msgspec.json.decode(payload, type=Posterior))
+            field.add_posterior(msgspec.json.decode(payload, type=Posterior))
         case "hotspot":
             field.hotspot = msgspec.json.decode(payload, type=Hotspot)
 
 
 def frames_of(entries: Iterable[HistoryEntry], sensors: Sequence[str]) -> Iterator[Frame]:
-    """Yield entries of a history as frames, but for those of sensors that are no more."""
+    """Yield the entries of a history as frames, without those of removed sensors."""
     for entry in entries:
         if entry.decision.sensor not in sensors:
             continue
-        record, beliefs = entry.record, entry.posterior
+        record, posterior = entry.record, entry.posterior
         yield Frame(
             entry.decision,
             None if record is None else record.ending.value,
-            None if record is None or record.value is None else round(record.value, DIGITS),
-            None if beliefs is None else _column(beliefs.sensors, beliefs.mean, sensors),
-            None if beliefs is None else _column(beliefs.sensors, beliefs.std, sensors),
+            None if record is None or record.value is None else round(record.value, DECIMALS),
+            None if posterior is None else _column(posterior.sensors, posterior.mean, sensors),
+            None if posterior is None else _column(posterior.sensors, posterior.std, sensors),
         )
 
 
-def _column(known: Sequence[str], levels: QuantizedArray, sensors: Sequence[str]) -> list[float]:
-    by_sensor = dict(zip(known, levels.values(), strict=False))
-    return [round(by_sensor.get(sensor, nan), DIGITS) for sensor in sensors]
+def _column(stored: Sequence[str], array: QuantizedArray, sensors: Sequence[str]) -> list[float]:
+    """Return the numbers of a stored array in the order of `sensors`; NaN for a new sensor."""
+    by_sensor = dict(zip(stored, array.values(), strict=False))
+    return [round(by_sensor.get(sensor, nan), DECIMALS) for sensor in sensors]
 
 
-def pick_of(frame: Frame) -> Pick:
-    """Give what the history of picks needs."""
+def selection_of(frame: Frame) -> Selection:
+    """Return what the timeline shows of a frame."""
     decision = frame.decision
-    return Pick(
+    return Selection(
         decision.interval,
         decision.at,
         decision.sensor,
@@ -306,5 +335,5 @@ def pick_of(frame: Frame) -> Pick:
 
 
 def now() -> str:
-    """Give the present, RFC 3339 and UTC."""
+    """Return the present time, RFC 3339 in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,13 +1,16 @@
-"""What Home Assistant is told, so that the daemon appears there as one device with its entities.
+"""Home Assistant discovery: the message by which the daemon appears there as one device.
 
-The rules are those of Home Assistant 2026.11, `components/mqtt/schemas.py` and one module for each
-platform; `tests/support/ha_schema.py` has them as checks. One retained message says everything:
+One retained message describes all entities:
 
     <prefix>/device/edge_tvbo_<instance>/config
 
-It is published where the broker's own copy differs, and after Home Assistant has started; never
-with a state. An entity that there is no more, of a field that was taken away, is named in it with
-nothing but its platform, which removes it; so the broker's copy is all that has to be remembered.
+It is published where the broker's copy differs, and after each start of Home Assistant; it never
+contains a state. An entity of a removed field is named in it with nothing but its platform, which
+is how Home Assistant removes an entity. The broker's copy lists the earlier entities, so the daemon
+stores nothing.
+
+The rules are those of Home Assistant 2026.11: `components/mqtt/schemas.py` and one module for each
+platform. `tests/support/ha_schema.py` checks them.
 """
 
 import re
@@ -19,19 +22,19 @@ from typing import Any, get_args
 
 import msgspec
 
+from edge_tvbo.config.settings import HomeAssistant
 from edge_tvbo.messages.documents import Kind, Reason
-from edge_tvbo.ports import HomeAssistant, Shown
 from edge_tvbo_adapters.mqtt.codec import Message
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
-SETTLE = 2.0  # s; a broker that has a copy sends it within this after we subscribe
-JITTER = (1.0, 10.0)  # s after Home Assistant's start, so that not everybody answers at once
-MISSED = 3  # intervals without news, after which a state is not known any more
-MOST_OPTIONS = 100  # sensors that are listed; with more, any text is taken for one
+COPY_TIMEOUT_S = 2.0  # a broker with a copy sends it within this time after the subscription
+BIRTH_DELAY_S = (1.0, 10.0)  # random delay after Home Assistant's start, to spread the load
+EXPIRE_AFTER_INTERVALS = 3  # intervals without a message until a state becomes unknown
+MAX_OPTIONS = 100  # sensors listed as options; with more, the selected sensor is a plain text
 
 PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button")
 _KEY = re.compile(r"[a-z0-9_-]{1,128}")
-CLASSES = {  # homeassistant/components/sensor/const.py, DEVICE_CLASS_UNITS; where a unit has one
+DEVICE_CLASSES = {  # by unit; homeassistant/components/sensor/const.py, DEVICE_CLASS_UNITS
     **dict.fromkeys(("°C", "°F", "K"), "temperature"),
     **dict.fromkeys(("Pa", "hPa", "kPa", "mbar", "bar", "psi", "mmHg", "inHg"), "pressure"),
     **dict.fromkeys(("m/s", "km/h", "mph", "kn", "ft/s", "mm/s"), "speed"),
@@ -50,37 +53,60 @@ CLASSES = {  # homeassistant/components/sensor/const.py, DEVICE_CLASS_UNITS; whe
 Component = dict[str, Any]
 
 
+class DiscoveryField(msgspec.Struct, frozen=True):
+    """One field as the discovery message describes it."""
+
+    sensors: tuple[str, ...]
+    unit: str
+    decimals: int  # of values in `unit`
+    interval: float | None  # s; None where intervals follow the readings
+
+
+# --- the message ----------------------------------------------------------------------------------
+
+
 def topic_for(prefix: str, instance: str) -> str:
-    """Give the topic of the one message that describes a daemon."""
+    """Return the topic of the discovery message.
+
+    >>> topic_for("homeassistant", "pi1")
+    'homeassistant/device/edge_tvbo_pi1/config'
+    """
     return f"{prefix}/device/edge_tvbo_{instance}/config"
 
 
-def payload(instance: str, settings: HomeAssistant) -> dict[str, Any]:
-    """Give the message that describes a daemon, as JSON would have it."""
+def payload(instance: str, fields: Mapping[str, DiscoveryField], version: str) -> dict[str, Any]:
+    """Return the discovery message of a daemon, ready to be encoded as JSON.
+
+    Parameters
+    ----------
+    instance : str
+        The daemon's name.
+    fields : mapping of str to DiscoveryField
+        Every field by its name.
+    version : str
+        The daemon's version.
+    """
     base = f"edge_tvbo/{instance}"
-    components = _daemon(instance, base)
-    for field, shown in settings.fields.items():
-        components |= _field(instance, base, field, shown)
+    components = _daemon_entities(instance, base)
+    for name, field in fields.items():
+        components |= _field_entities(instance, base, name, field)
     return {
         "device": {
             "identifiers": [f"edge_tvbo_{instance}"],
             "name": f"Edge TVBO {instance}",
             "manufacturer": "edge_tvbo",
             "model": "Sensor scheduler",
-            "sw_version": settings.version,
+            "sw_version": version,
         },
-        "origin": {"name": "edge_tvbo", "sw_version": settings.version},
+        "origin": {"name": "edge_tvbo", "sw_version": version},
         "availability_topic": f"{base}/status",
         "qos": 1,
         "components": components,
     }
 
 
-# --- the entities -------------------------------------------------------------------------------
-
-
 def _entity(instance: str, key: str, platform: str, name: str, **rest: Any) -> Component:
-    daemon = instance.replace("_", "U")  # without _, it ends where the next one is
+    daemon = instance.replace("_", "U")  # no _ in it, so that a_b + c and a + b_c differ
     readable = re.sub("[_-]+", "_", f"edge_tvbo_{instance}_{key}").strip("_")
     return {
         "platform": platform,
@@ -91,7 +117,7 @@ def _entity(instance: str, key: str, platform: str, name: str, **rest: Any) -> C
     }
 
 
-def _daemon(instance: str, base: str) -> dict[str, Component]:
+def _daemon_entities(instance: str, base: str) -> dict[str, Component]:
     entity = partial(_entity, instance)
     health = f"{base}/health"
     return {
@@ -131,86 +157,89 @@ def _daemon(instance: str, base: str) -> dict[str, Component]:
             payload_press="{}",
             retain=False,
         ),
-        "events": _events(instance, "events", "Events", f"{base}/event"),
+        "events": _event_entity(instance, "events", "Events", f"{base}/event"),
     }
 
 
-def _field(instance: str, base: str, field: str, shown: Shown) -> dict[str, Component]:
+def _field_entities(
+    instance: str, base: str, name: str, field: DiscoveryField
+) -> dict[str, Component]:
     entity = partial(_entity, instance)
-    named = _titled(field)
-    selected, hotspot = f"{base}/{field}/selected", f"{base}/{field}/hotspot"
-    fresh = {} if shown.interval is None else {"expire_after": ceil(MISSED * shown.interval)}
+    title = _title(name)
+    selected, hotspot = f"{base}/{name}/selected", f"{base}/{name}/hotspot"
+    expiry = _expiry(field.interval)
     measured = {
         "state_topic": hotspot,
         "state_class": "measurement",
-        "suggested_display_precision": shown.decimals,
-        **({"unit_of_measurement": shown.unit} if shown.unit else {}),
-        **fresh,
+        "suggested_display_precision": field.decimals,
+        **({"unit_of_measurement": field.unit} if field.unit else {}),
+        **expiry,
     }
-    device_class = {"device_class": CLASSES[shown.unit]} if shown.unit in CLASSES else {}
     diagnostic = {"entity_category": "diagnostic", "state_topic": selected}
     components = {
         "selected": entity(
-            f"{field}_selected",
+            f"{name}_selected",
             "sensor",
-            f"{named} selected sensor",
+            f"{title} selected sensor",
             icon="mdi:radar",
             state_topic=selected,
             value_template="{{ value_json.sensor }}",
             json_attributes_topic=selected,
-            **_options(shown.sensors),
-            **fresh,
+            **_options(field.sensors),
+            **expiry,
         ),
         "reason": entity(
-            f"{field}_reason",
+            f"{name}_reason",
             "sensor",
-            f"{named} reason",
+            f"{title} reason",
             device_class="enum",
             options=[each.value for each in Reason],
             value_template="{{ value_json.reason }}",
             **diagnostic,
         ),
         "hotspot": entity(
-            f"{field}_hotspot",
+            f"{name}_hotspot",
             "sensor",
-            f"{named} hotspot",
+            f"{title} hotspot",
             value_template="{{ value_json.value }}",
             json_attributes_topic=hotspot,
-            **device_class,
+            **_device_class(field.unit),
             **measured,
         ),
         "hotspot_sd": entity(
-            f"{field}_hotspot_sd",
+            f"{name}_hotspot_sd",
             "sensor",
-            f"{named} hotspot uncertainty",
+            f"{title} hotspot uncertainty",
             entity_category="diagnostic",
             value_template="{{ value_json.std }}",
             **measured,
         ),
         "resets": entity(
-            f"{field}_resets",
+            f"{name}_resets",
             "sensor",
-            f"{named} model resets",
+            f"{title} model resets",
             state_class="total_increasing",
             value_template="{{ value_json.model.resets }}",
             **diagnostic,
         ),
         "last_reset": entity(
-            f"{field}_last_reset",
+            f"{name}_last_reset",
             "sensor",
-            f"{named} last model reset",
+            f"{title} last model reset",
             device_class="timestamp",
             value_template="{{ value_json.model.last_reset }}",
             **diagnostic,
         ),
-        "events": _events(instance, f"{field}_events", f"{named} events", f"{base}/{field}/event"),
+        "events": _event_entity(
+            instance, f"{name}_events", f"{title} events", f"{base}/{name}/event"
+        ),
     }
-    return {f"{field}_{key}": component for key, component in components.items()}
+    return {f"{name}_{key}": component for key, component in components.items()}
 
 
-def _events(instance: str, key: str, name: str, topic: str) -> Component:
-    """Give an event entity; Home Assistant wants the kind of an event as `event_type`."""
-    told = "'event_type': value_json.event, 'text': value_json.text, 'sensor': value_json.sensor"
+def _event_entity(instance: str, key: str, name: str, topic: str) -> Component:
+    """Return an event entity; Home Assistant reads the kind of an event from `event_type`."""
+    keys = "'event_type': value_json.event, 'text': value_json.text, 'sensor': value_json.sensor"
     return _entity(
         instance,
         key,
@@ -218,55 +247,84 @@ def _events(instance: str, key: str, name: str, topic: str) -> Component:
         name,
         event_types=list(get_args(Kind)),
         state_topic=topic,
-        value_template=f"{{{{ {{{told}}} | tojson }}}}",
+        value_template=f"{{{{ {{{keys}}} | tojson }}}}",
     )
 
 
+def _expiry(interval: float | None) -> Component:
+    """Return the time without a message until a state becomes unknown, if there is one."""
+    return {} if interval is None else {"expire_after": ceil(EXPIRE_AFTER_INTERVALS * interval)}
+
+
+def _device_class(unit: str) -> Component:
+    return {"device_class": DEVICE_CLASSES[unit]} if unit in DEVICE_CLASSES else {}
+
+
 def _options(sensors: tuple[str, ...]) -> Component:
-    if len(sensors) > MOST_OPTIONS:
+    if len(sensors) > MAX_OPTIONS:
         return {}
     return {"device_class": "enum", "options": list(sensors)}
 
 
-def _titled(field: str) -> str:
+def _title(field: str) -> str:
     return re.sub("[_-]+", " ", field).strip().capitalize() or field
 
 
-# --- when it is told ----------------------------------------------------------------------------
+# --- when it is published -------------------------------------------------------------------------
 
 
 class Discovery:
-    """Decides when the message is to be published.
+    """Schedule of the discovery message: when it is published, and with which removals.
 
     Parameters
     ----------
     instance : str
-        Which daemon this is.
+        The daemon's name.
     settings : HomeAssistant
-        What is to be shown.
-    chance : Random
-        Draws how long Home Assistant is left alone after it has started.
+        The discovery prefix and the birth topic.
+    fields : mapping of str to DiscoveryField
+        Every field by its name.
+    version : str
+        The daemon's version.
+    rng : Random
+        Draws the delay after a start of Home Assistant.
+
+    Attributes
+    ----------
+    topic : str
+        Topic of the message.
+    filters : list of str
+        Topics to subscribe to.
+    max_size : int
+        Bytes of the largest copy of the message that is worth reading.
     """
 
-    def __init__(self, instance: str, settings: HomeAssistant, chance: Random) -> None:
+    def __init__(
+        self,
+        instance: str,
+        settings: HomeAssistant,
+        fields: Mapping[str, DiscoveryField],
+        version: str,
+        rng: Random,
+    ) -> None:
         self.topic = topic_for(settings.prefix, instance)
         self.filters = [self.topic, settings.birth]
         self._birth = settings.birth
-        self._described = payload(instance, settings)
-        self._chance = chance
-        self._payload = msgspec.json.encode(self._described)
-        self._copy = b""  # what the broker has
+        self._message = payload(instance, fields, version)
+        self._rng = rng
+        self._payload = msgspec.json.encode(self._message)
+        self._copy = b""  # the message that the broker has stored
         self._compare_at = inf  # monotonic
-        self._again_at = inf
-        self.largest = 4 * len(self._payload)  # bytes of a copy that are worth reading
+        self._repeat_at = inf  # monotonic
+        self.max_size = 4 * len(self._payload)
 
     def begin(self, now: float) -> None:
-        """Wait for the broker's copy: a new session begins."""
+        """Wait for the broker's copy at the start of a session."""
         self._copy = b""
-        self._compare_at, self._again_at = now + SETTLE, inf
+        self._compare_at, self._repeat_at = now + COPY_TIMEOUT_S, inf
 
     def put(self, message: Message, now: float) -> bool:
-        """Take a message in, if it is for us, and say whether it is."""
+        """Process a message on one of the filters; return False for any other message."""
         topic, _ = topic_of(message)
         if topic == self.topic:
             if message.retain:
@@ -274,41 +332,41 @@ class Discovery:
             return True
         if topic != self._birth:
             return False
-        if message.payload == b"online" and not message.retain:  # a retained one is no news
-            self._again_at = min(self._again_at, now + self._chance.uniform(*JITTER))
+        if message.payload == b"online" and not message.retain:  # retained: an earlier start
+            self._repeat_at = min(self._repeat_at, now + self._rng.uniform(*BIRTH_DELAY_S))
         return True
 
     def due(self, now: float) -> bytes | None:
-        """Give the message where it is to be published now."""
-        again = now >= self._again_at
-        if again:
-            self._again_at = inf
+        """Return the message if it has to be published now."""
+        is_due = now >= self._repeat_at
+        if is_due:
+            self._repeat_at = inf
         if now >= self._compare_at:
             self._compare_at = inf
-            self._payload = msgspec.json.encode(with_removals(self._described, self._copy))
-            again = again or self._payload != self._copy
-        return self._payload if again else None
+            self._payload = msgspec.json.encode(with_removals(self._message, self._copy))
+            is_due = is_due or self._payload != self._copy
+        return self._payload if is_due else None
 
 
-def with_removals(described: Mapping[str, Any], copy: bytes) -> dict[str, Any]:
-    """Give the message with a removal for each entity that only the broker's copy has.
+def with_removals(message: Mapping[str, Any], copy: bytes) -> dict[str, Any]:
+    """Return the message with a removal for each entity that only the broker's copy has.
 
-    The copy is what anybody may have written: of it nothing is taken but keys and platforms.
+    Any client can have written the copy, so only its keys and platforms are used.
     """
     try:
-        before = msgspec.json.decode(copy, type=_Before).components if copy else {}
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        before = {}
-    components = dict(described["components"])
-    for key, component in before.items():
+        earlier = msgspec.json.decode(copy, type=_Copy).components if copy else {}
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+        earlier = {}
+    components = dict(message["components"])
+    for key, component in earlier.items():
         if key not in components and _KEY.fullmatch(key) and component.platform in PLATFORMS:
             components[key] = {"platform": component.platform}
-    return {**described, "components": components}
+    return {**message, "components": components}
 
 
 class _Platform(msgspec.Struct, frozen=True):
     platform: str
 
 
-class _Before(msgspec.Struct, frozen=True):
+class _Copy(msgspec.Struct, frozen=True):
     components: dict[str, _Platform]

@@ -1,8 +1,8 @@
-"""A very small HTTP server for the daemon's own loop: no thread, no lock, one descriptor.
+"""HTTP server of the daemon's loop: answers GET and HEAD for a few short pages, without threads.
 
-It answers GET and HEAD of a few short pages, one request a connection, and bounds all that a
-visitor could take: the size of a request, the time for it, and how many come at once. Its own
-selector holds the sockets; that selector's descriptor is what the loop waits for.
+Each connection carries one request. The size of a request, its duration and the number of
+connections are bounded. The server's own selector holds the sockets; the loop waits for that
+selector's descriptor.
 """
 
 import logging
@@ -11,6 +11,7 @@ import selectors
 import socket
 from collections.abc import Callable
 from http import HTTPStatus
+from ipaddress import ip_address
 from math import inf
 from typing import NamedTuple
 
@@ -18,16 +19,16 @@ from edge_tvbo.errors import EdgeTvboError
 
 log = logging.getLogger(__name__)
 
-VISITORS = 8  # at once; others wait in the kernel's queue
-PATIENCE = 5.0  # s from the connection to the end of the answer
-LARGEST = 8192  # bytes of a request with its headers
-PAUSE = 1.0  # s without new visitors when the process is out of descriptors
+MAX_CONNECTIONS = 8  # at once; further ones wait in the kernel's queue
+REQUEST_TIMEOUT_S = 5.0  # from the connection to the end of the response
+MAX_REQUEST_SIZE = 8192  # bytes, with the headers
+ACCEPT_RETRY_DELAY_S = 1.0  # after the process ran out of descriptors
 _REQUEST = re.compile(rb"([A-Z]{1,16}) (/[!-~]{0,1023}) HTTP/1\.[01]\r?\n")
 _END = re.compile(rb"\r?\n\r?\n")
 
 
 class Page(NamedTuple):
-    """What a path is answered with."""
+    """The response to a request: status, content type and body."""
 
     status: HTTPStatus
     content_type: str
@@ -35,153 +36,157 @@ class Page(NamedTuple):
 
 
 class Connection:
-    """One connection."""
+    """One connection of a client."""
 
-    def __init__(self, sock: socket.socket, until: float) -> None:
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
         self.sock = sock
-        self.until = until  # monotonic
+        self.deadline = deadline  # monotonic
         self.received = b""
-        self.answer = b""
+        self.response = b""  # what is still to be sent
 
 
 class HttpServer:
-    """An attendant of the loop that answers HTTP requests; raises `EdgeTvboError` if it cannot.
+    """A service of the loop that answers HTTP requests; raises `EdgeTvboError` for a used port.
 
     Parameters
     ----------
     host, port
-        Where to listen; port 0 takes a free one.
+        The address to listen on; port 0 takes a free one.
     page : callable
-        Gives the page at a path, None where there is none.
+        Returns the page at a path, None where there is none.
     """
 
     def __init__(self, host: str, port: int, page: Callable[[str], Page | None]) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            self._listener = socket.create_server((host, port), family=family, backlog=VISITORS)
+            self._listener = socket.create_server(
+                (host, port), family=family, backlog=MAX_CONNECTIONS
+            )
         except OSError as error:
-            what = error.strerror or str(error)
-            raise EdgeTvboError(f"Port {port} of {host} cannot be listened on: {what}.") from None
+            reason = error.strerror or str(error)
+            raise EdgeTvboError(f"Cannot listen on {host}, port {port}: {reason}.") from None
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
         self._page = page
-        self._visitors: set[Connection] = set()
+        self._connections: set[Connection] = set()
         self._selector = selectors.DefaultSelector()
-        self._open = False
-        self._open_at = 0.0  # monotonic
+        self._is_accepting = False
+        self._accept_at = 0.0  # monotonic
         self._resume_accept(0.0)
 
     def fileno(self) -> int:
-        """Give what is readable when a visitor came, spoke, or can be answered."""
+        """Return the descriptor that is readable when a socket is ready."""
         return self._selector.fileno()
 
     def wake_at(self) -> float:
-        """Give when the first visitor's time is over, or the door opens again."""
-        door = inf if self._open or len(self._visitors) >= VISITORS else self._open_at
-        return min(door, *(each.until for each in self._visitors), inf)
+        """Return the time of the next timeout, or of the next attempt to accept."""
+        is_waiting = not self._is_accepting and len(self._connections) < MAX_CONNECTIONS
+        accept_at = self._accept_at if is_waiting else inf
+        return min(accept_at, *(each.deadline for each in self._connections), inf)
 
     def service(self, now: float) -> None:
-        """Serve whoever is there for as long as they have something to say."""
+        """Accept, read and answer what is ready, and close connections that timed out."""
         for key, _ in self._selector.select(0):
             if key.data is None:
                 self._accept(now)
             else:
-                self._attend(key.data)
-        for each in [each for each in self._visitors if now >= each.until]:
+                self._exchange(key.data)
+        for each in [each for each in self._connections if now >= each.deadline]:
             self._close(each)
         self._resume_accept(now)
 
     def close(self) -> None:
-        """Let everybody go."""
-        for each in list(self._visitors):
+        """Close all connections and stop listening."""
+        for each in list(self._connections):
             self._close(each)
         self._selector.close()
         self._listener.close()
 
-    # --- the door -----------------------------------------------------------------------------
+    # --- accepting ----------------------------------------------------------------------------
 
     def _resume_accept(self, now: float) -> None:
-        if not self._open and now >= self._open_at and len(self._visitors) < VISITORS:
+        has_place = len(self._connections) < MAX_CONNECTIONS
+        if not self._is_accepting and now >= self._accept_at and has_place:
             self._selector.register(self._listener, selectors.EVENT_READ)
-            self._open = True
+            self._is_accepting = True
 
-    def _close_door(self) -> None:
+    def _pause_accept(self) -> None:
         self._selector.unregister(self._listener)
-        self._open = False
+        self._is_accepting = False
 
     def _accept(self, now: float) -> None:
         try:
             sock, _ = self._listener.accept()
         except BlockingIOError:
             return
-        except OSError as error:  # out of descriptors: whoever waits would wake us at once again
-            log.warning("no visitor can be let in: %s", error.strerror or error)
-            self._close_door()
-            self._open_at = now + PAUSE
+        except OSError as error:  # out of descriptors: the waiting client would wake us at once
+            log.warning("metrics: cannot accept a connection: %s", error.strerror or error)
+            self._pause_accept()
+            self._accept_at = now + ACCEPT_RETRY_DELAY_S
             return
         sock.setblocking(False)
-        visitor = Connection(sock, now + PATIENCE)
-        self._visitors.add(visitor)
-        self._selector.register(sock, selectors.EVENT_READ, visitor)
-        if len(self._visitors) >= VISITORS:
-            self._close_door()
+        connection = Connection(sock, now + REQUEST_TIMEOUT_S)
+        self._connections.add(connection)
+        self._selector.register(sock, selectors.EVENT_READ, connection)
+        if len(self._connections) >= MAX_CONNECTIONS:
+            self._pause_accept()
 
-    def _close(self, visitor: Connection) -> None:
-        self._selector.unregister(visitor.sock)
-        self._visitors.discard(visitor)
-        visitor.sock.close()
+    def _close(self, connection: Connection) -> None:
+        self._selector.unregister(connection.sock)
+        self._connections.discard(connection)
+        connection.sock.close()
 
-    # --- one visitor --------------------------------------------------------------------------
+    # --- one connection -----------------------------------------------------------------------
 
-    def _attend(self, visitor: Connection) -> None:
+    def _exchange(self, connection: Connection) -> None:
         try:
-            if not visitor.answer:
-                self._receive(visitor)
-            if visitor.answer:
-                self._send(visitor)
+            if not connection.response:
+                self._receive(connection)
+            if connection.response:
+                self._send(connection)
         except BlockingIOError:
             pass
-        except OSError:  # the visitor has left
-            self._close(visitor)
+        except OSError:  # the client closed the connection
+            self._close(connection)
 
-    def _receive(self, visitor: Connection) -> None:
-        heard = visitor.sock.recv(LARGEST)
-        visitor.received += heard
-        if _END.search(visitor.received) or len(visitor.received) >= LARGEST:
-            visitor.answer = self._answer(visitor.received)
-            self._selector.modify(visitor.sock, selectors.EVENT_WRITE, visitor)
-        elif not heard:
+    def _receive(self, connection: Connection) -> None:
+        chunk = connection.sock.recv(MAX_REQUEST_SIZE)
+        connection.received += chunk
+        if _END.search(connection.received) or len(connection.received) >= MAX_REQUEST_SIZE:
+            connection.response = self._respond(connection.received)
+            self._selector.modify(connection.sock, selectors.EVENT_WRITE, connection)
+        elif not chunk:
             raise ConnectionResetError
 
-    def _send(self, visitor: Connection) -> None:
-        sent = visitor.sock.send(visitor.answer)
-        visitor.answer = visitor.answer[sent:]
-        if not visitor.answer:
-            self._close(visitor)
+    def _send(self, connection: Connection) -> None:
+        count = connection.sock.send(connection.response)
+        connection.response = connection.response[count:]
+        if not connection.response:
+            self._close(connection)
 
-    def _answer(self, request: bytes) -> bytes:
-        found = _REQUEST.match(request)
-        if not found:
-            return written(plain(HTTPStatus.BAD_REQUEST))
-        method, path = found[1].decode(), found[2].decode().partition("?")[0]
+    def _respond(self, request: bytes) -> bytes:
+        match = _REQUEST.match(request)
+        if not match:
+            return encode_response(status_page(HTTPStatus.BAD_REQUEST))
+        method, path = match[1].decode(), match[2].decode().partition("?")[0]
         if method not in ("GET", "HEAD"):
-            return written(plain(HTTPStatus.METHOD_NOT_ALLOWED))
+            return encode_response(status_page(HTTPStatus.METHOD_NOT_ALLOWED))
         try:
-            page = self._page(path) or plain(HTTPStatus.NOT_FOUND)
+            page = self._page(path) or status_page(HTTPStatus.NOT_FOUND)
         except Exception:
-            log.exception("%s cannot be answered", path)
-            page = plain(HTTPStatus.INTERNAL_SERVER_ERROR)
-        return written(page, head=method == "HEAD")
+            log.exception("metrics: %s cannot be answered", path)
+            page = status_page(HTTPStatus.INTERNAL_SERVER_ERROR)
+        return encode_response(page, with_body=method == "GET")
 
 
-def plain(status: HTTPStatus) -> Page:
-    """Give a page that says its status and no more."""
+def status_page(status: HTTPStatus) -> Page:
+    """Return a page that consists of its status."""
     return Page(status, "text/plain; charset=utf-8", f"{status.value} {status.phrase}\n".encode())
 
 
-def written(page: Page, *, head: bool = False) -> bytes:
-    """Give a page as the bytes of an HTTP response, without the body where only the head counts."""
-    head_lines = (
+def encode_response(page: Page, *, with_body: bool = True) -> bytes:
+    """Return the bytes of an HTTP response; the response to HEAD has no body."""
+    head = (
         f"HTTP/1.0 {page.status.value} {page.status.phrase}",
         f"Content-Type: {page.content_type}",
         f"Content-Length: {len(page.body)}",
@@ -190,4 +195,16 @@ def written(page: Page, *, head: bool = False) -> bytes:
         "Allow: GET, HEAD",
         "Connection: close",
     )
-    return "\r\n".join((*head_lines, "", "")).encode() + (b"" if head else page.body)
+    return "\r\n".join((*head, "", "")).encode() + (page.body if with_body else b"")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address can be reached only from this machine.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("lab")
+    (True, True, True, False)
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,7 +1,7 @@
-"""`/metrics` in Prometheus's text format, and `/healthz`, answered from the daemon's loop.
+"""Prometheus metrics: `/metrics` in the text format, and `/healthz` in JSON.
 
-Each scrape writes what there is at that moment into families of its own, so the series of a sensor
-that fell silent, or that the configuration no longer has, are simply not there any more.
+The daemon's loop answers each scrape from its present status. The series of a sensor without
+readings, or of a sensor that left the configuration, are absent.
 """
 
 import logging
@@ -9,55 +9,58 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from http import HTTPStatus
 from importlib.util import find_spec
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from edge_tvbo.errors import MissingExtra
 from edge_tvbo.messages.documents import FieldStatus, Status
-from edge_tvbo_adapters.monitoring.http_server import HttpServer, Page
+from edge_tvbo_adapters.monitoring.http_server import HttpServer, Page, is_loopback
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
 log = logging.getLogger(__name__)
 
-COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {
-    "decisions": ("Sensors selected.", lambda field: field.decisions),
+COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (help, value)
+    "decisions": ("Decisions, one for each interval.", lambda field: field.decisions),
     "activations": (
-        "Sensors activated, or recommended in advise mode.",
+        "Sensors activated, or recommended in the mode advise.",
         lambda field: field.activations,
     ),
-    "answered": ("Intervals whose sensor replied in time.", lambda field: field.health.answered),
-    "missed": ("Intervals whose sensor timed out.", lambda field: field.health.missed),
+    "answered": (
+        "Intervals in which the sensor replied in time.",
+        lambda field: field.health.answered,
+    ),
+    "missed": ("Intervals in which the sensor timed out.", lambda field: field.health.missed),
     "resets": ("Resets of the model.", lambda field: field.resets),
 }
 
 
 def open_endpoint(host: str, port: int, status: Callable[[], Status]) -> HttpServer:
-    """Listen on `host` and `port`; raises `MissingExtra`, or `EdgeTvboError` for a taken port."""
+    """Return a server of the metrics; raises `MissingExtra`, or `EdgeTvboError` for a used port."""
     if find_spec("prometheus_client") is None:
-        raise MissingExtra("The package prometheus-client, which [metrics] wants,", "metrics")
-    responder = HttpServer(host, port, partial(page, status))
-    if not _is_loopback(host):
-        log.warning("[metrics] on %s: whoever reaches this machine can read them", host)
-    log.info("metrics: http://%s:%d/metrics", f"[{host}]" if ":" in host else host, responder.port)
-    return responder
+        raise MissingExtra("The package prometheus-client, which [metrics] needs,", "metrics")
+    server = HttpServer(host, port, partial(page, status))
+    if not is_loopback(host):
+        log.warning("metrics: on %s, every computer that reaches this machine can read them", host)
+    log.info("metrics: http://%s:%d/metrics", f"[{host}]" if ":" in host else host, server.port)
+    return server
 
 
 def page(status: Callable[[], Status], path: str) -> Page | None:
-    """Give what is at `path`."""
+    """Return the page at `path`; None for an unknown path."""
     match path:
         case "/metrics":
-            return Page(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", text(status()))
+            body = encode_metrics(status())
+            return Page(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", body)
         case "/healthz":
-            return _health(status())
+            return _health_page(status())
         case _:
             return None
 
 
-def _health(status: Status) -> Page:
+def _health_page(status: Status) -> Page:
     document = {
         "healthy": status.healthy,
         "reason": status.reason,
@@ -70,107 +73,113 @@ def _health(status: Status) -> Page:
     return Page(code, "application/json", msgspec.json.encode(document) + b"\n")
 
 
-def text(status: Status) -> bytes:
-    """Write `status` in Prometheus's text format."""
+def encode_metrics(status: Status) -> bytes:
+    """Return `status` in Prometheus's text format."""
     from prometheus_client import CollectorRegistry, generate_latest
 
-    class Once:
+    class StatusCollector:
         def collect(self) -> "Iterator[Metric]":
-            yield from _daemon(status)
-            yield from _fields(status.fields)
-            yield from _energy(status.fields)
-            yield from _sensors(status)
+            yield from _daemon_metrics(status)
+            yield from _field_metrics(status.fields)
+            yield from _energy_metrics(status.fields)
+            yield from _sensor_metrics(status)
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Once())
-    written: bytes = generate_latest(registry)
-    return written
+    registry.register(StatusCollector())
+    encoded: bytes = generate_latest(registry)
+    return encoded
 
 
-def _daemon(status: Status) -> "Iterator[Metric]":
+def _daemon_metrics(status: Status) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
-    def gauge(name: str, meaning: str, value: float) -> Any:
-        return GaugeMetricFamily(f"edge_tvbo_{name}", meaning, value=value)
+    def gauge(name: str, help: str, value: float) -> Any:
+        return GaugeMetricFamily(f"edge_tvbo_{name}", help, value=value)
 
-    info = GaugeMetricFamily("edge_tvbo_info", "The version that runs.", labels=["version"])
+    info = GaugeMetricFamily("edge_tvbo_info", "Version of the daemon.", labels=["version"])
     info.add_metric([status.health.version], 1)
     yield info
-    yield gauge("uptime_seconds", "Since the start.", status.uptime)
-    yield gauge("healthy", "Whether /healthz says 200.", status.healthy)
-    yield gauge("link_online", "Whether the broker has let us in.", status.online)
-    yield gauge("link_away_seconds", "Since the broker was lost.", status.away)
+    yield gauge("uptime_seconds", "Seconds since the start.", status.uptime)
+    yield gauge("healthy", "1 while /healthz returns 200, otherwise 0.", status.healthy)
+    yield gauge("link_online", "1 while the broker is connected, otherwise 0.", status.online)
+    yield gauge("link_away_seconds", "Seconds since the connection was lost.", status.away)
     yield CounterMetricFamily(
-        "edge_tvbo_link_reconnects", "Times the broker was lost and came back.", status.reconnects
+        "edge_tvbo_link_reconnects", "Reconnections to the broker.", status.reconnects
     )
     if status.written is not None:
-        yield CounterMetricFamily("edge_tvbo_written_bytes", "State on disk.", status.written)
+        yield CounterMetricFamily(
+            "edge_tvbo_written_bytes", "Bytes of state written to disk.", status.written
+        )
     if status.resident is not None:
-        yield GaugeMetricFamily("process_resident_memory_bytes", "RSS.", value=status.resident)
+        yield GaugeMetricFamily(
+            "process_resident_memory_bytes", "Resident memory in bytes.", value=status.resident
+        )
 
 
-def _fields(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
+def _field_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
-    for name, (meaning, value) in COUNTERS.items():
-        counter = CounterMetricFamily(f"edge_tvbo_{name}", meaning, labels=["field"])
+    for name, (help, value) in COUNTERS.items():
+        counter = CounterMetricFamily(f"edge_tvbo_{name}", help, labels=["field"])
         for field, each in fields.items():
             counter.add_metric([field], value(each))
         yield counter
-    refused = CounterMetricFamily(
-        "edge_tvbo_refused", "Readings and messages not used.", labels=["field", "reason"]
+    rejected = CounterMetricFamily(
+        "edge_tvbo_refused", "Rejected messages and readings.", labels=["field", "reason"]
     )
-    sensors = GaugeMetricFamily("edge_tvbo_sensors", "Sensors.", labels=["field"])
-    suspects = GaugeMetricFamily(
-        "edge_tvbo_suspects", "Sensors that did not answer.", labels=["field"]
+    sensors = GaugeMetricFamily("edge_tvbo_sensors", "Configured sensors.", labels=["field"])
+    unresponsive = GaugeMetricFamily(
+        "edge_tvbo_suspects", "Sensors whose last activation timed out.", labels=["field"]
     )
     for field, each in fields.items():
         for reason, count in each.health.refused.items():
-            refused.add_metric([field, reason], count)
+            rejected.add_metric([field, reason], count)
         sensors.add_metric([field], each.sensors)
-        suspects.add_metric([field], len(each.health.suspects))
-    yield from (refused, sensors, suspects)
+        unresponsive.add_metric([field], len(each.health.suspects))
+    yield from (rejected, sensors, unresponsive)
 
 
-def _energy(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
+def _energy_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import GaugeMetricFamily
 
     labels = ["field", "unit"]
     spent = GaugeMetricFamily(
-        "edge_tvbo_energy_spent", "On activations, in the last period.", labels=labels
+        "edge_tvbo_energy_spent", "Energy of the activations in the last period.", labels=labels
     )
-    left = GaugeMetricFamily("edge_tvbo_energy_left", "Of the field's budget.", labels=labels)
+    left = GaugeMetricFamily(
+        "edge_tvbo_energy_left", "Energy left of the field's budget.", labels=labels
+    )
     low = GaugeMetricFamily(
-        "edge_tvbo_low_batteries", "Sensors not asked for that.", labels=["field"]
+        "edge_tvbo_low_batteries", "Sensors not activated for a low battery.", labels=["field"]
     )
     for field, each in fields.items():
-        if each.health.energy is None:
+        energy = each.health.energy
+        if energy is None:
             continue
-        spent.add_metric([field, each.health.energy.unit], each.health.energy.spent)
-        low.add_metric([field], len(each.health.energy.low_battery))
-        if each.health.energy.left is not None:
-            left.add_metric([field, each.health.energy.unit], each.health.energy.left)
+        spent.add_metric([field, energy.unit], energy.spent)
+        low.add_metric([field], len(energy.low_battery))
+        if energy.left is not None:
+            left.add_metric([field, energy.unit], energy.left)
     yield from (each for each in (spent, left, low) if each.samples)
 
 
-def _sensors(status: Status) -> "Iterator[Metric]":
+def _sensor_metrics(status: Status) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import GaugeMetricFamily
 
     labels = ["field", "sensor"]
-    selected = GaugeMetricFamily("edge_tvbo_selected", "Selected last.", labels=labels)
-    value = GaugeMetricFamily("edge_tvbo_reading", "In the field's unit.", labels=labels)
-    age = GaugeMetricFamily("edge_tvbo_reading_age_seconds", "Since it came.", labels=labels)
+    selected = GaugeMetricFamily(
+        "edge_tvbo_selected", "1 for the sensor selected last.", labels=labels
+    )
+    value = GaugeMetricFamily(
+        "edge_tvbo_reading", "Last reading, in the field's unit.", labels=labels
+    )
+    age = GaugeMetricFamily(
+        "edge_tvbo_reading_age_seconds", "Seconds since the last reading arrived.", labels=labels
+    )
     for field, each in status.fields.items():
         if each.health.selected is not None:
             selected.add_metric([field, each.health.selected], 1)
-        for sensor, latest in each.last_readings.items():
-            value.add_metric([field, sensor], latest.value)
-            age.add_metric([field, sensor], max(0.0, status.at - latest.received))
+        for sensor, reading in each.last_readings.items():
+            value.add_metric([field, sensor], reading.value)
+            age.add_metric([field, sensor], max(0.0, status.at - reading.received))
     yield from (selected, value, age)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

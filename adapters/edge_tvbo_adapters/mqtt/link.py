@@ -32,7 +32,7 @@ from edge_tvbo.errors import Code
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import Health, Hotspot, Notice, Posterior, Request, Response, Verb
 from edge_tvbo.messages.events import Event, Unreadable
-from edge_tvbo.ports import Broker, HomeAssistant, Wiring
+from edge_tvbo.ports import Broker, Wiring
 from edge_tvbo_adapters.mqtt.backoff import SHORT, Backoff
 from edge_tvbo_adapters.mqtt.client import TICK, FastClient, hung_up, no_mqtt, refused
 from edge_tvbo_adapters.mqtt.codec import Message
@@ -71,17 +71,17 @@ def connect(
     fields: Mapping[str, Wiring],
     *,
     commands: bool = False,
-    homeassistant: HomeAssistant | None = None,
+    discovery: "Discovery | None" = None,
     former: Mapping[str, Wiring] | None = None,
     seed: int | None = None,
     wall: Callable[[], float] = time.time,
 ) -> "MqttLink":
     """Give a link to `broker` that carries `fields`; it dials when it is first serviced.
 
-    With `commands` it listens to ``cmd/<verb>``, with `homeassistant` it tells Home Assistant what
-    there is. `former` are the fields of the link whose place it takes. `wall` says when a reading
-    was received. `seed` spreads the waits between attempts; without one they differ from gateway to
-    gateway, so that a fleet does not come back all at once.
+    With `commands` it listens to ``cmd/<verb>``, with `discovery` it publishes the discovery
+    message of Home Assistant. `former` are the fields of the link whose place it takes. `wall` says
+    when a reading was received. `seed` spreads the waits between attempts; without one they differ
+    from gateway to gateway, so that a fleet does not come back all at once.
     """
     if broker.password is not None and broker.tls is None and not is_here(broker.host):
         log.warning(
@@ -97,15 +97,9 @@ def connect(
         chance,
         wall,
         Commands(f"edge_tvbo/{broker.instance}") if commands else None,
-        _discovery(broker.instance, homeassistant, chance) if homeassistant else None,
+        discovery,
         former or {},
     )
-
-
-def _discovery(instance: str, described: HomeAssistant, chance: Random) -> "Discovery":
-    from edge_tvbo_adapters.homeassistant.discovery import Discovery
-
-    return Discovery(instance, described, chance)
 
 
 class MqttLink:
@@ -261,7 +255,7 @@ class MqttLink:
                 self._greet(outcome, now)
 
     def _greet(self, connected: socket.socket, now: float) -> None:
-        largest = max(self._inbox.largest, self._discovery.largest if self._discovery else 0)
+        largest = max(self._inbox.largest, self._discovery.max_size if self._discovery else 0)
         client = FastClient(
             LONGEST + 4 + largest + 1,
             self._take,

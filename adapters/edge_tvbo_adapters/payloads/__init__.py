@@ -1,7 +1,7 @@
-"""Payload formats: how each integration writes a reading.
+"""Payload formats: how each integration encodes a reading.
 
-A format is one module with a function `codec` that makes a codec from settings and, where the
-integration has usual topics, a `preset`; and one line below.
+A format is one module and one line in `FORMATS`. The module has a function `codec`, which returns
+the codec for given settings, and a `preset` where the integration has usual topics.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def make_codec(name: str, settings: Mapping[str, str]) -> PayloadCodec:
 
 
 def preset_of(name: str) -> Preset | None:
-    """Return the preset of the format `name`; None where it has no usual topics."""
+    """Return the preset of the format `name`; None for a format without usual topics."""
     return getattr(import_module(FORMATS.load(name).__module__), "preset", None)
 
 

@@ -1,7 +1,8 @@
-"""Homie 5: ``homie/5/<device>/<node>/<property>`` says ``21.5``.
+"""Homie 5 payloads: ``homie/5/<device>/<node>/<property>`` carries ``21.5``.
 
-Values are retained, so that the first one after a connection is refused as such. The unit is in
-the device's ``$description``, which is not read here: take care that it is the field's.
+The broker retains the values, so the first value after a connection is rejected as ``retained``.
+The unit is in the device's ``$description``, which this format does not read: the user has to set
+the same unit in the field.
 
 https://homieiot.github.io/specification/
 """
@@ -9,18 +10,18 @@ https://homieiot.github.io/specification/
 from collections.abc import Mapping
 
 from edge_tvbo.messages.payloads import PayloadCodec
-from edge_tvbo_adapters.payloads.decode import decoded_text, known_settings, number_in
-from edge_tvbo_adapters.payloads.presets import DevicePreset, one_number
+from edge_tvbo_adapters.payloads.decode import check_settings, decode_text, parse_number
+from edge_tvbo_adapters.payloads.presets import DevicePreset, expect_number
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Give the codec, for integers and floats; it has no settings.
+    """Return the codec for integer and float properties; the format has no settings.
 
     >>> codec({})(b"21.5")
     (21.5, None)
     """
-    known_settings(settings, (), "homie")
-    return lambda payload: (number_in(decoded_text(payload)), None)
+    check_settings(settings, (), "homie")
+    return lambda payload: (parse_number(decode_text(payload)), None)
 
 
-preset = DevicePreset("homie/5/{sensor}/{node}/{property}", one_number)
+preset = DevicePreset("homie/5/{sensor}/{node}/{property}", expect_number)

@@ -1,27 +1,48 @@
-"""A payload in JSON, with paths to the value and to the time: ``{"t": 21.3, "ts": 1078646400}``."""
+"""Payload format `json`: paths to the value and the time in ``{"t": 21.3, "ts": 1078646400}``.
+
+The paths are not compiled JMESPath expressions, although ``a.b[0].c`` is valid in both languages.
+JMESPath takes 3.1 µs for the message above where these paths take 0.5 µs. It returns null for a
+missing key, so a missing value and a null value would have the same reason, and keys such as
+``temperature:0`` or ``DS18B20-2`` would need quotes.
+"""
 
 import re
 from collections.abc import Mapping
 from datetime import datetime, tzinfo
+from types import NoneType
 from typing import Any
 
 import msgspec
 
 from edge_tvbo.errors import ConfigError, PayloadError, hint
 from edge_tvbo.messages.payloads import PayloadCodec
-from edge_tvbo_adapters.payloads.decode import decoded_text, finite, known_settings, number_in
+from edge_tvbo_adapters.payloads.decode import (
+    SHOWN,
+    check_settings,
+    decode_text,
+    finite,
+    parse_number,
+)
 
-MILLISECONDS = 1e11  # a time above this is in ms: as seconds it would lie after the year 5138
+MAX_SECONDS = 1e11  # a larger time is in milliseconds: as seconds it would be after the year 5138
 Path = tuple[str | int, ...]
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_JSON_TYPES = {
+    dict: "an object",
+    list: "an array",
+    str: "a text",
+    bool: "true or false",
+    NoneType: "null",
+}
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Give the codec for the paths ``value`` and, optionally, ``time``.
+    """Return the codec for the paths ``value`` and, optionally, ``time``.
 
-    A path is names and indices: ``sensors[0].temperature``; none at all is the document itself.
-    A time is seconds or milliseconds since 1970, or RFC 3339 with its offset; without the offset
-    it is refused, unless ``timezone`` names the zone in which it is local.
+    A path is made of names and indices: ``sensors[0].temperature``; without one, the document
+    itself is the value. A time is in seconds or milliseconds since 1970, or RFC 3339 with an
+    offset from UTC. A time without an offset is rejected, unless ``timezone`` names the zone in
+    which it is local.
 
     >>> codec({"value": "t", "time": "ts"})(b'{"t": 21.3, "ts": "2004-03-07T08:00:00Z"}')
     (21.3, 1078646400.0)
@@ -29,81 +50,147 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     >>> local(b'{"t": 21.3, "ts": "2004-03-07 09:00:00"}')
     (21.3, 1078646400.0)
     """
-    known_settings(settings, ("value", "time", "timezone"), "json")
-    value_path = path(settings.get("value", ""))
-    time_path = path(settings["time"]) if "time" in settings else None
-    zone = timezone(settings["timezone"]) if "timezone" in settings else None
+    check_settings(settings, ("value", "time", "timezone"), "json")
+    value_path = parse_path(settings.get("value", ""))
+    time_path = parse_path(settings["time"]) if "time" in settings else None
+    zone = load_timezone(settings["timezone"]) if "timezone" in settings else None
+    value_key, time_key = _top_level_key(value_path), _top_level_key(time_path)
 
     def decode(payload: bytes) -> tuple[float, float | None]:
-        document = parsed(payload)
-        value = number(at(document, value_path, "missing-value"))
+        # Every reading passes here, so the usual case has no call but `to_seconds`.
+        try:
+            document = msgspec.json.decode(payload)
+        except (ValueError, RecursionError):
+            document = parse_json(payload)  # raises the error that names the reason
+        keys = document if type(document) is dict else ()
+        value = (
+            document[value_key]
+            if value_key in keys
+            else find(document, value_path, "missing-value")
+        )
+        if type(value) is not float:
+            value = to_number(value)
         if time_path is None:
             return value, None
-        return value, moment(at(document, time_path, "missing-time"), zone)
+        time = document[time_key] if time_key in keys else find(document, time_path, "missing-time")
+        return value, to_seconds(time, zone)
 
     return decode
 
 
-def path(text: str) -> Path:
-    """Give the steps of a path such as ``a.b[0].c``; raises `ConfigError`."""
+# --- paths ----------------------------------------------------------------------------------------
+
+
+def parse_path(text: str) -> Path:
+    """Return the steps of a path; raises `ConfigError`.
+
+    >>> parse_path("a.b[0].c")
+    ('a', 'b', 0, 'c')
+    """
     steps: list[str | int] = []
     rest = text
     while rest:
         rest = rest.removeprefix(".") if steps else rest
         step = _STEP.match(rest)
         if not step:
-            raise ConfigError(f"{text!r} is no path; write names and indices: a.b[0].c")
+            raise ConfigError(f"{text!r} is not a path; write names and indices: a.b[0].c")
         steps.append(step[1] if step[1] is not None else int(step[2]))
         rest = rest[step.end() :]
     return tuple(steps)
 
 
-def parsed(payload: bytes) -> Any:
-    """Give the document; raises `PayloadError`."""
-    if not payload.strip():
-        raise PayloadError("empty", "there is nothing in it")
-    text = decoded_text(payload)
-    try:
-        return msgspec.json.decode(text)
-    except RecursionError:
-        raise PayloadError("too-deep", "it is nested too deeply") from None
-    except msgspec.ValidationError as error:
-        raise PayloadError("non-finite", str(error)) from None
-    except (msgspec.DecodeError, ValueError) as error:
-        word = text.strip()
-        if word.lstrip("+-") in ("NaN", "nan", "Infinity", "inf"):
-            raise PayloadError("non-finite", f"{word} is no reading") from None
-        raise PayloadError("not-json", str(error)) from None
-
-
-def at(document: Any, steps: Path, reason: str) -> Any:
-    """Give what stands at the end of the path; raises `PayloadError` with `reason`."""
-    for step in steps:
+def find(document: Any, path: Path, reason: str) -> Any:
+    """Return the part of `document` at `path`; raises `PayloadError` with `reason`."""
+    for step in path:
         match document, step:
             case dict(), str() if step in document:
                 document = document[step]
             case list(), int() if step < len(document):
                 document = document[step]
             case _:
-                raise PayloadError(reason, f"there is no {step!r}")
+                raise PayloadError(reason, f"{step!r} is missing")
     return document
 
 
-def number(value: Any) -> float:
-    """Give a JSON number, or a text that is one, as a finite float; raises `PayloadError`."""
+def _top_level_key(path: Path | None) -> str | None:
+    """Return the key of a path of one name; None for any other path."""
+    match path:
+        case (str(key),):
+            return key
+        case _:
+            return None
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def parse_json(payload: bytes) -> Any:
+    """Return the document; raises `PayloadError`."""
+    if not payload.strip():
+        raise PayloadError("empty", "the payload is empty")
+    text = decode_text(payload)
+    try:
+        return msgspec.json.decode(text)
+    except RecursionError:
+        raise PayloadError("too-deep", "the JSON is nested too deeply") from None
+    except msgspec.ValidationError as error:
+        raise PayloadError("non-finite", str(error)) from None
+    except ValueError as error:  # the base of msgspec's errors
+        word = text.strip()
+        if word.lstrip("+-") in ("NaN", "nan", "Infinity", "inf"):
+            raise PayloadError("non-finite", f"the value is {word}") from None
+        raise PayloadError("not-json", str(error)) from None
+
+
+def to_number(value: Any) -> float:
+    """Return a JSON number, or a number written as text, as a finite float.
+
+    Raises `PayloadError`.
+    """
     if isinstance(value, str):
-        return number_in(value)
+        return parse_number(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise PayloadError("not-a-number", f"{type(value).__name__} is no number")
+        raise PayloadError("not-a-number", f"it is {json_type(value)}")
     try:
         return finite(float(value))
     except OverflowError:
-        raise PayloadError("non-finite", "it is too large") from None
+        raise PayloadError("non-finite", "the number is too large") from None
 
 
-def timezone(name: str) -> tzinfo:
-    """Give the zone of that name in the machine's database; raises `ConfigError`."""
-    from zoneinfo import ZoneInfo, available_timezones  # few need it
+def to_seconds(value: Any, zone: tzinfo | None = None) -> float:
+    """Return a time as seconds since 1970; raises `PayloadError`.
+
+    A time without an offset is local in `zone`. In autumn, when an hour occurs twice, the first
+    one is meant; in spring, a time in the skipped hour is one of a clock that still shows winter
+    time.
+    """
+    if type(value) is float or type(value) is int:
+        if -MAX_SECONDS <= value <= MAX_SECONDS:
+            return float(value)
+        return to_number(value) / 1000
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        raise PayloadError("bad-time", f"{value[:SHOWN]!r} is not a time") from None
+    except TypeError:
+        raise PayloadError("bad-time", f"the time is {json_type(value)}") from None
+    if time.tzinfo is None and zone is None:
+        raise PayloadError("naive-time", f"{value[:SHOWN]!r} has no offset from UTC")
+    return (time if time.tzinfo else time.replace(tzinfo=zone)).timestamp()
+
+
+def json_type(value: Any) -> str:
+    """Return the JSON type of a value in words.
+
+    >>> json_type([1]), json_type(None)
+    ('an array', 'null')
+    """
+    return _JSON_TYPES.get(type(value), "a number")
+
+
+def load_timezone(name: str) -> tzinfo:
+    """Return the zone `name` of the machine's time-zone database; raises `ConfigError`."""
+    from zoneinfo import ZoneInfo, available_timezones  # slow, and few configurations need it
 
     try:
         return ZoneInfo(name)
@@ -111,27 +198,9 @@ def timezone(name: str) -> tzinfo:
         known = available_timezones()
     if not known:
         raise ConfigError(
-            f"timezone is {name!r}, and this machine knows no time zones; "
-            "install them: apt install tzdata, or pip install tzdata"
+            f"timezone is {name!r}, and this machine has no time-zone database; "
+            "install one: apt install tzdata, or pip install tzdata"
         )
     raise ConfigError(
         f"timezone is {name!r}; it can be a name such as 'Europe/Berlin'.{hint(name, known)}"
     )
-
-
-def moment(value: Any, zone: tzinfo | None = None) -> float:
-    """Give a time as seconds since 1970, one without an offset as of `zone`; raises `PayloadError`.
-
-    When summer time ends, an hour comes twice, and its first pass is meant; when it begins, one is
-    left out, and a time in it is that of a clock which was not put forward yet.
-    """
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = number(value)
-        return seconds / 1000 if abs(seconds) > MILLISECONDS else seconds
-    try:
-        when = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise PayloadError("bad-time", f"{str(value)[:40]!r} is no time") from None
-    if when.tzinfo is None and zone is None:
-        raise PayloadError("naive-time", f"{str(value)[:40]!r} has no offset from UTC")
-    return (when if when.tzinfo else when.replace(tzinfo=zone)).timestamp()

@@ -1,16 +1,16 @@
-"""A payload that is one number, as text: ``21.3``."""
+"""Payload format `number`: one number as text, ``21.3``."""
 
 from collections.abc import Mapping
 
 from edge_tvbo.messages.payloads import PayloadCodec
-from edge_tvbo_adapters.payloads.decode import decoded_text, known_settings, number_in
+from edge_tvbo_adapters.payloads.decode import check_settings, decode_text, parse_number
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Give the codec; it has no settings.
+    """Return the codec; the format has no settings.
 
     >>> codec({})(b"21.3")
     (21.3, None)
     """
-    known_settings(settings, (), "number")
-    return lambda payload: (number_in(decoded_text(payload)), None)
+    check_settings(settings, (), "number")
+    return lambda payload: (parse_number(decode_text(payload)), None)

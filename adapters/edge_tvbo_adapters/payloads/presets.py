@@ -1,4 +1,4 @@
-"""What the makes of sensors have in common: topics that name the sensor, values that have names."""
+"""Device presets: the usual topics of an integration, by which its sensors are recognised."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -8,69 +8,86 @@ import msgspec
 
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.payloads import Activation, DetectedSensor
-from edge_tvbo_adapters.payloads.decode import decoded_text, number_in
-from edge_tvbo_adapters.payloads.json import parsed
+from edge_tvbo_adapters.payloads.decode import decode_text, parse_number
+from edge_tvbo_adapters.payloads.json import parse_json
 
-DEEPEST = 4  # levels of a document in which values are looked for
-MOST = 64  # values named of one message
-LEVEL = "[^/+#$][^/+#]*"  # of a topic; $ begins what is not a sensor's
+MAX_DEPTH = 4  # levels of a document that are searched for numbers
+MAX_VALUES = 64  # numbers that are listed of one message
+LEVEL = "[^/+#$][^/+#]*"  # one topic level of a sensor; $ starts a level that is not a sensor's
 
 
 class DevicePreset(msgspec.Struct, frozen=True):
-    """A `Preset`: the topic by which a make is known, and what it says there.
+    """A `Preset`: the topic pattern of an integration, and how its payloads are recognised.
 
-    >>> make = DevicePreset("tele/{sensor}/SENSOR", values_below())
-    >>> make.recognise("tele/hall/SENSOR", b'{"AM2301": {"Temperature": 24.6}}').values
+    Attributes
+    ----------
+    topic : str
+        Topic of the readings. Each ``{word}`` is one level or a part of one.
+    values : callable
+        Returns the possible settings ``value`` for a payload; raises `PayloadError` for the
+        payload of another integration.
+    activate : Activation, optional
+        How a sensor is polled.
+    alternative : DevicePreset, optional
+        A second topic of the same integration.
+
+    Examples
+    --------
+    >>> tasmota = DevicePreset("tele/{sensor}/SENSOR", numbers_below())
+    >>> tasmota.recognise("tele/hall/SENSOR", b'{"AM2301": {"Temperature": 24.6}}').values
     ('AM2301.Temperature',)
     """
 
     topic: str
-    values: Callable[[bytes], tuple[str, ...]]  # raises `PayloadError` for another make's payload
+    values: Callable[[bytes], tuple[str, ...]]
     activate: Activation | None = None
-    other: "DevicePreset | None" = None  # another topic of the same make
+    alternative: "DevicePreset | None" = None
 
     def recognise(self, topic: str, payload: bytes) -> DetectedSensor | None:
-        """Say what is seen in a message; None where it looks like none of this make."""
-        words = re.fullmatch(_pattern(self.topic), topic)
-        if words is None:
-            return self.other.recognise(topic, payload) if self.other else None
+        """Return the sensor that sent a message; None for a message of another integration."""
+        match = re.fullmatch(_pattern(self.topic), topic)
+        if match is None:
+            return self.alternative.recognise(topic, payload) if self.alternative else None
         try:
             values = self.values(payload)
         except PayloadError:
             return None
-        found = words.groupdict()
-        sensor = found.pop("sensor")
+        words = match.groupdict()
+        sensor = words.pop("sensor")
         activate = self.activate
         if activate is not None:
-            activate = msgspec.structs.replace(activate, topic=_filled(activate.topic, found))
-        return DetectedSensor(sensor, _filled(self.topic, found), values, activate)
+            activate = msgspec.structs.replace(activate, topic=_filled(activate.topic, words))
+        return DetectedSensor(sensor, _filled(self.topic, words), values, activate)
 
 
-def values_below(*path: str) -> Callable[[bytes], tuple[str, ...]]:
-    """Give what names the numbers of a JSON object below `path`, as the setting `value` does.
+def numbers_below(*path: str) -> Callable[[bytes], tuple[str, ...]]:
+    """Return a function that lists the paths of the numbers in a JSON object, from `path` on.
 
-    It raises `PayloadError` where there is none.
+    The paths are as in the setting ``value``. The function raises `PayloadError` for a payload
+    without a number there.
     """
 
     def values(payload: bytes) -> tuple[str, ...]:
-        document = parsed(payload)
+        document = parse_json(payload)
         for step in path:
             document = document.get(step) if isinstance(document, dict) else None
-        names = [name for name, _ in zip(_numbers(document, DEEPEST), range(MOST), strict=False)]
-        if not isinstance(document, dict) or not names:
-            raise PayloadError("missing-value", "there is no number in it")
-        return tuple(names)
+        paths = zip(_number_paths(document, MAX_DEPTH), range(MAX_VALUES), strict=False)
+        found = tuple(path for path, _ in paths)
+        if not found:
+            raise PayloadError("missing-value", "there is no number in the payload")
+        return found
 
     return values
 
 
-def one_number(payload: bytes) -> tuple[str, ...]:
-    """Give no name, for a payload that is one number; raises `PayloadError` for any other."""
-    number_in(decoded_text(payload))
+def expect_number(payload: bytes) -> tuple[str, ...]:
+    """Return no path, as the payload is one number; raises `PayloadError` for any other payload."""
+    parse_number(decode_text(payload))
     return ()
 
 
-def _numbers(document: Any, levels: int) -> Iterator[str]:
+def _number_paths(document: Any, levels: int) -> Iterator[str]:
+    """Yield the paths of the numbers in an object; nothing for any other document."""
     if not isinstance(document, dict) or levels == 0:
         return
     for name, value in document.items():
@@ -78,12 +95,12 @@ def _numbers(document: Any, levels: int) -> Iterator[str]:
             continue
         if isinstance(value, int | float) and not isinstance(value, bool):
             yield name
-        for below in _numbers(value, levels - 1):
-            yield f"{name}.{below}"
+        for path in _number_paths(value, levels - 1):
+            yield f"{name}.{path}"
 
 
 def _pattern(template: str) -> str:
-    """Give a regular expression for the topics that `template` stands for."""
+    """Return a regular expression for the topics that match `template`."""
     return re.sub(r"\\\{(\w+)\\\}", rf"(?P<\1>{LEVEL})", re.escape(template))
 
 

@@ -1,7 +1,8 @@
-"""SenML, sensor measurement lists in JSON: RFC 8428.
+"""SenML payloads: sensor measurement lists in JSON, RFC 8428.
 
 ``[{"bn": "urn:dev:ow:10e2073a01080063:", "bt": 1.320067464e+09, "bu": "%RH", "v": 20}, ...]``:
-what begins with b is added to each record from there on. A time below 2^28 is from now.
+fields that start with b are the base of their own and every later record. A time below 2^28 is
+relative to the arrival.
 
 https://www.rfc-editor.org/rfc/rfc8428 (sections 4.3 to 4.6)
 """
@@ -14,34 +15,35 @@ import msgspec
 
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.payloads import PayloadCodec
-from edge_tvbo_adapters.payloads.decode import known_settings
-from edge_tvbo_adapters.payloads.json import number, parsed
+from edge_tvbo_adapters.payloads.decode import SHOWN, check_settings
+from edge_tvbo_adapters.payloads.json import json_type, parse_json, to_number
 
-VERSION = 10  # the newest that we know, and the one that is meant where none is said
-ABSOLUTE = 2**28  # s; what is less is a time from now
-_KNOWN = frozenset(
+VERSION = 10  # the newest supported version, and the default of the RFC
+MIN_ABSOLUTE_TIME_S = 2**28  # a smaller time is relative to the arrival
+_FIELDS = frozenset(
     {"bn", "bt", "bu", "bv", "bs", "bver", "n", "u", "v", "vs", "vb", "vd", "s", "t", "ut"}
 )
 
 
 class Measurement(msgspec.Struct, frozen=True):
-    """A record with a number in it, resolved: nothing of it depends on the records before."""
+    """A numeric SenML record with the base fields added."""
 
     name: str
     unit: str
     value: float
-    time: float  # s: since 1970, or below 2^28 from now
+    time: float  # s since 1970; below `MIN_ABSOLUTE_TIME_S` relative to the arrival
 
     @property
-    def age_rank(self) -> tuple[bool, float]:
-        """What sorts the newest last; times from now are taken for newer than any date."""
-        return self.time < ABSOLUTE, self.time
+    def recency(self) -> tuple[bool, float]:
+        """Sort key: the newest last; relative times count as newer than absolute ones."""
+        return self.time < MIN_ABSOLUTE_TIME_S, self.time
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Give the codec for the name ``value`` and the ``unit``, of which either may be left out.
+    """Return the codec for the name ``value`` and the ``unit``, both optional.
 
-    A name is the whole one, or what it ends in. Of several records it gives the newest.
+    ``value`` is the whole name of a record or its end. Of several records, the codec returns the
+    newest.
 
     >>> codec({"value": "current"})(
     ...     b'[{"bn": "urn:dev:ow:10e2073a0108006:", "bt": 1.276020076e+09, "bu": "A",'
@@ -50,63 +52,63 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     ... )
     (1.7, 1276020076.0)
     """
-    known_settings(settings, ("value", "unit"), "senml")
+    check_settings(settings, ("value", "unit"), "senml")
     name, unit = settings.get("value", ""), settings.get("unit")
 
     def decode(payload: bytes) -> tuple[float, float | timedelta]:
-        named = [each for each in measurements(parsed(payload)) if each.name.endswith(name)]
+        named = [each for each in measurements(parse_json(payload)) if each.name.endswith(name)]
         if not named:
             raise PayloadError("missing-value", f"there is no number named {name!r}")
-        meant = [each for each in named if unit in (None, each.unit)]
-        if not meant:
+        matching = [each for each in named if unit in (None, each.unit)]
+        if not matching:
             found = ", ".join(sorted({each.unit or "none" for each in named}))
-            raise PayloadError("wrong-unit", f"it is in {found[:40]}, not in {unit}")
-        newest = max(reversed(meant), key=lambda each: each.age_rank)
-        return newest.value, when(newest.time)
+            raise PayloadError("wrong-unit", f"the unit is {found[:SHOWN]}, not {unit}")
+        newest = max(reversed(matching), key=lambda each: each.recency)
+        return newest.value, absolute_or_relative(newest.time)
 
     return decode
 
 
 def measurements(pack: Any) -> Iterator[Measurement]:
-    """Yield the numbers of a pack; raises `PayloadError` where it is no SenML."""
+    """Yield the numeric records of a SenML pack; raises `PayloadError` for any other document."""
     if not isinstance(pack, list):
-        raise PayloadError("not-senml", "it is no array")
+        raise PayloadError("not-senml", f"the document is {json_type(pack)}, not an array")
     base: dict[str, Any] = {}
     for record in pack:
         if not isinstance(record, dict):
-            raise PayloadError("not-senml", "a record is no object")
-        for field in record.keys() - _KNOWN:
-            if field.endswith("_"):
-                raise PayloadError("not-understood", f"{field[:40]!r} must be, and is not")
+            raise PayloadError("not-senml", f"a record is {json_type(record)}, not an object")
+        for field in record.keys() - _FIELDS:
+            if field.endswith("_"):  # RFC 8428, 4.4: reject what must be understood
+                raise PayloadError("not-understood", f"the mandatory field {field[:SHOWN]!r}")
         base |= {field: record[field] for field in record if field.startswith("b")}
-        if number(base.get("bver", VERSION)) > VERSION:
+        if to_number(base.get("bver", VERSION)) > VERSION:
             raise PayloadError("not-understood", f"version {base['bver']} of SenML")
         if "v" in record:
             yield resolved(record, base)
 
 
 def resolved(record: dict[str, Any], base: dict[str, Any]) -> Measurement:
-    """Give what a record with a ``v`` says; raises `PayloadError`."""
+    """Return a record with the base fields added; raises `PayloadError`."""
     return Measurement(
-        name=text(base.get("bn", "")) + text(record.get("n", "")),
-        unit=text(record.get("u", base.get("bu", ""))),
-        value=number(number(base.get("bv", 0)) + number(record["v"])),
-        time=number(number(base.get("bt", 0)) + number(record.get("t", 0))),
+        name=to_text(base.get("bn", "")) + to_text(record.get("n", "")),
+        unit=to_text(record.get("u", base.get("bu", ""))),
+        value=to_number(to_number(base.get("bv", 0)) + to_number(record["v"])),
+        time=to_number(to_number(base.get("bt", 0)) + to_number(record.get("t", 0))),
     )
 
 
-def text(value: Any) -> str:
-    """Give a text, or raise `PayloadError`."""
+def to_text(value: Any) -> str:
+    """Return a name or a unit; raises `PayloadError` where it is not a text."""
     if not isinstance(value, str):
-        raise PayloadError("not-senml", f"a name or unit is of {type(value).__name__}")
+        raise PayloadError("not-senml", f"a name or unit is {json_type(value)}, not a text")
     return value
 
 
-def when(time: float) -> float | timedelta:
-    """Give a moment, or a time from now; raises `PayloadError`."""
-    if time >= ABSOLUTE:
+def absolute_or_relative(time: float) -> float | timedelta:
+    """Return seconds since 1970, or an offset from the arrival; raises `PayloadError`."""
+    if time >= MIN_ABSOLUTE_TIME_S:
         return time
     try:
         return timedelta(seconds=time)
     except OverflowError:
-        raise PayloadError("bad-time", f"{time} s from now is no time") from None
+        raise PayloadError("bad-time", f"the relative time {time} s is too large") from None

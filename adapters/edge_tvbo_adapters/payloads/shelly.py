@@ -1,8 +1,8 @@
-"""Shelly, second generation and later, in either of the forms that it can be told to send.
+"""Shelly payloads, second generation and later, in both forms that a device can send.
 
 ``<device>/events/rpc``, on by default: ``{"method": "NotifyFullStatus", "params": {"ts": ...,
-"temperature:0": {"id": 0, "tC": 19.9, "tF": 67.8}}}``. ``<device>/status/temperature:0``, by
-"generic status update over MQTT": ``{"id": 0, "tC": 19.9, "tF": 67.8}``, without a time.
+"temperature:0": {"id": 0, "tC": 19.9, "tF": 67.8}}}``. ``<device>/status/temperature:0``, with
+"generic status update over MQTT" enabled: ``{"id": 0, "tC": 19.9, "tF": 67.8}``, without a time.
 
 https://shelly-api-docs.shelly.cloud/gen2/General/Notifications
 """
@@ -11,18 +11,18 @@ from collections.abc import Mapping
 
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.payloads import PayloadCodec
-from edge_tvbo_adapters.payloads.decode import known_settings
-from edge_tvbo_adapters.payloads.json import at, moment, number, parsed, path
-from edge_tvbo_adapters.payloads.presets import DevicePreset, values_below
+from edge_tvbo_adapters.payloads.decode import SHOWN, check_settings
+from edge_tvbo_adapters.payloads.json import find, parse_json, parse_path, to_number, to_seconds
+from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
-STATUS = ("NotifyStatus", "NotifyFullStatus")
-SET = 1e9  # s since 1970; a device whose clock was never set counts from its start
+STATUS_METHODS = ("NotifyStatus", "NotifyFullStatus")
+MIN_CLOCK_S = 1e9  # s since 1970; a device whose clock was never set counts from its start
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Give the codec for the path ``value``, a component and the name of its value.
+    """Return the codec for the path ``value``: a component and a key, ``temperature:0.tC``.
 
-    The topic of a status names the component already: there the name alone is looked for.
+    On a status topic, which names the component already, only the key is used.
 
     >>> codec({})(b'{"id": 0, "tC": 19.9, "tF": 67.8}')
     (19.9, None)
@@ -31,26 +31,26 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     ... )
     (54.0, 1674473304.12)
     """
-    known_settings(settings, ("value",), "shelly")
-    value_path = path(settings.get("value", "temperature:0.tC"))
+    check_settings(settings, ("value",), "shelly")
+    value_path = parse_path(settings.get("value", "temperature:0.tC"))
 
     def decode(payload: bytes) -> tuple[float, float | None]:
-        document = parsed(payload)
+        document = parse_json(payload)
         method = document.get("method") if isinstance(document, dict) else None
         if method is None:
-            return number(at(document, value_path[-1:], "missing-value")), None
-        if method not in STATUS:
-            raise PayloadError("other-event", f"{str(method)[:40]} is no status")
-        status = at(document, ("params",), "missing-value")
-        value = number(at(status, value_path, "missing-value"))
-        when = moment(status["ts"]) if "ts" in status else 0.0
-        return value, when if when > SET else None
+            return to_number(find(document, value_path[-1:], "missing-value")), None
+        if method not in STATUS_METHODS:
+            raise PayloadError("other-event", f"{str(method)[:SHOWN]} is not a status")
+        status = find(document, ("params",), "missing-value")
+        value = to_number(find(status, value_path, "missing-value"))
+        time = to_seconds(status["ts"]) if "ts" in status else 0.0
+        return value, time if time > MIN_CLOCK_S else None
 
     return decode
 
 
 preset = DevicePreset(
     "{sensor}/events/rpc",
-    values_below("params"),
-    other=DevicePreset("{sensor}/status/{component}", values_below()),
+    numbers_below("params"),
+    alternative=DevicePreset("{sensor}/status/{component}", numbers_below()),
 )

@@ -1,7 +1,7 @@
-"""The Things Stack 3 (The Things Network): ``v3/<application>/devices/<device>/up``.
+"""The Things Stack 3 payloads (The Things Network): ``v3/<application>/devices/<device>/up``.
 
-The network decodes the payload, by a formatter that the device or the application has. A downlink
-waits in a queue until the device has sent something, which is when a class A device listens.
+The network decodes the device's bytes, with the payload formatter of the device or application. A
+downlink waits in a queue until the device's next uplink, after which a class A device listens.
 
 https://www.thethingsindustries.com/docs/integrations/data-formats/
 https://www.thethingsindustries.com/docs/integrations/other-integrations/mqtt/
@@ -11,15 +11,15 @@ from collections.abc import Mapping
 
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.payloads import Activation, PayloadCodec
-from edge_tvbo_adapters.payloads.decode import known_settings
-from edge_tvbo_adapters.payloads.json import at, moment, number, parsed, path
-from edge_tvbo_adapters.payloads.presets import DevicePreset, values_below
+from edge_tvbo_adapters.payloads.decode import check_settings
+from edge_tvbo_adapters.payloads.json import find, parse_json, parse_path, to_number, to_seconds
+from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Give the codec for the path ``value``, below ``decoded_payload``.
+    """Return the codec for the path ``value``, which starts below ``decoded_payload``.
 
-    The time is when the network received the uplink.
+    The time is that at which the network received the uplink.
 
     >>> codec({"value": "temperature"})(
     ...     b'{"received_at": "2021-12-02T09:34:06.596658678Z",'
@@ -27,25 +27,25 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     ... )
     (23.2, 1638437646.596658)
     """
-    known_settings(settings, ("value",), "the-things-stack")
-    value_path = path(settings.get("value", "temperature"))
+    check_settings(settings, ("value",), "the-things-stack")
+    value_path = parse_path(settings.get("value", "temperature"))
 
     def decode(payload: bytes) -> tuple[float, float | None]:
-        document = parsed(payload)
+        document = parse_json(payload)
         uplink = document.get("uplink_message") if isinstance(document, dict) else None
         if not isinstance(uplink, dict):
-            raise PayloadError("other-event", "it is no uplink")
-        decoded = at(uplink, ("decoded_payload",), "missing-value")
-        value = number(at(decoded, value_path, "missing-value"))
-        when = uplink.get("received_at", document.get("received_at"))
-        return value, None if when is None else moment(when)
+            raise PayloadError("other-event", "the event is not an uplink")
+        decoded = find(uplink, ("decoded_payload",), "missing-value")
+        value = to_number(find(decoded, value_path, "missing-value"))
+        time = uplink.get("received_at", document.get("received_at"))
+        return value, None if time is None else to_seconds(time)
 
     return decode
 
 
 preset = DevicePreset(
     "v3/{application}/devices/{sensor}/up",
-    values_below("uplink_message", "decoded_payload"),
+    numbers_below("uplink_message", "decoded_payload"),
     Activation(
         "lorawan",
         "v3/{application}/devices/{sensor}/down/replace",

@@ -1,8 +1,8 @@
-"""State in two files of one directory: the newest document, and the one before it.
+"""State files: the newest document of a daemon and the one before it, in one directory.
 
-A document is written beside, flushed to the disk, and renamed into place, so that a power cut at
-any moment leaves at least one that is whole. Files out of use are kept, a few, for whoever wants
-to know what happened.
+A document is written to a new file, flushed to the disk and renamed, so that after a power cut at
+any moment at least one complete file is left. A few rejected files are kept for the user to
+inspect.
 """
 
 import logging
@@ -14,13 +14,21 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
-ASIDE = 3  # files out of use that are kept
-LARGEST = 2**28  # bytes of a document that is read
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+MAX_REJECTED_FILES = 3
+MAX_DOCUMENT_SIZE = 2**28  # bytes that are read
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class FileStore:
-    """A `Store` in files; see `open_store`."""
+    """Two generations of the state of one daemon, as files.
+
+    Parameters
+    ----------
+    directory : str or Path
+        The state directory; it is created by the first `save`.
+    name : str
+        The daemon's name, with which the file names start.
+    """
 
     def __init__(self, directory: str | Path, name: str) -> None:
         directory = Path(directory)
@@ -29,7 +37,7 @@ class FileStore:
         self._previous = directory / f"{name}.state.previous"
         self._draft = directory / f"{name}.state.new"
         self._written = 0
-        self._trouble = ""  # what was last said of the disk
+        self._logged_problem = ""
 
     @property
     def written(self) -> int:
@@ -38,15 +46,15 @@ class FileStore:
 
     @property
     def newest(self) -> str:
-        """Name of the file that was written last."""
+        """Name of the file that is written."""
         return str(self._current)
 
     def generations(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and the content of each file there is, the newest first."""
+        """Yield the name and the content of each state file, the newest first."""
         for path in (self._current, self._previous):
             try:
                 with path.open("rb") as file:
-                    content = file.read(LARGEST)
+                    content = file.read(MAX_DOCUMENT_SIZE)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -55,21 +63,21 @@ class FileStore:
             yield str(path), content
 
     def set_aside(self, generation: str, why: str) -> str:
-        """Rename a file to ``.<why>-<number>`` and drop the oldest such, so that few are kept."""
+        """Rename a state file to ``.<why>-<number>``, delete the oldest, and return a log text."""
         path = Path(generation)
         try:
-            older = sorted(self._aside())
+            older = sorted(self._rejected_files())
             number = older[-1][0] + 1 if older else 1
-            aside = self._current.with_name(f"{self._current.name}.{why}-{number}")
-            path.replace(aside)
-            for _, each in older[: max(0, len(older) + 1 - ASIDE)]:
+            target = self._current.with_name(f"{self._current.name}.{why}-{number}")
+            path.replace(target)
+            for _, each in older[: max(0, len(older) + 1 - MAX_REJECTED_FILES)]:
                 each.unlink()
         except OSError as error:
-            return f"it stays where it is: {error.strerror}"
-        return f"it is kept as {aside.name}"
+            return f"the file could not be renamed: {error.strerror}"
+        return f"the file is now {target.name}"
 
     def save(self, document: bytes) -> bool:
-        """Keep `document` in the newest file, and what was there in the one before it."""
+        """Write `document` to the newest file, after renaming that to the previous one."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._write(document)
@@ -78,50 +86,51 @@ class FileStore:
             self._draft.replace(self._current)
             _flush(self._directory)
         except OSError as error:
-            self._say(error.strerror or str(error))
+            self._log_problem(error.strerror or str(error))
             with suppress(OSError):
                 self._draft.unlink()
             return False
-        self._say("")
+        self._log_problem("")
         return True
 
-    def _aside(self) -> Iterator[tuple[int, Path]]:
-        """Yield the number and the path of each file out of use."""
+    def _rejected_files(self) -> Iterator[tuple[int, Path]]:
+        """Yield the number and the path of each file that was set aside."""
         for path in self._directory.iterdir():
             name, _, number = path.name.rpartition("-")
-            ours = name.startswith(f"{self._current.name}.")
-            if ours and number.isdecimal() and len(number) < 10:
+            is_ours = name.startswith(f"{self._current.name}.")
+            if is_ours and number.isdecimal() and len(number) < 10:
                 yield int(number), path
 
     def _write(self, document: bytes) -> None:
-        descriptor = os.open(self._draft, _NEW, 0o600)
+        descriptor = os.open(self._draft, _NEW_FILE, 0o600)
         try:
             rest = memoryview(document)
             while rest:
-                done = os.write(descriptor, rest)
-                self._written += done
-                rest = rest[done:]
+                count = os.write(descriptor, rest)
+                self._written += count
+                rest = rest[count:]
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
-    def _say(self, trouble: str) -> None:
-        if trouble == self._trouble:
+    def _log_problem(self, problem: str) -> None:
+        """Log a problem of the disk, or its end, once."""
+        if problem == self._logged_problem:
             return
-        self._trouble = trouble
-        if trouble:
+        self._logged_problem = problem
+        if problem:
             log.error(
-                "state: nothing can be kept in %s: %s; deciding goes on, and a restart would "
-                "begin from the last state that was kept",
+                "state: it cannot be stored in %s: %s; the daemon continues, but a restart would "
+                "load the last stored state",
                 self._directory,
-                trouble,
+                problem,
             )
         else:
-            log.info("state: it is kept in %s again", self._directory)
+            log.info("state: it is stored in %s again", self._directory)
 
 
 def _flush(directory: Path) -> None:
-    """Have the renames on the disk, where its file system knows how."""
+    """Flush the renames in `directory` to the disk, where the file system supports that."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

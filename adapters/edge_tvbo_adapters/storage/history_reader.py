@@ -1,7 +1,7 @@
-"""What a history holds, for whoever looks at it: beside the daemon, or when it is gone.
+"""History reader: reads a daemon's decision history while the daemon runs or after it stopped.
 
-Nothing is written, and the daemon is not kept from writing. What it has not kept yet is not seen.
-A batch that does not decode is left out, and said once: the rest of the history is as good as ever.
+It writes nothing and does not block the daemon. Entries that the daemon has not written yet are
+missing. A batch that cannot be decoded is skipped and logged once.
 """
 
 import logging
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class HistoryReader:
-    """Reads the decision history of a daemon, beside it or after it; raises `DataError`.
+    """Reader of a daemon's decision history; every method may raise `DataError`.
 
     Parameters
     ----------
@@ -32,90 +32,95 @@ class HistoryReader:
     def __init__(self, directory: str, instance: str) -> None:
         path = history_file(directory, instance)
         self._path = path
-        self._complained = False
-        with self._troubles():
-            self._connection = _connected(path)
+        self._logged_skipped = False
+        with self._errors():
+            self._connection = _connect(path)
 
     def fields(self) -> list[str]:
-        """Give the fields there are entries of, sorted; raises `DataError`."""
-        with self._troubles():
+        """Return the fields that have entries, sorted."""
+        with self._errors():
             rows = self._connection.execute("SELECT DISTINCT field FROM batches ORDER BY field")
             return [field for (field,) in rows]
 
     def span(self, field: str) -> tuple[int, int] | None:
-        """Give the lowest and the highest number of an interval; raises `DataError`."""
-        with self._troubles():
+        """Return the numbers of the first and the last stored interval; None without any."""
+        with self._errors():
             query = "SELECT min(first), max(last) FROM batches WHERE field = ?"
             first, last = self._connection.execute(query, (field,)).fetchone()
         return None if first is None else (first, last)
 
     def entry(self, field: str, interval: int) -> HistoryEntry | None:
-        """Give what became of one interval, where that is kept; raises `DataError`."""
+        """Return the entry of one interval; None where it is not stored."""
         return next(self._entries(field, interval, interval), None)
 
     def newest(self, field: str, count: int) -> list[HistoryEntry]:
-        """Give the last `count` entries, the newest first; raises `DataError`."""
+        """Return the last `count` entries, the newest first."""
         return list(islice(self._entries(field, 0, 2**62), count))
 
     def between(self, field: str, first: int, last: int) -> list[HistoryEntry]:
-        """Give the entries with these numbers and all in between, oldest first."""
+        """Return the entries of the intervals `first` to `last`, the oldest first."""
         return list(self._entries(field, first, last))[::-1]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
     def _entries(self, field: str, first: int, last: int) -> Iterator[HistoryEntry]:
-        """Yield the entries with such numbers, the newest first, each as it was kept last."""
+        """Yield the last version of each entry in the range, the newest first."""
         query = "SELECT id, entries FROM batches WHERE field = ? AND first <= ? AND last >= ?"
-        batches = (f"{query} ORDER BY id DESC", (field, last, first))
-        seen = set()
-        with self._troubles():
-            for batch, blob in self._connection.execute(*batches):
-                for entry in reversed(self._unpacked(batch, blob)):
-                    number = entry.decision.interval
-                    if first <= number <= last and number not in seen:
-                        seen.add(number)
+        ordered = f"{query} ORDER BY id DESC"
+        yielded = set()
+        with self._errors():
+            for number, blob in self._connection.execute(ordered, (field, last, first)):
+                for entry in reversed(self._unpacked(number, blob)):
+                    interval = entry.decision.interval
+                    if first <= interval <= last and interval not in yielded:
+                        yielded.add(interval)
                         yield entry
 
-    def _unpacked(self, batch: int, blob: bytes) -> list[HistoryEntry]:
-        """Give the entries of a batch, none where it does not decode."""
+    def _unpacked(self, number: int, blob: bytes) -> list[HistoryEntry]:
+        """Return the entries of a batch; none, and a log line, where it cannot be decoded."""
         try:
             return unpacked(blob)
         except DataError as error:
-            if not self._complained:
-                self._complained = True
-                log.warning("%s: batch %d is left out: %s", self._path, batch, error)
+            if not self._logged_skipped:
+                self._logged_skipped = True
+                log.warning("%s: batch %d is skipped: %s", self._path, number, error)
             return []
 
     @contextmanager
-    def _troubles(self) -> Iterator[None]:
+    def _errors(self) -> Iterator[None]:
+        """Raise `DataError` for an error of the file."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
             raise DataError(f"{self._path}: the history cannot be read: {error}.") from error
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connect(path: Path) -> sqlite3.Connection:
     if not path.exists():
         raise DataError(
-            f"{path}: there is no history; the daemon keeps one where [state] has\n"
-            'history = "64MiB", and writes it every state.checkpoint and when it ends.'
+            f"{path}: there is no history. The daemon stores one where [state] has\n"
+            'history = "64MiB"; it writes it every state.checkpoint and when it stops.'
         )
-    connection = _opened(path)
+    connection = _open(path)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version == VERSION:
         return connection
     connection.close()
-    which = "the version that wrote it" if version > VERSION else "the daemon, which leads it on,"
+    program = (
+        "use the version that wrote it"
+        if version > VERSION
+        else "start the daemon once, which converts it"
+    )
     raise DataError(
-        f"{path}: the history has format {version}, and this edge_tvbo reads {VERSION}; "
-        f"{which} has to be run."
+        f"{path}: the history has format {version}, and this version of edge_tvbo reads "
+        f"{VERSION}; {program}."
     )
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    """Open the file to read it, even from a directory where nothing may be written."""
+def _open(path: Path) -> sqlite3.Connection:
+    """Open the file for reading, even in a read-only directory."""
     uri = path.absolute().as_uri()
     connection = sqlite3.connect(f"{uri}?mode=ro", uri=True)
     try:

@@ -1,9 +1,9 @@
-"""The colours, computed as WCAG 2.2 has it: text at 4.5 to 1, shapes at 3 to 1."""
+"""Contrast of the dashboard's colours by WCAG 2.2: text at least 4.5 to 1, shapes 3 to 1."""
 
 import re
+from pathlib import Path
 
 import pytest
-from adapters.dashboard.conftest import Path
 from edge_tvbo_adapters.dashboard import __file__ as package
 
 PAGES = Path(package).parent / "pages"
@@ -13,7 +13,7 @@ LIGHT, DARK = (
     for block in re.findall(r":root \{([^}]*--ground[^}]*)\}", CSS)
 )
 VIRIDIS = re.findall(r'"([0-9a-f]{6})"', (PAGES / "draw.js").read_text())
-INK_AT = 0.179  # as in draw.js
+MIN_LUMINANCE_FOR_BLACK_TEXT = 0.179  # as in draw.js
 
 
 def luminance(colour):
@@ -27,30 +27,31 @@ def contrast(one, other):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_black_and_white_are_as_far_apart_as_can_be():
+def test_black_and_white_have_the_largest_contrast():
     assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
-def test_what_is_written_can_be_read(palette):
-    written = [
-        (ink, on)
-        for ink in ("text", "muted", "accent", "good", "warn", "bad")
-        for on in ("card", "ground")
+def test_text_colours_have_enough_contrast(palette):
+    pairs = [
+        (colour, background)
+        for colour in ("text", "muted", "accent", "good", "warn", "bad")
+        for background in ("card", "ground")
     ]
-    written += [("on-accent", "accent"), ("on-alarm", "alarm")]
-    faint = {each: contrast(palette[each[0]], palette[each[1]]) for each in written}
-    assert {each: value for each, value in faint.items() if value < 4.5} == {}
+    pairs += [("on-accent", "accent"), ("on-alarm", "alarm")]
+    contrasts = {each: contrast(palette[each[0]], palette[each[1]]) for each in pairs}
+    assert {each: value for each, value in contrasts.items() if value < 4.5} == {}
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
-def test_what_is_drawn_can_be_seen(palette):
+def test_shape_colours_have_enough_contrast(palette):
     for shape in ("edge", "accent", "bad", "warn", "text"):
         assert contrast(palette[shape], palette["card"]) >= 3.0
 
 
-def test_the_scale_is_even_and_what_is_written_on_it_can_be_read():
-    lights = [luminance(each) for each in VIRIDIS]
-    assert len(VIRIDIS) == 11 and lights == sorted(lights)  # so that it survives a grey print
-    for colour, light in zip(VIRIDIS, lights, strict=True):
-        assert contrast(colour, "#000000" if light > INK_AT else "#ffffff") >= 4.5
+def test_colour_scale_is_monotonic_and_text_on_it_readable():
+    luminances = [luminance(each) for each in VIRIDIS]
+    assert len(VIRIDIS) == 11 and luminances == sorted(luminances)  # readable in greyscale too
+    for colour, value in zip(VIRIDIS, luminances, strict=True):
+        text = "#000000" if value > MIN_LUMINANCE_FOR_BLACK_TEXT else "#ffffff"
+        assert contrast(colour, text) >= 4.5

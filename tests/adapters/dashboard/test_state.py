@@ -1,13 +1,14 @@
-"""What is known of every field: whatever comes, it is folded or counted, and never too much."""
+"""Dashboard state: any message updates it or is counted, and its size is bounded."""
 
 import json
 
 import msgspec
 import pytest
-from edge_tvbo_adapters.dashboard.day import MOST, MOST_CELLS, tape
+from edge_tvbo_adapters.dashboard.day import MAX_CELLS, MAX_ENTRIES, recorded_day
 from edge_tvbo_adapters.dashboard.state import (
-    MOST_NOTICES,
-    MOST_PICKS,
+    MAX_FRAMES,
+    MAX_NOTICES,
+    MAX_SELECTIONS,
     DashboardField,
     DashboardState,
 )
@@ -21,10 +22,10 @@ from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, Quantize
 
 SENSORS = ("a", "b", "c")
 BASE = "edge_tvbo/lab"
-KINDS = ("selected", "posterior", "hotspot", "event")
+LEVELS = ("selected", "posterior", "hotspot", "event")
 
 
-def board():
+def new_state():
     return DashboardState("lab", {"heat": DashboardField(SENSORS, "°C", "max", 1.0, None)})
 
 
@@ -43,13 +44,14 @@ def posterior(interval, ending=None, value=None):
     )  # fmt: skip
 
 
-def given_to(board, kind, document):
-    return board.take(f"{BASE}/heat/{kind}", msgspec.json.encode(document))
+def process(state, level, document):
+    """Return the events for a message on a topic of the field `heat`."""
+    return state.process(f"{BASE}/heat/{level}", msgspec.json.encode(document))
 
 
 topics = st.sampled_from(
     [f"{BASE}/{each}" for each in ("status", "health", "event", "", "x/y/z", "cold/selected")]
-    + [f"{BASE}/heat/{kind}" for kind in KINDS]
+    + [f"{BASE}/heat/{level}" for level in LEVELS]
 )
 documents = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
@@ -59,77 +61,77 @@ documents = st.recursive(
 
 
 @given(st.lists(st.tuples(topics, st.binary() | documents), max_size=8))
-def test_whatever_comes_is_folded_or_counted_and_can_be_told(messages):
-    made = board()
+def test_any_message_leaves_a_state_that_can_be_encoded(messages):
+    state = new_state()
     for topic, payload in messages:
-        for _, document in made.take(topic, payload):
+        for _, document in state.process(topic, payload):
             msgspec.json.encode(document)
-    msgspec.json.encode(made.view())
+    msgspec.json.encode(state.view())
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([None, "answered", "missed"]))))
-def test_a_posterior_touches_the_interval_it_speaks_of_and_no_other(told):
-    made = board()
-    given_to(made, "selected", decision(1))
-    given_to(made, "selected", decision(2, "b"))
-    for interval, ending in told:
-        given_to(made, "posterior", posterior(interval, ending, 20.5))
-    first, second = made.view().fields["heat"].picks
-    about = [ending for interval, ending in told if interval == 2]
+def test_posterior_changes_only_its_own_interval(posteriors):
+    state = new_state()
+    process(state, "selected", decision(1))
+    process(state, "selected", decision(2, "b"))
+    for interval, ending in posteriors:
+        process(state, "posterior", posterior(interval, ending, 20.5))
+    first, second = state.view().fields["heat"].selections
+    endings = [ending for interval, ending in posteriors if interval == 2]
     assert first.ending is None
-    assert second.ending == (about[-1] if about else None)
+    assert second.ending == (endings[-1] if endings else None)
 
 
-def test_an_answer_is_known_with_its_value():
-    made = board()
-    given_to(made, "selected", decision(1))
-    ((_, change),) = given_to(made, "posterior", posterior(1, "answered", 20.5))
-    assert (change["pick"].ending, change["pick"].value) == ("answered", 20.5)
-    given_to(made, "selected", decision(1))  # retained, told again after a reconnect
-    assert made.view().fields["heat"].picks[-1].value == 20.5
+def test_reply_is_stored_with_its_value():
+    state = new_state()
+    process(state, "selected", decision(1))
+    ((_, change),) = process(state, "posterior", posterior(1, "answered", 20.5))
+    assert (change["selection"].ending, change["selection"].value) == ("answered", 20.5)
+    process(state, "selected", decision(1))  # retained, received again after a reconnection
+    assert state.view().fields["heat"].selections[-1].value == 20.5
 
 
-def test_a_choice_is_explained_by_what_was_believed_before_its_answer():
-    made = board()
-    given_to(made, "selected", decision(1))
-    given_to(made, "posterior", posterior(1))
+def test_frame_contains_the_posterior_before_the_reply():
+    state = new_state()
+    process(state, "selected", decision(1))
+    process(state, "posterior", posterior(1))
     after = msgspec.structs.replace(posterior(1, "answered", 20.5), mean=[20.5, 20.5, 20.5])
-    given_to(made, "posterior", after)
-    assert made.fields["heat"].frames[-1].mean == [20.0, 21.0, 22.0]
-    view = made.view().fields["heat"]
-    assert (view.chosen_by.ending, view.posterior.ending) == (None, "answered")
+    process(state, "posterior", after)
+    assert state.fields["heat"].frames[-1].mean == [20.0, 21.0, 22.0]
+    view = state.view().fields["heat"]
+    assert (view.prediction.ending, view.posterior.ending) == (None, "answered")
 
 
-def test_what_is_retained_may_come_in_any_order():
-    there, back = board(), board()
-    told = [("selected", decision(7)), ("posterior", posterior(7, "answered", 20.5))]
-    for kind, document in told:
-        given_to(there, kind, document)
-    for kind, document in reversed(told):
-        given_to(back, kind, document)
-    assert there.view().fields == back.view().fields
+def test_retained_messages_can_arrive_in_any_order():
+    forward, backward = new_state(), new_state()
+    messages = [("selected", decision(7)), ("posterior", posterior(7, "answered", 20.5))]
+    for level, document in messages:
+        process(forward, level, document)
+    for level, document in reversed(messages):
+        process(backward, level, document)
+    assert forward.view().fields == backward.view().fields
 
 
-def test_another_decision_of_the_same_interval_takes_its_place():
-    made = board()
-    for each in ("a", "c"):
-        given_to(made, "selected", decision(1, each))
-    assert [each.sensor for each in made.view().fields["heat"].picks] == ["c"]
+def test_second_decision_of_an_interval_replaces_the_first():
+    state = new_state()
+    for sensor in ("a", "c"):
+        process(state, "selected", decision(1, sensor))
+    assert [each.sensor for each in state.view().fields["heat"].selections] == ["c"]
 
 
-def test_nothing_grows_with_time():
-    made = board()
+def test_state_has_a_bounded_size():
+    state = new_state()
     for interval in range(3000):
-        given_to(made, "selected", decision(interval))
+        process(state, "selected", decision(interval))
         notice = {"event": "reload", "at": "2026-11-01T00:00:00Z", "text": "t"}
-        given_to(made, "event", notice)
-    view = made.view().fields["heat"]
-    assert len(view.picks) == MOST_PICKS and len(view.notices) == MOST_NOTICES
-    assert len(made.fields["heat"].frames) <= 1500
+        process(state, "event", notice)
+    view = state.view().fields["heat"]
+    assert len(view.selections) == MAX_SELECTIONS and len(view.notices) == MAX_NOTICES
+    assert len(state.fields["heat"].frames) <= MAX_FRAMES
 
 
 @pytest.mark.parametrize(
-    "kind, payload",
+    "level, payload",
     [
         ("selected", b'"' + b"x" * 2**15 + b'"'),
         ("selected", msgspec.json.encode(decision(1, "stranger"))),
@@ -137,25 +139,31 @@ def test_nothing_grows_with_time():
         ("event", b"\xff"),
     ],
 )
-def test_what_is_too_large_or_does_not_fit_is_counted(kind, payload):
-    made = board()
-    assert made.take(f"{BASE}/heat/{kind}", payload) == []
-    assert made.unreadable == 1 and made.view().fields["heat"].picks == []
+def test_large_or_invalid_message_is_counted(level, payload):
+    state = new_state()
+    assert state.process(f"{BASE}/heat/{level}", payload) == []
+    assert state.unreadable == 1 and state.view().fields["heat"].selections == []
 
 
-def test_the_broker_is_lost_once_and_from_when_it_was():
-    made = board()
-    made.linked()
-    (_, first), (_, second) = made.linked(why="gone")[0], made.linked(why="refused")[0]
+def test_second_connection_problem_keeps_the_first_time_and_reason():
+    state = new_state()
+    state.broker_connected()
+    (_, first), (_, second) = state.broker_lost("gone")[0], state.broker_lost("rejected")[0]
     assert not first.broker.online
-    assert (second.broker.since, second.broker.why) == (first.broker.since, "gone")
+    assert (second.broker.since, second.broker.reason) == (first.broker.since, "gone")
+
+
+def test_first_failed_connection_has_its_reason():
+    state = new_state()
+    ((_, connections),) = state.broker_lost("out of reach")
+    assert (connections.broker.online, connections.broker.reason) == (False, "out of reach")
 
 
 # --- a recorded day -------------------------------------------------------------------------------
 
 
-class Kept:
-    """A past in memory."""
+class InMemoryHistory:
+    """A decision history in memory."""
 
     def __init__(self, entries):
         self.entries = entries
@@ -169,50 +177,52 @@ class Kept:
 
 def entry(interval, day=1):
     record = Record(interval, 0.0, "a", Ending.ANSWERED, 20.25, 0.5, None, False)
-    levels = QuantizedArray(20.0, 22.0, bytes([0, 128, 255]))
-    made = decision(interval, day=day)
-    return HistoryEntry("heat", made, record, (), PosteriorSnapshot(SENSORS, levels, levels))
+    array = QuantizedArray(20.0, 22.0, bytes([0, 128, 255]))
+    snapshot = PosteriorSnapshot(SENSORS, array, array)
+    return HistoryEntry("heat", decision(interval, day=day), record, (), snapshot)
 
 
-def test_a_day_is_put_together_of_the_history_and_what_was_heard_since():
-    made = board()
+def test_recorded_day_merges_history_and_live_frames():
+    state = new_state()
     for interval in (2, 3):
-        given_to(made, "selected", decision(interval, "b", day=2))
-    past = Kept([entry(0), entry(1, day=2), entry(2, day=2)])
-    day = tape("heat", SENSORS, None, lambda: past, made.fields["heat"].frames, [])
+        process(state, "selected", decision(interval, "b", day=2))
+    history = InMemoryHistory([entry(0), entry(1, day=2), entry(2, day=2)])
+    live = state.fields["heat"].frames
+    day = recorded_day("heat", SENSORS, None, lambda: history, live, [])
     assert (day.days, day.day) == (["2026-11-01", "2026-11-02"], "2026-11-02")
     assert [each.decision.interval for each in day.frames] == [1, 2, 3]
     assert day.frames[0].mean == [20.0, 21.004, 22.0] and day.frames[0].value == 20.25
-    assert (
-        tape("heat", SENSORS, "2026-11-01", lambda: past, [], []).frames[0].decision.interval == 0
-    )
-    assert tape("heat", SENSORS, "1999-01-01", None, [], []).frames == []
+    earlier = recorded_day("heat", SENSORS, "2026-11-01", lambda: history, [], [])
+    assert earlier.frames[0].decision.interval == 0
+    assert recorded_day("heat", SENSORS, "1999-01-01", None, [], []).frames == []
 
 
-def test_a_day_of_other_sensors_is_fitted_to_those_of_today():
-    past = Kept([entry(0), msgspec.structs.replace(entry(1), decision=decision(1, "gone"))])
-    (frame,) = tape("heat", ("c", "new", "a"), None, lambda: past, [], []).frames
+def test_recorded_day_drops_removed_sensors_and_adds_new_ones():
+    removed = msgspec.structs.replace(entry(1), decision=decision(1, "gone"))
+    history = InMemoryHistory([entry(0), removed])
+    (frame,) = recorded_day("heat", ("c", "new", "a"), None, lambda: history, [], []).frames
     assert msgspec.json.encode(frame.mean) == b"[22.0,null,20.0]"
 
 
 @given(st.integers(1, 10_000))
-def test_of_many_sensors_fewer_intervals_are_looked_through(count):
-    class Asked(Kept):
-        """A past that notes how much of it is read at once."""
+def test_recorded_day_reads_fewer_entries_of_many_sensors(count):
+    class CheckedHistory(InMemoryHistory):
+        """A history that checks how many entries are requested."""
 
-        def newest(self, field, most):
-            assert 1 <= most <= MOST and most * count <= max(MOST_CELLS, count)
-            return super().newest(field, most)
+        def newest(self, field, requested):
+            assert 1 <= requested <= MAX_ENTRIES
+            assert requested * count <= max(MAX_CELLS, count)
+            return super().newest(field, requested)
 
-    past = Asked([entry(each) for each in range(3)])
-    made = tape("heat", [str(each) for each in range(count)], None, lambda: past, [], [])
-    assert made.complete
+    history = CheckedHistory([entry(each) for each in range(3)])
+    sensors = [str(each) for each in range(count)]
+    assert recorded_day("heat", sensors, None, lambda: history, [], []).complete
 
 
-def test_a_history_that_cannot_be_read_is_said_to_be_so_and_the_log_says_where(caplog):
-    def broken():
+def test_unreadable_history_is_logged_with_its_path(caplog):
+    def fail():
         raise DataError("/var/lib/lab.db: there is no history")
 
-    made = tape("heat", SENSORS, None, broken, [], [])
-    assert not made.complete and b"/var" not in msgspec.json.encode(made)
+    day = recorded_day("heat", SENSORS, None, fail, [], [])
+    assert not day.complete and b"/var" not in msgspec.json.encode(day)
     assert "/var/lib/lab.db" in caplog.text

@@ -1,4 +1,4 @@
-"""What Home Assistant is told, by the rules of its version 2026.11, and when it is told."""
+"""Home Assistant discovery: the message by the rules of version 2026.11, and its schedule."""
 
 import json
 from random import Random
@@ -8,11 +8,12 @@ from typing import get_args
 import msgspec
 import pytest
 from edge_tvbo_adapters.homeassistant.discovery import (
-    CLASSES,
-    JITTER,
-    MOST_OPTIONS,
-    SETTLE,
+    BIRTH_DELAY_S,
+    COPY_TIMEOUT_S,
+    DEVICE_CLASSES,
+    MAX_OPTIONS,
     Discovery,
+    DiscoveryField,
     payload,
     topic_for,
     with_removals,
@@ -21,8 +22,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.ha_schema import check_message
 
+from edge_tvbo.config.settings import HomeAssistant
 from edge_tvbo.messages.documents import Kind, Reason
-from edge_tvbo.ports import HomeAssistant, Shown
 
 IDS = st.from_regex(r"[a-z0-9_-]{1,64}", fullmatch=True)
 SENSORS = st.lists(
@@ -31,35 +32,35 @@ SENSORS = st.lists(
 UNITS = st.sampled_from(["", "°C", "%", "lx", "dB", "dBA", "K", "km/h", "ppm"]) | st.text(
     max_size=32
 ).filter(lambda text: not text or text.strip())
-SHOWN = st.builds(
-    Shown, SENSORS, UNITS, st.integers(0, 12), st.none() | st.floats(0.01, 366 * 86400.0)
+FIELDS = st.builds(
+    DiscoveryField, SENSORS, UNITS, st.integers(0, 12), st.none() | st.floats(0.01, 366 * 86400.0)
 )
 
 
-def told(fields, prefix="homeassistant", birth="homeassistant/status"):
-    return HomeAssistant(prefix, birth, "0.1.0", fields)
+def message_for(fields, instance="lab"):
+    return payload(instance, fields, "0.1.0")
 
 
 def heat(*sensors, interval=600.0, unit="°C"):
-    return {"heat": Shown(sensors or ("a", "b"), unit, 2, interval)}
+    return {"heat": DiscoveryField(sensors or ("a", "b"), unit, 2, interval)}
 
 
-# --- what ---------------------------------------------------------------------------------------
+# --- the message --------------------------------------------------------------------------------
 
 
 @pytest.mark.acceptance(15)
-@given(IDS, st.dictionaries(IDS, SHOWN, max_size=3))
-def test_whatever_is_configured_home_assistant_takes_the_message(instance, fields):
-    message = check_message(msgspec.json.encode(payload(instance, told(fields))))
+@given(IDS, st.dictionaries(IDS, FIELDS, max_size=3))
+def test_message_follows_the_schema_for_any_configuration(instance, fields):
+    message = check_message(msgspec.json.encode(message_for(fields, instance)))
 
     assert len(message["components"]) == 4 + 7 * len(fields)
 
 
 @pytest.mark.acceptance(15)
-@given(st.dictionaries(IDS, SHOWN, min_size=1, max_size=2), st.data())
-def test_what_is_published_is_among_the_options(fields, data):
+@given(st.dictionaries(IDS, FIELDS, min_size=1, max_size=2), st.data())
+def test_options_contain_every_published_state(fields, data):
     field = data.draw(st.sampled_from(sorted(fields)))
-    components = payload("lab", told(fields))["components"]
+    components = message_for(fields)["components"]
 
     assert set(components[f"{field}_selected"]["options"]) == set(fields[field].sensors)
     assert set(components[f"{field}_reason"]["options"]) == {each.value for each in Reason}
@@ -70,35 +71,35 @@ SHORT = st.from_regex(r"[ab_-]{1,4}|hotspot|last|x_last", fullmatch=True)
 
 
 def entities(instance, fields):
-    shown = dict.fromkeys(fields, Shown(("s",), "", 2, None))
-    components = payload(instance, told(shown))["components"].items()
+    described = dict.fromkeys(fields, DiscoveryField(("s",), "", 2, None))
+    components = message_for(described, instance)["components"].items()
     return {(instance, key): each["unique_id"] for key, each in components}
 
 
 @given(st.dictionaries(SHORT, st.sets(SHORT, max_size=3), max_size=4))
 @example({"a": {"b_c"}, "a_b": {"c"}})
 @example({"a": {"b"}, "a_b": set()})  # the events of field b, and those of daemon a_b
-def test_no_two_entities_are_the_same_whatever_daemons_and_fields_are_called(daemons):
-    every = {}
+def test_unique_ids_differ_for_any_names(daemons):
+    ids = {}
     for instance, fields in daemons.items():
-        every |= entities(instance, fields)
+        ids |= entities(instance, fields)
 
-    assert len(set(every.values())) == len(every) == sum(4 + 7 * len(f) for f in daemons.values())
+    assert len(set(ids.values())) == len(ids) == sum(4 + 7 * len(f) for f in daemons.values())
 
 
-def test_an_entity_keeps_the_id_by_which_home_assistant_knows_it():
+def test_unique_ids_stay_the_same():
     assert entities("pi-1", ["b_c"])["pi-1", "b_c_hotspot_sd"] == "edge_tvbo_pi-1_b_c_hotspot_sd"
     assert entities("pi_1", [])["pi_1", "reset"] == "edge_tvbo_piU1_reset"
 
 
-@pytest.mark.parametrize("unit", CLASSES)
-def test_every_unit_in_the_table_is_one_that_its_class_has(unit):
-    check_message(msgspec.json.encode(payload("lab", told(heat(unit=unit)))))
+@pytest.mark.parametrize("unit", DEVICE_CLASSES)
+def test_every_unit_is_allowed_for_its_device_class(unit):
+    check_message(msgspec.json.encode(message_for(heat(unit=unit))))
 
 
-def test_a_state_is_not_known_any_more_after_three_intervals():
-    fixed = payload("lab", told(heat(interval=600.0)))["components"]
-    following = payload("lab", told(heat(interval=None)))["components"]
+def test_states_expire_after_three_intervals():
+    fixed = message_for(heat(interval=600.0))["components"]
+    following = message_for(heat(interval=None))["components"]
 
     assert {key for key, each in fixed.items() if each.get("expire_after") == 1800} == {
         "heat_selected",
@@ -109,35 +110,35 @@ def test_a_state_is_not_known_any_more_after_three_intervals():
 
 
 @pytest.mark.parametrize(("unit", "kind"), [("°C", "temperature"), ("lx", "illuminance")])
-def test_a_unit_that_says_what_is_measured_gives_a_device_class(unit, kind):
-    hotspot = payload("lab", told(heat(unit=unit)))["components"]["heat_hotspot"]
+def test_specific_unit_has_a_device_class(unit, kind):
+    hotspot = message_for(heat(unit=unit))["components"]["heat_hotspot"]
 
     assert (hotspot["device_class"], hotspot["unit_of_measurement"]) == (kind, unit)
 
 
 @pytest.mark.parametrize("unit", ["%", "ppm", "µg/m³", ""])
-def test_a_unit_that_many_things_have_gives_none(unit):
-    assert "device_class" not in payload("lab", told(heat(unit=unit)))["components"]["heat_hotspot"]
+def test_ambiguous_unit_has_no_device_class(unit):
+    assert "device_class" not in message_for(heat(unit=unit))["components"]["heat_hotspot"]
 
 
-def test_of_very_many_sensors_any_name_is_taken():
-    few = tuple(f"s{n}" for n in range(MOST_OPTIONS))
-    listed = payload("lab", told(heat(*few)))["components"]["heat_selected"]
-    free = payload("lab", told(heat(*few, "one-more")))["components"]["heat_selected"]
+def test_many_sensors_are_not_listed_as_options():
+    few = tuple(f"s{n}" for n in range(MAX_OPTIONS))
+    listed = message_for(heat(*few))["components"]["heat_selected"]
+    free = message_for(heat(*few, "one-more"))["components"]["heat_selected"]
 
-    assert len(listed["options"]) == MOST_OPTIONS
+    assert len(listed["options"]) == MAX_OPTIONS
     assert "options" not in free and "device_class" not in free
 
 
-def test_the_switch_says_what_pause_understands():
-    switch = payload("lab", told(heat()))["components"]["pause"]
+def test_pause_switch_publishes_valid_commands():
+    switch = message_for(heat())["components"]["pause"]
 
     assert json.loads(switch["payload_on"]) == {"paused": True}
     assert json.loads(switch["payload_off"]) == {"paused": False}
     assert switch["retain"] is False  # a retained command would be carried out at every start
 
 
-# --- when ---------------------------------------------------------------------------------------
+# --- the schedule -------------------------------------------------------------------------------
 
 
 def message(topic, content, *, retain=False):
@@ -145,10 +146,10 @@ def message(topic, content, *, retain=False):
 
 
 class Session:
-    """A discovery whose time is moved by hand, and the broker's copy of its message."""
+    """A discovery schedule with a simulated clock, and the broker's copy of the message."""
 
     def __init__(self, fields, copy=b"", seed=0):
-        self.discovery = Discovery("lab", told(fields), Random(seed))
+        self.discovery = Discovery("lab", HomeAssistant(), fields, "0.1.0", Random(seed))
         self.copy, self.now, self.published = copy, 0.0, 0
 
     def connect(self):
@@ -160,57 +161,57 @@ class Session:
     def birth(self, *, retain=False):
         self.discovery.put(message("homeassistant/status", b"online", retain=retain), self.now)
 
-    def live(self, seconds):
-        until = self.now + seconds
-        while self.now < until:
+    def run(self, seconds):
+        end = self.now + seconds
+        while self.now < end:
             self.now += 0.5
-            if (found := self.discovery.due(self.now)) is not None:
-                self.copy, self.published = found, self.published + 1
+            if (payload := self.discovery.due(self.now)) is not None:
+                self.copy, self.published = payload, self.published + 1
         return self
 
 
 @pytest.mark.acceptance(15)
-def test_it_is_told_once_and_a_restart_of_ours_tells_nothing_new():
-    first = Session(heat()).connect().live(60.0)
-    second = Session(heat(), first.copy).connect().live(60.0)
+def test_message_is_published_once_and_not_after_a_restart():
+    first = Session(heat()).connect().run(60.0)
+    second = Session(heat(), first.copy).connect().run(60.0)
 
     assert (first.published, second.published) == (1, 0)
 
 
-def test_a_broker_that_forgot_it_is_told_again():
-    session = Session(heat()).connect().live(10.0)
+def test_message_is_published_again_after_the_broker_lost_it():
+    session = Session(heat()).connect().run(10.0)
     session.copy = b""
 
-    assert session.connect().live(10.0).published == 2
+    assert session.connect().run(10.0).published == 2
 
 
 @given(st.lists(st.floats(0.0, 60.0), max_size=20), st.integers(0, 99), st.booleans())
-def test_it_is_told_once_at_the_most_for_each_start_of_home_assistant(waits, seed, retained):
+def test_message_is_published_at_most_once_for_each_birth(waits, seed, retained):
     session = Session(heat(), seed=seed).connect()
     for wait in waits:
-        session.live(wait)
+        session.run(wait)
         session.birth(retain=retained)
-    session.live(20.0)
+    session.run(20.0)
 
     assert 1 <= session.published <= (1 if retained else 1 + len(waits))
 
 
 @given(st.integers(0, 999))
-def test_home_assistant_is_left_alone_for_one_to_ten_seconds_after_its_start(seed):
-    session = Session(heat(), seed=seed).connect().live(SETTLE + 1)
+def test_message_follows_a_birth_after_one_to_ten_seconds(seed):
+    session = Session(heat(), seed=seed).connect().run(COPY_TIMEOUT_S + 1)
     session.birth()
-    least, most = JITTER
+    shortest, longest = BIRTH_DELAY_S
 
-    assert session.live(least - 0.5).published == 1
-    assert session.live(most - least + 1.0).published == 2
+    assert session.run(shortest - 0.5).published == 1
+    assert session.run(longest - shortest + 1.0).published == 2
 
 
 @pytest.mark.acceptance(16)
-def test_a_field_that_was_taken_away_is_removed_and_stays_so():
-    both = heat() | {"light": Shown(("x",), "lx", 0, None)}
-    before = Session(both).connect().live(10.0)
-    after = Session(heat(), before.copy).connect().live(10.0)
-    again = Session(heat(), after.copy).connect().live(10.0)
+def test_entities_of_a_removed_field_are_removed():
+    both = heat() | {"light": DiscoveryField(("x",), "lx", 0, None)}
+    before = Session(both).connect().run(10.0)
+    after = Session(heat(), before.copy).connect().run(10.0)
+    again = Session(heat(), after.copy).connect().run(10.0)
     components = check_message(after.copy)["components"]
 
     assert components["light_hotspot"] == {"platform": "sensor"}
@@ -219,9 +220,9 @@ def test_a_field_that_was_taken_away_is_removed_and_stays_so():
 
 
 @pytest.mark.acceptance(16)
-def test_a_sensor_that_was_taken_away_is_no_option_any_more():
-    before = Session(heat("a", "b", "c")).connect().live(10.0)
-    after = Session(heat("a", "b"), before.copy).connect().live(10.0)
+def test_removed_sensor_is_no_longer_an_option():
+    before = Session(heat("a", "b", "c")).connect().run(10.0)
+    after = Session(heat("a", "b"), before.copy).connect().run(10.0)
 
     assert after.published == 1
     assert check_message(after.copy)["components"]["heat_selected"]["options"] == ["a", "b"]
@@ -234,20 +235,18 @@ def test_a_sensor_that_was_taken_away_is_no_option_any_more():
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     ).map(lambda copy: json.dumps({"components": copy}).encode())
 )
-def test_whatever_the_broker_has_what_is_told_is_sound(copy):
-    described = payload("lab", told(heat()))
-
-    check_message(msgspec.json.encode(with_removals(described, copy)))
+def test_message_follows_the_schema_for_any_copy(copy):
+    check_message(msgspec.json.encode(with_removals(message_for(heat()), copy)))
 
 
-def test_of_the_brokers_copy_nothing_is_taken_but_keys_and_platforms():
+def test_only_keys_and_platforms_of_the_copy_are_used():
     foreign = {"x": {"platform": "sensor", "state_topic": "a/b"}, "y/#": {"platform": "sensor"}}
     copy = json.dumps({"components": foreign | {"z": {"platform": "lock"}}}).encode()
-    components = with_removals(payload("lab", told({})), copy)["components"]
+    components = with_removals(message_for({}), copy)["components"]
 
     assert components["x"] == {"platform": "sensor"}
     assert not {"y/#", "z"} & components.keys()
 
 
-def test_the_topic_is_of_one_device():
+def test_topic_describes_one_device():
     assert topic_for("homeassistant", "pi1") == "homeassistant/device/edge_tvbo_pi1/config"

@@ -1,4 +1,4 @@
-"""`/metrics` and `/healthz`, read over a real socket from the daemon's own loop."""
+"""Prometheus metrics and health page, read over a socket from a server in a loop."""
 
 import http.client
 import json
@@ -13,22 +13,21 @@ pytest.importorskip("prometheus_client", reason="the extra `metrics` is not inst
 
 from edge_tvbo_adapters.monitoring import http_server
 from edge_tvbo_adapters.monitoring.http_server import HttpServer
-from edge_tvbo_adapters.monitoring.prometheus import open_endpoint, text
+from edge_tvbo_adapters.monitoring.prometheus import encode_metrics, open_endpoint
 from prometheus_client.parser import text_string_to_metric_families
 
 from edge_tvbo.errors import EdgeTvboError
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, LastReading, Status
 
 
-def field(*, energy=None, selected="a", last_readings=None, suspects=("c",), refused=None):
+def field_status(*, selected="a", last_readings=None, rejected=None):
     health = FieldHealth(
         interval=7,
         selected=selected,
         answered=4,
         missed=2,
-        suspects=list(suspects),
-        refused={"late": 3, "retained": 2} if refused is None else refused,
-        energy=energy,
+        suspects=["c"],
+        refused={"late": 3, "retained": 2} if rejected is None else rejected,
     )
     last = {"a": LastReading(21.5, 990.0), "b": LastReading(-3.0, 1000.0)}
     return FieldStatus(
@@ -42,14 +41,14 @@ def field(*, energy=None, selected="a", last_readings=None, suspects=("c",), ref
 
 
 def status(**changes):
-    fields = changes.pop("fields", {"heat": field()})
+    fields = changes.pop("fields", {"heat": field_status()})
     health = Health(
         at="1970-01-01T00:16:40Z",
         uptime_s=60,
         version="1.2.3",
         fields={name: each.health for name, each in fields.items()},
     )
-    known = {
+    defaults = {
         "health": health,
         "at": 1000.0,
         "uptime": 60.0,
@@ -62,45 +61,45 @@ def status(**changes):
         "written": 4096,
         "resident": 30_000_000,
     }
-    return Status(**known | changes)
+    return Status(**defaults | changes)
 
 
 class Loop(threading.Thread):
-    """Serves one attendant in a thread of the test's, as the loop does."""
+    """Runs one service in a thread, as the daemon's loop does."""
 
-    def __init__(self, attendant):
+    def __init__(self, service):
         super().__init__(daemon=True)
-        self.attendant = attendant
+        self.service = service
         self.turns = 0
         self.stopped = False
         self.start()
 
     def run(self):
         with selectors.DefaultSelector() as selector:
-            selector.register(self.attendant.fileno(), selectors.EVENT_READ)
+            selector.register(self.service.fileno(), selectors.EVENT_READ)
             while not self.stopped:
-                wait = self.attendant.wake_at() - time.monotonic()
+                wait = self.service.wake_at() - time.monotonic()
                 selector.select(max(0.0, min(wait, 0.2)))
-                self.attendant.service(time.monotonic())
+                self.service.service(time.monotonic())
                 self.turns += 1
 
     def stop(self):
         self.stopped = True
         self.join(10)
-        self.attendant.close()
+        self.service.close()
 
 
 @pytest.fixture
 def served():
-    """Give what the status is taken from, and the port that shows it."""
-    box = [status()]
-    loop = Loop(open_endpoint("127.0.0.1", 0, lambda: box[0]))
-    yield box, loop
+    """Return a list with the present status, and a loop that serves it."""
+    statuses = [status()]
+    loop = Loop(open_endpoint("127.0.0.1", 0, lambda: statuses[0]))
+    yield statuses, loop
     loop.stop()
 
 
 def get(loop, path, method="GET"):
-    connection = http.client.HTTPConnection("127.0.0.1", loop.attendant.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", loop.service.port, timeout=10)
     connection.request(method, path)
     response = connection.getresponse()
     body = response.read()
@@ -116,10 +115,10 @@ def series(body):
     }
 
 
-# --- what is shown ----------------------------------------------------------------------------
+# --- pages ------------------------------------------------------------------------------------
 
 
-def test_every_number_is_there_under_its_name(served):
+def test_metrics_contain_every_number(served):
     _, loop = served
     response, body = get(loop, "/metrics")
 
@@ -144,11 +143,11 @@ def test_every_number_is_there_under_its_name(served):
 
 
 @pytest.mark.acceptance(17)
-def test_the_series_of_a_sensor_vanish_with_it(served):
-    box, loop = served
+def test_series_of_a_removed_sensor_disappear(served):
+    statuses, loop = served
     before = {key for key in series(get(loop, "/metrics")[1]) if "b" in key}
-    box[0] = status(
-        fields={"heat": field(last_readings={"a": LastReading(21.5, 990.0)}, selected="a")}
+    statuses[0] = status(
+        fields={"heat": field_status(last_readings={"a": LastReading(21.5, 990.0)}, selected="a")}
     )
     after = {key for key in series(get(loop, "/metrics")[1]) if "b" in key}
 
@@ -156,20 +155,22 @@ def test_the_series_of_a_sensor_vanish_with_it(served):
     assert after == set()
 
 
-def test_labels_from_outside_are_quoted():
+def test_labels_are_quoted():
     hostile = 'a"} 1\nedge_tvbo_healthy 1 #\\'
-    found = series(text(status(healthy=False, fields={"heat": field(refused={hostile: 5})})))
+    found = series(
+        encode_metrics(status(healthy=False, fields={"heat": field_status(rejected={hostile: 5})}))
+    )
 
     assert found[("edge_tvbo_refused_total", *sorted(["heat", hostile]))] == 5
     assert found[("edge_tvbo_healthy",)] == 0
 
 
-def test_health_is_200_or_503_with_the_reason(served):
-    box, loop = served
+def test_health_page_has_status_200_or_503_and_a_reason(served):
+    statuses, loop = served
     response, body = get(loop, "/healthz")
     assert (response.status, json.loads(body)["healthy"]) == (200, True)
 
-    box[0] = status(healthy=False, reason="the broker has been away for 99 s", online=False)
+    statuses[0] = status(healthy=False, reason="the broker has been away for 99 s", online=False)
     response, body = get(loop, "/healthz?verbose")
     assert response.status == 503
     document = json.loads(body)
@@ -177,22 +178,22 @@ def test_health_is_200_or_503_with_the_reason(served):
     assert document["broker"] == "away"
 
 
-# --- how it is asked --------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------
 
 
-def raw(loop, request, *, finish=False):
-    """Say `request` as it is, and give all that is answered."""
-    with socket.create_connection(("127.0.0.1", loop.attendant.port), timeout=10) as sock:
+def send_raw(loop, request, *, finish=False):
+    """Send the bytes of `request` and return the whole response."""
+    with socket.create_connection(("127.0.0.1", loop.service.port), timeout=10) as sock:
         sock.sendall(request)
         if finish:
             sock.shutdown(socket.SHUT_WR)
-        answer = b""
+        response = b""
         while chunk := sock.recv(65536):
-            answer += chunk
-        return answer
+            response += chunk
+        return response
 
 
-def test_head_has_no_body_and_other_methods_and_paths_are_refused(served):
+def test_head_has_no_body_and_other_methods_are_rejected(served):
     _, loop = served
 
     response, body = get(loop, "/metrics", "HEAD")
@@ -204,7 +205,7 @@ def test_head_has_no_body_and_other_methods_and_paths_are_refused(served):
 
 
 @pytest.mark.parametrize(
-    "request_",
+    "request_bytes",
     [
         b"\r\n\r\n",
         b"GET\r\n\r\n",
@@ -216,73 +217,78 @@ def test_head_has_no_body_and_other_methods_and_paths_are_refused(served):
         b"x" * 8192,
     ],
 )
-def test_what_is_no_request_is_answered_400(served, request_):
+def test_invalid_request_is_answered_with_400(served, request_bytes):
     _, loop = served
 
-    assert raw(loop, request_).startswith(b"HTTP/1.0 400 ")
+    assert send_raw(loop, request_bytes).startswith(b"HTTP/1.0 400 ")
 
 
-def test_a_request_may_come_in_pieces_and_with_bare_line_ends(served):
+def test_request_may_arrive_in_pieces(served):
     _, loop = served
-    with socket.create_connection(("127.0.0.1", loop.attendant.port), timeout=10) as sock:
+    with socket.create_connection(("127.0.0.1", loop.service.port), timeout=10) as sock:
         for piece in (b"GET /hea", b"lthz HTTP/1.0\n", b"Host: x\n", b"\n"):
             sock.sendall(piece)
             time.sleep(0.02)
         assert sock.recv(100).startswith(b"HTTP/1.0 200 ")
-    assert raw(loop, b"GET /healthz HTTP/1.0\r\n\r\n", finish=True).startswith(b"HTTP/1.0 200 ")
-    assert raw(loop, b"GET /healthz", finish=True) == b""
+    assert send_raw(loop, b"GET /healthz HTTP/1.0\r\n\r\n", finish=True).startswith(
+        b"HTTP/1.0 200 "
+    )
+    assert send_raw(loop, b"GET /healthz", finish=True) == b""
 
 
-def test_a_page_that_fails_is_500_and_the_loop_goes_on(caplog):
-    def broken():
+def test_failing_page_is_answered_with_500():
+    def fail():
         raise RuntimeError("no status")
 
-    loop = Loop(open_endpoint("127.0.0.1", 0, broken))
+    loop = Loop(open_endpoint("127.0.0.1", 0, fail))
     assert get(loop, "/metrics")[0].status == 500
     assert get(loop, "/healthz")[0].status == 500
     assert loop.is_alive()
     loop.stop()
 
 
-def test_a_large_page_reaches_a_slow_reader_whole():
+def test_large_page_reaches_a_slow_client_completely():
     body = bytes(range(256)) * 8192
     page = http_server.Page(http_server.HTTPStatus.OK, "x/y", body)
     loop = Loop(HttpServer("127.0.0.1", 0, lambda path: page))
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         sock.settimeout(10)
-        sock.connect(("127.0.0.1", loop.attendant.port))
+        sock.connect(("127.0.0.1", loop.service.port))
         sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        answer = b""
+        response = b""
         while chunk := sock.recv(65536):
-            answer += chunk
+            response += chunk
     loop.stop()
 
-    assert answer.endswith(body)
+    assert response.endswith(body)
 
 
-# --- who takes too much -------------------------------------------------------------------------
+# --- limits -----------------------------------------------------------------------------------
 
 
-def test_the_silent_are_shown_out_and_others_wait_at_the_door(monkeypatch):
-    monkeypatch.setattr(http_server, "PATIENCE", 0.3)
+def test_idle_connections_time_out_and_others_wait(monkeypatch):
+    monkeypatch.setattr(http_server, "REQUEST_TIMEOUT_S", 0.3)
     loop = Loop(open_endpoint("127.0.0.1", 0, status))
-    address = ("127.0.0.1", loop.attendant.port)
-    idle = [socket.create_connection(address, timeout=10) for _ in range(http_server.VISITORS + 3)]
+    address = ("127.0.0.1", loop.service.port)
+    idle = [
+        socket.create_connection(address, timeout=10)
+        for _ in range(http_server.MAX_CONNECTIONS + 3)
+    ]
 
     response, _ = get(loop, "/healthz")
     assert response.status == 200
     assert all(sock.recv(1) == b"" for sock in idle)
-    assert loop.turns < 1000  # nobody spins meanwhile
+    assert loop.turns < 1000  # the loop does not spin
     for sock in idle:
         sock.close()
     loop.stop()
 
 
-def test_out_of_descriptors_it_pauses_instead_of_spinning(monkeypatch, caplog):
-    monkeypatch.setattr(http_server, "PAUSE", 0.3)
+def test_server_out_of_descriptors_pauses(monkeypatch):
+    monkeypatch.setattr(http_server, "ACCEPT_RETRY_DELAY_S", 0.3)
     loop = Loop(open_endpoint("127.0.0.1", 0, status))
-    listener = loop.attendant._listener
+    listener = loop.service._listener
     failing = True
 
     class Listener:
@@ -294,39 +300,39 @@ def test_out_of_descriptors_it_pauses_instead_of_spinning(monkeypatch, caplog):
                 raise OSError(24, "Too many open files")
             return listener.accept()
 
-    loop.attendant._listener = Listener()
-    with socket.create_connection(("127.0.0.1", loop.attendant.port), timeout=10) as sock:
+    loop.service._listener = Listener()
+    with socket.create_connection(("127.0.0.1", loop.service.port), timeout=10) as sock:
         sock.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         time.sleep(0.5)
         failing = False
         assert sock.recv(100).startswith(b"HTTP/1.0 200 ")
     assert loop.turns < 50
-    loop.attendant._listener = listener
+    loop.service._listener = listener
     loop.stop()
 
 
-def test_a_visitor_who_leaves_in_the_middle_disturbs_nobody(served):
+def test_client_that_disconnects_early_does_no_harm(served):
     _, loop = served
     for _ in range(50):
-        with socket.create_connection(("127.0.0.1", loop.attendant.port), timeout=10) as sock:
+        with socket.create_connection(("127.0.0.1", loop.service.port), timeout=10) as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
             sock.sendall(b"GET /metrics HT")
 
     assert get(loop, "/metrics")[0].status == 200
-    assert loop.attendant.wake_at() > time.monotonic()
+    assert loop.service.wake_at() > time.monotonic()
 
 
-def test_a_taken_port_and_an_address_of_others_say_so():
+def test_used_port_and_foreign_address_are_errors():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(EdgeTvboError, match=f"Port {port} of 127.0.0.1 cannot be listened on"):
+        with pytest.raises(EdgeTvboError, match=f"Cannot listen on 127.0.0.1, port {port}"):
             open_endpoint("127.0.0.1", port, status)
     with pytest.raises(EdgeTvboError, match=r"192\.0\.2\.1"):
         open_endpoint("192.0.2.1", 0, status)
 
 
-def test_an_address_beyond_loopback_is_warned_of(caplog):
-    attendant = open_endpoint("0.0.0.0", 0, status)
-    attendant.close()
+def test_listening_on_the_network_logs_a_warning(caplog):
+    service = open_endpoint("0.0.0.0", 0, status)
+    service.close()
 
-    assert "whoever reaches this machine" in caplog.text
+    assert "every computer that reaches this machine can read them" in caplog.text

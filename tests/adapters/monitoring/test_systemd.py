@@ -1,4 +1,4 @@
-"""What systemd is told, heard on a datagram socket of our own, and when the watchdog is fed."""
+"""systemd notifications on a datagram socket, and the watchdog's keep-alive messages."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ from edge_tvbo.daemon.watchdog import RETRY_DELAY_S, Watchdog
 
 @pytest.fixture(params=["path", "abstract"])
 def systemd(request, tmp_path):
-    """Give what listens as systemd does, and the name that it has in an environment."""
+    """Return a socket that receives as systemd does, and its name for $NOTIFY_SOCKET."""
     name = str(tmp_path / "notify") if request.param == "path" else f"\0edge-tvbo-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.bind(name)
@@ -20,7 +20,7 @@ def systemd(request, tmp_path):
         yield sock, name.replace("\0", "@")
 
 
-def heard(sock):
+def received(sock):
     messages = []
     while True:
         try:
@@ -29,24 +29,24 @@ def heard(sock):
             return messages
 
 
-def test_every_word_arrives_as_systemd_has_it(systemd):
+def test_every_notification_has_the_documented_form(systemd):
     sock, name = systemd
-    ours = SystemdNotifier({"NOTIFY_SOCKET": name})
+    notifier = SystemdNotifier({"NOTIFY_SOCKET": name})
 
-    ours.ready("54 sensors")
-    ours.status("mote-17 is\nselected")
-    ours.status("mote-17 is\nselected")
-    ours.alive()
-    ours.reloading()
-    ours.stopping()
+    notifier.ready("54 sensors")
+    notifier.status("mote-17 is\nselected")
+    notifier.status("mote-17 is\nselected")
+    notifier.alive()
+    notifier.reloading()
+    notifier.stopping()
 
-    ready, status, fed, reloading, stopping = heard(sock)
+    ready, status, alive, reloading, stopping = received(sock)
     assert ready == "READY=1\nSTATUS=54 sensors"
     assert status == "STATUS=mote-17 is selected"
-    assert (fed, stopping) == ("WATCHDOG=1", "STOPPING=1")
-    said, moment = reloading.split("\nMONOTONIC_USEC=")
-    assert said == "RELOADING=1"
-    assert abs(int(moment) / 1e6 - time.monotonic()) < 60
+    assert (alive, stopping) == ("WATCHDOG=1", "STOPPING=1")
+    text, time_us = reloading.split("\nMONOTONIC_USEC=")
+    assert text == "RELOADING=1"
+    assert abs(int(time_us) / 1e6 - time.monotonic()) < 60
 
 
 @pytest.mark.parametrize(
@@ -59,25 +59,25 @@ def test_every_word_arrives_as_systemd_has_it(systemd):
         {"NOTIFY_SOCKET": "@" + "x" * 300},
     ],
 )
-def test_where_nobody_listens_it_is_silent(environment):
-    ours = SystemdNotifier(environment)
+def test_missing_or_invalid_socket_is_ignored(environment):
+    notifier = SystemdNotifier(environment)
 
-    ours.ready("x")
-    ours.alive()
-    ours.stopping()
+    notifier.ready("x")
+    notifier.alive()
+    notifier.stopping()
 
 
-def test_a_full_socket_neither_blocks_nor_raises(systemd):
+def test_full_socket_neither_blocks_nor_raises(systemd):
     sock, name = systemd
-    ours = SystemdNotifier({"NOTIFY_SOCKET": name})
+    notifier = SystemdNotifier({"NOTIFY_SOCKET": name})
 
     for _ in range(1000):
-        ours.alive()
+        notifier.alive()
 
-    assert set(heard(sock)) == {"WATCHDOG=1"}
+    assert set(received(sock)) == {"WATCHDOG=1"}
 
 
-def test_the_watchdog_of_another_process_is_not_ours():
+def test_watchdog_of_another_process_is_ignored():
     environment = {"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "30000000"}
 
     assert SystemdNotifier(environment).watchdog_timeout == 30.0
@@ -92,73 +92,73 @@ def test_the_watchdog_of_another_process_is_not_ours():
 
 
 class Link:
-    moving = True
+    is_alive = True
 
     def alive(self, now):
-        return self.moving
+        return self.is_alive
 
 
-def watchdog(name, link, seconds=30.0):
+def new_watchdog(name, link, seconds=30.0):
     environment = {"NOTIFY_SOCKET": name, "WATCHDOG_USEC": str(int(seconds * 1e6))}
     return Watchdog(SystemdNotifier(environment), link.alive, lambda: "mote-17")
 
 
-def test_ready_comes_after_a_whole_turn_and_food_at_half_the_period(systemd):
+def test_watchdog_is_notified_every_half_period(systemd):
     sock, name = systemd
-    dog = watchdog(name, Link())
-    assert heard(sock) == []
+    watchdog = new_watchdog(name, Link())
+    assert received(sock) == []
 
-    fed = []
+    times = []
     now = 100.0
     while now < 200.0:
-        dog.service(now)
-        fed += [now for each in heard(sock) if each == "WATCHDOG=1"]
-        assert dog.wake_at() > now
-        now = min(now + 4.0, dog.wake_at())
+        watchdog.service(now)
+        times += [now for each in received(sock) if each == "WATCHDOG=1"]
+        assert watchdog.wake_at() > now
+        now = min(now + 4.0, watchdog.wake_at())
 
-    assert fed == [100.0 + 15.0 * i for i in range(7)]
+    assert times == [100.0 + 15.0 * i for i in range(7)]
 
 
-def test_a_loop_that_does_not_turn_feeds_nobody(systemd):
+def test_stopped_loop_does_not_notify_the_watchdog(systemd):
     sock, name = systemd
-    dog = watchdog(name, Link())
-    dog.service(100.0)
-    heard(sock)
+    watchdog = new_watchdog(name, Link())
+    watchdog.service(100.0)
+    received(sock)
 
-    assert heard(sock) == []  # nothing but the loop feeds it: there is no timer and no thread
+    assert received(sock) == []  # only the loop notifies: there is no timer and no thread
 
 
-def test_a_link_that_stands_still_is_not_covered_up(systemd, caplog):
+def test_stalled_link_stops_the_notifications(systemd, caplog):
     sock, name = systemd
     link = Link()
-    dog = watchdog(name, link)
-    dog.service(100.0)
-    link.moving = False
-    heard(sock)
+    watchdog = new_watchdog(name, link)
+    watchdog.service(100.0)
+    link.is_alive = False
+    received(sock)
 
     now = 100.0
     while now < 140.0:
-        now = dog.wake_at()
-        dog.service(now)
-    assert "WATCHDOG=1" not in heard(sock)
+        now = watchdog.wake_at()
+        watchdog.service(now)
+    assert "WATCHDOG=1" not in received(sock)
     assert [each.levelname for each in caplog.records] == ["ERROR"]
 
-    link.moving = True
-    dog.service(now + RETRY_DELAY_S)
-    assert "WATCHDOG=1" in heard(sock)
+    link.is_alive = True
+    watchdog.service(now + RETRY_DELAY_S)
+    assert "WATCHDOG=1" in received(sock)
 
 
-def test_the_end_is_announced(systemd):
+def test_closing_reports_that_the_daemon_stops(systemd):
     sock, name = systemd
-    watchdog(name, Link()).close()
+    new_watchdog(name, Link()).close()
 
-    assert heard(sock) == ["STOPPING=1"]
+    assert received(sock) == ["STOPPING=1"]
 
 
-def test_without_a_watchdog_nothing_is_fed_and_nothing_wakes_the_loop(systemd):
+def test_without_a_timeout_the_watchdog_never_wakes_the_loop(systemd):
     sock, name = systemd
-    dog = Watchdog(SystemdNotifier({"NOTIFY_SOCKET": name}), Link().alive, lambda: "mote-17")
-    dog.service(100.0)
+    watchdog = Watchdog(SystemdNotifier({"NOTIFY_SOCKET": name}), Link().alive, lambda: "mote-17")
+    watchdog.service(100.0)
 
-    assert heard(sock) == ["READY=1\nSTATUS=mote-17"]
-    assert dog.wake_at() == float("inf")
+    assert received(sock) == ["READY=1\nSTATUS=mote-17"]
+    assert watchdog.wake_at() == float("inf")

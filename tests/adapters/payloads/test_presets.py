@@ -1,4 +1,4 @@
-"""A make is known by its topic and its payload, and what is proposed for it can be read."""
+"""Device presets: sensors are recognised by topic and payload, and their values decode."""
 
 import pytest
 from edge_tvbo_adapters.mqtt.topics import Template
@@ -8,42 +8,44 @@ from hypothesis import strategies as st
 from support.recorded import MESSAGES
 
 PRESETS = all_presets()
-READ = [each for each in MESSAGES if isinstance(each.expected, tuple) and each.payload in PRESETS]
+DECODED = [
+    each for each in MESSAGES if isinstance(each.expected, tuple) and each.payload in PRESETS
+]
 
 
 @given(st.text(), st.binary())
-def test_no_message_hurts_whoever_looks_for_makes(topic, payload):
+def test_any_message_is_recognised_or_ignored(topic, payload):
     for preset in PRESETS.values():
-        sighting = preset.recognise(topic, payload)
-        assert sighting is None or Template(sighting.topic).sensor(topic) == sighting.sensor
+        detected = preset.recognise(topic, payload)
+        assert detected is None or Template(detected.topic).sensor(topic) == detected.sensor
 
 
-@pytest.mark.parametrize("message", READ, ids=lambda each: f"{each.payload}: {each.topic}")
-def test_a_recorded_message_is_recognised_as_its_makes_and_no_others(message):
-    seen = {name: each.recognise(message.topic, message.body) for name, each in PRESETS.items()}
-    assert [name for name, each in seen.items() if each is not None] == [message.payload]
+@pytest.mark.parametrize("message", DECODED, ids=lambda each: f"{each.payload}: {each.topic}")
+def test_recorded_message_is_recognised_by_one_preset(message):
+    detected = {name: each.recognise(message.topic, message.body) for name, each in PRESETS.items()}
+    assert [name for name, each in detected.items() if each is not None] == [message.payload]
 
 
-@pytest.mark.parametrize("message", READ, ids=lambda each: f"{each.payload}: {each.topic}")
-def test_every_value_that_is_proposed_can_be_read(message):
-    sighting = PRESETS[message.payload].recognise(message.topic, message.body)
-    assert Template(sighting.topic).sensor(message.topic) == sighting.sensor
-    for settings in [{"value": each} for each in sighting.values] or [{}]:
+@pytest.mark.parametrize("message", DECODED, ids=lambda each: f"{each.payload}: {each.topic}")
+def test_every_listed_value_can_be_decoded(message):
+    detected = PRESETS[message.payload].recognise(message.topic, message.body)
+    assert Template(detected.topic).sensor(message.topic) == detected.sensor
+    for settings in [{"value": each} for each in detected.values] or [{}]:
         value, _ = make_codec(message.payload, settings)(message.body)
         assert isinstance(value, float)
 
 
-def test_what_a_make_is_asked_with_has_its_owners_words_in_it():
+def test_activation_topic_has_the_words_of_the_reading_topic():
     topic = "v3/app1@ttn/devices/node-7/up"
     body = b'{"uplink_message": {"decoded_payload": {"temperature": 23.2}}}'
-    sighting = PRESETS["the-things-stack"].recognise(topic, body)
-    assert sighting.topic == "v3/app1@ttn/devices/{sensor}/up"
-    assert sighting.activate.topic == "v3/app1@ttn/devices/{sensor}/down/replace"
-    assert sighting.values == ("temperature",)
+    detected = PRESETS["the-things-stack"].recognise(topic, body)
+    assert detected.topic == "v3/app1@ttn/devices/{sensor}/up"
+    assert detected.activate.topic == "v3/app1@ttn/devices/{sensor}/down/replace"
+    assert detected.values == ("temperature",)
 
 
 @pytest.mark.parametrize(
-    ("make", "topic", "body"),
+    ("preset", "topic", "body"),
     [
         ("zigbee2mqtt", "zigbee2mqtt/bridge/state", b'{"state": "online", "n": 1}'),
         ("zigbee2mqtt", "zigbee2mqtt/bulb", b'{"state": "ON"}'),
@@ -55,5 +57,5 @@ def test_what_a_make_is_asked_with_has_its_owners_words_in_it():
         ("chirpstack", "application/1/device/2/event/join", b'{"object": {"t": 1}}'),
     ],
 )
-def test_what_is_no_reading_of_a_make_is_not_recognised(make, topic, body):
-    assert PRESETS[make].recognise(topic, body) is None
+def test_other_messages_of_an_integration_are_not_recognised(preset, topic, body):
+    assert PRESETS[preset].recognise(topic, body) is None

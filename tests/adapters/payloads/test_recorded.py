@@ -1,4 +1,4 @@
-"""What each make says is read as its documentation means it, and any other bytes are refused."""
+"""Recorded messages of every integration decode as documented; any other bytes are rejected."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ bodies = [each.body for each in MESSAGES]
 words = sorted(
     {word for each in MESSAGES for word in each.body.decode().split('"')[1::2] if len(word) < 20}
 )
-odd = st.recursive(
+odd_values = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
@@ -54,33 +54,33 @@ odd = st.recursive(
 
 
 @st.composite
-def spoilt(draw):
-    """Draw a recorded document, one place of which holds something else, or nothing."""
-    here = document = json.loads(json.dumps(draw(st.sampled_from(documents))))
+def changed_document(draw):
+    """Draw a recorded document in which one value is replaced or removed."""
+    node = document = json.loads(json.dumps(draw(st.sampled_from(documents))))
     while True:
-        keys = list(here) if isinstance(here, dict) else list(range(len(here)))
+        keys = list(node) if isinstance(node, dict) else list(range(len(node)))
         if not keys:
             return document
         key = draw(st.sampled_from(keys))
-        if isinstance(here[key], dict | list) and draw(st.booleans()):
-            here = here[key]
+        if isinstance(node[key], dict | list) and draw(st.booleans()):
+            node = node[key]
             continue
         if draw(st.booleans()):
-            here[key] = draw(odd)
+            node[key] = draw(odd_values)
         else:
-            del here[key]
+            del node[key]
         return document
 
 
 @st.composite
-def cut(draw):
+def truncated_message(draw):
     """Draw the beginning of a recorded message."""
     body = bodies[draw(st.integers(0, len(bodies) - 1))]
     return body[: draw(st.integers(0, len(body)))]
 
 
 def outcome(codec, payload):
-    """Give what a codec makes of a payload: the word of refusal, or the value and the time."""
+    """Return the value and the time that a codec decodes, or the reason of its error."""
     try:
         return codec(payload)
     except PayloadError as error:
@@ -88,7 +88,7 @@ def outcome(codec, payload):
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda each: f"{each.payload}: {each.body[:30]}")
-def test_a_recorded_message_is_read_as_it_was_meant(message):
+def test_recorded_message_is_decoded_as_documented(message):
     assert outcome(message.codec(), message.body) == message.expected
 
 
@@ -96,10 +96,10 @@ def test_a_recorded_message_is_read_as_it_was_meant(message):
 @given(
     st.binary()
     | st.text().map(str.encode)
-    | (odd | spoilt()).map(json.dumps).map(str.encode)
-    | cut()
+    | (odd_values | changed_document()).map(json.dumps).map(str.encode)
+    | truncated_message()
 )
-def test_any_payload_is_a_finite_reading_or_refused_for_a_known_reason(payload):
+def test_any_payload_is_a_finite_value_or_has_a_known_reason(payload):
     for name, codec in CODECS:
         result = outcome(codec, payload)
         if isinstance(result, str):
@@ -111,31 +111,31 @@ def test_any_payload_is_a_finite_reading_or_refused_for_a_known_reason(payload):
         assert at is None or isinstance(at, timedelta) or (type(at) is float and isfinite(at)), name
 
 
-def test_every_payload_format_has_a_recorded_message_and_says_which_settings_it_has():
-    ours = {"number", "json"}  # in test_payloads.py
-    assert {each.payload for each in MESSAGES} | ours == set(FORMATS)
+def test_every_format_has_messages_and_rejects_unknown_settings():
+    tested_elsewhere = {"number", "json"}  # in test_payloads.py
+    assert {each.payload for each in MESSAGES} | tested_elsewhere == set(FORMATS)
     for name in FORMATS:
         with pytest.raises(ConfigError, match=rf"payload '{name}' has no setting 'valeu'"):
             make_codec(name, {"valeu": "t"})
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "says"),
+    ("name", "settings", "text"),
     [
-        ("tasmota", {"unit": "K"}, "in C or in F"),
+        ("tasmota", {"unit": "K"}, "can be C or F"),
         ("tasmota", {"timezone": "Europe/Berlim"}, "Europe/Berlin"),
-        ("jmespath", {"value": "a[?"}, "is no JMESPath"),
-        ("jmespath", {"value": "(" * 5000}, "is no JMESPath"),
-        ("zigbee2mqtt", {"value": "a..b"}, "is no path"),
-        ("shelly", {"value": "a..b"}, "is no path"),
+        ("jmespath", {"value": "a[?"}, "is not a JMESPath expression"),
+        ("jmespath", {"value": "(" * 5000}, "is not a JMESPath expression"),
+        ("zigbee2mqtt", {"value": "a..b"}, "is not a path"),
+        ("shelly", {"value": "a..b"}, "is not a path"),
     ],
 )
-def test_a_setting_that_cannot_be_is_a_configuration_error(name, settings, says):
-    with pytest.raises(ConfigError, match=says):
+def test_invalid_setting_is_a_configuration_error(name, settings, text):
+    with pytest.raises(ConfigError, match=text):
         make_codec(name, settings)
 
 
-def test_jmespath_is_imported_by_those_alone_who_use_it():
+def test_jmespath_is_imported_only_when_configured():
     code = (
         "import sys; from edge_tvbo_adapters.payloads import FORMATS;"
         "[FORMATS.load(each) for each in FORMATS];"

@@ -1,4 +1,4 @@
-"""SenML against RFC 8428: base fields, times from now, what must be understood."""
+"""SenML payloads against RFC 8428: base fields, relative times, mandatory fields."""
 
 import json
 from datetime import timedelta
@@ -28,24 +28,24 @@ records = st.lists(
 )
 
 
-def spelt_out(pack):
-    """Write each record so that it needs no record before it."""
-    base, plain = {"bn": "", "bt": 0, "bu": None, "bv": 0}, []
+def resolve(pack):
+    """Return the records with the base fields added, so that each stands alone."""
+    base, resolved = {"bn": "", "bt": 0, "bu": None, "bv": 0}, []
     for record in pack:
         base |= {key: value for key, value in record.items() if key[0] == "b"}
         unit = record.get("u", base["bu"])
-        plain.append(
+        resolved.append(
             {"n": base["bn"] + record.get("n", ""), "v": base["bv"] + record["v"]}
             | {"t": base["bt"] + record["t"]}
             | ({"u": unit} if unit else {})
         )
-    return plain
+    return resolved
 
 
 @given(records, st.sampled_from(["", "temp", "rh"]), st.sampled_from([{}, {"unit": "Cel"}]))
-def test_a_pack_says_what_it_says_when_it_is_spelt_out(pack, name, unit):
+def test_base_fields_apply_to_later_records(pack, name, unit):
     codec = senml.codec({"value": name, **unit})
-    assert outcome(codec, pack) == outcome(codec, spelt_out(pack))
+    assert outcome(codec, pack) == outcome(codec, resolve(pack))
 
 
 def outcome(codec, pack):
@@ -80,5 +80,5 @@ def outcome(codec, pack):
         ([7], "not-senml"),
     ],
 )
-def test_the_rules_one_by_one(pack, expected):
+def test_rule_of_the_standard(pack, expected):
     assert outcome(senml.codec({}), pack) == expected

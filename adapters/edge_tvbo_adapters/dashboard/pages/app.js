@@ -1,230 +1,250 @@
-// The page: what is shown, of which field, live or replayed; where it comes from, and when that is lost.
+// The page: its state, the live connection to the server, the replay of a recorded day, and the choice of the field.
 
-import { Scale, clock, digitsOf, html, known, redraw, say, set } from "./draw.js";
-import { liveMoment, tapeMoment } from "./moment.js";
-import { Table, drawDecision, drawEvents, drawSensor } from "./panels.js";
-import { Picks } from "./picks.js";
-import { Plan } from "./plan.js";
+import { Scale, clock, digitsOf, html, isNumber, redraw, set, setText } from "./draw.js";
+import { FloorPlan } from "./floor_plan.js";
+import { SensorTable, drawDecision, drawEvents, drawSensor } from "./panels.js";
+import { liveSnapshot, recordedSnapshot } from "./snapshot.js";
+import { Timeline } from "./timeline.js";
 
-const SILENT = 12000; // ms without a sign of life, after which the server counts as lost
-const AGAIN = 2000; // ms until a server that refused is asked again
-const MOST_PICKS = 400, MOST_NOTICES = 200;
+const HEARTBEAT_TIMEOUT_MS = 12000; // without an event for so long, the server counts as lost
+const RETRY_DELAY_MS = 2000; // after the server rejected a request
+const MAX_SELECTIONS = 400, MAX_NOTICES = 200;
+const NO_DATA = { selections: [], decision: null, posterior: null, prediction: null, hotspot: null, notices: [] };
 
 const byId = (id) => document.getElementById(id);
 const page = {
-  scene: null, // what does not change: fields, sensors, places
-  field: "", mode: "live", selected: null, // what is looked at
-  fields: {}, notices: [], standing: null, // what is live
-  tape: null, index: 0, playing: null, // what is replayed
-  heard: 0, lost: false, ahead: 0, // of the server; ms that its clock is ahead of ours
+  config: null, // constant: the title and the fields with their sensors and positions
+  field: "", mode: "live", inspected: null, // the shown field, live or replay, the sensor in the sensor panel
+  fields: {}, notices: [], connections: null, // live data
+  day: null, index: 0, timer: null, // the recorded day, the shown interval, the running replay
+  lastEventAt: 0, serverLost: false, clockOffset: 0, // ms that the server's clock is ahead of this one
 };
-const choose = (id) => { page.selected = id; draw(); };
-const plan = new Plan(byId("plan-box"), byId("legend"), byId("plan-note"), choose);
-const picks = new Picks(byId("picks-box"), byId("picks-note"), (index) => seek(index));
-const table = new Table(choose);
+const inspect = (id) => { page.inspected = id; draw(); };
+const floorPlan = new FloorPlan(byId("plan-box"), byId("legend"), byId("plan-note"), inspect);
+const timeline = new Timeline(byId("timeline-box"), byId("timeline-note"), (index) => seek(index));
+const table = new SensorTable(inspect);
 
-// --- what is drawn ----------------------------------------------------------------------------------------
+// --- drawing ----------------------------------------------------------------------------------------------
 
 function draw() {
-  drawStanding();
-  const moment = present();
-  if (!moment) return;
-  const look = lookOf(moment);
-  const selected = page.selected ?? moment.decision?.sensor ?? moment.scene.sensors[0];
-  drawDecision(moment, look.digits);
-  picks.draw(moment, scaleOf((moment.allPicks ?? moment.picks).map((each) => each.value)), look.digits);
-  plan.draw(moment, { ...look, selected });
-  drawSensor(moment, selected, look.digits);
-  table.draw(moment, selected, look.digits);
-  drawEvents(moment, page.mode === "live" ? page.notices : []);
+  drawConnections();
+  const snapshot = currentSnapshot();
+  if (!snapshot) return;
+  const style = styleOf(snapshot);
+  const inspected = page.inspected ?? snapshot.decision?.sensor ?? snapshot.field.sensors[0];
+  const shown = snapshot.allSelections ?? snapshot.selections;
+  drawDecision(snapshot, style.digits);
+  timeline.draw(snapshot, scaleOf(shown.map((each) => each.value)), style.digits);
+  floorPlan.draw(snapshot, { ...style, inspected });
+  drawSensor(snapshot, inspected, style.digits);
+  table.draw(snapshot, inspected, style.digits);
+  drawEvents(snapshot, page.mode === "live" ? page.notices : []);
 }
 
-function present() {
-  const scene = page.scene?.fields[page.field];
-  if (!scene) return null;
+function currentSnapshot() {
+  const field = page.config?.fields[page.field];
+  if (!field) return null;
   if (page.mode === "live") {
-    const field = page.fields[page.field] ?? { picks: [], decision: null, posterior: null, chosen_by: null, hotspot: null, notices: [] };
-    return liveMoment(scene, { ...field, name: page.field }, page.standing, Date.now() + page.ahead);
+    const data = { ...(page.fields[page.field] ?? NO_DATA), name: page.field };
+    return liveSnapshot(field, data, page.connections, Date.now() + page.clockOffset);
   }
-  return page.tape?.frames.length ? tapeMoment(scene, page.tape, page.index) : null;
+  return page.day?.frames.length ? recordedSnapshot(field, page.day, page.index) : null;
 }
 
-// The colours' scale and the widest ring of this moment; the digits are those the daemon rounds to.
-function lookOf({ sensors, decision }) {
-  const widest = sensors.map((each) => each.std).filter(known).reduce((a, b) => Math.max(a, b), 0);
+// The colour scale and the largest standard deviation of a snapshot; the digits are those to which the daemon rounds.
+function styleOf({ sensors, decision }) {
+  const maxStd = sensors.map((each) => each.std).filter(isNumber).reduce((a, b) => Math.max(a, b), 0);
   const digits = decision ? Math.max(...[decision.mean, decision.std, decision.ucb].map(digitsOf)) : 2;
-  return { scale: scaleOf(sensors.map((each) => each.mean)), widest, digits };
+  return { scale: scaleOf(sensors.map((each) => each.mean)), maxStd, digits };
 }
 
 function scaleOf(values) {
-  const sound = values.filter(known);
-  return sound.length ? new Scale(Math.min(...sound), Math.max(...sound)) : new Scale(0, 1);
+  const numbers = values.filter(isNumber);
+  return numbers.length ? new Scale(Math.min(...numbers), Math.max(...numbers)) : new Scale(0, 1);
 }
 
-function drawStanding() {
-  const live = page.scene?.live && page.mode === "live";
-  const { broker, daemon } = page.standing ?? {};
-  byId("standing").hidden = !page.scene?.live;
-  const online = broker?.online && !page.lost;
-  const since = broker ? clock(broker.since, false, true) : "";
-  state("broker", online, Boolean(broker) && !online, page.lost ? "Broker: not known" : online ? "Broker connected" : `Broker lost since ${since}`);
+function drawConnections() {
+  const { broker, daemon } = page.connections ?? {};
+  byId("connections").hidden = !page.config?.live;
+  const isConnected = Boolean(broker?.online) && !page.serverLost;
+  drawConnection("broker", isConnected, Boolean(broker?.reason) || page.serverLost, brokerText(broker, isConnected));
   const words = { online: "Daemon online", offline: "Daemon offline" };
-  state("daemon", online && daemon === "online", online && daemon === "offline", online ? words[daemon] ?? "Daemon: nothing heard" : "Daemon: not known");
-  let alarm = "";
-  if (page.lost) alarm = `This page has lost its server; it is trying again. What is shown is from ${clock(page.heard, false, true)}.`;
-  else if (live && broker && !online) alarm = `The broker is lost since ${since}: ${broker.why}. What is shown is from before.`;
-  else if (live && daemon === "offline") alarm = "The daemon is offline: nobody decides. What is shown is from before.";
-  else if (page.mode === "replay" && page.tape?.problem) alarm = page.tape.problem;
+  const daemonText = isConnected ? words[daemon] ?? "Daemon: no status yet" : "Daemon: unknown";
+  drawConnection("daemon", isConnected && daemon === "online", isConnected && daemon === "offline", daemonText);
+  const alarm = alarmText(broker, daemon);
   byId("alarm").hidden = !alarm;
-  say(byId("alarm"), alarm);
+  setText(byId("alarm"), alarm);
 }
 
-function state(id, good, bad, text) {
-  set(byId(id), { class: good ? "good" : bad ? "bad" : null });
-  say(byId(id), text);
+function brokerText(broker, isConnected) {
+  if (page.serverLost || !broker) return "Broker: unknown";
+  if (!isConnected && !broker.reason) return "Broker: connecting";
+  return isConnected ? "Broker connected" : `Broker disconnected since ${clock(broker.since, false, true)}`;
 }
 
-// --- live -------------------------------------------------------------------------------------------------
+function alarmText(broker, daemon) {
+  if (page.serverLost)
+    return `The dashboard server does not respond. The page keeps trying and shows the data of ${clock(page.lastEventAt, false, true)}.`;
+  if (page.mode === "replay") return page.day?.problem ?? "";
+  if (!page.config?.live) return "";
+  if (broker?.reason)
+    return `The broker has been disconnected since ${clock(broker.since, false, true)}: ${broker.reason}. The page shows older data.`;
+  if (daemon === "offline") return "The daemon is offline, so no sensor is activated. The page shows older data.";
+  return "";
+}
 
-function follow() {
+function drawConnection(id, isGood, isBad, text) {
+  set(byId(id), { class: isGood ? "good" : isBad ? "bad" : null });
+  setText(byId(id), text);
+}
+
+// --- live data --------------------------------------------------------------------------------------------
+
+function subscribe() {
   const source = new EventSource("events");
-  const on = (kind, fold) => source.addEventListener(kind, (event) => {
+  const on = (name, update) => source.addEventListener(name, (event) => {
     const document = JSON.parse(event.data);
-    Object.assign(page, { heard: Date.now(), lost: false });
-    const at = document.at ?? document.standing?.at;
-    if (at) page.ahead = Date.parse(at) - Date.now();
-    fold(document);
+    Object.assign(page, { lastEventAt: Date.now(), serverLost: false });
+    const at = document.at ?? document.connections?.at;
+    if (at) page.clockOffset = Date.parse(at) - Date.now();
+    update(document);
     if (page.mode === "live") draw();
-    else drawStanding();
+    else drawConnections();
   });
-  on("view", ({ standing, fields, notices }) => Object.assign(page, { standing, fields, notices }));
-  on("standing", (standing) => { page.standing = standing; });
-  on("pulse", () => {});
-  on("field", fold);
+  on("view", ({ connections, fields, notices }) => Object.assign(page, { connections, fields, notices }));
+  on("connections", (connections) => { page.connections = connections; });
+  on("heartbeat", () => {});
+  on("field", updateField);
   on("notice", ({ field, notice }) => {
     const list = field === null ? page.notices : page.fields[field].notices;
     list.push(notice);
-    if (list.length > MOST_NOTICES) list.shift();
+    if (list.length > MAX_NOTICES) list.shift();
   });
   source.onerror = () => {
-    lose();
-    if (source.readyState === EventSource.CLOSED) setTimeout(follow, AGAIN);
+    page.serverLost = true;
+    draw();
+    if (source.readyState === EventSource.CLOSED) setTimeout(subscribe, RETRY_DELAY_MS);
   };
 }
 
-function fold({ field, pick, ...changed }) {
-  const known = Object.assign(page.fields[field], changed);
-  if (changed.posterior?.ending === null) known.chosen_by = changed.posterior;
-  if (!pick) return;
-  if (known.picks.at(-1)?.interval === pick.interval) known.picks.pop();
-  known.picks.push(pick);
-  if (known.picks.length > MOST_PICKS) known.picks.shift();
-}
-
-function lose() {
-  page.lost = true;
-  draw();
+function updateField({ field, selection, ...changed }) {
+  const data = Object.assign(page.fields[field], changed);
+  if (changed.posterior?.ending === null) data.prediction = changed.posterior;
+  if (!selection) return;
+  if (data.selections.at(-1)?.interval === selection.interval) data.selections.pop();
+  data.selections.push(selection);
+  if (data.selections.length > MAX_SELECTIONS) data.selections.shift();
 }
 
 function tick() {
-  if (page.scene?.live && page.heard && Date.now() - page.heard > SILENT) page.lost = true;
+  if (page.config?.live && page.lastEventAt && Date.now() - page.lastEventAt > HEARTBEAT_TIMEOUT_MS) page.serverLost = true;
   if (page.mode === "live") draw();
 }
 
-// --- replayed -----------------------------------------------------------------------------------------------
+// --- replay -----------------------------------------------------------------------------------------------
 
-async function load(day) {
-  const query = new URLSearchParams({ field: page.field, ...(day ? { day } : {}) });
-  let tape;
-  try {
-    const answer = await fetch(`tape.json?${query}`);
-    if (!answer.ok) throw new Error(`the server says ${answer.status}`);
-    tape = await answer.json();
-  } catch (error) {
-    tape = { days: [], day: "", frames: [], notices: [], complete: true, problem: `The recorded day cannot be loaded: ${error.message}.` };
-  }
-  tape.picks = tape.frames.map(({ decision, ending, value }) => ({
-    interval: decision.interval, at: decision.at, sensor: decision.sensor, asked: decision.reason !== "saved",
+async function loadDay(date) {
+  const day = await fetchDay(date);
+  day.selections = day.frames.map(({ decision, ending, value }) => ({
+    interval: decision.interval, at: decision.at, sensor: decision.sensor, activated: decision.reason !== "saved",
     resets: decision.model.resets, ending, value,
   }));
-  const unread = "The history cannot be read; the log of the dashboard says why";
-  if (!tape.frames.length) tape.problem ??= tape.complete ? "Nothing is recorded yet." : `${unread}.`;
-  else if (!tape.complete) say(byId("zone"), `Times are UTC. ${unread}: this is what was heard since it started.`);
-  else if (day && day !== tape.day) say(byId("zone"), `Times are UTC. Nothing is kept of ${day}; this is ${tape.day}.`);
-  page.tape = tape;
-  redraw(byId("day"), JSON.stringify([page.field, tape.days]), () => tape.days.map((each) => html("option", { value: each }, each)));
-  byId("day").value = tape.day;
-  byId("slider").max = Math.max(0, tape.frames.length - 1);
-  for (const id of ["play", "slider", "day"]) byId(id).disabled = !tape.frames.length;
+  const unreadable = "The history cannot be read; the dashboard's log shows the reason";
+  if (!day.frames.length) day.problem ??= day.complete ? "No day is recorded yet." : `${unreadable}.`;
+  else if (!day.complete) setText(byId("zone"), `Times are in UTC. ${unreadable}. The page shows what the dashboard received since its start.`);
+  else if (date && date !== day.day) setText(byId("zone"), `Times are in UTC. ${date} is not in the history; the page shows ${day.day}.`);
+  page.day = day;
+  redraw(byId("day"), JSON.stringify([page.field, day.days]), () => day.days.map((each) => html("option", { value: each }, each)));
+  byId("day").value = day.day;
+  byId("slider").max = Math.max(0, day.frames.length - 1);
+  for (const id of ["play", "slider", "day"]) byId(id).disabled = !day.frames.length;
   seek(0);
+}
+
+async function fetchDay(date) {
+  const query = new URLSearchParams({ field: page.field, ...(date ? { day: date } : {}) });
+  try {
+    const response = await fetch(`day.json?${query}`);
+    if (!response.ok) throw new Error(`the server returned status ${response.status}`);
+    return await response.json();
+  } catch (error) {
+    const problem = `The recorded day cannot be loaded: ${error.message}.`;
+    return { days: [], day: "", frames: [], notices: [], complete: true, problem };
+  }
 }
 
 function seek(index) {
   page.index = index;
-  const decision = page.tape?.frames[index]?.decision;
-  const text = decision ? `${clock(decision.at, true)} UTC, interval ${decision.interval}` : "nothing recorded";
+  const decision = page.day?.frames[index]?.decision;
+  const text = decision ? `${clock(decision.at, true)} UTC, interval ${decision.interval}` : "no recorded interval";
   byId("slider").value = index;
   set(byId("slider"), { "aria-valuetext": text });
-  say(byId("when"), text);
+  setText(byId("when"), text);
   draw();
 }
 
-function play(on) {
-  clearInterval(page.playing);
-  page.playing = null;
-  say(byId("play"), on ? "Pause" : "Play");
-  set(byId("sentence"), { "aria-live": on ? "off" : "polite" });
-  if (!on) return;
-  const last = () => page.tape.frames.length - 1;
+function startReplay() {
+  stopReplay();
+  setText(byId("play"), "Pause");
+  set(byId("sentence"), { "aria-live": "off" });
+  const last = () => page.day.frames.length - 1;
   if (page.index >= last()) seek(0);
-  page.playing = setInterval(() => (page.index < last() ? seek(page.index + 1) : play(false)), 1000 / Number(byId("speed").value));
+  page.timer = setInterval(() => (page.index < last() ? seek(page.index + 1) : stopReplay()), 1000 / Number(byId("speed").value));
 }
 
-async function show(mode, day) {
+function stopReplay() {
+  clearInterval(page.timer);
+  page.timer = null;
+  setText(byId("play"), "Play");
+  set(byId("sentence"), { "aria-live": "polite" });
+}
+
+// --- mode and field ---------------------------------------------------------------------------------------
+
+async function show(mode, date) {
   page.mode = mode;
-  play(false);
+  stopReplay();
   set(byId("live"), { "aria-pressed": mode === "live" });
   set(byId("replay"), { "aria-pressed": mode === "replay" });
   byId("transport").hidden = mode === "live";
-  say(byId("zone"), mode === "live" ? `Times are those of this browser: ${Intl.DateTimeFormat().resolvedOptions().timeZone}.` : "Times are UTC.");
-  if (mode === "replay") await load(day);
+  const zone = mode === "live" ? `the time zone of this browser, ${Intl.DateTimeFormat().resolvedOptions().timeZone}` : "UTC";
+  setText(byId("zone"), `Times are in ${zone}.`);
+  if (mode === "replay") await loadDay(date);
   draw();
 }
 
-// --- which field ----------------------------------------------------------------------------------------------
-
 function route() {
   const wanted = new URLSearchParams(location.hash.slice(1));
-  const names = Object.keys(page.scene.fields);
+  const names = Object.keys(page.config.fields);
   const field = names.includes(wanted.get("field")) ? wanted.get("field") : page.field || names[0];
-  if (field !== page.field) page.selected = null;
+  if (field !== page.field) page.inspected = null;
   page.field = field;
   byId("fields").hidden = names.length < 2;
   redraw(byId("fields"), JSON.stringify([names, field]), () =>
     names.map((each) => html("a", { href: `#${new URLSearchParams({ field: each })}`, "aria-current": each === field ? "page" : null }, each)));
-  const day = wanted.get("day");
-  show(page.scene.live && page.mode === "live" && !day ? "live" : "replay", day);
+  const date = wanted.get("day");
+  show(page.config.live && page.mode === "live" && !date ? "live" : "replay", date);
 }
 
-async function begin() {
+async function start() {
   try {
-    page.scene = await (await fetch("scene.json")).json();
+    page.config = await (await fetch("fields.json")).json();
   } catch {
-    return void setTimeout(begin, AGAIN);
+    return void setTimeout(start, RETRY_DELAY_MS);
   }
-  say(byId("title"), page.scene.title);
-  document.title = `${page.scene.title} – edge_tvbo`;
-  byId("live").disabled = !page.scene.live;
+  setText(byId("title"), page.config.title);
+  document.title = `${page.config.title} – edge_tvbo`;
+  byId("live").disabled = !page.config.live;
   byId("live").addEventListener("click", () => show("live"));
   byId("replay").addEventListener("click", () => show("replay"));
-  byId("play").addEventListener("click", () => play(!page.playing));
-  byId("slider").addEventListener("input", (event) => { play(false); seek(Number(event.target.value)); });
-  byId("speed").addEventListener("change", () => page.playing && play(true));
-  byId("day").addEventListener("change", (event) => { play(false); load(event.target.value); });
+  byId("play").addEventListener("click", () => (page.timer ? stopReplay() : startReplay()));
+  byId("slider").addEventListener("input", (event) => { stopReplay(); seek(Number(event.target.value)); });
+  byId("speed").addEventListener("change", () => page.timer && startReplay());
+  byId("day").addEventListener("change", (event) => { stopReplay(); loadDay(event.target.value); });
   addEventListener("hashchange", () => new URLSearchParams(location.hash.slice(1)).has("field") && route());
   route();
-  if (page.scene.live) follow();
+  if (page.config.live) subscribe();
   setInterval(tick, 1000);
 }
 
-begin();
+start();

@@ -1,4 +1,4 @@
-// Elements, numbers, times and colours. Text goes in as text, never as markup.
+// Drawing helpers: elements, numbers, times and colours. Texts are inserted as text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -14,60 +14,60 @@ export const svg = (tag, attributes = {}, ...children) => make(SVG, tag, attribu
 
 export function set(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (name === "on") for (const [kind, f] of Object.entries(value)) element.addEventListener(kind, f);
+    if (name === "on") for (const [kind, listener] of Object.entries(value)) element.addEventListener(kind, listener);
     else if (value === null || value === false) element.removeAttribute(name);
     else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
   }
   return element;
 }
 
-export function say(element, text) {
+export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// Replaces what is in `element` if `signature` is another than the last one.
+// Replaces the children of `element` if `signature` differs from that of the last call.
 export function redraw(element, signature, draw) {
-  if (element.drawn === signature) return;
-  element.drawn = signature;
+  if (element.signature === signature) return;
+  element.signature = signature;
   element.replaceChildren(...draw());
 }
 
 // --- numbers and times -----------------------------------------------------------------------------
 
-export const known = (value) => typeof value === "number" && Number.isFinite(value);
+export const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 
 export const digitsOf = (value) => Math.min(6, (String(value).split(".")[1] ?? "").length);
 
 export const number = (value, digits) =>
-  known(value) ? value.toFixed(digits).replace("-", "−") : "–";
+  isNumber(value) ? value.toFixed(digits).replace("-", "−") : "–";
 
 export const quantity = (value, digits, unit) =>
-  known(value) ? number(value, digits) + (unit ? ` ${unit}` : "") : "–";
+  isNumber(value) ? number(value, digits) + (unit ? ` ${unit}` : "") : "–";
 
 export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
-export function span(seconds) {
-  if (!known(seconds)) return "–";
-  for (const [unit, size, most] of [["s", 1, 120], ["min", 60, 7200], ["h", 3600, 172800]])
-    if (seconds < most) return `${Math.max(0, Math.round(seconds / size))} ${unit}`;
+export function duration(seconds) {
+  if (!isNumber(seconds)) return "–";
+  for (const [unit, size, limit] of [["s", 1, 120], ["min", 60, 7200], ["h", 3600, 172800]])
+    if (seconds < limit) return `${Math.max(0, Math.round(seconds / size))} ${unit}`;
   return `${Math.round(seconds / 86400)} d`;
 }
 
-export function clock(moment, utc, seconds = false) {
-  const at = new Date(moment);
+export function clock(time, utc, seconds = false) {
+  const at = new Date(time);
   if (Number.isNaN(at.getTime())) return "–";
-  const how = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
-  if (seconds) how.second = "2-digit";
-  if (utc) how.timeZone = "UTC";
-  return at.toLocaleTimeString("en-GB", how);
+  const format = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  if (seconds) format.second = "2-digit";
+  if (utc) format.timeZone = "UTC";
+  return at.toLocaleTimeString("en-GB", format);
 }
 
-// --- colours: viridis, even to the eye and for every kind of colour vision ---------------------------
+// --- colours: viridis, perceptually uniform and suitable for all kinds of colour vision --------------
 
 const VIRIDIS = ["440154", "482475", "414487", "355f8d", "2a788e", "21918c", "22a884", "44bf70", "7ad151", "bddf26", "fde725"]
   .map((each) => [0, 2, 4].map((at) => parseInt(each.slice(at, at + 2), 16)));
 
-function mixed(share) {
+function interpolate(share) {
   const at = Math.max(0, Math.min(1, share)) * (VIRIDIS.length - 1);
   const first = Math.min(VIRIDIS.length - 2, Math.floor(at));
   return VIRIDIS[first].map((each, k) => Math.round(each + (at - first) * (VIRIDIS[first + 1][k] - each)));
@@ -84,10 +84,10 @@ export class Scale {
     this.digits = Math.max(0, -Math.floor(Math.log10(step)));
   }
   share(value) { return (value - this.low) / (this.high - this.low); }
-  colour(value) { return css(mixed(this.share(value))); }
-  // What can be read on that colour: WCAG's relative luminance, where black and white are even.
-  ink(value) {
-    const [r, g, b] = mixed(this.share(value)).map((each) => {
+  colour(value) { return css(interpolate(this.share(value))); }
+  // Black or white, whichever contrasts more with the colour, by WCAG's relative luminance.
+  textColour(value) {
+    const [r, g, b] = interpolate(this.share(value)).map((each) => {
       const c = each / 255;
       return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
     });
@@ -95,4 +95,4 @@ export class Scale {
   }
 }
 
-export const stops = (count) => Array.from({ length: count }, (_, k) => css(mixed(k / (count - 1))));
+export const colourStops = (count) => Array.from({ length: count }, (_, k) => css(interpolate(k / (count - 1))));

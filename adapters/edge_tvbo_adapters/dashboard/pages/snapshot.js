@@ -1,0 +1,130 @@
+// Snapshots: everything that the page draws of one field at one time, from live data or a recorded day, and its texts.
+
+import { duration, isNumber, quantity } from "./draw.js";
+
+export function liveSnapshot(field, data, connections, now) {
+  const posterior = data.posterior;
+  const elapsed = posterior ? (now - Date.parse(posterior.at)) / 1000 : 0;
+  const rows = new Map((posterior?.sensors ?? []).map((id, k) => [id, k]));
+  const prediction = data.prediction?.interval === data.decision?.interval ? data.prediction : posterior;
+  const cell = (document, column, id) => (rows.has(id) ? document[column][rows.get(id)] ?? null : null);
+  const estimates = field.sensors.map((id) => {
+    const [mean, std, last, age] = ["mean", "std", "last", "age_s"].map((each) => cell(posterior, each, id));
+    const predicted = { mean: cell(prediction, "mean", id), std: cell(prediction, "std", id) };
+    return { mean, std, last, age: age === null ? null : age + elapsed, predicted };
+  });
+  const health = connections?.health?.fields?.[data.name];
+  const snapshot = build(field, data.selections, data.decision, estimates, now);
+  for (const id of health?.suspects ?? []) snapshot.sensor(id).unresponsive = true;
+  for (const id of health?.energy?.low_battery ?? []) snapshot.sensor(id).lowBattery = true;
+  const hotspot = data.hotspot?.sensor ?? snapshot.hotspot;
+  return Object.assign(snapshot, { live: true, paused: Boolean(health?.paused), hotspot, notices: data.notices });
+}
+
+export function recordedSnapshot(field, day, index) {
+  const frame = day.frames[index];
+  const now = Date.parse(frame.decision.at);
+  const selections = day.selections.slice(0, index + 1);
+  const estimates = field.sensors.map((id, k) => {
+    const reply = selections.findLast((each) => each.sensor === id && isNumber(each.value));
+    const predicted = { mean: frame.mean?.[k] ?? null, std: frame.std?.[k] ?? null };
+    return { ...predicted, predicted, last: reply?.value ?? null, age: reply ? (now - Date.parse(reply.at)) / 1000 : null };
+  });
+  const end = index + 1 < day.frames.length ? Date.parse(day.frames[index + 1].decision.at) : Infinity;
+  const notices = day.notices.filter((each) => Date.parse(each.at) < end);
+  const snapshot = build(field, selections, frame.decision, estimates, now);
+  return Object.assign(snapshot, { live: false, paused: false, notices, index, allSelections: day.selections });
+}
+
+// `estimates`, by sensor: mean, std, last reading, its age, and `predicted`, the mean and std before the reply.
+function build(field, selections, decision, estimates, now) {
+  const predicted = new Map(field.sensors.map((id, k) => [id, estimates[k].predicted]));
+  const stated = statedBounds(decision);
+  const width = boundWidth(decision, predicted, stated);
+  const counts = countReplies(selections);
+  const sensors = field.sensors.map((id, k) => {
+    const { activated = 0, timedOut = 0, unresponsive = false } = counts.get(id) ?? {};
+    const { mean, std } = estimates[k].predicted;
+    const bound = isNumber(mean) && isNumber(std) ? stated.get(id) ?? mean + width * std : null;
+    return { id, ...estimates[k], bound, activated, timedOut, unresponsive, lowBattery: false };
+  });
+  const byId = new Map(sensors.map((each) => [each.id, each]));
+  const sign = field.objective === "min" ? -1 : 1;
+  const ranked = sensors.filter((each) => isNumber(each.mean)).sort((a, b) => sign * (b.mean - a.mean));
+  return {
+    field, selections, decision, sensors, now, sign,
+    extreme: sign > 0 ? "highest" : "lowest",
+    selection: selections.at(-1) ?? null,
+    hotspot: ranked[0]?.id ?? null,
+    comparesBounds: width !== 0 && ["explore", "exploit"].includes(decision?.reason),
+    sensor: (id) => byId.get(id) ?? {},
+  };
+}
+
+function countReplies(selections) {
+  const counts = new Map();
+  for (const selection of selections) {
+    const count = counts.get(selection.sensor) ?? { activated: 0, timedOut: 0, unresponsive: false };
+    count.activated += selection.activated;
+    if (selection.ending === "missed") [count.timedOut, count.unresponsive] = [count.timedOut + 1, true];
+    if (selection.ending === "answered") count.unresponsive = false;
+    counts.set(selection.sensor, count);
+  }
+  return counts;
+}
+
+// The bounds that a decision states: that of its sensor and, in a factor, that of the runner-up.
+function statedBounds(decision) {
+  if (!decision || !["explore", "exploit"].includes(decision.reason)) return new Map();
+  const runnerUp = decision.factors.map((each) => /^next is (\S+) with (-?[\d.]+)/.exec(each)).find(Boolean);
+  return new Map([[decision.sensor, decision.ucb], ...(runnerUp ? [[runnerUp[1], Number(runnerUp[2])]] : [])]);
+}
+
+// The bound's distance from the mean in standard deviations. All numbers are rounded, so the largest std is the most exact.
+function boundWidth(decision, predicted, stated) {
+  let [width, maxStd] = [0, 0];
+  for (const [id, bound] of stated) {
+    const { mean, std } = id === decision.sensor ? decision : predicted.get(id) ?? {};
+    if (isNumber(mean) && std > maxStd) [width, maxStd] = [(bound - mean) / std, std];
+  }
+  return width;
+}
+
+// --- texts --------------------------------------------------------------------------------------------
+
+export function reasonText({ decision, extreme }) {
+  return {
+    warmup: "no data yet", exploit: `${extreme} estimate`, explore: `could be the ${extreme}`, scheduled: "its turn",
+    probe: "no sensor replies", asked: "requested", saved: "energy saved",
+  }[decision?.reason] ?? "–";
+}
+
+export function stateText(snapshot, sensor) {
+  const texts = [];
+  if (snapshot.decision?.sensor === sensor.id) texts.push(snapshot.decision.reason === "saved" ? "selected, not activated" : "selected");
+  if (snapshot.hotspot === sensor.id) texts.push(snapshot.extreme);
+  if (sensor.unresponsive) texts.push("unresponsive");
+  if (sensor.lowBattery) texts.push("low battery");
+  return texts.join(", ");
+}
+
+// Why a sensor was selected, or why it was not.
+export function selectionText(snapshot, sensor, digits) {
+  const { decision, field } = snapshot;
+  if (!decision) return "No decision yet.";
+  const inUnit = (value) => quantity(value, digits, field.unit);
+  if (decision.sensor === sensor.id) return `Selected: ${decision.text.replace(`${sensor.id}: `, "")}.`;
+  const factor = decision.factors.find((each) => each.startsWith(`${sensor.id} `) && !/ is (believed|estimated) at /.test(each));
+  if (factor) return `Not selected: ${factor}.`;
+  if (sensor.unresponsive) return "Not selected: its last activation timed out, and it is backed off.";
+  if (sensor.lowBattery) return "Not selected: its battery is low.";
+  switch (decision.reason) {
+    case "warmup": return `Not selected: there were no data yet, and ${decision.sensor} was drawn at random.`;
+    case "scheduled": return `Not selected: it is the turn of ${decision.sensor}.`;
+    case "probe": return `Not selected: no sensor replies, so each is activated in turn, now ${decision.sensor}.`;
+    case "asked": return `Not selected: a command requested ${decision.sensor}.`;
+    case "saved": return "No sensor was activated, to save energy.";
+  }
+  if (!isNumber(sensor.bound)) return "Not selected. Its estimate is not published, so its bound is unknown.";
+  return `Not selected: its bound is ${inUnit(sensor.bound)}, the bound of ${decision.sensor} is ${inUnit(decision.ucb)}.`;
+}

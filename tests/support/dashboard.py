@@ -1,0 +1,237 @@
+"""Dashboard test helpers: processes, a gateway with replying sensors, and the page in a browser."""
+
+import math
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from broker.conftest import Peer
+from support.paths import ROOT
+
+SCREENSHOTS = Path(os.environ.get("EDGE_TVBO_SCREENSHOTS") or ROOT / "tests-out" / "screenshots")
+TIMEOUT_S = 30.0  # long enough for a busy machine
+
+
+def wait_for(condition, timeout=TIMEOUT_S):
+    """Return the result of `condition` once it is true."""
+    deadline = time.monotonic() + timeout
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"not within {timeout} s"
+        time.sleep(0.05)
+    return result
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+class EdgeTvboProcess:
+    """One `edge-tvbo` command that runs until it is stopped."""
+
+    def __init__(self, log, *arguments):
+        self._log = log
+        with log.open("wb") as output:
+            command = [sys.executable, "-m", "edge_tvbo", *map(str, arguments)]
+            self._process = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT
+            )
+        self.pid = self._process.pid
+
+    def output(self):
+        return self._log.read_text()
+
+    def wait_for_output(self, pattern):
+        """Return the match of `pattern` in the output, once there is one."""
+
+        def match():
+            assert self._process.poll() is None, self.output()
+            return re.search(pattern, self.output())
+
+        return wait_for(match)
+
+    def stop(self, number=signal.SIGTERM):
+        """Stop the process and return its exit status."""
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        return self._process.wait(TIMEOUT_S)
+
+
+class DashboardProcess(EdgeTvboProcess):
+    """A dashboard and its address."""
+
+    def __init__(self, log, *arguments, port=0):
+        super().__init__(log, "dashboard", *arguments, "--port", port)
+        self.address = self.wait_for_output(r"dashboard: (http://\S+/)")[1]
+        self.port = int(self.wait_for_output(r"dashboard: http://[^/]*:(\d+)")[1])
+
+
+# --- a gateway with sensors -----------------------------------------------------------------------
+
+
+class ReplyingSensors:
+    """Simulated sensors that reply at once to an activation, but for the `unresponsive` ones."""
+
+    def __init__(self, port, positions):
+        self._positions = positions
+        self._rng = random.Random(7)
+        self.unresponsive = set()
+        self.peer = Peer(port, ["lab/+/activate"])
+        self.peer.client.on_message = lambda client, userdata, message: self._reply(message)
+
+    def _reply(self, message):
+        sensor = message.topic.split("/")[1]
+        if sensor not in self.unresponsive:
+            self.peer.client.publish(f"lab/{sensor}/t", f"{self._value(sensor):.2f}", qos=1)
+
+    def _value(self, sensor):
+        x, y = self._positions[sensor]
+        angle = time.time() / 40
+        distance = math.hypot(x - 20 - 12 * math.cos(angle), y - 12 - 8 * math.sin(angle))
+        return 20 + 7 * math.exp(-distance / 9) + self._rng.gauss(0, 0.1)
+
+
+CONFIG = """\
+instance = "{instance}"
+health = "1s"
+
+[mqtt]
+port = {port}
+username = "gateway"
+password = "hunter2-secret"
+reconnect = {{ min = "200ms", max = "1s" }}
+
+[state]
+dir = "{directory}/state"
+checkpoint = "1s"
+history = "16MiB"
+
+[fields.temperature]
+unit = "°C"
+interval = "1s"
+reply_timeout = "400ms"
+policy = {{ name = "et-gp-ucb", n_upper = 15 }}
+kernel = {{ name = "se", length_scale = 8.0, variance = 6.0, noise_variance = 0.05, mean = 21.0 }}
+sensors = [{sensors}]
+reading = {{ topic = "lab/{{sensor}}/t" }}
+activate = {{ mode = "live", topic = "lab/{{sensor}}/activate" }}
+
+[fields.temperature.positions]
+{positions}
+"""
+
+
+class Laboratory:
+    """A daemon that decides every second, and its sensors."""
+
+    def __init__(self, directory, broker, count=24):
+        self.broker = broker
+        self._directory = directory
+        self.config = directory / "lab.toml"
+        rng = random.Random(1)
+        self.positions = {
+            f"node-{k + 1}": (
+                round(4 + 7 * (k % 6) + rng.uniform(-1.5, 1.5), 1),
+                round(3 + 7 * (k // 6) + rng.uniform(-1.5, 1.5), 1),
+            )
+            for k in range(count)
+        }
+        text = CONFIG.format(
+            instance="lab",
+            port=broker.port,
+            directory=directory,
+            sensors=", ".join(f'"{each}"' for each in self.positions),
+            positions="\n".join(f"{id} = [{x}, {y}]" for id, (x, y) in self.positions.items()),
+        )
+        self.config.write_text(text)
+        self.sensors = ReplyingSensors(broker.port, self.positions)
+        self.start()
+
+    def start(self):
+        self.daemon = EdgeTvboProcess(self._directory / "daemon.log", "run", self.config)
+        self.daemon.wait_for_output("ready:")
+
+    def close(self):
+        self.daemon.stop()
+        self.sensors.peer.close()
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+class Page:
+    """The dashboard's page in a browser."""
+
+    def __init__(self, driver):
+        self.driver = driver
+        self.set_size(1280)
+        self.set_dark(False)
+        for each in ("browser", "performance"):
+            driver.get_log(each)  # drops the log of the tests before
+
+    def open(self, address):
+        self.driver.get("about:blank")
+        self.driver.get(address)
+        self.wait_for_text("sentence", lambda text: ":" in text)
+
+    def set_size(self, width, height=900):
+        settings = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", settings)
+
+    def set_dark(self, dark):
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+    def script(self, text, *arguments):
+        return self.driver.execute_script(text, *arguments)
+
+    def text(self, id):
+        return self.script("return document.getElementById(arguments[0]).textContent", id)
+
+    def wait_for_text(self, id, expected, timeout=TIMEOUT_S):
+        """Return an element's text once it contains `expected`, or `expected(text)` is true."""
+        if isinstance(expected, str):
+            words = expected
+            return wait_for(lambda: words in self.text(id) and self.text(id), timeout)
+        return wait_for(lambda: expected(text := self.text(id)) and text, timeout)
+
+    def click(self, id):
+        self.script("document.getElementById(arguments[0]).click()", id)
+
+    def press(self, key, times=1):
+        from selenium.webdriver import ActionChains
+
+        actions = ActionChains(self.driver, duration=0)
+        for _ in range(times):
+            actions.send_keys(key)
+        actions.perform()
+
+    def seek(self, index):
+        """Move the slider of the replay."""
+        self.script(
+            "const s = document.getElementById('slider'); s.value = arguments[0];"
+            "s.dispatchEvent(new Event('input'))",
+            index,
+        )
+
+    def save_screenshots(self, name):
+        """Write images of the whole page at two widths, with light and dark colours."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        for width in (1280, 390):
+            for dark in (False, True):
+                self.set_dark(dark)
+                self.set_size(width)
+                time.sleep(0.4)  # until the page is redrawn and the transitions end
+                self.set_size(width, self.script("return document.documentElement.scrollHeight"))
+                time.sleep(0.2)
+                kind = "dark" if dark else "light"
+                self.driver.save_screenshot(str(SCREENSHOTS / f"{name}-{width}-{kind}.png"))
+        self.set_size(1280)
+        self.set_dark(False)
+
+    def console(self):
+        """Return the messages of the browser's console."""
+        return [each["message"] for each in self.driver.get_log("browser")]

@@ -30,9 +30,8 @@ from typing import Literal, assert_never
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from edge_tvbo.control.controller_state import KIND, MOST, MOST_REASONS, ControllerState
+from edge_tvbo.control.controller_state import KIND, MOST_REASONS, ControllerState
 from edge_tvbo.control.decision_text import DecisionBuilder
 from edge_tvbo.control.energy_budget import BudgetSettings, EnergyBudget
 from edge_tvbo.control.reading_filter import ReadingFilter
@@ -66,7 +65,14 @@ from edge_tvbo.messages.events import (
 )
 from edge_tvbo.messages.formatting import rfc3339, span
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.snapshot import inner, seal, unseal
+from edge_tvbo.models.snapshot import (
+    MAX_COUNT,
+    decode_snapshot,
+    encode_snapshot,
+    encode_struct,
+    read_bytes,
+)
+from edge_tvbo.numerics.types import Mask
 from edge_tvbo.policy.base import Choice, Outcome, Policy
 
 LEAST_TIME = 0.5  # of the reply timeout, without which nobody is blamed
@@ -214,24 +220,24 @@ class Controller:
         )
         state = {
             "policy": self.policy.snapshot(),
-            "progress": msgspec.msgpack.encode(progress),
+            "progress": encode_struct(progress),
             "resets": self.policy.resets,  # which the policy knows by itself; `counters` does not
             **self._suspicion.state(),
         }
         if self._energy:
             state |= self._energy.snapshot() | {"sensors": list(self.policy.field.sensors)}
-        return seal(KIND, self.policy.field.fingerprint(), state)
+        return encode_snapshot(KIND, self.policy.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
-        state = unseal(KIND, self.policy.field.fingerprint(), blob)
-        progress = ControllerState.of(inner(state, "progress"), len(self.policy.field))
+        state = decode_snapshot(KIND, self.policy.field.fingerprint(), blob)
+        progress = ControllerState.of(read_bytes(state, "progress"), len(self.policy.field))
         self._screening.check(*progress.remembered)
         self._suspicion.check(state)
         energy = self._energy if "energy" in state else None  # it may not have been counted
         if energy:
             energy.check(state)
-        self.policy.restore(inner(state, "policy"))
+        self.policy.restore(read_bytes(state, "policy"))
         self._suspicion.resume(state, progress.interval)
         if energy:
             energy.restore(state)
@@ -249,8 +255,8 @@ class Controller:
 
         That is the pause, and what sensors of the same name have spent. Raises `SnapshotError`.
         """
-        state = unseal(KIND, None, blob)
-        progress = ControllerState.of(inner(state, "progress"), MOST)
+        state = decode_snapshot(KIND, None, blob)
+        progress = ControllerState.of(read_bytes(state, "progress"), MAX_COUNT)
         if self._energy and "sensors" in state:
             self._energy.restore_partial(state, self.policy.field.sensors)
         self._paused = progress.paused
@@ -308,7 +314,7 @@ class Controller:
             return self._skip_activation(at)
         return self._activate(choice, eligible, because, at)
 
-    def _eligible(self) -> NDArray[np.bool_] | None:
+    def _eligible(self) -> Mask | None:
         """Give who can be asked, None for everyone."""
         eligible = self._suspicion.eligible(self._interval) if self._suspicion.anyone else None
         if self._energy is None:
@@ -319,7 +325,7 @@ class Controller:
     def _activate(
         self,
         choice: Choice,
-        eligible: NDArray[np.bool_] | None,
+        eligible: Mask | None,
         because: Reason | None,
         at: float,
     ) -> list[Command]:
@@ -343,7 +349,7 @@ class Controller:
     def _decision(
         self,
         choice: Choice,
-        eligible: NDArray[np.bool_] | None,
+        eligible: Mask | None,
         because: Reason | None,
         at: float,
     ) -> Decision:
@@ -368,7 +374,7 @@ class Controller:
         heard = f"silent for {span(self._began - received)}" if received > -inf else "never heard"
         return f"{self.policy.field.sensors[arm]} is left alone until interval {until}: {heard}"
 
-    def _only(self, arm: int) -> NDArray[np.bool_]:
+    def _only(self, arm: int) -> Mask:
         eligible = np.zeros(len(self.policy.field), np.bool_)
         eligible[arm] = True
         return eligible

@@ -29,7 +29,7 @@ from edge_tvbo.errors import EdgeTvboError, told
 from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState, Record
 from edge_tvbo.messages.documents import Decision, Notice
 from edge_tvbo.messages.formatting import rfc3339
-from edge_tvbo.numerics.jit import KIND, compiling, uncached
+from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernels
 from edge_tvbo.plugins import load
 from edge_tvbo.ports import Link, LoopService
 
@@ -93,24 +93,24 @@ class Daemon(msgspec.Struct, frozen=True):
         if self.checkpoints:
             self.checkpoints.restore()
             self.checkpoints.save()
-        if uncached:
+        if uncached_kernels:
             log.warning(
                 "no folder for numba's cache can be written, so each start compiles for a while; "
                 "name one that can:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo"
             )
-        elif compiling:
+        elif compile_times_s:
             log.info(
                 "compiled %d kernels in %.0f s and kept them for the next start; "
                 "`edge-tvbo warm` does so beforehand",
-                len(compiling),
-                sum(compiling),
+                len(compile_times_s),
+                sum(compile_times_s),
             )
         sensors = sum(len(each.sensors) for each in self.settings.fields.values())
         log.info(
             "ready: %d sensors, fields %s; kernels compiled %s",
             sensors,
             ", ".join(self.settings.fields),
-            KIND,
+            COMPILATION,
         )
         self.watched()
         gc.freeze()  # what is made by now stays: to look it through took 15 ms, now and then

@@ -4,9 +4,6 @@ from collections.abc import Callable, Mapping
 from math import ceil, inf
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edge_tvbo import __version__
 from edge_tvbo.config import FieldSettings, Kernel, SensorEnergy, Settings
 from edge_tvbo.config.field_settings import Position
@@ -17,10 +14,11 @@ from edge_tvbo.daemon import build_mqtt
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models import spatial_kernels
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.ports import HomeAssistant, Shown
 
-_SHAPES: dict[str, Callable[[Any, Any], NDArray[np.float64]]] = {
+_SHAPES: dict[str, Callable[[Any, Any], Array]] = {
     "se": spatial_kernels.squared_exponential,
     "matern-1/2": lambda X, length_scale: spatial_kernels.matern(X, length_scale, 0.5),
     "matern-3/2": lambda X, length_scale: spatial_kernels.matern(X, length_scale, 1.5),
@@ -102,7 +100,7 @@ def _learned(settings: FieldSettings) -> SensorField:
     if unknown:
         raise ConfigError(f"{settings.model} does not know {', '.join(unknown)}; learn it anew.")
     rows = [field.sensors.index(sensor) for sensor in settings.sensors]
-    positions, rhythm = field.positions, field.rhythm
+    positions, rhythm = field.positions, field.daily_profile
     return SensorField(
         settings.sensors,
         field.kernel[rows][:, rows],
@@ -112,7 +110,7 @@ def _learned(settings: FieldSettings) -> SensorField:
         scale=field.scale,
         objective=settings.objective,
         positions=None if positions is None else positions[rows],
-        rhythm=None if rhythm is None else rhythm.of(rows),
+        daily_profile=None if rhythm is None else rhythm.of_sensors(rows),
     )
 
 
@@ -131,7 +129,7 @@ def _assumed(settings: FieldSettings, kernel: Kernel) -> SensorField:
     )
 
 
-def _covariance(kernel: Kernel, places: list[Position] | None, M: int) -> NDArray[np.float64]:
+def _covariance(kernel: Kernel, places: list[Position] | None, M: int) -> Array:
     if kernel.name == "exchangeable":
         return spatial_kernels.exchangeable(M, kernel.correlation)
     if places is None:

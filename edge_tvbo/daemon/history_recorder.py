@@ -5,12 +5,12 @@ from math import inf
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.commands import Command, Notify, PublishState, Record
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.history import Entry, PosteriorSnapshot, QuantizedArray
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.ports import History
 
 MOST = 256  # entries that wait; then they are kept at once, or at twice as many forgotten
@@ -121,7 +121,7 @@ def beliefs_of(controller: Controller) -> PosteriorSnapshot:
     return PosteriorSnapshot(field.sensors, levels(field.to_unit(mean)), levels(std * field.scale))
 
 
-def levels(values: NDArray[np.float64]) -> QuantizedArray:
+def levels(values: Array) -> QuantizedArray:
     r"""Give numbers to a 510th of their range.
 
     >>> levels(np.array([20.0, 30.5, 24.2]))

@@ -24,7 +24,7 @@ from edge_tvbo.messages.events import (
     LinkRestored,
 )
 from edge_tvbo.messages.formatting import rfc3339
-from edge_tvbo.numerics.jit import KIND
+from edge_tvbo.numerics.jit import COMPILATION
 from edge_tvbo.ports import Link, LoopService
 
 log = logging.getLogger(__name__)
@@ -174,7 +174,7 @@ class Loop:
             paused=all(each.paused for each in fields.values()),
             problem=self._problem(fields),
             refused=dict(self._desk.refused),
-            kernels=KIND,
+            kernels=COMPILATION,
         )
 
     def _problem(self, fields: Mapping[str, FieldHealth]) -> str | None:

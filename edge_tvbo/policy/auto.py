@@ -1,10 +1,10 @@
 """The policy that is told nothing: a mixture of models, weighed by how well they foresee."""
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.beta import DEFAULT_BETA, Beta, LogBeta, exploration
+from edge_tvbo.models.beta import DEFAULT_BETA, Beta, LogBeta, beta_schedule
 from edge_tvbo.models.domain import Field
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.posteriors.mixture import MixturePosterior, length_scales
+from edge_tvbo.models.posteriors.mixture import MixturePosterior, candidate_length_scales
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import UpperConfidence
 
@@ -31,11 +31,11 @@ def mixture(
     if not isinstance(field, SensorField):
         raise ConfigError(f"{name} wants sensors or a grid; a box has no fixed size.")
     if beta is None:
-        rhythm = field.rhythm
+        rhythm = field.daily_profile
         beta = DEFAULT_BETA if rhythm is None else LogBeta(rhythm.exploration, C2)
     if length_scale not in (None, "learned"):
         raise ConfigError(f'length_scale is {length_scale!r}; for {name} it can be "learned".')
-    scales = length_scales(field) if length_scale else ()
+    scales = candidate_length_scales(field) if length_scale else ()
     posterior = MixturePosterior(field, delta_b=delta_b, scales=scales)
     return Automatic(name, field, posterior, beta, seed)
 
@@ -46,7 +46,7 @@ class Automatic(UpperConfidence):
     def __init__(
         self, name: str, field: SensorField, posterior: MixturePosterior, beta: Beta, seed: int
     ) -> None:
-        super().__init__(name, field, posterior, exploration(beta), Never(), seed=seed)
+        super().__init__(name, field, posterior, beta_schedule(beta), Never(), seed=seed)
         self._mixture = posterior
 
     def set_time(self, at: float) -> None:
@@ -57,10 +57,3 @@ class Automatic(UpperConfidence):
         """Give the bounds between which a reading of `arm` now lies with probability `share`."""
         tail = (1.0 - share) / 2.0
         return self._mixture.quantile(arm, tail), self._mixture.quantile(arm, 1.0 - tail)
-
-    def account(self) -> tuple[str, ...]:
-        """Name the model with the most weight, and the rate of change that is believed."""
-        weights = self._mixture.weights
-        most = int(weights.argmax())
-        model = f"the model {self._mixture.members[most].name} weighs {weights[most]:.0%}"
-        return (model, f"about {self._mixture.rate:.2g} of the field is new each interval")

@@ -4,19 +4,17 @@ from typing import Any, Protocol
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.beta import Exploration
-from edge_tvbo.models.domain import Arm, Field, arm_state, arms_of
-from edge_tvbo.models.posteriors.state_space import Posterior
-from edge_tvbo.models.snapshot import inner, seal, unseal, whole
+from edge_tvbo.models.beta import BetaSchedule
+from edge_tvbo.models.domain import Arm, Field, arm_state, arms_from_state
+from edge_tvbo.models.facts import Fact
+from edge_tvbo.models.posteriors.base import Posterior
+from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot, read_bytes, read_count
 from edge_tvbo.models.triggers import Trigger, TriggerInput
+from edge_tvbo.numerics.types import Array, Mask
 
 FITTED = "fitted"  # a parameter to be learned from the readings as they come
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 class Choice(msgspec.Struct, frozen=True, gc=False):
@@ -84,8 +82,8 @@ class Policy(Protocol):
         """Say when the current interval began, s since 1970, UTC: some go by the time of day."""
         ...
 
-    def account(self) -> tuple[str, ...]:
-        """Give what moves the policy now, in words, beside mean and bound."""
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what explains the choice beside mean and bound: approximations, the best model."""
         ...
 
     def posterior(self) -> tuple[Array, Array]:
@@ -119,7 +117,7 @@ class UpperConfidence:
         M arms, or a box with M candidates.
     posterior : Posterior
         What is believed of them; owned from now on.
-    exploration : Exploration
+    exploration : BetaSchedule
         The width, interval by interval.
     trigger : Trigger
         When the posterior is stale.
@@ -136,7 +134,7 @@ class UpperConfidence:
         name: str,
         field: Field,
         posterior: Posterior,
-        exploration: Exploration,
+        exploration: BetaSchedule,
         trigger: Trigger,
         *,
         keep_last: bool = True,
@@ -223,9 +221,9 @@ class UpperConfidence:
     def set_time(self, at: float) -> None:
         """Take no notice: the time of day does not matter."""
 
-    def account(self) -> tuple[str, ...]:
-        """Give what the model leaves out, if anything: mean and bound are all else there is."""
-        return self._posterior.account()
+    def facts(self) -> tuple[Fact, ...]:
+        """Return the facts of the posterior."""
+        return self._posterior.facts()
 
     def posterior(self) -> tuple[Array, Array]:
         """Give mean and standard deviation (M,) of all arms at the current interval."""
@@ -241,15 +239,15 @@ class UpperConfidence:
             "resets": self.resets,
             "posterior": self._posterior.snapshot(),
         }
-        return seal(self.name, self.field.fingerprint(), state)
+        return encode_snapshot(self.name, self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
-        state = unseal(self.name, self.field.fingerprint(), blob)
-        time, events = whole(state, "time"), whole(state, "events")
-        asked = list(arms_of(self.field, state.get("asked")))
-        age, resets = whole(state, "age"), whole(state, "resets")
-        self._posterior.restore(inner(state, "posterior"))
+        state = decode_snapshot(self.name, self.field.fingerprint(), blob)
+        time, events = read_count(state, "time"), read_count(state, "events")
+        asked = list(arms_from_state(self.field, state.get("asked")))
+        age, resets = read_count(state, "age"), read_count(state, "resets")
+        self._posterior.restore(read_bytes(state, "posterior"))
         self._time, self._events, self._asked = time, events, asked
         self._trigger.age, self.resets = age, resets
 

@@ -4,17 +4,21 @@ from collections.abc import Callable
 from math import e, exp, inf, log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError, SnapshotError
-from edge_tvbo.models.domain import Arm, Field, over
-from edge_tvbo.models.snapshot import check_arrays, copy_arrays, seal, unseal, whole
+from edge_tvbo.models.domain import Arm, Field, arm_space
+from edge_tvbo.models.facts import Fact
+from edge_tvbo.models.snapshot import (
+    check_arrays,
+    copy_arrays,
+    decode_snapshot,
+    encode_snapshot,
+    read_count,
+)
 from edge_tvbo.numerics.acquisition import draw
+from edge_tvbo.numerics.types import Array, Indices, Mask
 from edge_tvbo.policy.base import Choice, Outcome
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Arms = NDArray[np.intp]
 LOWEST = -1e100  # of what was never read
 FINE = 2**53  # draws of a uniform number
 REACH = 3.0  # prior standard deviations that bounded rewards span, up and down
@@ -69,7 +73,7 @@ def oracle(name: str, field: Field, *, seed: int = 0) -> "Oracle":
     return Oracle(name, field, seed)
 
 
-def _from(first: int, arms: Arms, M: int) -> int:
+def _from(first: int, arms: Indices, M: int) -> int:
     """Give the first of the arms that comes at or after number `first`, in a circle of M."""
     return int(arms[((arms - first) % M).argmin()])
 
@@ -84,7 +88,7 @@ class ModelFreePolicy:
         self.field = field
         self.observations = 0
         self.resets = 0
-        self._std = np.sqrt(over(field).prior)
+        self._std = np.sqrt(arm_space(field).prior)
         self._time = 0
 
     def select(self, eligible: Mask | None = None) -> Choice:
@@ -122,7 +126,7 @@ class ModelFreePolicy:
     def set_time(self, at: float) -> None:
         """Take no notice: the time of day does not matter."""
 
-    def account(self) -> tuple[str, ...]:
+    def facts(self) -> tuple[Fact, ...]:
         """Give nothing: there is no model."""
         return ()
 
@@ -130,7 +134,7 @@ class ModelFreePolicy:
         """Give the prior's mean and standard deviation (M,)."""
         return np.zeros(len(self.field)), self._std.copy()
 
-    def _pick(self, candidates: Arms) -> int:
+    def _pick(self, candidates: Indices) -> int:
         raise NotImplementedError
 
     def _choice(self, index: int) -> Choice:
@@ -141,20 +145,20 @@ class ModelFreePolicy:
 class NonAdaptivePolicy(ModelFreePolicy):
     """A policy that learns nothing."""
 
-    def __init__(self, name: str, field: Field, pick: Callable[[int, Arms], int]) -> None:
+    def __init__(self, name: str, field: Field, pick: Callable[[int, Indices], int]) -> None:
         super().__init__(name, field)
         self._choose = pick  # (interval, candidates) -> one of them
 
-    def _pick(self, candidates: Arms) -> int:
+    def _pick(self, candidates: Indices) -> int:
         return self._choose(self._time, candidates)
 
     def snapshot(self) -> bytes:
         """Give the state, which is the time, as bytes."""
-        return seal(self.name, self.field.fingerprint(), {"time": self._time})
+        return encode_snapshot(self.name, self.field.fingerprint(), {"time": self._time})
 
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
-        self._time = whole(unseal(self.name, self.field.fingerprint(), blob), "time")
+        self._time = read_count(decode_snapshot(self.name, self.field.fingerprint(), blob), "time")
 
 
 class RExp3(ModelFreePolicy):
@@ -240,13 +244,13 @@ class RExp3(ModelFreePolicy):
             "weights": self._weights,
             "chances": chances,
         }
-        return seal(self._kind(), self.field.fingerprint(), state)
+        return encode_snapshot(self._kind(), self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
-        state = unseal(self._kind(), self.field.fingerprint(), blob)
-        time, observations = whole(state, "time"), whole(state, "observations")
-        resets = whole(state, "resets")
+        state = decode_snapshot(self._kind(), self.field.fingerprint(), blob)
+        time, observations = read_count(state, "time"), read_count(state, "observations")
+        resets = read_count(state, "resets")
         check_arrays({"weights": self._weights, "chances": self._weights}, state)
         if (state["weights"] < 0).any() or not (state["weights"] > 0).any():
             raise SnapshotError("The snapshot's 'weights' are no weights.")
@@ -257,7 +261,7 @@ class RExp3(ModelFreePolicy):
         drawn = np.flatnonzero(state["chances"])
         self._asked = [(int(index), float(state["chances"][index])) for index in drawn]
 
-    def _pick(self, candidates: Arms) -> int:
+    def _pick(self, candidates: Indices) -> int:
         weights = self._weights[candidates]
         chances = (1.0 - self._gamma) * weights / weights.sum() + self._gamma / len(candidates)
         u = draw(self._seed, self._time * len(self.field) + len(self._asked), FINE) / FINE
@@ -337,20 +341,20 @@ class DiscountedUCB(ModelFreePolicy):
             "resets": self.resets,
             **self._arrays(),
         }
-        return seal(self._kind(), self.field.fingerprint(), state)
+        return encode_snapshot(self._kind(), self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
-        state = unseal(self._kind(), self.field.fingerprint(), blob)
-        time, observations = whole(state, "time"), whole(state, "observations")
-        resets = whole(state, "resets")
+        state = decode_snapshot(self._kind(), self.field.fingerprint(), blob)
+        time, observations = read_count(state, "time"), read_count(state, "observations")
+        resets = read_count(state, "resets")
         check_arrays(self._arrays(), state)
         if (state["counts"] < 0).any():
             raise SnapshotError("The snapshot's 'counts' are no counts.")
         copy_arrays(self._arrays(), state)
         self._time, self.observations, self.resets = time, observations, resets
 
-    def _pick(self, candidates: Arms) -> int:
+    def _pick(self, candidates: Indices) -> int:
         bounds = self._bounds()[candidates]
         highest = np.flatnonzero(bounds == bounds.max())
         return int(candidates[highest[draw(self._seed, self._time, len(highest))]])
@@ -399,17 +403,17 @@ class Oracle(ModelFreePolicy):
     def snapshot(self) -> bytes:
         """Give the state as bytes; the continuation from them is bit-identical."""
         state = {"time": self._time, "observations": self.observations, "last": self._last}
-        return seal(self.name, self.field.fingerprint(), state)
+        return encode_snapshot(self.name, self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
-        state = unseal(self.name, self.field.fingerprint(), blob)
-        time, observations = whole(state, "time"), whole(state, "observations")
+        state = decode_snapshot(self.name, self.field.fingerprint(), blob)
+        time, observations = read_count(state, "time"), read_count(state, "observations")
         check_arrays({"last": self._last}, state)
         copy_arrays({"last": self._last}, state)
         self._time, self.observations = time, observations
 
-    def _pick(self, candidates: Arms) -> int:
+    def _pick(self, candidates: Indices) -> int:
         last = self._last[candidates]
         highest = np.flatnonzero(last == last.max())
         return int(candidates[highest[draw(self._seed, self._time, len(highest))]])

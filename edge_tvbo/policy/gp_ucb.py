@@ -1,13 +1,13 @@
 """Upper confidence bounds on one temporal model that is never reset: static, TV and UI."""
 
-from edge_tvbo.models.beta import DEFAULT_BETA, AgnosticBeta, Beta, ConstantBeta, exploration
+from edge_tvbo.models.beta import DEFAULT_BETA, AgnosticBeta, Beta, ConstantBeta, beta_schedule
 from edge_tvbo.models.domain import Field
-from edge_tvbo.models.posteriors.select import engine, fitted_engine
+from edge_tvbo.models.posteriors.select import make_fitted_posterior, make_posterior
 from edge_tvbo.models.temporal_models import (
-    StaticKernel,
-    TemporalKernel,
-    TimeVaryingKernel,
-    WienerKernel,
+    Static,
+    TemporalModel,
+    TimeVarying,
+    UncertaintyInjection,
 )
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import FITTED, UpperConfidence, number
@@ -29,7 +29,7 @@ def static(
 
     `window`, here and below, is for fields of very many arms: only so many readings are held.
     """
-    return _unreset(name, field, StaticKernel(), window, beta, seed)
+    return _unreset(name, field, Static(), window, beta, seed)
 
 
 def time_varying(
@@ -49,9 +49,9 @@ def time_varying(
     if beta == LEAST_BOUND:
         beta = _least_bound(field, number("epsilon", epsilon))
     if epsilon == FITTED:
-        posterior = fitted_engine(field, TimeVaryingKernel(START), window, seed)
-        return UpperConfidence(name, field, posterior, exploration(beta), Never(), seed=seed)
-    return _unreset(name, field, TimeVaryingKernel(number("epsilon", epsilon)), window, beta, seed)
+        posterior = make_fitted_posterior(field, TimeVarying(START), window, seed)
+        return UpperConfidence(name, field, posterior, beta_schedule(beta), Never(), seed=seed)
+    return _unreset(name, field, TimeVarying(number("epsilon", epsilon)), window, beta, seed)
 
 
 def uncertainty_injection(
@@ -64,7 +64,7 @@ def uncertainty_injection(
     seed: int = 0,
 ) -> UpperConfidence:
     """Give UI-TVBO ([ET] section 6): variance `sigma_w2` is added each interval."""
-    return _unreset(name, field, WienerKernel(sigma_w2), window, beta, seed)
+    return _unreset(name, field, UncertaintyInjection(sigma_w2), window, beta, seed)
 
 
 def agnostic(
@@ -79,8 +79,8 @@ def agnostic(
 
     Without `beta` the width is B + R√(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
     """
-    width = AgnosticBeta.of_noise(field, HORIZON) if beta is None else exploration(beta)
-    posterior = engine(field, StaticKernel(), window)
+    width = AgnosticBeta.of_noise(field, HORIZON) if beta is None else beta_schedule(beta)
+    posterior = make_posterior(field, Static(), window)
     return UpperConfidence(name, field, posterior, width, Never(), seed=seed)
 
 
@@ -105,10 +105,10 @@ def _least_bound(field: Field, epsilon: float) -> ConstantBeta:
 def _unreset(
     name: str,
     field: Field,
-    temporal: TemporalKernel,
+    temporal: TemporalModel,
     window: int | None,
     beta: Beta,
     seed: int,
 ) -> UpperConfidence:
-    posterior = engine(field, temporal, window)
-    return UpperConfidence(name, field, posterior, exploration(beta), Never(), seed=seed)
+    posterior = make_posterior(field, temporal, window)
+    return UpperConfidence(name, field, posterior, beta_schedule(beta), Never(), seed=seed)

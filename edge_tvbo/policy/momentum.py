@@ -1,9 +1,9 @@
 """Upper confidence bounds on fields with momentum, and on fields in transition."""
 
-from edge_tvbo.models.beta import DEFAULT_BETA, Beta, exploration
+from edge_tvbo.models.beta import DEFAULT_BETA, Beta, beta_schedule
 from edge_tvbo.models.domain import Field
-from edge_tvbo.models.posteriors.select import engine, fitted_engine
-from edge_tvbo.models.temporal_models import MomentumKernel, SigmoidKernel
+from edge_tvbo.models.posteriors.select import make_fitted_posterior, make_posterior
+from edge_tvbo.models.temporal_models import Momentum, Sigmoid
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import FITTED, UpperConfidence, number
 
@@ -27,11 +27,11 @@ def momentum(
     ``epsilon="fitted"`` learns both from the readings as they come ([M24] algorithm 3).
     """
     posterior = (
-        fitted_engine(field, MomentumKernel(*START), window, seed)
+        make_fitted_posterior(field, Momentum(*START), window, seed)
         if epsilon == FITTED
-        else engine(field, MomentumKernel(number("epsilon", epsilon), alpha), window)
+        else make_posterior(field, Momentum(number("epsilon", epsilon), alpha), window)
     )
-    return UpperConfidence(name, field, posterior, exploration(beta), Never(), seed=seed)
+    return UpperConfidence(name, field, posterior, beta_schedule(beta), Never(), seed=seed)
 
 
 def transition(
@@ -49,8 +49,8 @@ def transition(
     ``tau="fitted"`` learns `tau` and `rho` from the readings as they come ([M24] algorithm 3).
     """
     posterior = (
-        fitted_engine(field, SigmoidKernel(TURN, rho), window, seed)
+        make_fitted_posterior(field, Sigmoid(TURN, rho), window, seed)
         if tau == FITTED
-        else engine(field, SigmoidKernel(number("tau", tau), rho), window)
+        else make_posterior(field, Sigmoid(number("tau", tau), rho), window)
     )
-    return UpperConfidence(name, field, posterior, exploration(beta), Never(), seed=seed)
+    return UpperConfidence(name, field, posterior, beta_schedule(beta), Never(), seed=seed)

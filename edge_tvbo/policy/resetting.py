@@ -3,10 +3,10 @@
 from typing import Literal
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.beta import DEFAULT_BETA, AgnosticBeta, Beta, exploration
+from edge_tvbo.models.beta import DEFAULT_BETA, AgnosticBeta, Beta, beta_schedule
 from edge_tvbo.models.domain import Field
-from edge_tvbo.models.posteriors.select import engine
-from edge_tvbo.models.temporal_models import StaticKernel
+from edge_tvbo.models.posteriors.select import make_posterior
+from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.models.triggers import ErrorBound, EveryPeriod, LikelihoodRatio, Trigger
 from edge_tvbo.policy.base import UpperConfidence
 
@@ -27,8 +27,8 @@ def periodic(
     return UpperConfidence(
         name,
         field,
-        engine(field, StaticKernel(), window),
-        exploration(beta),
+        make_posterior(field, Static(), window),
+        beta_schedule(beta),
         EveryPeriod(period),
         seed=seed,
     )
@@ -47,8 +47,8 @@ def agnostic(
 
     Without `beta` the width is B + R√(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
     """
-    width = AgnosticBeta.of_noise(field, period) if beta is None else exploration(beta)
-    posterior = engine(field, StaticKernel(), window)
+    width = AgnosticBeta.of_noise(field, period) if beta is None else beta_schedule(beta)
+    posterior = make_posterior(field, Static(), window)
     return UpperConfidence(name, field, posterior, width, EveryPeriod(period), seed=seed)
 
 
@@ -76,8 +76,8 @@ def event_triggered(
     return UpperConfidence(
         name,
         field,
-        engine(field, StaticKernel(), window),
-        exploration(beta),
+        make_posterior(field, Static(), window),
+        beta_schedule(beta),
         _evidence(trigger, field.noise_variance, delta_b, n_lower, n_upper, noise_cap),
         keep_last=keep_last,
         seed=seed,

@@ -2,10 +2,10 @@
 
 from math import ceil
 
-from edge_tvbo.models.beta import AgnosticBeta, Beta, exploration
+from edge_tvbo.models.beta import AgnosticBeta, Beta, beta_schedule
 from edge_tvbo.models.domain import Field
-from edge_tvbo.models.posteriors.select import engine, weighted_engine
-from edge_tvbo.models.temporal_models import StaticKernel
+from edge_tvbo.models.posteriors.select import make_posterior, make_weighted_posterior
+from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import UpperConfidence
 
@@ -22,8 +22,8 @@ def sliding_window(
 
     Without `beta` the width is B + R√(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
     """
-    width = AgnosticBeta.of_noise(field, window) if beta is None else exploration(beta)
-    posterior = engine(field, StaticKernel(), window)
+    width = AgnosticBeta.of_noise(field, window) if beta is None else beta_schedule(beta)
+    posterior = make_posterior(field, Static(), window)
     return UpperConfidence(name, field, posterior, width, Never(), seed=seed)
 
 
@@ -42,7 +42,7 @@ def weighted(
     Of the last `window` ones; without `beta` the width is B + R√(2(γ + 1 + ln 1/δ)), with the
     information of 1/(1 - `gamma`) readings.
     """
-    posterior = weighted_engine(field, window, gamma)
+    posterior = make_weighted_posterior(field, window, gamma)
     horizon = min(window, ceil(1 / (1 - gamma))) if gamma < 1 else window
-    width = AgnosticBeta.of_noise(field, horizon) if beta is None else exploration(beta)
+    width = AgnosticBeta.of_noise(field, horizon) if beta is None else beta_schedule(beta)
     return UpperConfidence(name, field, posterior, width, Never(), seed=seed)

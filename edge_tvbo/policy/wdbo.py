@@ -1,10 +1,10 @@
 """Upper confidence bounds on the readings that are still relevant."""
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.beta import DEFAULT_BETA, Beta, exploration
+from edge_tvbo.models.beta import DEFAULT_BETA, Beta, beta_schedule
 from edge_tvbo.models.domain import Field
-from edge_tvbo.models.posteriors.select import pruned_engine
-from edge_tvbo.models.temporal_models import TimeVaryingKernel
+from edge_tvbo.models.posteriors.select import make_pruned_posterior
+from edge_tvbo.models.temporal_models import TimeVarying
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import UpperConfidence
 
@@ -29,5 +29,5 @@ def wasserstein(
     """
     if isinstance(epsilon, str | bool):  # as other policies' may be
         raise ConfigError(f"epsilon is {epsilon!r}; for {name} it can be a number, below 1.")
-    posterior = pruned_engine(field, TimeVaryingKernel(epsilon), window, alpha)
-    return UpperConfidence(name, field, posterior, exploration(beta), Never(), seed=seed)
+    posterior = make_pruned_posterior(field, TimeVarying(epsilon), window, alpha)
+    return UpperConfidence(name, field, posterior, beta_schedule(beta), Never(), seed=seed)

@@ -15,6 +15,7 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import Silent
 from edge_tvbo.errors import DataError
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.policy.baselines import ModelFreePolicy
@@ -31,9 +32,9 @@ from edge_tvbo.simulation.replay import (
     rules,
     training_rows,
 )
-from edge_tvbo.training.covariance import NOISE_VARIANCE, train, with_rhythm
-from edge_tvbo.training.daily_profile_fit import Progress, untold
-from edge_tvbo.training.training_report import TrainingReport, lessons
+from edge_tvbo.training.covariance import NOISE_VARIANCE, train, with_daily_profile
+from edge_tvbo.training.daily_profile_fit import Progress, no_progress
+from edge_tvbo.training.training_report import TrainingReport, make_training_report
 
 UNIT = "training sd"
 ORACLE = "oracle"
@@ -52,7 +53,7 @@ class Result:
 
     policy: str
     settings: dict[str, Any]
-    regret: NDArray[np.float64]  # (seeds, T), in training standard deviations
+    regret: Array  # (seeds, T), in training standard deviations
     steps: NDArray[np.void]  # (seeds, T), of `replay.STEP`
     noise: float  # sd of a reading as the model has it, in the recording's unit; NaN without one
     resets: list[int]
@@ -145,21 +146,21 @@ class Backtest:
     @cached_property
     def field_with_daily_profile(self) -> SensorField:
         """The field with its daily rhythm, which takes a while to learn."""
-        return self._with_rhythm(untold)
+        return self._with_daily_profile(no_progress)
 
     def learn(self, progress: Progress, each: Each = one_by_one) -> None:
         """Fit the daily profile; `progress` is called with the steps done and their number."""
-        self.field_with_daily_profile = self._with_rhythm(progress, each)
+        self.field_with_daily_profile = self._with_daily_profile(progress, each)
 
     def on_all_days(self) -> "Backtest":
         """Give the same with every day to learn from."""
         everything = RowRange(0, len(self.recording.values))
         return Backtest(self.recording, everything, everything, self.field.noise_variance)
 
-    def lessons(self, progress: Progress = untold, each: Each = one_by_one) -> TrainingReport:
+    def lessons(self, progress: Progress = no_progress, each: Each = one_by_one) -> TrainingReport:
         """Say what the training days taught; `progress` is told how far that is."""
         interval = self.recording.interval
-        return lessons(
+        return make_training_report(
             self.field_with_daily_profile,
             self._training,
             interval,
@@ -256,9 +257,11 @@ class Backtest:
     def _train_start(self) -> float:
         return self.recording.start + self.train_span.first * self.recording.interval
 
-    def _with_rhythm(self, progress: Progress, each: Each = one_by_one) -> SensorField:
+    def _with_daily_profile(self, progress: Progress, each: Each = one_by_one) -> SensorField:
         interval = self.recording.interval
-        return with_rhythm(self.field, self._training, interval, self._train_start, progress, each)
+        return with_daily_profile(
+            self.field, self._training, interval, self._train_start, progress, each
+        )
 
     def _policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:
         keywords = {"seed": seed, **self._settings(policy, settings)}
@@ -278,7 +281,7 @@ class Backtest:
         model = self._policy(policy, settings, seed=0)
         if isinstance(model, ModelFreePolicy):
             return np.nan
-        rhythm = model.field.rhythm
+        rhythm = model.field.daily_profile
         variance = (rhythm or model.field).noise_variance
         return float(variance**0.5 * self.field.scale)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.models.spatial_kernels import SMOOTHEST
+from edge_tvbo.models.spatial_kernels import MAX_MATERN_NU
 from edge_tvbo.theory.ziomek2024 import matern_gain_rate, rbf_gain_rate, suspected_regret
 
 FIRST = 5  # candidates that the growth lets in from the start ([LB] section 5)
@@ -32,6 +32,11 @@ class Hypothesis(NamedTuple):
 
     length_scale: float  # θ, in the unit of the positions
     norm: float  # B, the most the field's norm can be under it, in prior standard deviations
+
+    @property
+    def snapshot_key(self) -> str:
+        """Return the hypothesis as snapshots of format 1 name it."""
+        return f"Play(length_scale={self.length_scale!r}, norm={self.norm!r})"
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class ShrinkingSchedule:
     def __init__(
         self, first: Hypothesis, growth: Growth, dimension: int, norm_exponent: float
     ) -> None:
-        self.settings = f"shrinking {first!r} {growth!r} {norm_exponent!r}"
+        self.settings = f"shrinking {first.snapshot_key} {growth!r} {norm_exponent!r}"
         self._first = first
         self._growth = growth
         self._dimension = dimension
@@ -139,7 +144,7 @@ class RegretBalancing:
         noise_variance: float,
         delta: float,
     ) -> None:
-        self.settings = f"balanced {first!r} {growth!r} {norm_exponent!r}"
+        self.settings = f"balanced {first.snapshot_key} {growth!r} {norm_exponent!r}"
         self._first = first
         self._growth = growth
         self._norm_exponent = norm_exponent
@@ -265,6 +270,6 @@ def gain_rate(nu: float, dimension: int) -> Gain:
 
     The Matérn exponent is that of the proposition's proof; see `theory.ziomek2024`.
     """
-    if isinf(nu) or nu > SMOOTHEST:
+    if isinf(nu) or nu > MAX_MATERN_NU:
         return lambda n, theta: rbf_gain_rate(n, theta, dimension=dimension)
     return lambda n, theta: matern_gain_rate(n, theta, dimension=dimension, nu=nu)

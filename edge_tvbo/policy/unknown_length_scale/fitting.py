@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import MissingExtra, SnapshotError
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.unknown_length_scale.candidates import Hypothesis
 from edge_tvbo.policy.unknown_length_scale.posterior import Readings
 
 if TYPE_CHECKING:
     from numpy.random import Generator  # to import it takes 3 MiB, which a daemon does without
 
-Array = NDArray[np.float64]
 LogDensity = Callable[[float], float]  # of ln θ, up to a constant
 
 SHORTEST, LONGEST = 1e-3, 10.0  # of a fitted length scale, in shares of the domain's extent

@@ -11,10 +11,16 @@ differs from it: [LB] standardises all readings anew at each step, here `center`
 field do it once; its squared exponential is exp(-r²/θ²), ours exp(-r²/2θ²).
 """
 
-from math import isfinite, log, sqrt
+from math import log, sqrt
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.beta import Beta, exploration
+from edge_tvbo.models.beta import Beta, beta_schedule
+from edge_tvbo.models.checks import (
+    check_positive,
+    check_probability,
+    check_range,
+    is_finite_number,
+)
 from edge_tvbo.models.domain import Arm, Field
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import Outcome, UpperConfidence
@@ -84,7 +90,7 @@ def shrinking(
     """
     readings = Readings(name, field, window, nu)
     first = _first(readings, length_scale, bound)
-    _growing(growth=growth, norm_growth=norm_growth)
+    check_range(0, 2, growth=growth, norm_growth=norm_growth)
     scales = ShrinkingSchedule(
         first, _growth(readings, growth, ratio), readings.dimension, norm_growth
     )
@@ -111,7 +117,7 @@ def balanced(
     parameters see `shrinking`; `bound` is N, under θ it becomes (θ0/θ)^(d/2) N.
     """
     readings = Readings(name, field, window, nu)
-    _growing(growth=growth)
+    check_range(0, 2, growth=growth)
     steps = _growth(readings, growth, ratio)
     scales = _balance(readings, _first(readings, length_scale, bound), steps, 0.0, nu, delta)
     return LearnedScale(name, readings, scales, beta, delta, seed)
@@ -138,7 +144,7 @@ def norm_balanced(
     growth of norms, the default is that of length scales.
     """
     readings = Readings(name, field, window, nu)
-    _growing(growth=growth, norm_growth=norm_growth)
+    check_range(0, 2, growth=growth, norm_growth=norm_growth)
     first, steps = _first(readings, length_scale, bound), _growth(readings, growth, ratio)
     scales = _balance(readings, first, steps, norm_growth, nu, delta)
     return LearnedScale(name, readings, scales, beta, delta, seed)
@@ -236,9 +242,9 @@ class LearnedScale(UpperConfidence):
         delta: float,
         seed: int,
     ) -> None:
-        _between(delta=delta)
+        check_probability(delta=delta)
         self._believed = LengthScalePosterior(readings, scales)
-        width = AgnosticWidth(self._believed, delta) if beta is None else exploration(beta)
+        width = AgnosticWidth(self._believed, delta) if beta is None else beta_schedule(beta)
         super().__init__(name, readings.field, self._believed, width, Never(), seed=seed)
         self.scales = scales
 
@@ -259,14 +265,14 @@ class LearnedScale(UpperConfidence):
 
 def _first(readings: Readings, length_scale: float | None, bound: float) -> Hypothesis:
     theta = readings.extent if length_scale is None else length_scale
-    _positive(length_scale=theta, bound=bound)
+    check_positive(length_scale=theta, bound=bound)
     return Hypothesis(float(theta), float(bound))
 
 
 def _growth(readings: Readings, exponent: float, ratio: float | None) -> Growth:
     if ratio is None:
         return Growth(1.0 / readings.dimension, exponent)
-    if not (_is_number(ratio) and 1.0 < ratio <= 100.0):
+    if not (is_finite_number(ratio) and 1.0 < ratio <= 100.0):
         raise ConfigError(f"ratio is {ratio!r}; it must be above 1, and at most 100.")
     return Growth(log(ratio), exponent)
 
@@ -279,7 +285,7 @@ def _balance(
     nu: float,
     delta: float,
 ) -> RegretBalancing:
-    _between(delta=delta)
+    check_probability(delta=delta)
     return RegretBalancing(
         first,
         growth,
@@ -293,30 +299,8 @@ def _balance(
 
 
 def _gamma(prior: tuple[float, float]) -> tuple[float, float]:
-    pair = isinstance(prior, tuple | list) and len(prior) == 2 and all(map(_is_number, prior))
+    pair = isinstance(prior, tuple | list) and len(prior) == 2 and all(map(is_finite_number, prior))
     if not pair or min(prior) <= 0.0:
         raise ConfigError(f"prior is {prior!r}; it can be a Gamma's shape and rate, both above 0.")
     shape, rate = prior
     return float(shape), float(rate)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-
-
-def _positive(**values: float) -> None:
-    for name, value in values.items():
-        if not (_is_number(value) and value > 0):
-            raise ConfigError(f"{name} is {value!r}; it must be above 0.")
-
-
-def _growing(**values: float) -> None:
-    for name, value in values.items():
-        if not (_is_number(value) and 0.0 <= value <= 2.0):
-            raise ConfigError(f"{name} is {value!r}; it can be 0 to 2.")
-
-
-def _between(**values: float) -> None:
-    for name, value in values.items():
-        if not (_is_number(value) and 0.0 < value < 1.0):
-            raise ConfigError(f"{name} is {value!r}; it must lie between 0 and 1.")

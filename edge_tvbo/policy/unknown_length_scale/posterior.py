@@ -14,16 +14,22 @@ from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.box import BoxField
-from edge_tvbo.models.domain import Arm, Field, over
-from edge_tvbo.models.posteriors.state_space import Belief
+from edge_tvbo.models.domain import Arm, Field, arm_space
+from edge_tvbo.models.facts import Fact
+from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.models.regression import Regression
-from edge_tvbo.models.snapshot import check_arrays, copy_arrays, seal, unseal, whole
+from edge_tvbo.models.snapshot import (
+    check_arrays,
+    copy_arrays,
+    decode_snapshot,
+    encode_snapshot,
+    read_count,
+)
 from edge_tvbo.models.spatial_kernels import distances, matern
 from edge_tvbo.numerics.acquisition import highest_bound
-from edge_tvbo.policy.base import Mask
+from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.unknown_length_scale.candidates import HUGE, Hypothesis
 
-Array = NDArray[np.float64]
 ORIGIN = np.zeros((1, 1))
 
 
@@ -77,7 +83,7 @@ class Readings:
                 f"each sensor, or take a policy that needs only the kernel, such as gp-ucb."
             )
         self.field = field
-        self.domain = over(field)
+        self.domain = arm_space(field)
         self.nu = nu
         self.positions: Array = field.positions
         self.dimension = self.positions.shape[1]
@@ -190,14 +196,14 @@ class LengthScalePosterior:
         gains = [fit.gain(self.readings.noise_variance) for _, fit in self._fits]
         return sum(gains) / len(gains)
 
-    def at(self, arm: Arm) -> Belief:
+    def at(self, arm: Arm) -> Prediction:
         """Give what is believed of `arm` at the current interval."""
         self._predict()
         place = self.readings.domain.place(arm)[None, :]
         mean, variance = self._predicted(self.readings.to_places(place))
-        return Belief(arm, float(mean[0]), float(variance[0]) ** 0.5)
+        return Prediction(arm, float(mean[0]), float(variance[0]) ** 0.5)
 
-    def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Belief | None:
+    def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
         """Give the arm with the highest mean + width · std.
 
         Where some are not eligible, a box is not searched: the candidates that are stand for it.
@@ -239,22 +245,22 @@ class LengthScalePosterior:
         """Give copies of the mean and the standard deviation of every candidate."""
         return self.mean.copy(), np.sqrt(self.variance)
 
-    def account(self) -> tuple[str, ...]:
+    def facts(self) -> tuple[Fact, ...]:
         """Give nothing: of the readings held all is exact."""
         return ()
 
     def snapshot(self) -> bytes:
         """Give the state as bytes; the continuation from them is bit-identical."""
         state = {"time": self._time, "count": self.readings.count, **self._arrays()}
-        return seal(self._kind(), self.readings.field.fingerprint(), state)
+        return encode_snapshot(self._kind(), self.readings.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
         readings = self.readings
-        state = unseal(self._kind(), readings.field.fingerprint(), blob)
-        time, count = whole(state, "time"), whole(state, "count")
+        state = decode_snapshot(self._kind(), readings.field.fingerprint(), blob)
+        time, count = read_count(state, "time"), read_count(state, "count")
         check_arrays(self._arrays(), state)
-        if not readings.field.holds(state["places"][: min(count, len(readings.y))]):
+        if not readings.field.contains(state["places"][: min(count, len(readings.y))]):
             raise SnapshotError("The snapshot's 'places' names an arm that there is not.")
         if np.abs(state["y"]).max() > HUGE:
             raise SnapshotError("The snapshot's 'y' holds what no sensor reads.")

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.auto import Automatic as Auto
 from edge_tvbo.policy.base import Policy
@@ -29,9 +29,8 @@ from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.base import Expectation, PublishedValue, Row, Summary
 from edge_tvbo.research.experiments.run_policy import play
 from edge_tvbo.simulation import dataset_lookup
-from edge_tvbo.training.covariance import train, with_rhythm
+from edge_tvbo.training.covariance import train, with_daily_profile
 
-Array = NDArray[np.float64]
 DRAWN = 50  # sensors of a street network
 TRAINING = 0.6  # of its record
 ROOMS = {"Intel 7-8": (864, 1152), "Intel 5-6": (576, 864), "Intel 3-4": (288, 576)}  # rows
@@ -211,7 +210,9 @@ def _paired(rows: Iterator[Row]) -> Iterator[Row]:
 def _recorded(run: int, place: str, record: Record) -> Iterator[Row]:
     names = tuple(f"s{arm}" for arm in range(record.training.shape[1]))
     field = train(record.training, names, positions=record.positions)
-    field_with_daily_profile = with_rhythm(field, record.training, record.interval, record.start)
+    field_with_daily_profile = with_daily_profile(
+        field, record.training, record.interval, record.start
+    )
     at = record.start + len(record.training) * record.interval
     for policy, settings in {"auto": {}, **PUBLISHED}.items():
         own = field_with_daily_profile if policy == "auto" else field

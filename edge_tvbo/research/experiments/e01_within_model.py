@@ -12,7 +12,7 @@ import numpy as np
 
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.triggers import Bounds
+from edge_tvbo.models.triggers import BlockBounds
 from edge_tvbo.policy import make_policy
 from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.base import Expectation, PublishedValue, Row, Summary
@@ -145,7 +145,7 @@ def _told(rate: float) -> list[tuple[str, str, dict[str, Any]]]:
 def _event_triggered() -> Iterator[tuple[str, str, dict[str, Any]]]:
     for kept, keep_last in KEPT.items():
         for interval, ends in INTERVALS.items():
-            bounds = Bounds.of(*ends, horizon=HORIZON)
+            bounds = BlockBounds.from_rates(*ends, horizon=HORIZON)
             settings = {"delta_b": 0.1, "n_lower": bounds.n_lower, "n_upper": bounds.n_upper}
             yield f"{kept} {interval}", "et-gp-ucb", {**settings, "keep_last": keep_last}
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.base import Expectation, PublishedValue, Row, Summary
 from edge_tvbo.research.experiments.inverse_gamma import likelier_than_gamma
@@ -138,7 +139,7 @@ class ResetTimes(Gridded):
             yield Row(run, {"epsilon": str(rate)}, numbers)
 
 
-def histogram(rows: Sequence[Row], rate: float, label: str) -> NDArray[np.float64]:
+def histogram(rows: Sequence[Row], rate: float, label: str) -> Array:
     """Give how often each reset time 0..T came, over all runs."""
     case = {"epsilon": str(rate), "reset times of": label}
     counts = [row.curves["counts"] for row in rows if row.case == case]

@@ -26,25 +26,23 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.posteriors.fitted_length_scales import ArdMapPosterior
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.temporal_models import (
-    StaticKernel,
-    TemporalKernel,
-    TimeVaryingKernel,
-    WienerKernel,
+    Static,
+    TemporalModel,
+    TimeVarying,
+    UncertaintyInjection,
 )
-from edge_tvbo.models.triggers import Bounds, ErrorBound, EveryPeriod, Never, Trigger
+from edge_tvbo.models.triggers import BlockBounds, ErrorBound, EveryPeriod, Never, Trigger
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.research.experiments import pendulum
 from edge_tvbo.research.experiments.base import Expectation, PublishedValue, Row, Summary
 from edge_tvbo.research.experiments.run_policy import rng
-
-Array = NDArray[np.float64]
 
 HORIZON = 300
 NOISE_VARIANCE = 0.02
@@ -185,20 +183,20 @@ class PolicySearch:
         return UpperConfidence(name, self._field, posterior, BETA, trigger, seed=seed)
 
 
-def _temporal(name: str) -> TemporalKernel:
+def _temporal(name: str) -> TemporalModel:
     match name:
         case "tv-gp-ucb":
-            return TimeVaryingKernel(EPSILON)
+            return TimeVarying(EPSILON)
         case "ui-tvbo":
-            return WienerKernel(EPSILON)
+            return UncertaintyInjection(EPSILON)
         case _:
-            return StaticKernel()
+            return Static()
 
 
 def _trigger(name: str, horizon: int) -> Trigger:
     match name:
         case "et-gp-ucb":
-            bounds = Bounds.of(0.0, 1.0, horizon=horizon)
+            bounds = BlockBounds.from_rates(0.0, 1.0, horizon=horizon)
             return ErrorBound(NOISE_VARIANCE, DELTA_B, bounds.n_lower, bounds.n_upper)
         case "r-gp-ucb":
             return EveryPeriod(PERIOD)

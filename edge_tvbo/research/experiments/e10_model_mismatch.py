@@ -10,19 +10,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.models.beta import ConstantBeta
 from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
-from edge_tvbo.models.posteriors.select import engine
+from edge_tvbo.models.posteriors.select import make_posterior
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.temporal_models import (
-    FittableKernel,
-    MomentumKernel,
-    SigmoidKernel,
-    TimeVaryingKernel,
+    FittableModel,
+    Momentum,
+    Sigmoid,
+    TimeVarying,
 )
 from edge_tvbo.models.triggers import Never
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.base import Expectation, Row, Summary
@@ -38,20 +38,20 @@ SMOOTHED = 20  # intervals of the moving average
 class Data(NamedTuple):
     """How a field changes, and how many starts a fit to it makes."""
 
-    kernel: FittableKernel
+    kernel: FittableModel
     restarts: int
 
 
 DATA = {
-    "TV": Data(TimeVaryingKernel(0.01), 10),
-    "MTV": Data(MomentumKernel(0.99, 0.98), 10),
-    "TTV ρ=5": Data(SigmoidKernel(100.0, 5.0), 3),
-    "TTV ρ=20": Data(SigmoidKernel(100.0, 20.0), 3),
+    "TV": Data(TimeVarying(0.01), 10),
+    "MTV": Data(Momentum(0.99, 0.98), 10),
+    "TTV ρ=5": Data(Sigmoid(100.0, 5.0), 3),
+    "TTV ρ=20": Data(Sigmoid(100.0, 20.0), 3),
 }
-STARTS: dict[str, FittableKernel] = {
-    "TV": TimeVaryingKernel(0.03),
-    "MTV": MomentumKernel(0.97, 0.5),
-    "TTV": SigmoidKernel(100.0, 10.0),
+STARTS: dict[str, FittableModel] = {
+    "TV": TimeVarying(0.03),
+    "MTV": Momentum(0.97, 0.5),
+    "TTV": Sigmoid(100.0, 10.0),
 }
 TOLD = "told the truth"
 
@@ -113,7 +113,7 @@ class Mismatch(OnGrid):
             }
             for model, posterior in (
                 *posteriors.items(),
-                (TOLD, engine(self._field, data.kernel, HORIZON)),
+                (TOLD, make_posterior(self._field, data.kernel, HORIZON)),
             ):
                 policy = UpperConfidence(model, self._field, posterior, BETA, Never(), seed=run)
                 regret = play(policy, f, noise).regret
@@ -125,13 +125,13 @@ class Mismatch(OnGrid):
                 )
 
 
-def _field_of(kernel: FittableKernel, g: NDArray[np.float64]) -> NDArray[np.float64]:
+def _field_of(kernel: FittableModel, g: Array) -> Array:
     match kernel:
-        case TimeVaryingKernel(epsilon):
+        case TimeVarying(epsilon):
             return sample_fields.drifting(g[:-1], epsilon)
-        case MomentumKernel(epsilon, alpha):
+        case Momentum(epsilon, alpha):
             return sample_fields.with_momentum(g, epsilon, alpha)
-        case SigmoidKernel(tau, rho):
+        case Sigmoid(tau, rho):
             return sample_fields.turning(g, HORIZON, tau, rho)
     raise AssertionError(kernel)
 

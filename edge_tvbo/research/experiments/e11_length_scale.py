@@ -35,13 +35,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.domain import Arm, Field
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.unknown_length_scale.candidates import (
     Growth,
     Hypothesis,
@@ -55,8 +55,6 @@ from edge_tvbo.policy.unknown_length_scale.posterior import Fit, LengthScaleSele
 from edge_tvbo.research.experiments.base import Expectation, Labels, PublishedValue, Row, Summary
 from edge_tvbo.research.experiments.benchmark_functions import BERKENKAMP, MICHALEWICZ, Landscape
 from edge_tvbo.research.experiments.run_policy import rng
-
-Array = NDArray[np.float64]
 
 HORIZON = 250
 NU = 2.5

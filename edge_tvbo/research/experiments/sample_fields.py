@@ -1,11 +1,10 @@
 """Fields that change with time, drawn from the models the papers assume."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.models.spatial_kernels import positive_definite
+from edge_tvbo.numerics.types import Array
 
-Array = NDArray[np.float64]
 FORGOTTEN = 1e-12  # of a first momentum: how much is left of it when the record begins
 
 

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.reports.summary import Row, Summary, half_width, percent
 from edge_tvbo.research.reports.svg import Canvas, heat, room, ticks
 from edge_tvbo.simulation.backtest import UNIT
 
-Array = NDArray[np.float64]
 HUES = 5  # policies that have a colour of their own: those that missed least
 POINTS = 600  # of a line; more are thinned out
 SHOWN = 576  # intervals that a raster has room for: the last

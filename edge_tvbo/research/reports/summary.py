@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from edge_tvbo import __version__
 from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.simulation.backtest import ORACLE, STATIC, UNIT, Backtest, Result
 from edge_tvbo.simulation.replay import RowRange, hottest
 
-Array = NDArray[np.float64]
 SIMPLE = ("random", "round-robin", STATIC)  # what anyone would try first
 
 # Student's t, 97.5 %, with 1, 2, ... 30 degrees of freedom; from there on the last, a little wide.

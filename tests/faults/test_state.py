@@ -29,7 +29,7 @@ from edge_tvbo.daemon.checkpoints import ORDINARY, decode, encode
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy, policies
-from edge_tvbo.training.covariance import with_rhythm
+from edge_tvbo.training.covariance import with_daily_profile
 
 KIB, MIB = 1024, 1024**2
 DAY = 86400
@@ -370,8 +370,8 @@ def learned():
     course = np.sin(2 * np.pi * moments[:, None] / DAY + np.linspace(0.0, 1.0, M))
     slow = np.cumsum(chance.normal(0.0, 0.03, (len(moments), M)), axis=0)
     noise = chance.normal(0.0, 0.1, (len(moments), M))
-    field = with_rhythm(LAB, course + slow + noise, 600.0, NOW // DAY * DAY)
-    assert field.rhythm is not None
+    field = with_daily_profile(LAB, course + slow + noise, 600.0, NOW // DAY * DAY)
+    assert field.daily_profile is not None
     return field
 
 

@@ -22,7 +22,7 @@ from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
-from edge_tvbo.models.snapshot import seal, unseal
+from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import _REGISTRY, make_policy, needing_positions, parameters, policies
 from edge_tvbo.policy.base import UpperConfidence
@@ -530,7 +530,7 @@ def test_in_a_box_choices_are_points_of_it_and_beliefs_numbers(case, d):
         choice, *_ = tell(policy, step)
         assert isinstance(choice.arm, tuple)
         assert all(type(x) is float for x in choice.arm)
-        assert box.holds(np.array([choice.arm]))
+        assert box.contains(np.array([choice.arm]))
         assert choice.sensor == box.name(choice.arm)
         assert all(type(value) is float for value in (choice.mean, choice.std, choice.ucb))
     mean, std = policy.posterior()
@@ -551,7 +551,7 @@ def test_in_a_box_several_are_different_and_asking_for_them_changes_nothing(case
         arms = {choice.arm for choice in several}
         assert several[0] == first
         assert len(several) == len(arms) == 4
-        assert box.holds(np.array(sorted(arms)))
+        assert box.contains(np.array(sorted(arms)))
         assert policy.select_many(1) == (first,)
         assert policy.snapshot() == before
         told(policy, [(None, 1.0), None])
@@ -725,13 +725,13 @@ def test_a_damaged_snapshot_is_refused_unchanged_or_restores_a_policy_that_works
 def opened(blob):
     """Give the kind, the field and the state of a snapshot."""
     _, kind, field, _ = msgspec.msgpack.decode(blob)
-    return kind, field, unseal(kind, field, blob)
+    return kind, field, decode_snapshot(kind, field, blob)
 
 
 def resealed(blob, **changes):
     """Give a snapshot whose envelope is right and whose state is not."""
     kind, field, state = opened(blob)
-    return seal(kind, field, {**state, **changes})
+    return encode_snapshot(kind, field, {**state, **changes})
 
 
 def resealed_posterior(case, **changes):

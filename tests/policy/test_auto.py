@@ -14,11 +14,18 @@ from edge_tvbo.messages.commands import PublishState
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.daily_profile import DAY, DailyProfile
+from edge_tvbo.models.facts import RateOfChange
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors import mixture
-from edge_tvbo.models.posteriors.mixture import DISCOUNT, LOWEST, Member, MixturePosterior
-from edge_tvbo.models.posteriors.two_component import Momentum, TwoComponentPosterior
+from edge_tvbo.models.posteriors.mixture import (
+    DISCOUNT,
+    MIN_LOG_WEIGHT,
+    Member,
+    MixturePosterior,
+)
+from edge_tvbo.models.posteriors.two_component import TwoComponentPosterior
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.models.temporal_models import Momentum
 from edge_tvbo.policy import make_policy
 
 PLACES = np.array([[0.0, 0.0], [0.3, 0.1], [0.9, 0.4], [0.2, 0.8]])
@@ -36,12 +43,12 @@ RHYTHM = DailyProfile(
 )
 NAMES = ("a", "b", "c", "d")
 PLAIN = SensorField(NAMES, K, NOISE, positions=PLACES)
-DAILY = SensorField(NAMES, K, NOISE, positions=PLACES, rhythm=RHYTHM)
+DAILY = SensorField(NAMES, K, NOISE, positions=PLACES, daily_profile=RHYTHM)
 histories = st.lists(st.tuples(st.integers(0, M - 1), st.floats(-3, 3)) | st.none(), max_size=25)
 
 
 def only(monkeypatch, *members):
-    monkeypatch.setattr(mixture, "members", lambda field: members)
+    monkeypatch.setattr(mixture, "default_members", lambda field: members)
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.3])
@@ -80,7 +87,7 @@ def test_a_daily_model_is_the_pair_on_what_mean_and_scale_leave(history):
     posterior._trigger.n_lower = 10**9
     phase = 2
     unscaled = SensorField(NAMES, RHYTHM.kernel, 1.0)
-    twin = TwoComponentPosterior(unscaled, Momentum(0.95, 0.9))
+    twin = TwoComponentPosterior(unscaled, Momentum(0.95, 0.9).transition())
     for step in history:
         if step is None:
             posterior.advance()
@@ -122,7 +129,7 @@ def test_weights_are_discounted_likelihoods_and_moments_those_of_the_mixture(fie
         posterior.observe(arm, y)
         assert posterior.log_density == pytest.approx(density, abs=1e-9)
         expected = expected + log
-        expected = np.maximum(expected - expected.max(), LOWEST)
+        expected = np.maximum(expected - expected.max(), MIN_LOG_WEIGHT)
     np.testing.assert_allclose(posterior.log_weights, expected, atol=1e-8)
     for arm in range(M):
         moments = np.array([belief_of(posterior, k, arm) for k in range(len(expected))])
@@ -156,7 +163,7 @@ def test_a_reading_out_of_this_world_moves_it_no_farther_than_one_three_deviatio
     far.observe(0, 1e6)
     near.observe(0, 3.0 * math.sqrt(K[0, 0] + NOISE))
     np.testing.assert_allclose(far._m, near._m, atol=1e-3)
-    assert np.ptp(far.log_weights) <= -LOWEST
+    assert np.ptp(far.log_weights) <= -MIN_LOG_WEIGHT
 
 
 def test_a_quantile_is_where_the_mixtures_distribution_says():
@@ -176,13 +183,13 @@ def test_a_quantile_is_where_the_mixtures_distribution_says():
 
 def test_what_it_reads_again_and_again_becomes_the_course_of_the_day():
     policy = make_policy("auto", DAILY, seed=0)
-    before = policy._mixture._course.copy()
+    before = policy._mixture._daily_mean.copy()
     for t in range(40 * P):
         policy.set_time(t * DAY / P)
         for arm in range(M):
             policy.observe(arm, 2.0 + arm)
         policy.advance()
-    after = policy._mixture._course
+    after = policy._mixture._daily_mean
     assert np.abs(before - [2.0, 3.0, 4.0, 5.0]).mean() > 1.0
     np.testing.assert_allclose(after, np.tile([2.0, 3.0, 4.0, 5.0], (P, 1)), atol=0.1)
 
@@ -200,9 +207,9 @@ def test_it_believes_the_rate_at_which_the_field_changes():
             f = math.sqrt(1 - rate) * f + math.sqrt(rate) * L @ rng.normal(size=M)
         rates[rate] = policy._mixture.rate
     assert rates[0.003] < 0.02 < rates[0.1]
-    model, share = policy.account()
-    assert "tv, ε = 0.1" in model
-    assert share.startswith("about 0.")
+    model, change = policy.facts()
+    assert (model.epsilon, model.daily, model.momentum) == (0.1, False, None)
+    assert change == RateOfChange(policy._mixture.rate)
 
 
 def test_a_length_scale_that_fits_outweighs_those_that_do_not():
@@ -252,7 +259,7 @@ def test_the_snapshot_of_another_rhythm_is_refused():
 
 def test_what_it_cannot_do_it_says():
     bare = SensorField(NAMES, K, NOISE)
-    with pytest.raises(ConfigError, match="where there are positions"):
+    with pytest.raises(ConfigError, match="takes positions"):
         make_policy("auto", bare, length_scale="learned")
     with pytest.raises(ConfigError, match='it can be "learned"'):
         make_policy("auto", PLAIN, length_scale=3.0)
@@ -277,5 +284,5 @@ def test_a_decision_names_the_model_that_moved_it():
             if isinstance(command, PublishState):
                 decision = command.decision
         controller.handle(Reading(decision.sensor, 0.5 * t, at=at, received=at))
-    assert any("the model " in each and "weighs" in each for each in decision.factors)
+    assert any(each.startswith("the likeliest model (") for each in decision.factors)
     assert any("is new each interval" in each for each in decision.factors)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.snapshot import unseal
+from edge_tvbo.models.snapshot import decode_snapshot
 from edge_tvbo.policy import make_policy
 
 STD = np.array([1.0, 2.0, 0.5, 1.0])
@@ -44,7 +44,7 @@ def reward_of(arm, y):
 
 
 def saved(policy, period, gamma):
-    return unseal(f"rexp3 {period} {gamma!r}", FIELD.fingerprint(), policy.snapshot())
+    return decode_snapshot(f"rexp3 {period} {gamma!r}", FIELD.fingerprint(), policy.snapshot())
 
 
 @given(

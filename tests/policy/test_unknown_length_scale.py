@@ -450,7 +450,7 @@ def test_they_work_on_sensors_grids_and_boxes(name, field):
     assert policy.snapshot() == other.snapshot()
     mean, std = policy.posterior()
     assert mean.shape == std.shape == (len(field),)
-    assert field.holds(np.atleast_2d(np.array(policy.select().arm, np.float64)))
+    assert field.contains(np.atleast_2d(np.array(policy.select().arm, np.float64)))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -19,9 +19,9 @@ from edge_tvbo.models.posteriors.fitted_length_scales import (
     ArdMapPosterior,
     _Density,
 )
-from edge_tvbo.models.posteriors.regression_posterior import KernelPosterior
+from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.temporal_models import StaticKernel, TimeVaryingKernel
+from edge_tvbo.models.temporal_models import Static, TimeVarying
 from edge_tvbo.research.experiments.e05_policy_search import POLICIES, PolicySearch
 from edge_tvbo.research.experiments.report import summarise
 
@@ -34,7 +34,7 @@ def box(nu=math.inf):
     return BoxField((0.0, -30.0), (4.0, 0.0), kernel, 0.02, candidates=32)
 
 
-def posterior(window=20, temporal=StaticKernel(), **changes):
+def posterior(window=20, temporal=Static(), **changes):
     return ArdMapPosterior(box(), temporal, window, **{"units": UNITS, **PRIOR, **changes})
 
 
@@ -84,7 +84,7 @@ class TestScaledPosterior:
         rng = np.random.default_rng(seed)
         X = rng.uniform(0.0, 8.0, (9, 2))
         apart = (X.T[:, :, None] - X.T[:, None, :]) ** 2
-        known = TimeVaryingKernel(0.03).matrix(np.arange(9.0), np.arange(9.0))
+        known = TimeVarying(0.03).matrix(np.arange(9.0), np.arange(9.0))
         density = _Density(apart, known, 0.02, rng.standard_normal(9), (15.0, 10.0 / 3.0))
         at = np.array(logs)
 
@@ -113,7 +113,7 @@ class TestScaledPosterior:
         assert posterior().length_scales.tolist() == pytest.approx([4.2 * 0.5, 4.2 * 3.0])
 
     def test_with_the_same_length_scales_it_is_a_kernel_posterior(self):
-        scaled, plain = posterior(), KernelPosterior(box(), StaticKernel(), 20)
+        scaled, plain = posterior(), RegressionPosterior(box(), Static(), 20)
         for believed in (scaled, plain):
             believed.observe((1.0, -3.0), 0.7)
             believed.observe((2.0, -20.0), -0.4)
@@ -135,8 +135,8 @@ class TestScaledPosterior:
         assert all((t + 1) % 5 == 0 for t in changed if t >= 30)
 
     def test_goes_on_from_a_snapshot_bit_by_bit(self):
-        first = feed(posterior(temporal=TimeVaryingKernel(0.03)), 8)
-        second = posterior(temporal=TimeVaryingKernel(0.03))
+        first = feed(posterior(temporal=TimeVarying(0.03)), 8)
+        second = posterior(temporal=TimeVarying(0.03))
         second.restore(first.snapshot())
 
         for believed in (first, second):
@@ -158,4 +158,4 @@ class TestScaledPosterior:
 
     def test_refuses_another_kernel(self):
         with pytest.raises(ConfigError):
-            ArdMapPosterior(box(2.5), StaticKernel(), 9, units=UNITS, **PRIOR)
+            ArdMapPosterior(box(2.5), Static(), 9, units=UNITS, **PRIOR)

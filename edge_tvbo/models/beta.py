@@ -58,7 +58,7 @@ class LogBeta(msgspec.Struct, frozen=True):
         check_positive(c1=self.c1, c2=self.c2)
 
     def width(self, t: int, observations: int) -> float:
-        """Return √β_t."""
+        """Return the logarithmic width √β_t."""
         return sqrt(max(0.0, self.c1 * log(self.c2 * t)))
 
 
@@ -77,7 +77,7 @@ class ConstantBeta(msgspec.Struct, frozen=True):
         check_positive(beta=self.beta)
 
     def width(self, t: int, observations: int) -> float:
-        """Return √β."""
+        """Return the constant width √β."""
         return sqrt(self.beta)
 
 
@@ -109,7 +109,7 @@ class FiniteBeta(msgspec.Struct, frozen=True):
         check_probability(delta=self.delta)
 
     def width(self, t: int, observations: int) -> float:
-        """Return √β_t."""
+        """Return the width √β_t for finitely many arms."""
         return sqrt(max(0.0, 2.0 * log(self.arms * pi**2 * t**2 / (6.0 * self.delta))))
 
 
@@ -149,7 +149,7 @@ class CompactBeta(msgspec.Struct, frozen=True):
         check_positive(dimension=self.dimension, a1=self.a1, b1=self.b1, r=self.r)
 
     def width(self, t: int, observations: int) -> float:
-        """Return √β_t."""
+        """Return the width √β_t for a compact domain."""
         d = self.dimension
         slope = sqrt(max(0.0, log(2 * d * self.a1 * pi**2 * t**2 / (3 * self.delta))))
         beta = 2 * log(2 * pi**2 * t**2 / (3 * self.delta))
@@ -203,11 +203,11 @@ class AgnosticBeta:
 
     @classmethod
     def of_noise(cls, field: Field, horizon: int) -> "AgnosticBeta":
-        """Return the schedule with B = 1, R = the field's noise standard deviation, δ = 0.1."""
+        """Return the agnostic schedule with B = 1, R = noise standard deviation, δ = 0.1."""
         return cls(field, noise=field.noise_variance**0.5, horizon=horizon)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width, which depends on the number of readings alone."""
+        """Return the agnostic width, which depends on the number of readings only."""
         return float(self._widths[min(observations, len(self._widths) - 1)])
 
 

@@ -108,7 +108,7 @@ class BoxField:
         return int((apart**2).sum(axis=1).argmin())
 
     def name(self, arm: Point) -> str:
-        """Return a point as text, its coordinates separated by spaces."""
+        """Return a point of the box as text, its coordinates separated by spaces."""
         return " ".join(f"{x:.6g}" for x in arm)
 
     def contains(self, places: Array) -> bool:
@@ -116,11 +116,11 @@ class BoxField:
         return bool(((places >= self.lower) & (places <= self.upper)).all())
 
     def to_model(self, reading: float) -> float:
-        """Return a reading in model units."""
+        """Return a reading of the box field in model units."""
         return self._sign * (reading - self.center) / self.scale
 
     def to_unit(self, value: float) -> float:
-        """Return a value in model units as a reading, in the field's unit."""
+        """Return a value in model units as a reading of the box field, in its unit."""
         return self.center + self._sign * value * self.scale
 
     def fingerprint(self) -> str:

@@ -107,11 +107,11 @@ class SensorField:
         return bool(((places >= 0) & (places < len(self)) & (places % 1 == 0)).all())
 
     def to_model(self, reading: float) -> float:
-        """Return a reading in model units."""
+        """Return a reading of a sensor in model units."""
         return self._sign * (reading - self.center) / self.scale
 
     def to_unit(self, value: float) -> float:
-        """Return a value in model units as a reading, in the field's unit."""
+        """Return a value in model units as a reading of a sensor, in the field's unit."""
         return self.center + self._sign * value * self.scale
 
     def fingerprint(self) -> str:

@@ -72,7 +72,7 @@ class TemporalModel(Protocol):
         ...
 
     def transition(self) -> Transition | TwoComponentTransition:
-        """Return what one interval does to the state of a recursive posterior."""
+        """Return what an interval does to the state of a recursive posterior."""
         ...
 
 
@@ -137,15 +137,15 @@ class Static(_Model, frozen=True):
     SNAPSHOT_NAME: ClassVar[str] = "StaticKernel"
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return ones, (n, m)."""
+        """Return the kernel of the static model: ones, (n, m)."""
         return np.ones((len(s), len(t)))
 
     def variance(self, t: Array) -> Array:
-        """Return ones, (m,)."""
+        """Return the variance of the static model: ones, (m,)."""
         return np.ones(len(t))
 
     def transition(self) -> Transition:
-        """Return the step that changes nothing."""
+        """Return the transition of the static model, which changes nothing."""
         return Transition(1.0, 0.0)
 
 
@@ -172,15 +172,15 @@ class UncertaintyInjection(_Model, frozen=True):
         check_not_negative(sigma_w2=self.sigma_w2)
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return 1 + σ_w² min(s_i, t_j), (n, m)."""
+        """Return the Wiener kernel 1 + σ_w² min(s_i, t_j), (n, m)."""
         return np.asarray(1.0 + self.sigma_w2 * np.minimum(np.asarray(s)[:, None], t))
 
     def variance(self, t: Array) -> Array:
-        """Return 1 + σ_w² t_j, (m,)."""
+        """Return the Wiener variance 1 + σ_w² t_j, (m,)."""
         return np.asarray(1.0 + self.sigma_w2 * np.asarray(t, np.float64))
 
     def transition(self) -> Transition:
-        """Return the step that keeps the field and adds variance σ_w²."""
+        """Return the transition of the Wiener model, which adds variance σ_w²."""
         return Transition(1.0, self.sigma_w2)
 
 
@@ -213,19 +213,19 @@ class TimeVarying(_Model, frozen=True):
         check_range(0, 1, epsilon=self.epsilon)
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return (1-ε)^(lag/2), (n, m)."""
+        """Return the TV kernel (1-ε)^(lag/2), (n, m)."""
         return _over_lags(lambda k: (1.0 - self.epsilon) ** (k / 2), s, t)
 
     def variance(self, t: Array) -> Array:
-        """Return ones, (m,)."""
+        """Return the variance of the TV model: ones, (m,)."""
         return np.ones(len(t))
 
     def transition(self) -> Transition:
-        """Return the step that keeps a share 1-ε of the variance and draws ε anew."""
+        """Return the TV transition, which keeps a share 1-ε of the variance and adds ε."""
         return Transition(1.0 - self.epsilon, self.epsilon)
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivative of the kernel by ε, (1, n, m).
+        """Return the derivative of the TV kernel by ε, (1, n, m).
 
         At ε = 1, where it is infinite, it is that of the next smaller float.
         """
@@ -234,7 +234,7 @@ class TimeVarying(_Model, frozen=True):
 
     @property
     def parameters(self) -> Array:
-        """Return (ε,)."""
+        """Return the parameter of the TV model, (ε,)."""
         return np.array([self.epsilon])
 
     def with_parameters(self, values: Array) -> Self:
@@ -242,7 +242,7 @@ class TimeVarying(_Model, frozen=True):
         return type(self)(float(values[0]))
 
     def coordinates(self) -> Array:
-        """Return (ln ε,), with ε clipped to at least 1e-300."""
+        """Return the coordinate of the TV model, (ln ε,), with ε clipped to at least 1e-300."""
         return np.array([math.log(max(self.epsilon, 1e-300))])
 
     def at_coordinates(self, coordinates: Array) -> Self:
@@ -255,7 +255,7 @@ class TimeVarying(_Model, frozen=True):
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return 1e-6 and 0.999: beyond, rates cannot be distinguished from readings."""
+        """Return the bounds 1e-6 and 0.999 of ε, beyond which rates cannot be told apart."""
         return np.array([[1e-6, 0.999]])
 
     @classmethod
@@ -310,15 +310,15 @@ class Momentum(_Model, frozen=True):
             )
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return the kernel of [M24] eq. 8.9, (n, m)."""
+        """Return the MTV kernel, [M24] eq. 8.9, (n, m)."""
         return _over_lags(self._covariance, s, t)
 
     def variance(self, t: Array) -> Array:
-        """Return ones, (m,)."""
+        """Return the variance of the MTV model: ones, (m,)."""
         return np.ones(len(t))
 
     def transition(self) -> TwoComponentTransition:
-        """Return the step of the field f and its momentum u, of which f is the first."""
+        """Return the MTV transition; its components are the field f and the momentum u."""
         epsilon, alpha = self.epsilon, self.alpha
         rate = (1 - epsilon**2) * (1 - alpha**2) * (1 - alpha * epsilon) / (1 + alpha * epsilon)
         root = math.sqrt(rate)  # √λ
@@ -332,7 +332,7 @@ class Momentum(_Model, frozen=True):
         )
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivatives of the kernel by ε and α, (2, n, m).
+        """Return the derivatives of the MTV kernel by ε and α, (2, n, m).
 
         [M24] eq. 8.7, mirrored for ε. As printed, eq. 8.7 is 0/0 at α = ε; this form is exact there
         and near it.
@@ -341,7 +341,7 @@ class Momentum(_Model, frozen=True):
 
     @property
     def parameters(self) -> Array:
-        """Return (ε, α)."""
+        """Return the parameters of the MTV model, (ε, α)."""
         return np.array([self.epsilon, self.alpha])
 
     def with_parameters(self, values: Array) -> Self:
@@ -349,7 +349,7 @@ class Momentum(_Model, frozen=True):
         return type(self)(float(values[0]), float(values[1]))
 
     def coordinates(self) -> Array:
-        """Return (ln(1-ε), ln(1-α/ε)), the latter with 1-α/ε clipped to at least 1e-300."""
+        """Return the coordinates (ln(1-ε), ln(1-α/ε)), with 1-α/ε clipped to at least 1e-300."""
         apart = _apart(self.epsilon, self.alpha) if self.epsilon > 0.0 else 1.0
         return np.array([math.log1p(-self.epsilon), math.log(max(apart, 1e-300))])
 
@@ -366,7 +366,7 @@ class Momentum(_Model, frozen=True):
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return 0 and almost 1 for both parameters; the coordinates keep α <= ε."""
+        """Return the bounds of ε and α, 0 and almost 1; the coordinates keep α <= ε."""
         most = 1.0 - 1e-5
         return np.array([[0.0, most], [0.0, most * (1.0 - 1e-6)]])
 
@@ -431,16 +431,16 @@ class Sigmoid(_Model, frozen=True):
             raise ConfigError(f"tau is {self.tau}, rho {self.rho}; rho must be above 0.")
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return s s' + (1-s)(1-s'), (n, m): d of eq. 9.3 as a sum of positive terms."""
+        """Return the TTV kernel s s' + (1-s)(1-s'), (n, m), [M24] eq. 9.3."""
         return np.asarray(np.stack(self._shares(s), axis=1) @ np.stack(self._shares(t)))
 
     def variance(self, t: Array) -> Array:
-        """Return s² + (1-s)², (m,): 1 before and after the transition, ½ in its middle."""
+        """Return the TTV variance s² + (1-s)², (m,): 1 at both ends, ½ in the middle."""
         old, new = self._shares(t)
         return np.asarray(old**2 + new**2)
 
     def transition(self) -> TwoComponentTransition:
-        """Return the step of the old and the new field, neither of which changes."""
+        """Return the TTV transition; its components are the old and the new field."""
 
         def weights(time: int) -> tuple[float, float]:
             s = 1.0 / (1.0 + math.exp(min((self.tau - time) / self.rho, 700.0)))
@@ -455,7 +455,7 @@ class Sigmoid(_Model, frozen=True):
         )
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivatives of the kernel by τ and ρ, (2, n, m), by eq. 9.2."""
+        """Return the derivatives of the TTV kernel by τ and ρ, (2, n, m), [M24] eq. 9.2."""
         (old, new), (old_t, new_t) = self._shares(s), self._shares(t)
         lean, lean_t = new - old, new_t - old_t  # 2 s - 1
         left = np.stack([self._share_slopes(s), np.stack([lean, lean])], axis=2)  # (2, n, 2)
@@ -464,7 +464,7 @@ class Sigmoid(_Model, frozen=True):
 
     @property
     def parameters(self) -> Array:
-        """Return (τ, ρ)."""
+        """Return the parameters of the TTV model, (τ, ρ)."""
         return np.array([self.tau, self.rho])
 
     def with_parameters(self, values: Array) -> Self:
@@ -472,7 +472,7 @@ class Sigmoid(_Model, frozen=True):
         return type(self)(float(values[0]), float(values[1]))
 
     def coordinates(self) -> Array:
-        """Return (τ, ln ρ)."""
+        """Return the coordinates of the TTV model, (τ, ln ρ)."""
         return np.array([self.tau, math.log(self.rho)])
 
     def at_coordinates(self, coordinates: Array) -> Self:
@@ -485,7 +485,7 @@ class Sigmoid(_Model, frozen=True):
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return τ from -horizon to 2 horizon, and ρ from 0.1 to the horizon."""
+        """Return the bounds of τ, -horizon and 2 horizon, and of ρ, 0.1 and the horizon."""
         span = max(horizon, 1.0)
         return np.array([[-span, 2.0 * span], [0.1, span]])
 

@@ -23,7 +23,7 @@ class TriggerInput(msgspec.Struct, frozen=True, gc=False):
 
 
 class TriggerResult(msgspec.Struct, frozen=True, gc=False):
-    """A trigger's verdict on one reading."""
+    """The decision of a trigger about one reply."""
 
     stale: bool
     threshold: float | None  # largest |y - mean| that would not have fired, in model units
@@ -44,7 +44,7 @@ class Trigger(Protocol):
         ...
 
     def clear(self) -> None:
-        """Set the age to 0, after a reset of the model."""
+        """Set the trigger's age to 0, after a reset of the model."""
         ...
 
 
@@ -55,7 +55,7 @@ class _CountingTrigger:
         self.age = 0
 
     def clear(self) -> None:
-        """Set the age to 0, after a reset of the model."""
+        """Set the trigger's age to 0, after a reset of the model."""
         self.age = 0
 
     def expires(self, t: int) -> bool:
@@ -115,7 +115,7 @@ class _EventTrigger(_CountingTrigger):
         self.n_upper = n_upper
 
     def _resets(self, fired: bool) -> bool:
-        """Return whether the model is to be reset now, given whether the test `fired`."""
+        """Return whether the trigger resets the model now, given whether its test `fired`."""
         return (fired and self.age >= self.n_lower) or self.age == self.n_upper
 
 

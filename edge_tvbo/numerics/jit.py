@@ -60,8 +60,8 @@ def kernel(signature: str) -> Callable[[Kernel], Kernel]:
 def _just_in_time(signature: str, function: Kernel) -> Kernel:
     """Compile a kernel, cached on disk where that works.
 
-    numba refuses to compile with a cache if neither the package's folder nor the user's cache
-    folder is writable; such a machine compiles at each start, and `uncached_kernels` says what.
+    numba cannot compile with a cache if neither the package's folder nor the user's cache folder
+    is writable; such a machine compiles at each start, and `uncached_kernels` says what.
     ``error_model="numpy"`` makes the result of a division by zero a value. Fast-math stays off, so
     that NaN keeps its meaning.
     """

@@ -1,7 +1,7 @@
 """Low-rank posterior kernels: a smooth field of very many arms as a sum of few components.
 
 K = Bᵀ B + R: the r rows of B hold the covariance that the arms share. Of the small remainder R only
-the diagonal is kept, as a part of each arm that no reading tells anything about. The state is the
+the diagonal is kept, as a part of each arm's variance that no reading reduces. The state is the
 covariance of the r components, whose prior is the identity, and mean and variance of all arms. An
 interval costs O(r² + rM), compared with O(M²) in `state_space`.
 """

@@ -89,7 +89,7 @@ class ArdMapPosterior(RegressionPosterior):
         return self._scales * self._units
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Update the posterior with a reading of `arm`; the fit follows as the interval ends."""
+        """Update the posterior with a reading; the length scales are fitted in `advance`."""
         super().observe(arm, y)
         self._fresh = True
 

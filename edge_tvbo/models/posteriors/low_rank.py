@@ -69,7 +69,7 @@ class LowRankPosterior(StateSpaceBase):
         return (LowRankApproximation(r, M, MAX_NOISE_SHARE),)
 
     def observe(self, arm: int, y: float) -> None:
-        """Update the posterior with a reading of `arm`, in model units, at this interval."""
+        """Update the low-rank posterior with a reading `y` of `arm`, in model units."""
         low_rank.condition(
             self.mean,
             self.variance,
@@ -86,7 +86,7 @@ class LowRankPosterior(StateSpaceBase):
         self.observations += 1
 
     def advance(self) -> None:
-        """Advance the posterior by one interval."""
+        """Advance the low-rank posterior by one interval."""
         if self._changes:
             low_rank.evolve(
                 self.mean,
@@ -99,7 +99,7 @@ class LowRankPosterior(StateSpaceBase):
             self.prior = self._retain * self.prior + self._inject
 
     def reset(self) -> None:
-        """Drop all readings, and return to the prior of the current interval; time stays."""
+        """Reset the low-rank posterior to the prior: drop all readings, and keep the time."""
         low_rank.reset_to_prior(
             self.mean, self.variance, self._covariance, self._kernel, self.prior
         )

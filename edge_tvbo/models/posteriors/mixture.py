@@ -37,7 +37,7 @@ MIN_LOG_WEIGHT = -30.0  # relative to the best model, which others can catch up 
 
 
 class Member(NamedTuple):
-    """One model of the bank."""
+    """One model of the mixture's bank."""
 
     snapshot_name: str
     daily: bool  # whether it uses the field's daily profile
@@ -186,7 +186,7 @@ class MixturePosterior(FiniteArmsMixin):
         return (likeliest, RateOfChange(self.rate))
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the value in model units that a reading of `arm` is below with chance `share`."""
+        """Return the predictive quantile: a reading of `arm` is below it with chance `share`."""
         shift, scale = self._shifts(arm), self._scaling()
         means = shift + scale * np.concatenate((self._m[:, arm], self._m2[:, arm]))
         own = np.concatenate((self._C[:, arm, arm], self._C2[:, arm, arm]))
@@ -201,7 +201,7 @@ class MixturePosterior(FiniteArmsMixin):
         return high
 
     def set_time(self, at: float) -> None:
-        """Set the beginning of the current interval, s since 1970, UTC."""
+        """Set the time of day of the current interval, which began at `at`, s since 1970, UTC."""
         if self._field.daily_profile is None or not self._rate:
             return
         phase = self._field.daily_profile.phase(at)
@@ -210,11 +210,11 @@ class MixturePosterior(FiniteArmsMixin):
             self._mix()
 
     def prior_std(self, arm: int) -> float:
-        """Return the standard deviation of `arm` without any reading."""
+        """Return the standard deviation of `arm` under the field's kernel without any reading."""
         return sqrt(self._field.kernel[arm, arm])
 
     def observe(self, arm: int, y: float) -> None:
-        """Update all models and their weights with a reading of `arm`, in model units."""
+        """Update all models of the mixture and their weights with a reading of `arm`."""
         self._check_static_model(arm, y)
         shift, scales = self._shifts(arm), self._scaling()
         density = np.empty(len(self.members))
@@ -242,7 +242,7 @@ class MixturePosterior(FiniteArmsMixin):
         self._mix()
 
     def advance(self) -> None:
-        """Advance all models by one interval, after updating the daily mean of this one."""
+        """Advance all models of the mixture by one interval, and update the daily mean before."""
         self._update_daily_mean()
         model_bank.evolve_one_component(
             self._m, self._C, self._K, self._which[: self._split], self._retain, self._inject
@@ -255,11 +255,11 @@ class MixturePosterior(FiniteArmsMixin):
         self._mix()
 
     def reset(self) -> None:
-        """Drop all readings, and return to the prior; time and daily profile stay."""
+        """Reset all models of the mixture to the prior; time and daily mean stay."""
         self._reset_models()
 
     def snapshot(self) -> bytes:
-        """Return the state as bytes; a restored posterior continues bit for bit."""
+        """Return the state of the mixture posterior as bytes, for `restore`."""
         state = {
             "observations": self.observations,
             "phase": self._phase,
@@ -270,7 +270,7 @@ class MixturePosterior(FiniteArmsMixin):
         return encode_snapshot(self._kind(), self._field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a snapshot; raises `SnapshotError`, and then changes nothing."""
+        """Load the state of a mixture posterior; on `SnapshotError` nothing changes."""
         state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
         observations, phase = read_count(state, "observations"), read_count(state, "phase")
         age, resets = read_count(state, "age"), read_count(state, "resets")

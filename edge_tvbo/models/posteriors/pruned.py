@@ -1,4 +1,4 @@
-"""Pruned posteriors: they remove the readings that matter least for the predictions.
+"""Pruned posteriors: remove the readings that have the least influence on the predictions.
 
 The relevance of a reading is the criterion of [W24]: Bardou, Thiran & Ranieri 2024, "This too shall
 pass: removing stale observations in dynamic Bayesian optimization", NeurIPS 37; its authors' code
@@ -103,10 +103,7 @@ class RemovalBudget:
         self.log_budget = 0.0
 
     def spend(self, posterior: "Prunable") -> None:
-        """Remove the least relevant readings of `posterior`, as far as the budget of an interval.
-
-        Called once an interval, at its end.
-        """
+        """Grow the budget by one interval, and remove the readings of `posterior` it pays for."""
         self.log_budget += self._growth
         while posterior.observations > MIN_READINGS:
             index, relevance = posterior.least_relevant()
@@ -160,12 +157,12 @@ class PrunedPosterior(RegressionPosterior):
         self._alpha = alpha
 
     def advance(self) -> None:
-        """Advance the posterior by one interval, and remove what the budget allows."""
+        """Advance the pruned posterior by one interval, and remove what the budget allows."""
         super().advance()
         self._budget.spend(self)
 
     def least_relevant(self) -> tuple[int, float]:
-        """Return the index of the least relevant reading, and its relevance."""
+        """Return index and relevance of the least relevant reading, by regression."""
         factor = self._current_factor()
         F = self._space.covariance(factor.places, self._space.candidates)
         F = F * self._temporal.kernel(factor.times, factor.times[-1:])  # the newest: no underflow
@@ -173,7 +170,7 @@ class PrunedPosterior(RegressionPosterior):
         return _smallest(found)
 
     def reset(self) -> None:
-        """Drop all readings and the saved budget, and return to the prior; time stays."""
+        """Reset the pruned posterior to the prior: drop all readings and the saved budget."""
         super().reset()
         self._budget.log_budget = 0.0
 
@@ -225,12 +222,12 @@ class PrunedWindowPosterior(BufferedPosterior):
         self._found = np.empty(window)
 
     def advance(self) -> None:
-        """Advance the posterior by one interval, and remove what the budget allows."""
+        """Advance the pruned posterior by one interval, and remove what the budget allows."""
         super().advance()
         self._budget.spend(self)
 
     def least_relevant(self) -> tuple[int, float]:
-        """Return the index of the least relevant reading, and its relevance."""
+        """Return index and relevance of the least relevant reading, by compiled kernels."""
         n = self.observations
         kernels.relevance(
             self._L, self._V, self._z, n, self.mean, self._gains, self._column, self._found
@@ -238,7 +235,7 @@ class PrunedWindowPosterior(BufferedPosterior):
         return _smallest(self._found[:n])
 
     def reset(self) -> None:
-        """Drop all readings and the saved budget, and return to the prior; time stays."""
+        """Reset the pruned posterior to the prior: drop all readings and the saved budget."""
         super().reset()
         self._budget.log_budget = 0.0
 

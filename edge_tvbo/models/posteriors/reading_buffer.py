@@ -36,7 +36,7 @@ class BufferedPosterior(StateSpaceBase):
         self.variance = np.diag(field.kernel).copy()
 
     def observe(self, arm: int, y: float) -> None:
-        """Update the posterior with a reading of `arm`; a full buffer drops another reading."""
+        """Update the buffered posterior with a reading of `arm`; a full buffer drops one."""
         if self.observations == len(self._y):
             self._drop(self._dispensable())
         n = self.observations
@@ -45,7 +45,7 @@ class BufferedPosterior(StateSpaceBase):
         self._predict()
 
     def advance(self) -> None:
-        """Advance the posterior by one interval."""
+        """Advance the buffered posterior by one interval."""
         self._time += 1
         self._predict()
 
@@ -55,7 +55,7 @@ class BufferedPosterior(StateSpaceBase):
         self._predict()
 
     def reset(self) -> None:
-        """Drop all readings, and return to the prior of the current interval; time stays."""
+        """Reset the buffered posterior to the prior: drop all readings, and keep the time."""
         self.observations = 0
         self._predict()
 

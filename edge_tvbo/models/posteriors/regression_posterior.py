@@ -81,7 +81,7 @@ class RegressionPosterior:
         return self._candidate_prediction()[1]
 
     def at(self, arm: Arm) -> Prediction:
-        """Return the prediction of `arm` at the current interval."""
+        """Return the prediction of `arm`, a sensor or any point of a box."""
         index = self._space.candidate(arm)
         if index is None:
             (mean,), (variance,) = self._predict(self._space.place(arm)[None, :])
@@ -90,7 +90,7 @@ class RegressionPosterior:
         return Prediction(arm, float(mean), float(variance) ** 0.5)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the prediction of the eligible arm with the highest mean + width · std.
+        """Return the prediction of the arm with the highest bound among sensors or in the box.
 
         If not all candidates of a box are eligible, the box is not searched, and the best eligible
         candidate is returned.
@@ -115,7 +115,7 @@ class RegressionPosterior:
         return sqrt(variance * float(self._temporal.variance(np.array([float(self._time)]))[0]))
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Update the posterior with a reading of `arm`; a full window drops a reading.
+        """Update the regression posterior with a reading of `arm`; a full window drops another one.
 
         Raises ValueError if the field has no such arm, as for a point outside the box.
         """
@@ -130,14 +130,14 @@ class RegressionPosterior:
         self._invalidate()
 
     def advance(self) -> None:
-        """Advance the posterior by one interval."""
+        """Advance the regression posterior by one interval."""
         self._time += 1
         self._prediction = None
         if self._gamma < 1.0:
             self._factor = None
 
     def reset(self) -> None:
-        """Drop all readings, and return to the prior of the current interval; time stays."""
+        """Reset the regression posterior to the prior: drop all readings, and keep the time."""
         self.observations = 0
         self._invalidate()
 
@@ -158,11 +158,11 @@ class RegressionPosterior:
         return ()
 
     def snapshot(self) -> bytes:
-        """Return the state as bytes; a restored posterior continues bit for bit."""
+        """Return the state of the regression posterior as bytes, for `restore`."""
         return encode_snapshot(self._kind(), self._field.fingerprint(), self._state())
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a snapshot; raises `SnapshotError`, and then changes nothing."""
+        """Load the state of a regression posterior; on `SnapshotError` nothing changes."""
         self._load(decode_snapshot(self._kind(), self._field.fingerprint(), blob))
 
     def _dispensable(self) -> int:
@@ -273,7 +273,7 @@ class FittedPosterior(RegressionPosterior):
         return self._temporal  # type: ignore[return-value]
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Update the posterior with a reading of `arm`; the fit follows as the interval ends."""
+        """Update the posterior with a reading; the temporal model is fitted in `advance`."""
         super().observe(arm, y)
         self._fresh = True
 

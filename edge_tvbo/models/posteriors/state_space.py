@@ -57,13 +57,13 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         return sqrt(self.prior * self._variances[arm])
 
     def snapshot(self) -> bytes:
-        """Return the state as bytes; a restored posterior continues bit for bit."""
+        """Return the state of the state-space posterior as bytes, for `restore`."""
         held = {"prior": self.prior, "observations": self.observations}
         state = {**held, **self._counters(), **self._arrays()}
         return encode_snapshot(self._kind(), self._field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a snapshot; raises `SnapshotError`, and then changes nothing."""
+        """Load the state of a state-space posterior; on `SnapshotError` nothing changes."""
         state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
         prior, observations = read_number(state, "prior"), read_count(state, "observations")
         if prior < 0:
@@ -117,20 +117,20 @@ class StateSpacePosterior(StateSpaceBase):
         self.variance = self.covariance.reshape(-1)[:: M + 1]
 
     def observe(self, arm: int, y: float) -> None:
-        """Update the posterior with a reading of `arm`, in model units, at this interval."""
+        """Update the state-space posterior with a reading `y` of `arm`, in model units."""
         state_space.condition(
             self.mean, self.covariance, arm, y, self._noise_variance, self._workspace
         )
         self.observations += 1
 
     def advance(self) -> None:
-        """Advance the posterior by one interval."""
+        """Advance the state-space posterior by one interval."""
         if self._changes:
             state_space.evolve(self.mean, self.covariance, self._kernel, self._retain, self._inject)
             self.prior = self._retain * self.prior + self._inject
 
     def reset(self) -> None:
-        """Drop all readings, and return to the prior of the current interval; time stays."""
+        """Reset the state-space posterior to the prior: drop all readings, and keep the time."""
         state_space.reset_to_prior(self.mean, self.covariance, self._kernel, self.prior)
         self.observations = 0
 

@@ -61,7 +61,7 @@ class TwoComponentPosterior(FiniteArmsMixin):
         return sqrt(scale * float(self._field.kernel[arm, arm]))
 
     def observe(self, arm: int, y: float) -> None:
-        """Update the posterior with a reading of `arm`, in model units, at this interval."""
+        """Update the two-component posterior with a reading `y` of `arm`, in model units."""
         w0, w1 = self._transition.weights(self._time)
         noise = self._field.noise_variance
         two_component.condition(self._m, self._C, w0, w1, arm, y, noise, self._workspace)
@@ -69,7 +69,7 @@ class TwoComponentPosterior(FiniteArmsMixin):
         self._predict()
 
     def advance(self) -> None:
-        """Advance the posterior by one interval."""
+        """Advance the two-component posterior by one interval."""
         self._time += 1
         two_component.evolve(
             self._m,
@@ -81,18 +81,18 @@ class TwoComponentPosterior(FiniteArmsMixin):
         self._predict()
 
     def reset(self) -> None:
-        """Drop all readings, and return to the prior of the current interval; time stays."""
+        """Reset the two-component posterior to the prior: drop all readings, and keep the time."""
         two_component.reset_to_prior(self._m, self._C, self._field.kernel, self._transition.prior)
         self.observations = 0
         self._predict()
 
     def snapshot(self) -> bytes:
-        """Return the state as bytes; a restored posterior continues bit for bit."""
+        """Return the state of the two-component posterior as bytes, for `restore`."""
         state = {"time": self._time, "observations": self.observations, **self._arrays()}
         return encode_snapshot(self._kind(), self._field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a snapshot; raises `SnapshotError`, and then changes nothing."""
+        """Load the state of a two-component posterior; on `SnapshotError` nothing changes."""
         state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
         time, observations = read_count(state, "time"), read_count(state, "observations")
         check_arrays(self._arrays(), state)

@@ -51,7 +51,7 @@ class WindowPosterior(StateSpaceBase):
         self.variance = np.diag(field.kernel).copy()
 
     def observe(self, arm: int, y: float) -> None:
-        """Update the posterior with a reading of `arm`; a full window drops its oldest reading."""
+        """Update the sliding-window posterior; a full window drops its oldest reading."""
         if self.observations == self._window:
             self._drop_oldest()
         n = self.observations
@@ -65,7 +65,7 @@ class WindowPosterior(StateSpaceBase):
         self._predict()
 
     def advance(self) -> None:
-        """Advance the posterior by one interval."""
+        """Advance the sliding-window posterior by one interval."""
         self._time += 1
         if self._changes:
             kernels.evolve(self._V, self._retain, self.observations)
@@ -73,7 +73,7 @@ class WindowPosterior(StateSpaceBase):
             self._predict()
 
     def reset(self) -> None:
-        """Drop all readings, and return to the prior of the current interval; time stays."""
+        """Reset the sliding-window posterior to the prior: drop all readings, and keep the time."""
         self.observations = 0
         self._drops = 0
         self._predict()

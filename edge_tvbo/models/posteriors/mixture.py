@@ -33,7 +33,7 @@ from edge_tvbo.numerics.types import Array
 DISCOUNT = 0.98  # factor on the log weights in each interval
 JITTER = 1e-6  # share of the variance of a candidate kernel
 MIN_DENSITY = 1e-300  # replaces a predictive density of 0
-MIN_LOG_WEIGHT = -30.0  # relative to the best model, which others can catch up with
+MIN_LOG_WEIGHT = -30.0  # relative to the best model; lower weights could not recover
 
 
 class Member(NamedTuple):
@@ -47,10 +47,8 @@ class Member(NamedTuple):
     length_scale: float | None = None  # of that kernel, if it is one of several candidates
 
 
-RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
-MOMENTA = ((0.97, 0.5), (0.95, 0.9), (0.9, 0.8))
-
-
+RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)  # ε of the TV models
+MOMENTA = ((0.97, 0.5), (0.95, 0.9), (0.9, 0.8))  # ε and α of the MTV models
 LENGTH_SCALE_SHARES = (1.0, 0.5, 0.25, 0.125)  # candidates, as shares of the longest side
 NU = 2.5  # smoothness of the candidate kernels
 
@@ -140,8 +138,20 @@ class MixturePosterior(FiniteArmsMixin):
         self._split = sum(each.momentum is None for each in self.members)
         self._daily = np.array([each.daily for each in self.members])
         self._which = np.array([each.kernel for each in self.members])
+        self._new_share = np.array([_new_share(each) for each in self.members])
         profile = None if scales else field.daily_profile
         self._K = _candidate_kernels(field, profile, scales)
+        self._set_transitions()
+        self._set_daily_profile(profile)
+        self._trigger = ErrorBound(self._noise, delta_b)
+        self.log_weights = np.zeros(len(self.members))
+        self.mean = np.zeros(len(field))
+        self.variance = np.zeros(len(field))
+        self.resets = 0  # of the static model
+        self.log_density = 0.0  # ln p of the last reading, before its update
+        self._reset_models()
+
+    def _set_transitions(self) -> None:
         rates = [each.epsilon for each in self.members if each.epsilon is not None]
         self._inject = np.array(rates)
         self._retain = 1.0 - self._inject
@@ -149,20 +159,15 @@ class MixturePosterior(FiniteArmsMixin):
         self._A = np.array([each.matrix for each in moments]).reshape(-1, 2, 2)
         self._Q = np.array([each.innovation for each in moments]).reshape(-1, 2, 2)
         self._P = np.array([each.prior for each in moments]).reshape(-1, 2, 2)
-        self._noise = field.noise_variance if profile is None else profile.noise_variance
-        self._trigger = ErrorBound(self._noise, delta_b)
+
+    def _set_daily_profile(self, profile: DailyProfile | None) -> None:
+        M = len(self._field)
         self._phase = 0
-        self._overall_mean = np.zeros(len(field)) if profile is None else profile.mean.mean(axis=0)
-        self._daily_mean = np.zeros((1, len(field))) if profile is None else profile.mean.copy()
+        self._noise = self._field.noise_variance if profile is None else profile.noise_variance
+        self._overall_mean = np.zeros(M) if profile is None else profile.mean.mean(axis=0)
+        self._daily_mean = np.zeros((1, M)) if profile is None else profile.mean.copy()
         self._rate = 0.0 if profile is None else 1.0 / (profile.days + 1.0)
         self._scales = np.ones(1) if profile is None else profile.scale
-        self._new_share = np.array([_new_share(each) for each in self.members])
-        self.log_weights = np.zeros(len(self.members))
-        self.mean = np.zeros(len(field))
-        self.variance = np.zeros(len(field))
-        self.resets = 0  # of the static model
-        self.log_density = 0.0  # ln p of the last reading, before its update
-        self._reset_models()
 
     @property
     def rate(self) -> float:

@@ -1,7 +1,7 @@
 """Low-rank posteriors: the algebra is exact to rounding, the approximation within its bound.
 
 The algebra is compared with the slow twin under K̃ = Bᵀ B + diag(R), over the histories of
-``test_state_space``; K̃ is compared with K by the bound in the docstring of `LowRankPosterior`.
+``support.histories``; K̃ is compared with K by the bound in the docstring of `LowRankPosterior`.
 """
 
 import dataclasses
@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from models.posteriors.test_state_space import (
+from naive import NaivePosterior, components, se, temporal
+from numpy.testing import assert_allclose
+from support.histories import (
     COMPILED,
     KERNELS,
     MODELS,
@@ -23,8 +25,6 @@ from models.posteriors.test_state_space import (
     long_readings,
     random_history,
 )
-from naive import NaivePosterior, components, se, temporal
-from numpy.testing import assert_allclose
 
 from edge_tvbo import make_policy
 from edge_tvbo.errors import SnapshotError

@@ -152,7 +152,7 @@ def test_what_is_damaged_or_newer_is_set_aside_said_and_few_are_kept(tmp_path, c
     assert len(aside) == ASIDE
     said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert sum("damaged-" in each for each in said) == ASIDE + 2
-    assert "format 2, and this version of edge_tvbo reads 1 at the most" in said[-1]
+    assert "format 2, and this version of edge_tvbo reads up to format 1" in said[-1]
 
 
 # --- one process after another ------------------------------------------------------------------

@@ -14,8 +14,8 @@ pytest.importorskip("scipy")
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.posteriors.fitted_length_scales import (
-    LONGEST,
-    SHORTEST,
+    MAX_LENGTH_SCALE,
+    MIN_LENGTH_SCALE,
     ArdMapPosterior,
     _Density,
 )
@@ -84,7 +84,7 @@ class TestScaledPosterior:
         rng = np.random.default_rng(seed)
         X = rng.uniform(0.0, 8.0, (9, 2))
         apart = (X.T[:, :, None] - X.T[:, None, :]) ** 2
-        known = TimeVarying(0.03).matrix(np.arange(9.0), np.arange(9.0))
+        known = TimeVarying(0.03).kernel(np.arange(9.0), np.arange(9.0))
         density = _Density(apart, known, 0.02, rng.standard_normal(9), (15.0, 10.0 / 3.0))
         at = np.array(logs)
 
@@ -123,7 +123,7 @@ class TestScaledPosterior:
     def test_finds_the_dimension_that_matters(self):
         scales = feed(posterior(window=40), 40).length_scales / UNITS
 
-        assert SHORTEST <= scales[0] < 3.0 < 4.0 < scales[1] <= LONGEST
+        assert MIN_LENGTH_SCALE <= scales[0] < 3.0 < 4.0 < scales[1] <= MAX_LENGTH_SCALE
 
     def test_is_fitted_each_interval_at_first_and_then_each_fifth(self):
         believed = posterior(window=60)

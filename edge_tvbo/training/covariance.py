@@ -1,5 +1,6 @@
 """Training of a sensor field: scale, mean and covariance of recorded readings."""
 
+from concurrent.futures import Executor
 from typing import Literal
 
 import numpy as np
@@ -8,8 +9,6 @@ from edge_tvbo.errors import DataError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import empirical_covariance
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.ports import Each
-from edge_tvbo.research.executors import one_by_one
 from edge_tvbo.training.daily_profile_fit import Progress, fit_daily_profile, no_progress
 
 NOISE_VARIANCE = 0.01  # share of the training variance: [ET] section 6, temperature data
@@ -73,7 +72,7 @@ def with_daily_profile(
     interval: float,
     start: float,
     progress: Progress = no_progress,
-    each: Each = one_by_one,
+    executor: Executor | None = None,
 ) -> SensorField:
     """Return a trained field with the daily profile of its training readings, if they have one.
 
@@ -85,7 +84,7 @@ def with_daily_profile(
         The same training readings, in the sensors' unit.
     interval, start : float
         Seconds between rows, and time of the first row, s since 1970, UTC.
-    progress, each
+    progress, executor
         As for `fit_daily_profile`.
     """
     modelled = np.vectorize(field.to_model)(readings)
@@ -98,5 +97,5 @@ def with_daily_profile(
         scale=field.scale,
         objective=field.objective,
         positions=field.positions,
-        daily_profile=fit_daily_profile(field, modelled, interval, start, progress, each),
+        daily_profile=fit_daily_profile(field, modelled, interval, start, progress, executor),
     )

@@ -1,8 +1,9 @@
 """Training of a daily profile: mean and spread by the time of day, exploration and noise."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,9 +15,9 @@ from edge_tvbo.models.posteriors.mixture import MixturePosterior
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Array, Indices
 from edge_tvbo.policy.base import UpperConfidence
-from edge_tvbo.ports import Each
-from edge_tvbo.research.executors import in_order, one_by_one
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Progress = Callable[[int, int], None]  # called with the number of steps done, and in all
 EXPLORATIONS = (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)  # candidates for c1 of β_t = c1 ln(.4 t)
 NOISES = (0.03, 0.01, 0.003, 0.001)  # candidate noise variances, as shares of training variance
@@ -39,7 +40,7 @@ def held_out_coverage(
     start: float,
     share: float = 0.9,
     progress: Progress = no_progress,
-    each: Each = one_by_one,
+    executor: Executor | None = None,
 ) -> tuple[float, ...]:
     """Return the coverage of the predictive intervals on each training day, held out.
 
@@ -49,7 +50,7 @@ def held_out_coverage(
     ----------
     field : SensorField
         M arms, with their daily profile.
-    readings, interval, start, progress, each
+    readings, interval, start, progress, executor
         As for `fit_daily_profile`.
     share : float
         Nominal coverage of the intervals, 0 to 1.
@@ -69,7 +70,7 @@ def held_out_coverage(
     covered = partial(
         _coverage, c1=profile.exploration, noise_variance=profile.noise_variance, share=share
     )
-    return tuple(in_order(each, covered, held, progress))
+    return tuple(_map(executor, covered, held, progress))
 
 
 def fit_daily_profile(
@@ -78,7 +79,7 @@ def fit_daily_profile(
     interval: float,
     start: float,
     progress: Progress = no_progress,
-    each: Each = one_by_one,
+    executor: Executor | None = None,
 ) -> DailyProfile | None:
     """Return the daily profile of training readings, or None if they have none.
 
@@ -96,8 +97,8 @@ def fit_daily_profile(
         Seconds between rows, and time of the first row, s since 1970, UTC.
     progress : callable
         Called after each replayed day; each day is replayed twice.
-    each : Each
-        Executor that replays the days; the result does not depend on it.
+    executor : Executor, optional
+        Where the days are replayed, this process by default; the result does not depend on it.
     """
     P = round(DAY / interval)
     if abs(P * interval - DAY) > 1e-6 or P < 4 or len(readings) < 2 * P:
@@ -107,9 +108,9 @@ def fit_daily_profile(
     if len(readings) < MIN_DAYS * P:
         return profile
     held = list(_held_out_days(field, readings, phases, days, P))
-    densities = in_order(each, _densities, held, partial(_half_progress, progress, 0))
+    densities = _map(executor, _densities, held, partial(_half_progress, progress, 0))
     noise = NOISES[int(np.sum(densities, axis=0).argmax())]
-    regrets = in_order(each, partial(_regrets, noise), held, partial(_half_progress, progress, 1))
+    regrets = _map(executor, partial(_regrets, noise), held, partial(_half_progress, progress, 1))
     explored = EXPLORATIONS[_first_near_best(np.array(regrets))]
     return replace(profile, exploration=explored, noise_variance=noise)
 
@@ -171,6 +172,20 @@ def _held_out_days(
         others = _profile_of(readings[~held], phases[~held], P)
         known = SensorField(field.sensors, field.kernel, field.noise_variance, daily_profile=others)
         yield _HeldOutDay(known, readings[held], float(phases[held][0]) * DAY / P)
+
+
+def _map(
+    executor: Executor | None,
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    progress: Progress,
+) -> list[Result]:
+    """Return `function` of each day, in their order; call `progress` after each."""
+    results = []
+    for result in (executor.map if executor else map)(function, items):
+        results.append(result)
+        progress(len(results), len(items))
+    return results
 
 
 def _half_progress(progress: Progress, before: int, done: int, total: int) -> None:

@@ -1,5 +1,6 @@
 """Training report: what a field was trained from, how it changes, how good its intervals are."""
 
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +10,6 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.likelihood import fit_temporal_model
 from edge_tvbo.models.temporal_models import Momentum, TimeVarying
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.ports import Each
-from edge_tvbo.research.executors import one_by_one
 from edge_tvbo.training.daily_profile_fit import Progress, held_out_coverage, no_progress
 
 MAX_LAG = 72  # intervals of the autocorrelation
@@ -62,7 +61,7 @@ def make_training_report(
     interval: float,
     start: float,
     progress: Progress = no_progress,
-    each: Each = one_by_one,
+    executor: Executor | None = None,
 ) -> TrainingReport:
     """Return the training report of a field.
 
@@ -72,7 +71,7 @@ def make_training_report(
         The trained field, with its daily profile if it has one.
     readings : (T, M) array
         The training readings, in the sensors' unit.
-    interval, start, progress, each
+    interval, start, progress, executor
         As for `fit_daily_profile`.
     """
     modelled = np.vectorize(field.to_model)(readings)
@@ -92,7 +91,7 @@ def make_training_report(
         steady.epsilon,
         (moving.epsilon, moving.alpha),
         _autocorrelation(rest),
-        held_out_coverage(field, modelled, interval, start, progress=progress, each=each),
+        held_out_coverage(field, modelled, interval, start, progress=progress, executor=executor),
     )
 
 

@@ -3,9 +3,10 @@
 import math
 
 import numpy as np
+from support.controllers import controller_settings, energy_settings
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
-from edge_tvbo.control.energy_budget import BudgetSettings
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.control.energy_budget import Budgets
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.daily_profile import DailyProfile
@@ -79,12 +80,11 @@ def fields():
 def controllers():
     """Return a controller for each field of the state file, without any reading."""
     made, known = {}, fields()
-    for name, (policy, settings, kind) in POLICIES.items():
-        rules = ControllerSettings(reply_timeout=20.0, max_age=150.0, max_backoff=4, energy=None)
-        if name == "energy":
-            budget = BudgetSettings((1.0, 1.0, 2.0, 1.0), (9.0, 9.0, 9.0, 30.0), period=30)
-            rules = ControllerSettings(20.0, 150.0, max_backoff=4, energy=budget)
-        made[name] = Controller(make_policy(policy, known[kind], seed=3, **settings), rules)
+    budgets = Budgets(costs=(1.0, 1.0, 2.0, 1.0), each=(9.0, 9.0, 9.0, 30.0), period=30)
+    for name, (policy, parameters, kind) in POLICIES.items():
+        energy = energy_settings(budgets if name == "energy" else None, SENSORS)
+        settings = controller_settings(20.0, 150.0, max_backoff=4, energy=energy)
+        made[name] = Controller(make_policy(policy, known[kind], seed=3, **parameters), settings)
     return made
 
 

@@ -6,14 +6,15 @@ stands before σ, so nobody has to remember which.
 
 from collections.abc import Mapping
 from math import log, pi, sqrt
-from typing import Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import msgspec
-import numpy as np
+from msgspec import Meta
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.domain import Field
-from edge_tvbo.numerics.state_space import information_gain
+
+if TYPE_CHECKING:  # a configuration is checked without numpy, and names the schedules below
+    from edge_tvbo.models.domain import Field
 
 
 class Exploration(Protocol):
@@ -24,15 +25,15 @@ class Exploration(Protocol):
         ...
 
 
-class LogBeta(msgspec.Struct, frozen=True):
+class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """β_t = c1 ln(c2 t), held at 0 where that is negative ([B16] section 5; [ET] section 6).
 
     >>> LogBeta(0.8, 0.4).width(1, 0), round(LogBeta(0.8, 0.4).width(100, 0), 3)
     (0.0, 1.718)
     """
 
-    c1: float = 0.8
-    c2: float = 0.4
+    c1: Annotated[float, Meta(gt=0, description="The factor before the logarithm.")] = 0.8
+    c2: Annotated[float, Meta(gt=0, description="The factor inside the logarithm.")] = 0.4
 
     def __post_init__(self) -> None:
         _positive("c1", self.c1)
@@ -118,13 +119,17 @@ class AgnosticBeta:
 
     def __init__(
         self,
-        field: Field,
+        field: "Field",
         *,
         bound: float = 1.0,
         noise: float = 0.1,
         delta: float = 0.1,
         horizon: int,
     ) -> None:
+        import numpy as np
+
+        from edge_tvbo.numerics.state_space import information_gain
+
         _positive("bound", bound)
         _positive("noise", noise)
         _probability("delta", delta)
@@ -135,7 +140,7 @@ class AgnosticBeta:
         self._widths = (bound + noise * np.sqrt(2 * (gain + 1 + log(1 / delta)))).tolist()
 
     @classmethod
-    def of_noise(cls, field: Field, horizon: int) -> "AgnosticBeta":
+    def of_noise(cls, field: "Field", horizon: int) -> "AgnosticBeta":
         """Give the schedule with B = 1, R the noise's standard deviation, and δ = 0.1."""
         return cls(field, noise=field.noise_variance**0.5, horizon=horizon)
 

@@ -77,9 +77,8 @@ def _prefix(root_path: str) -> str:
 def _kept_and_live(config: Path, day: str | None) -> dict[str, Any]:
     from edge_tvbo.config import load
     from edge_tvbo.daemon import build_mqtt
-    from edge_tvbo.policy import parameters
 
-    settings = load(config, parameters(), plugins.names("payloads"))
+    settings = load(config, plugins.names("payloads"))
     past = _past(settings)
     if day is not None and past is None:
         raise ConfigError('There is no history to replay; in [state], history = "64MiB" keeps one.')

@@ -81,9 +81,8 @@ def settings_of(config: Path) -> "Settings":
     """Read the configuration; raises `ConfigError` with every mistake in it."""
     from edge_tvbo.config import load
     from edge_tvbo.daemon.build_mqtt import wirings
-    from edge_tvbo.policy import parameters
 
-    settings = load(config, parameters(), plugins.names("payloads"))
+    settings = load(config, plugins.names("payloads"))
     wirings(settings)
     if any(field.model for field in settings.fields.values()):
         from edge_tvbo.daemon.build_controllers import controllers

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_tvbo.config import environment
-from edge_tvbo.config.cross_checks import Policies, Rules
+from edge_tvbo.config.cross_checks import Rules
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings, SensorEnergy
 from edge_tvbo.config.errors import (
     WHOLE,
@@ -30,8 +30,8 @@ from edge_tvbo.config.errors import (
 )
 from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
 from edge_tvbo.config.field_types import Secret, seconds
+from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
-from edge_tvbo.config.policy_settings import Beta, Kernel, Policy
 from edge_tvbo.config.reader import Values, build, read_table
 from edge_tvbo.config.sensor_positions import unreadable
 from edge_tvbo.config.settings import Settings, State
@@ -40,14 +40,12 @@ from edge_tvbo.errors import Code
 __all__ = [
     "ActivateSettings",
     "BatterySettings",
-    "Beta",
     "ConfigErrors",
     "EnergySettings",
     "FieldSettings",
     "Finding",
     "Kernel",
     "Mqtt",
-    "Policy",
     "ReadingSettings",
     "Reconnect",
     "Secret",
@@ -64,23 +62,19 @@ _EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes one to start from"
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
-def load(
-    path: Path, policies: Policies | None = None, payloads: Collection[str] | None = None
-) -> Settings:
+def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     """Read the configuration at `path`; raises `ConfigErrors` with all that is wrong with it.
 
     Parameters
     ----------
     path : Path
         The TOML file; the paths in it start at its directory.
-    policies : mapping of str to tuple of str, optional
-        The parameters that each policy takes; without it policy names go unchecked.
     payloads : collection of str, optional
         The payload formats there are; without it their names go unchecked.
     """
     raw, report = _read(path)
     good = read_table(Settings, raw, (), report)
-    Rules(report, path.parent, policies, payloads).apply(good)
+    Rules(report, path.parent, payloads).apply(good)
     if found := report.findings():
         raise ConfigErrors(found)
     settings: Settings = build(Settings, good)

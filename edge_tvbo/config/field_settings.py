@@ -9,7 +9,8 @@ from msgspec import Meta
 from edge_tvbo.config import field_types
 from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.config.field_types import duration
-from edge_tvbo.config.policy_settings import Kernel, Policy
+from edge_tvbo.config.kernel_settings import Kernel
+from edge_tvbo.policy.settings import DEFAULT_POLICY, PolicySettings
 
 Position = tuple[float, float]  # m
 Interval = float | Literal["on-reading"]  # s
@@ -118,14 +119,17 @@ class FieldSettings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["all", "activated"],
         Meta(description="Whether readings that nobody asked for are learnt from too."),
     ] = "all"
-    policy: Annotated[Policy, Meta(description="Who chooses the next sensor.")] = Policy()
+    policy: Annotated[
+        PolicySettings,
+        Meta(description="The policy that selects the next sensor, and its parameters."),
+    ] = DEFAULT_POLICY
     model: Annotated[
         Path | None,
         Meta(description="What `edge-tvbo fit` wrote; instead of kernel.", extra=_FILE),
     ] = None
     kernel: Annotated[
         Kernel | None,
-        Meta(description="How alike the readings of two sensors are; instead of model."),
+        Meta(description="Prior covariance of the sensors; instead of model."),
     ] = None
     positions: Annotated[
         dict[str, Position] | None,

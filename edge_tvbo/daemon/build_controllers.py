@@ -17,7 +17,7 @@ from edge_tvbo.daemon import build_mqtt
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models import spatial_kernels
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.policy import make_policy
+from edge_tvbo.policy import build_policy
 from edge_tvbo.ports import HomeAssistant, Shown
 
 _SHAPES: dict[str, Callable[[Any, Any], NDArray[np.float64]]] = {
@@ -49,7 +49,7 @@ def homeassistant(settings: Settings, running: Mapping[str, Controller]) -> Home
 
 def _controller(name: str, settings: FieldSettings) -> Controller:
     try:
-        policy = make_policy(settings.policy.name, _field(settings), **settings.policy.parameters)
+        policy = build_policy(settings.policy, _field(settings))
     except ConfigError as error:
         raise ConfigError(f"fields.{name}: {error}") from error
     rules = ControllerSettings(

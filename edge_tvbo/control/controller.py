@@ -67,7 +67,7 @@ from edge_tvbo.messages.events import (
 from edge_tvbo.messages.formatting import rfc3339, span
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import inner, seal, unseal
-from edge_tvbo.policy.base import Choice, Outcome, Policy
+from edge_tvbo.policy.base import Choice, ObserveResult, Policy
 
 LEAST_TIME = 0.5  # of the reply timeout, without which nobody is blamed
 
@@ -478,7 +478,7 @@ class Controller:
         text = f"{reading.sensor} contradicts the model, which begins anew"
         return self._notice("model-reset", reading.received, text, reading.sensor)
 
-    def _answer(self, reading: Reading, outcome: Outcome) -> list[Command]:
+    def _answer(self, reading: Reading, outcome: ObserveResult) -> list[Command]:
         scale = self.policy.field.scale
         self._waiting = False
         self._answered += 1
@@ -488,7 +488,7 @@ class Controller:
             reading.sensor,
             Ending.ANSWERED,
             reading.value,
-            outcome.surprise * scale,
+            outcome.abs_error * scale,
             None if outcome.threshold is None else outcome.threshold * scale,
             outcome.reset,
         )

@@ -224,9 +224,8 @@ class _Figures(NamedTuple):
 def _bounds(
     choice: Choice, mean: NDArray[np.float64], std: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Give what `choice` was compared by, for every sensor."""
-    width = (choice.ucb - choice.mean) / choice.std if choice.std else 0.0
-    return mean + width * std
+    """Return the upper confidence bound of every sensor, (M,), with the width of `choice`."""
+    return mean + choice.width * std
 
 
 def decimals(field: SensorField) -> int:

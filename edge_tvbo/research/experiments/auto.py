@@ -23,7 +23,7 @@ from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy
-from edge_tvbo.policy.auto import Automatic as Auto
+from edge_tvbo.policy.auto import AutoPolicy
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.base import Expectation, PublishedValue, Row, Summary
@@ -232,8 +232,8 @@ def _follow(
         policy.set_time(at + t * interval)
         arm = policy.select().arm
         y = float(values[arm])
-        if isinstance(policy, Auto):
-            low, high = policy.interval(arm, SHARE)
+        if isinstance(policy, AutoPolicy):
+            low, high = policy.prediction_interval(arm, SHARE)
             covered += low <= y <= high
         policy.observe(arm, y)
         policy.advance()

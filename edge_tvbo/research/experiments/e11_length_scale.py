@@ -42,6 +42,7 @@ from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.domain import Arm, Field
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.policy.settings import HYPERPRIOR
 from edge_tvbo.policy.unknown_length_scale.candidates import (
     Growth,
     Hypothesis,
@@ -50,7 +51,7 @@ from edge_tvbo.policy.unknown_length_scale.candidates import (
     gain_rate,
 )
 from edge_tvbo.policy.unknown_length_scale.fitting import McmcSelector, MlSelector
-from edge_tvbo.policy.unknown_length_scale.policies import HYPERPRIOR, LearnedScale
+from edge_tvbo.policy.unknown_length_scale.policies import LengthScalePolicy
 from edge_tvbo.policy.unknown_length_scale.posterior import Fit, LengthScaleSelector, Readings
 from edge_tvbo.research.experiments.base import Expectation, Labels, PublishedValue, Row, Summary
 from edge_tvbo.research.experiments.benchmark_functions import BERKENKAMP, MICHALEWICZ, Landscape
@@ -106,7 +107,7 @@ class Standardised(Readings):
         n = self.held
         if not n:
             return super().fit(length_scale)
-        K = self.alike(self._apart[:n, :n], length_scale)
+        K = self.correlations(self._distances[:n, :n], length_scale)
         y = (self.y[:n] - self.y[:n].mean()) / self.spread
         return Fit(K, np.full(n, self.noise_variance), y)
 
@@ -244,7 +245,7 @@ class LengthScale:
                 for arm in first:
                     made.observe(arm, problem.value(arm))
                 if policy in (LIKELIEST, SAMPLED):
-                    made.scales.advance(0)
+                    made.selector.advance(0)
                 case = _case(problem.name, policy, growth)
                 yield _play(run, case, problem, made, first, self._horizon)
 
@@ -314,7 +315,7 @@ def _read(readings: Standardised, problem: Problem, arms: Sequence[Arm]) -> Stan
 
 def _make(
     policy: str, field: Field, longest: float, growth: float, seed: int, window: int
-) -> LearnedScale:
+) -> LengthScalePolicy:
     readings = Standardised(policy, field, window, NU)
     first, d = Hypothesis(longest, 1.0), readings.dimension
     growing = Growth(1.0 / (d + 2.0 * NU), growth)
@@ -327,14 +328,14 @@ def _make(
         scales = MlSelector(readings, first, 0.0, 0.0, seed)
     else:
         scales = McmcSelector(readings, first, *HYPERPRIOR, SAMPLES, seed)
-    return LearnedScale(policy, readings, scales, BETA, DELTA, seed)
+    return LengthScalePolicy(policy, readings, scales, BETA, DELTA, seed)
 
 
 def _play(
     run: int,
     case: Labels,
     problem: Problem,
-    policy: LearnedScale,
+    policy: LengthScalePolicy,
     first: Sequence[Arm],
     horizon: int,
 ) -> Row:

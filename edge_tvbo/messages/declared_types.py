@@ -66,19 +66,18 @@ def convert(value: Any, declared: Any) -> Any:
     Raises
     ------
     ValueError
-        For a value of another type or outside the limits, and for an infinite one unless the type
-        has ``Meta(extra={"infinity": True})``.
+        For a value of another type or outside the limits, for a whole number beyond 64 bits, and
+        for an infinite one unless the type has ``Meta(extra={"infinity": True})``.
     """
     bare, meta = split(declared)
     infinity_allowed = (meta.extra or {}).get("infinity", False)
     if isinstance(value, float) and not (math.isfinite(value) or infinity_allowed):
         raise ValueError
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError
     if value is None and NoneType in get_args(bare):
         return None
-    try:
-        return msgspec.convert(value, without_none(declared), strict=True)
-    except OverflowError:  # a whole number beyond 64 bits
-        raise ValueError from None
+    return msgspec.convert(value, without_none(declared), strict=True)
 
 
 def allowed_values(declared: Any) -> str:

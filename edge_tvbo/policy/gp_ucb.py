@@ -7,7 +7,6 @@ from edge_tvbo.models.temporal_models import StaticKernel, TimeVaryingKernel, Wi
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.policy.settings import (
-    LEAST_BOUND,
     GpUcbSettings,
     IgpUcbSettings,
     TvGpUcbSettings,
@@ -49,7 +48,7 @@ def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> UpperConfidence:
         posterior = fitted_engine(field, start, settings.window, settings.seed)
     else:
         posterior = engine(field, TimeVaryingKernel(epsilon), settings.window)
-        if beta == LEAST_BOUND:
+        if beta == "least-bound":
             beta = _least_bound_beta(field, epsilon)
     width = exploration(beta)
     return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)

@@ -21,7 +21,6 @@ from msgspec import Meta
 
 from edge_tvbo.models.beta import DEFAULT_BETA, LogBeta
 
-LEAST_BOUND = "least-bound"
 HYPERPRIOR = (3.0, 6.0)  # shape and rate, the default of BoTorch ([LB] section 5)
 FITTED = "fitted"
 
@@ -154,22 +153,22 @@ class TvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="tv-gp-ucb"
     epsilon: Annotated[
         Share | Literal["fitted"],
         Meta(
-            description="Share of the field that is new in each interval; fitted: by maximum "
-            "likelihood from the readings ([B16] appendix B)."
+            description='Share of the field that is new in each interval; with "fitted" the '
+            "maximum-likelihood estimate from the readings ([B16] appendix B)."
         ),
     ] = 0.03
     window: FitWindow = None
     beta: Annotated[
         BetaValue | Literal["least-bound"],
         Meta(
-            description=f"{_BETA_HELP} least-bound: the constant with the least regret bound of "
-            "[M24] theorem 4.1."
+            description=f'{_BETA_HELP} With "least-bound", the constant for which '
+            "[M24] theorem 4.1 proves the least regret bound."
         ),
     ] = DEFAULT_BETA
 
     def conflicts(self) -> Iterator[Conflict]:
         """Yield a least-bound `beta` beside a fitted `epsilon`."""
-        if self.beta == LEAST_BOUND and self.epsilon == "fitted":
+        if self.beta == "least-bound" and self.epsilon == "fitted":
             yield Conflict("beta", 'is "least-bound"; that needs a number as epsilon, not "fitted"')
 
 
@@ -283,13 +282,13 @@ class MtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mtv-gp-uc
     epsilon: Annotated[
         Annotated[float, Meta(ge=0, lt=1)] | Literal["fitted"],
         Meta(
-            description="What is left of the field after an interval; fitted: epsilon and alpha by "
-            "maximum likelihood from the readings ([M24] algorithm 3)."
+            description='Share of the field that is left after an interval; with "fitted" the '
+            "maximum-likelihood estimates of epsilon and alpha ([M24] algorithm 3)."
         ),
     ] = 0.95
     alpha: Annotated[
         float,
-        Meta(ge=0, lt=1, description="What is left of the momentum; at most epsilon."),
+        Meta(ge=0, lt=1, description="Share of the momentum that is left; at most epsilon."),
     ] = 0.9
     window: FitWindow = None
     beta: Beta = DEFAULT_BETA
@@ -308,8 +307,8 @@ class TtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="ttv-gp-uc
     tau: Annotated[
         float | Literal["fitted"],
         Meta(
-            description="The interval in the middle of the transition; fitted: tau and rho by "
-            "maximum likelihood from the readings ([M24] algorithm 3)."
+            description='The interval in the middle of the transition; with "fitted" the '
+            "maximum-likelihood estimates of tau and rho ([M24] algorithm 3)."
         ),
     ] = 100.0
     rho: Annotated[Positive, Meta(description="Duration of the transition, in intervals.")] = 20.0

@@ -47,6 +47,11 @@ class Setting(msgspec.Struct, frozen=True):
         return "default" in self.extra
 
     @property
+    def is_only_table(self) -> bool:
+        """Whether it can be a table and nothing else."""
+        return all(map(is_struct, members(split(self.declared)[0])))
+
+    @property
     def is_policy(self) -> bool:
         """Whether it is the table of a policy, whose key `name` chooses the struct."""
         return self.table is PolicySettings

@@ -120,7 +120,7 @@ def _plain(setting: Setting, value: Any) -> Any:
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError
         return reads(value)
-    if setting.named or setting.items:
+    if setting.named or setting.items or setting.is_only_table:
         raise ValueError
     return convert(value, setting.declared)
 

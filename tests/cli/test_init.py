@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from edge_tvbo import config, plugins
 from edge_tvbo.cli import init, main
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.policy import parameters
 from edge_tvbo.ports import Sighting
 from edge_tvbo.setup import sensor_discovery
 from edge_tvbo.setup.config_template import TemplateValues, render_config
@@ -72,7 +71,7 @@ def test_whatever_is_heard_a_configuration_of_it_is_good(tmp_path_factory, messa
         if group.quantity.name in ("status", "health", "cmd", "response"):
             continue
         path.write_text(render_config(start(group, sensors)), "utf-8")
-        field = config.load(path, parameters(), plugins.names("payloads")).fields.popitem()[1]
+        field = config.load(path, plugins.names("payloads")).fields.popitem()[1]
         assert {field.names.get(one, one) for one in field.sensors} == set(group.readings)
         assert group.told().isprintable()
 

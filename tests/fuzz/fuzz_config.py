@@ -11,7 +11,6 @@ from support.paths import ROOT
 from edge_tvbo import config, plugins
 from edge_tvbo.daemon import build_mqtt
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.policy import parameters
 
 VALUES = (
     *("0", "-1", "1e400", "nan", "-inf", "9" * 30, "1.5", "true", '""', "'x'", "[]", "{}", "[[]]"),
@@ -35,7 +34,7 @@ def check(data: bytes) -> None:
     path = _directory() / "config.toml"
     path.write_bytes(data)
     try:
-        settings = config.load(path, parameters(), _payloads())
+        settings = config.load(path, _payloads())
     except config.ConfigErrors as error:
         assert error.findings
         for finding in error.findings:

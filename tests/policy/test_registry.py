@@ -5,10 +5,12 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 
 import numpy as np
 import pytest
+from support.paths import DOCS
 from support.policy_cases import K, every_policy, field_of, make, parameters
 
 from edge_tvbo.errors import ConfigError
@@ -211,50 +213,15 @@ def test_settings_struct_builds_the_policy_of_its_keywords():
 
 # --- a policy of another package ----------------------------------------------------------------
 
-MODULE = '''
-"""The coldest sensor first: a policy that activates the arm with the lowest posterior mean."""
-
-from typing import Annotated, ClassVar
-
-from msgspec import Meta
-
-from edge_tvbo.policy.settings import PolicySettings
-
-
-class ColdestSettings(PolicySettings, frozen=True, kw_only=True, tag="coldest"):
-    """The sensor with the lowest mean, after each was read `rounds` times."""
-
-    maker: ClassVar[str] = "coldest_policy:make_coldest"
-
-    rounds: Annotated[int, Meta(ge=1, le=9, description="Readings of each sensor at first.")] = 1
-
-
-def make_coldest(settings, field):
-    from edge_tvbo.models.beta import ConstantBeta
-    from edge_tvbo.models.posteriors.state_space import StateSpacePosterior
-    from edge_tvbo.models.transitions import Static
-    from edge_tvbo.models.triggers import Never
-    from edge_tvbo.policy.base import UpperConfidence
-
-    class Coldest(UpperConfidence):
-        def select(self, eligible=None):
-            if self.observations < settings.rounds * len(field):
-                return super().select(eligible)
-            choice = super().select(eligible)
-            mean, std = self.posterior()
-            arm = int(mean.argmin())
-            self._selected = [arm]
-            return type(choice)(arm, field.name(arm), float(mean[arm]), float(std[arm]), 0.0)
-
-    posterior = StateSpacePosterior(field, Static())
-    width = ConstantBeta(4.0)
-    return Coldest(settings.name, field, posterior, width, Never(), seed=settings.seed)
-'''
-COLDEST = "coldest = coldest_policy:ColdestSettings\n"
+GUIDE = (DOCS / "policies.md").read_text("utf-8")
+(MODULE,) = re.findall(r"^```python patrol/edge_tvbo_patrol.py\n(.*?)^```", GUIDE, re.M | re.S)
+(PROJECT,) = re.findall(r"^```toml patrol/pyproject.toml\n(.*?)^```", GUIDE, re.M | re.S)
+((NAME, PLACE),) = tomllib.loads(PROJECT)["project"]["entry-points"]["edge_tvbo.policies"].items()
+PATROL = f"{NAME} = {PLACE}\n"
 BROKEN = """\
 broken = no_such_module:Settings
-renamed = coldest_policy:ColdestSettings
-function = coldest_policy:make_coldest
+renamed = edge_tvbo_patrol:PatrolSettings
+function = edge_tvbo_patrol:make_patrol
 """
 FIELD = """
 from edge_tvbo import SensorField, make_policy, policies
@@ -263,7 +230,7 @@ field = SensorField(("a", "b", "c"), [[1, 0, 0], [0, 1, 0], [0, 0, 1]], noise_va
 CONFIGURATION = """\
 [fields.heat]
 interval = "10min"
-policy = { name = "coldest", rounds = 2 }
+policy = { name = "patrol", stay = 2 }
 kernel = { name = "exchangeable", variance = 12.0, noise_variance = 0.05, mean = 21 }
 sensors = ["a", "b"]
 reading = { topic = "lab/{sensor}/t" }
@@ -272,13 +239,13 @@ reading = { topic = "lab/{sensor}/t" }
 
 @pytest.fixture
 def run_with_package(tmp_path):
-    """Return a function that runs Python with a package installed that registers policies."""
-    (tmp_path / "coldest_policy.py").write_text(MODULE, encoding="utf-8")
-    metadata = tmp_path / "edge_tvbo_coldest-1.0.dist-info"
+    """Return a function that runs Python with the guide's package installed."""
+    (tmp_path / "edge_tvbo_patrol.py").write_text(MODULE, encoding="utf-8")
+    metadata = tmp_path / "edge_tvbo_patrol-1.0.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: edge-tvbo-coldest\n")
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: edge-tvbo-patrol\n")
 
-    def run(*arguments, entry_points=COLDEST, code=0):
+    def run(*arguments, entry_points=PATROL, code=0):
         (metadata / "entry_points.txt").write_text(f"[edge_tvbo.policies]\n{entry_points}")
         environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
         ran = subprocess.run(
@@ -293,23 +260,23 @@ def run_with_package(tmp_path):
 def test_policy_of_another_package_is_built_and_selects(run_with_package):
     printed = run_with_package(
         "-c",
-        FIELD + "policy = make_policy('coldest', field, rounds=1)\n"
-        "for arm, y in ((0, 1.0), (1, -1.0), (2, 0.5)): policy.observe(arm, y)\n"
-        "print(policy.select().sensor, policy.name, policies()[-1])\n",
+        FIELD + "policy = make_policy('patrol', field, stay=2)\n"
+        "for _ in range(7): print(policy.select().sensor); policy.advance()\n"
+        "print(policy.name, policies()[-1])\n",
     )
-    assert printed.split() == ["b", "coldest", "coldest"]
+    assert printed.split() == ["a", "a", "b", "b", "c", "c", "a", "patrol", "patrol"]
 
 
 def test_parameters_of_another_package_are_checked(run_with_package):
     printed = run_with_package(
         "-c",
         FIELD + "from edge_tvbo.errors import ConfigError\n"
-        "try: make_policy('coldest', field, rounds=10, round=1)\n"
+        "try: make_policy('patrol', field, stay=0, sta=1)\n"
         "except ConfigError as error: print(error)\n",
     )
     assert printed.splitlines() == [
-        "rounds is 10; it can be a whole number, 1 to 9.",
-        "coldest has no parameter 'round'; its parameters are rounds, seed. Did you mean 'rounds'?",
+        "stay is 0; it can be a whole number, 1 to 1000.",
+        "patrol has no parameter 'sta'; its parameters are stay, seed. Did you mean 'stay'?",
     ]
 
 
@@ -320,13 +287,13 @@ def test_broken_policy_of_another_package_is_named_with_its_package(run_with_pac
         "for name in ('broken', 'renamed', 'function'):\n"
         "    try: make_policy(name, field)\n"
         "    except ConfigError as error: print(error)\n",
-        entry_points=COLDEST + BROKEN,
+        entry_points=PATROL + BROKEN,
     )
-    found = "of edge-tvbo-coldest cannot be loaded:"
+    found = "of edge-tvbo-patrol cannot be loaded:"
     assert printed.splitlines() == [
         f"The policy 'broken' {found} ModuleNotFoundError: No module named 'no_such_module'",
-        f"The policy 'renamed' {found} its struct has the tag 'coldest'.",
-        f"The policy 'function' {found} coldest_policy:make_coldest is not a subclass of "
+        f"The policy 'renamed' {found} its struct has the tag 'patrol'.",
+        f"The policy 'function' {found} edge_tvbo_patrol:make_patrol is not a subclass of "
         "PolicySettings.",
     ]
 
@@ -336,23 +303,30 @@ def test_configuration_accepts_a_policy_of_another_package(run_with_package, tmp
     path.write_text(CONFIGURATION)
     run_with_package("-m", "edge_tvbo", "check", str(path))
 
-    path.write_text(CONFIGURATION.replace("rounds = 2", "rounds = 0"))
+    path.write_text(CONFIGURATION.replace("stay = 2", "stay = 0"))
     printed = run_with_package("-m", "edge_tvbo", "check", str(path), code=2)
-    assert "fields.heat.policy.rounds is 0; it can be a whole number, 1 to 9" in printed
+    assert "fields.heat.policy.stay is 0; it can be a whole number, 1 to 1000" in printed
     assert "lab.toml:3:" in printed
 
-    path.write_text(CONFIGURATION.replace("coldest", "broken"))
+    path.write_text(CONFIGURATION.replace("patrol", "broken"))
     printed = run_with_package(
-        "-m", "edge_tvbo", "check", str(path), entry_points=COLDEST + BROKEN, code=2
+        "-m", "edge_tvbo", "check", str(path), entry_points=PATROL + BROKEN, code=2
     )
     assert "fields.heat.policy.name cannot be used: The policy 'broken' of edge-tvbo" in printed
+
+
+def test_replay_runs_a_policy_of_another_package(run_with_package):
+    command = ("-m", "edge_tvbo", "replay", "--policy", "patrol", "--set", "stay=5", "--json")
+    (result,) = json.loads(run_with_package(*command))["results"]
+    assert (result["policy"], result["settings"]) == ("patrol", {"stay": 5})
+    assert result["activations"] > 0
 
 
 def test_schema_and_explain_list_a_policy_of_another_package(run_with_package):
     schema = json.loads(run_with_package("-m", "edge_tvbo", "schema"))
     policy = schema["properties"]["fields"]["additionalProperties"]["properties"]["policy"]
-    (coldest,) = (each for each in policy["anyOf"] if each["title"] == "coldest")
-    assert coldest["properties"]["rounds"]["maximum"] == 9
+    (patrol,) = (each for each in policy["anyOf"] if each["title"] == "patrol")
+    assert patrol["properties"]["stay"]["maximum"] == 1000
 
     explained = run_with_package("-m", "edge_tvbo", "config", "explain")
-    assert "policy.rounds = a whole number, 1 to 9\n    coldest: Readings of each" in explained
+    assert "policy.stay = a whole number, 1 to 1000\n    patrol: Intervals with one" in explained

@@ -143,18 +143,15 @@ def read_settings(kind: type[PolicySettings], parameters: Mapping[str, Any]) -> 
     name, checked, mistakes = kind.__struct_config__.tag, {}, []
     for key, value in parameters.items():
         if key not in declared:
-            known = ", ".join(declared)
-            mistakes.append(
-                f"{name} has no parameter {key!r}; its parameters are {known}.{hint(key, declared)}"
-            )
-            continue
-        if key == "beta" and hasattr(value, "width"):  # a schedule object, which no file can hold
+            known = f"its parameters are {', '.join(declared)}.{hint(key, declared)}"
+            mistakes.append(f"{name} has no parameter {key!r}; {known}")
+        elif key == "beta" and hasattr(value, "width"):  # a schedule, which no file can hold
             checked[key] = value
-            continue
-        try:
-            checked[key] = _checked(_plain(value), declared[key])
-        except ValueError:
-            mistakes.append(f"{key} is {value!r}; it can be {allowed_values(declared[key])}.")
+        else:
+            try:
+                checked[key] = _checked(_plain(value), declared[key])
+            except ValueError:
+                mistakes.append(f"{key} is {value!r}; it can be {allowed_values(declared[key])}.")
     if not mistakes:
         settings = kind(**checked)
         mistakes = [f"{key} {problem}." for key, problem in settings.conflicts()]
@@ -201,6 +198,8 @@ def _load(entry_point: "EntryPoint") -> type[PolicySettings]:
         raise ConfigError(f"{found}: {type(error).__name__}: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, PolicySettings)):
         raise ConfigError(f"{found}: {entry_point.value} is not a subclass of PolicySettings.")
+    if not hasattr(kind, "maker"):
+        raise ConfigError(f"{found}: {entry_point.value} names no maker.")
     if kind.__struct_config__.tag != entry_point.name:
         raise ConfigError(f"{found}: its struct has the tag {kind.__struct_config__.tag!r}.")
     return kind

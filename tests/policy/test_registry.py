@@ -222,6 +222,7 @@ BROKEN = """\
 broken = no_such_module:Settings
 renamed = edge_tvbo_patrol:PatrolSettings
 function = edge_tvbo_patrol:make_patrol
+bare = edge_tvbo.policy.settings:PolicySettings
 """
 FIELD = """
 from edge_tvbo import SensorField, make_policy, policies
@@ -284,7 +285,7 @@ def test_broken_policy_of_another_package_is_named_with_its_package(run_with_pac
     printed = run_with_package(
         "-c",
         FIELD + "from edge_tvbo.errors import ConfigError\n"
-        "for name in ('broken', 'renamed', 'function'):\n"
+        "for name in ('broken', 'renamed', 'function', 'bare'):\n"
         "    try: make_policy(name, field)\n"
         "    except ConfigError as error: print(error)\n",
         entry_points=PATROL + BROKEN,
@@ -295,6 +296,7 @@ def test_broken_policy_of_another_package_is_named_with_its_package(run_with_pac
         f"The policy 'renamed' {found} its struct has the tag 'patrol'.",
         f"The policy 'function' {found} edge_tvbo_patrol:make_patrol is not a subclass of "
         "PolicySettings.",
+        f"The policy 'bare' {found} edge_tvbo.policy.settings:PolicySettings names no maker.",
     ]
 
 

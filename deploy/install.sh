@@ -118,7 +118,7 @@ warm_cache() {
     run find "$cache" -mindepth 1 -delete
     run setpriv --reuid "$user" --regid "$user" --clear-groups env -i PATH=/usr/bin:/bin \
         NUMBA_CACHE_DIR="$cache" NUMBA_CPU_NAME=generic OPENBLAS_NUM_THREADS=1 \
-        "$venv/bin/edge-tvbo" warm
+        "$venv/bin/edge-tvbo" precompile
 }
 
 install_unit() {

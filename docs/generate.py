@@ -21,15 +21,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from edge_tvbo_adapters.payloads import FORMATS
 from msgspec import inspect as types
 
-from edge_tvbo import plugins
-from edge_tvbo.config import load
 from edge_tvbo.config.docs import Entry, PolicyEntry, entries, policy_entries
+from edge_tvbo.config.loader import load
 from edge_tvbo.daemon.build_controllers import controllers
+from edge_tvbo.daemon.command_handler import CommandHandler
+from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.posterior_publisher import PosteriorPublisher
 from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.daemon.status import StatusCollector
 from edge_tvbo.messages import documents
 from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState
 from edge_tvbo.messages.documents import (
@@ -169,7 +172,7 @@ class Still:
     """A clock that stands still until it is moved."""
 
     speed = 1.0
-    patience = 0.0
+    min_reply_time = 0.0
     is_set = True
 
     def __init__(self) -> None:
@@ -181,10 +184,10 @@ class Still:
     def wall(self, elapsed: float) -> float:
         return START + elapsed
 
-    def follow(self) -> float:
+    def resync(self) -> float:
         return 0.0
 
-    def settle(self, due: float, interval: float) -> int:
+    def catch_up(self, due: float, interval: float) -> int:
         return 1
 
 
@@ -233,6 +236,9 @@ class Witness:
     def announce(self, notice: Notice) -> None:
         self._keep(notice)
 
+    def expect_readings(self, expected: bool) -> None:
+        pass
+
     def report(self, health: Health) -> None:
         self._keep(msgspec.structs.replace(health, uptime_s=int(self._clock.now)))
 
@@ -255,8 +261,18 @@ def examples() -> dict[type, Any]:
     clock = Still()
     link = Witness(clock)
     schedule = Scheduler(dict.fromkeys(running, 600.0), clock, first=clock.now)
-    showing = PosteriorPublisher(link, running, lambda: clock.wall(clock.now))
-    loop = Loop(link, running, schedule, clock, health_every=0.0, watch=showing)
+    posteriors = PosteriorPublisher(link.show, running, lambda: clock.wall(clock.now))
+    status, decisions = StatusCollector(clock), DecisionLog()
+    status.attach(running, link, dict.fromkeys(running, 600.0), period=0.0)
+    loop = Loop(
+        link,
+        running,
+        schedule,
+        clock,
+        handler=CommandHandler(running, status.health, decisions.decisions),
+        observers=[posteriors, decisions.update, status],
+        services=[status],
+    )
     for interval in range(SILENT_IN + 1):
         clock.now = 600.0 * interval
         loop.turn(0)
@@ -489,7 +505,7 @@ def configuration() -> str:
     return SETTINGS.format(
         settings="\n\n".join(parts),
         policies="\n\n".join(map(policy_section, policy_entries())),
-        formats=", ".join(f"`{each}`" for each in ours("payloads")),
+        formats=", ".join(f"`{each}`" for each in FORMATS.builtin),
     )
 
 
@@ -518,15 +534,6 @@ def row(entry: Entry) -> tuple[str, str, str, str]:
         name = f"[{name}](#{re.sub('[^a-z0-9_-]', '', inside)})"
     default = "required" if entry.required else escaped(entry.default)
     return name, escaped(entry.can), default, escaped(entry.description)
-
-
-def ours(kind: str) -> list[str]:
-    """Give the names that we registered, for others may be installed here."""
-    from importlib.metadata import distribution
-
-    group = f"edge_tvbo.{kind}"
-    mine = {each.name for each in distribution("edge-tvbo").entry_points if each.group == group}
-    return [each for each in plugins.names(kind) if each in mine]
 
 
 # --- Markdown -----------------------------------------------------------------------------------

@@ -1,72 +1,125 @@
-"""Work on a Dask cluster: behind a scheduler that runs somewhere, or on workers started here.
+"""Dask cluster as an executor: a scheduler that is already running, or workers started here.
 
-A worker is made use of only where it gives what this machine would give, to the last bit: it has
-the same versions and computes one item at a time, with one thread. Scheduler and workers carry out
-whatever reaches them, so they are trusted as this machine is; TLS is set up by Dask's own
-configuration, and for workers started here by a certificate that lives as long as they do.
+A worker is used only if it returns what this machine would return, to the last bit: it must have
+the same versions of the packages that compute, and run one job at a time with one thread. Scheduler
+and workers run any code that is sent to them, so they must be as trusted as this machine is. TLS is
+set up in Dask's own configuration; workers started here use a certificate that exists as long as
+they do.
 """
 
 import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError, Executor, Future
 from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edge_tvbo.errors import ClusterError, Code, DataError, MissingExtra
-from edge_tvbo.ports import Each
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
-Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
 log = logging.getLogger(__name__)
 
 LOCAL = "local"
-PATIENCE = 10.0  # s a scheduler has to answer, and its first worker to be there
-DECISIVE = ("edge_tvbo", "numpy", "numba", "scipy")  # packages that last digits depend on
-DASKS_LOGS = ("distributed", "distributed.client")  # as Dask's own configuration parts them
-START = "dask worker {address} --nthreads 1 --nworkers -1"
+CONNECT_TIMEOUT_S = 10.0  # for the scheduler's reply, and for its first worker
+COMPUTING_PACKAGES = ("edge_tvbo", "numpy", "numba", "scipy")  # last digits depend on them
+DASK_LOGGERS = ("distributed", "distributed.client")
+WORKER_COMMAND = "dask worker {address} --nthreads 1 --nworkers -1"
 
 
 @contextmanager
-def connect(address: str, workers: int) -> Iterator[Each]:
-    """Give an `Each` over a cluster; see `edge_tvbo.ports.Cluster`."""
+def connect(address: str, workers: int) -> Iterator[Executor]:
+    """Return an executor over the cluster whose scheduler is at `address`.
+
+    Parameters
+    ----------
+    address : str
+        Of a Dask scheduler; "local" starts `workers` workers on this machine, which end with the
+        context.
+    workers : int
+        How many workers to start; unused for a scheduler that is already running.
+
+    Raises
+    ------
+    ClusterError
+        If there is no scheduler, if its workers would not return what this machine returns, or
+        if the cluster fails while the context is open.
+    MissingExtra
+        If Dask is not installed.
+    """
     try:
-        import cryptography  # noqa: F401 - local workers want it, and Dask says so only then
+        import cryptography  # noqa: F401 - local workers need it, and Dask notices only then
         from dask import config
-        from distributed import Client
+        from distributed import Client, KilledWorker
+        from distributed.comm import CommClosedError
     except ImportError:
         raise MissingExtra(
-            "A package that --cluster wants, distributed or cryptography,", "cluster"
+            "A package that --cluster needs (distributed or cryptography)", "cluster"
         ) from None
-    for name in DASKS_LOGS:
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # we say it in a line of our own
-    chosen = _started(workers) if address == LOCAL else nullcontext(_found(address))
+    for name in DASK_LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # failures are raised as ClusterError
+    chosen = _local_cluster(workers) if address == LOCAL else nullcontext(_checked_address(address))
     with (
         config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}),  # a recording
         chosen as scheduler,
-        Client(scheduler, timeout=PATIENCE, set_as_default=False) as client,
+        Client(scheduler, timeout=CONNECT_TIMEOUT_S, set_as_default=False) as client,
     ):
-        _check(client)
-        yield partial(_as_completed, client)
+        where = client.scheduler.address
+        _check_workers(client)
+        try:
+            yield ClusterExecutor(client)
+        except (CancelledError, CommClosedError):
+            raise ClusterError(
+                f"scheduler {where}: the connection is lost. Start the scheduler and its workers, "
+                "and run the same command again."
+            ) from None
+        except KilledWorker as error:
+            raise ClusterError(
+                "Workers died again and again in the same job, the last one was "
+                f"{error.last_worker.address}. Its log names the cause, or the kernel's log if "
+                "memory ran out.",
+                Code.WORKERS,
+            ) from None
+
+
+class ClusterExecutor(Executor):
+    """An executor over Dask's workers, each of which is checked before every job.
+
+    Workers join and leave while jobs are running, so a check at the start would not be enough.
+    """
+
+    def __init__(self, client: "Client") -> None:
+        self._client = client
+        self._executor = client.get_executor(pure=False)
+        self._function: Callable[..., object] | None = None
+        self._sent: Any = None
+
+    def submit(self, fn: Callable[..., Outcome], /, *args: Any, **kwargs: Any) -> "Future[Outcome]":
+        """Send a job; a function that is submitted many times in a row is sent once."""
+        if fn is not self._function:
+            # Sent as a job of its own: Dask repeats it if the worker that holds the result dies.
+            self._function, self._sent = fn, self._client.submit(_unchanged, fn, pure=False)
+        job = partial(_run_checked, _versions(), kwargs)
+        future: Future[Outcome] = self._executor.submit(job, self._sent, *args)
+        return future
 
 
 @contextmanager
-def _started(workers: int) -> Iterator[Any]:
-    """Give a cluster of processes on this machine, which nobody else can talk to."""
+def _local_cluster(workers: int) -> Iterator[Any]:
+    """Return a cluster of processes on this machine, which accepts no other client."""
     from distributed import LocalCluster
 
     with LocalCluster(
         n_workers=workers,
         threads_per_worker=1,
         memory_limit=None,
-        dashboard_address="127.0.0.1:0",  # which it has whether or not one looks
+        dashboard_address="127.0.0.1:0",  # Dask always starts it
         security=True,
         silence_logs=logging.CRITICAL,
         preload=[__name__],
@@ -74,136 +127,105 @@ def _started(workers: int) -> Iterator[Any]:
         yield cluster
 
 
-def _found(address: str) -> str:
-    """Give `address` if a scheduler answers there; a `Client` that cannot connect ends noisily."""
+def _checked_address(address: str) -> str:
+    """Return `address` if a scheduler replies there; a `Client` would fail with a long log."""
     try:
-        answer = asyncio.run(_identity(address))
+        identity = asyncio.run(_identity_at(address))
     except (OSError, ValueError, TypeError) as error:
         raise ClusterError(
-            f"scheduler {address}: {_reason(error)}; is `dask scheduler` running there? "
-            "Or work on this machine:  --cluster local"
+            f"scheduler {address}: {_connect_problem(error)}; is `dask scheduler` running there? "
+            "Or use workers on this machine:  --cluster local"
         ) from error
-    if answer["type"] != "Scheduler":
-        raise ClusterError(f"{address} is a {answer['type'].lower()}; name its scheduler.")
+    if identity["type"] != "Scheduler":
+        raise ClusterError(
+            f"{address} is a {identity['type'].lower()}; give the address of its scheduler."
+        )
     return address
 
 
-def _reason(error: Exception) -> str:
+def _connect_problem(error: Exception) -> str:
     match error:
         case TimeoutError():
-            return "no answer"
+            return "no reply"
         case OSError():
-            return "what answers speaks no Dask, or speaks it with TLS (tls://...)"
+            return "the program there does not use Dask's protocol, or expects TLS (tls://...)"
         case TypeError():
-            return "TLS wants certificates; Dask's configuration distributed.comm.tls names them"
+            return "TLS needs certificates; name them in Dask's setting distributed.comm.tls"
         case _:
             return str(error)
 
 
-async def _identity(address: str) -> dict[str, Any]:
+async def _identity_at(address: str) -> dict[str, Any]:
     from distributed import rpc
     from distributed.security import Security
 
     arguments = Security().get_connection_args("client")
-    async with asyncio.timeout(PATIENCE), rpc(address, connection_args=arguments) as scheduler:
-        answer: dict[str, Any] = await scheduler.identity()
-    return answer
+    async with asyncio.timeout(CONNECT_TIMEOUT_S), rpc(address, connection_args=arguments) as peer:
+        identity: dict[str, Any] = await peer.identity()
+    return identity
 
 
-def _check(client: "Client") -> None:
-    """Raise `ClusterError` unless there are workers, and they give what this machine gives."""
+def _check_workers(client: "Client") -> None:
+    """Raise `ClusterError` unless there are workers, all with the versions of this machine."""
     address = client.scheduler.address
     try:
-        client.wait_for_workers(1, timeout=PATIENCE)
+        client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
     except TimeoutError:
-        start = START.format(address=address)
+        command = WORKER_COMMAND.format(address=address)
         raise ClusterError(
-            f"scheduler {address} has no workers; start some:  {start}", Code.WORKERS
+            f"scheduler {address} has no workers; start some:  {command}", Code.WORKERS
         ) from None
-    found = client.get_versions(packages=list(DECISIVE))
+    found = client.get_versions(packages=list(COMPUTING_PACKAGES))
     for where, theirs in {f"scheduler {address}": found["scheduler"], **found["workers"]}.items():
-        _refuse_others(where, _software(), _decisive(theirs["packages"]))
+        _check_versions(where, _versions(), _deciding_versions(theirs["packages"]))
     others = {each for each in client.run(_processor).values() if each != _processor()}
     if others:
         log.warning(
-            "Workers have other processors (%s; here %s): last digits may differ from a run here.",
+            "Workers have other processors (%s; here %s): the last digits of results may differ "
+            "from those of a run on this machine.",
             ", ".join(sorted(others)),
             _processor(),
         )
-
-
-def _as_completed(
-    client: "Client", function: Callable[[Item], Outcome], items: Sequence[Item]
-) -> Iterator[tuple[int, Outcome]]:
-    from distributed import as_completed
-
-    ours = _software()
-    # A task, which is done again where its worker dies: what is scattered dies with it.
-    sent = client.submit(_itself, function, pure=False)
-    numbers = {
-        client.submit(_carried_out, sent, item, ours, pure=False): number
-        for number, item in enumerate(items)
-    }
-    for future in as_completed(list(numbers), loop=client.loop):
-        number = numbers.pop(future)  # so that its worker may forget it
-        yield number, _outcome(future, client.scheduler.address)
-
-
-def _outcome(future: "Future", address: str) -> Any:
-    from distributed import KilledWorker
-    from distributed.comm import CommClosedError
-
-    try:
-        return future.result()
-    except (CancelledError, CommClosedError):
-        raise ClusterError(
-            f"scheduler {address}: it is gone. Start it and its workers, and type the same again."
-        ) from None
-    except KilledWorker as error:
-        raise ClusterError(
-            f"Workers died again and again at the same task, the last {error.last_worker.address}; "
-            "its log, or the kernel's where memory ran out, says why.",
-            Code.WORKERS,
-        ) from None
-    except (DataError, MissingExtra) as error:
-        raise ClusterError(
-            f"A worker says: {error}\n"
-            "What --data-dir names is wanted at the same path on each worker's machine.",
-            Code.WORKERS,
-        ) from None
 
 
 # --- on a worker --------------------------------------------------------------------------------
 
 
 def dask_setup(worker: object) -> None:
-    """Leave Ctrl-C to whoever started the workers; Dask calls it where this is preloaded."""
+    """Ignore Ctrl-C, which the main process handles; Dask calls this where it is preloaded."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _itself(function: Callable[[Item], Outcome]) -> Callable[[Item], Outcome]:
+def _unchanged(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
     return function
 
 
-def _carried_out(
-    function: Callable[[Item], Outcome], item: Item, ours: Mapping[str, str]
+def _run_checked(
+    versions: Mapping[str, str],
+    keywords: Mapping[str, Any],
+    function: Callable[..., Outcome],
+    *arguments: Any,
 ) -> Outcome:
-    """Give what `function` gives; raises `ClusterError` where it might not be the same here.
-
-    Workers come and go while there is work, so each task looks again.
-    """
+    """Call `function` on this worker; raises `ClusterError` if its results could differ."""
     from distributed import get_worker
 
     worker = get_worker()
-    _refuse_others(worker.address, ours, _software())
+    _check_versions(worker.address, versions, _versions())
     threads = worker.state.nthreads
     if threads > 1 or os.environ.get("OPENBLAS_NUM_THREADS") != "1":
-        start = START.format(address=worker.scheduler.address)
+        command = WORKER_COMMAND.format(address=worker.scheduler.address)
         raise ClusterError(
-            f"worker {worker.address} computes with several threads; start it with:  {start}",
+            f"worker {worker.address} computes with several threads; start it with:  {command}",
             Code.WORKERS,
         )
-    return function(item)
+    try:
+        return function(*arguments, **keywords)
+    except (DataError, MissingExtra) as error:
+        advice = "\nWhat --data-dir names must be at the same path on the machine of every worker."
+        raise ClusterError(
+            f"worker {worker.address}: {error}{advice if isinstance(error, DataError) else ''}",
+            Code.WORKERS,
+        ) from None
 
 
 def _processor() -> str:
@@ -216,25 +238,25 @@ def _processor() -> str:
 
 
 @cache
-def _software() -> Mapping[str, str]:
+def _versions() -> Mapping[str, str]:
     from distributed.versions import get_versions
 
-    return _decisive(get_versions(packages=list(DECISIVE))["packages"])
+    return _deciding_versions(get_versions(packages=list(COMPUTING_PACKAGES))["packages"])
 
 
-def _decisive(packages: Mapping[str, str | None]) -> Mapping[str, str]:
-    """Give the versions that results depend on: of Python the first two numbers, the rest whole."""
+def _deciding_versions(packages: Mapping[str, str | None]) -> Mapping[str, str]:
+    """Return the versions that results depend on: Python's first two numbers, the rest in full."""
     python = ".".join(str(packages["python"]).split(".")[:2])
-    return {"Python": python} | {name: packages[name] or "none" for name in DECISIVE}
+    return {"Python": python} | {name: packages[name] or "none" for name in COMPUTING_PACKAGES}
 
 
-def _refuse_others(where: str, ours: Mapping[str, str], theirs: Mapping[str, str]) -> None:
+def _check_versions(where: str, ours: Mapping[str, str], theirs: Mapping[str, str]) -> None:
     others = [
         f"{name} {theirs[name]}, here {ours[name]}" for name in ours if theirs[name] != ours[name]
     ]
     if others:
         raise ClusterError(
-            f"{where} has {'; '.join(others)}. Install there what is here:  "
+            f"{where} has {'; '.join(others)}. Install the versions of this machine there:  "
             f"pip install edge-tvbo=={ours['edge_tvbo']} numpy=={ours['numpy']}",
             Code.WORKERS,
         )

@@ -56,7 +56,7 @@ step() {
 # The kernels are compiled for the very processor, as without install.sh, which has done it for any.
 system() {
     step "$@" import python -W error -c "$import"
-    step "$@" compile env -u NUMBA_CPU_NAME NUMBA_CACHE_DIR=/tmp/cache edge-tvbo warm
+    step "$@" compile env -u NUMBA_CPU_NAME NUMBA_CACHE_DIR=/tmp/cache edge-tvbo precompile
     step "$@" 'round trip' deploy/arm64/round-trip.sh
 }
 

@@ -23,13 +23,13 @@ COMMANDS = {  # and the module that each is in, which only it imports
     "schema": "init",
     "completion": "init",
     "man": "init",
-    "warm": "compile",
+    "precompile": "compile",
     "why": "history",
     "status": "history",
     "dashboard": "dashboard",
     "ha": "homeassistant",
     "demo": "demo",
-    "nodes": "demo",
+    "simulate": "demo",
     "replay": "replay",
     "compare": "replay",
     "fit": "replay",
@@ -37,6 +37,12 @@ COMMANDS = {  # and the module that each is in, which only it imports
     "experiment": "experiments",
     "bound": "experiments",
 }
+
+
+ALIASES = {
+    "nodes": "simulate",
+    "warm": "precompile",
+}  # earlier names still work
 
 
 class Commands(click.Group):
@@ -48,6 +54,7 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Give a command; None where there is no such."""
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(

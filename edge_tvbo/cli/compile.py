@@ -1,4 +1,4 @@
-"""The compiled kernels, before anybody waits for them."""
+"""`precompile`: compile the numba kernels before the daemon's first start."""
 
 from importlib import import_module
 
@@ -8,10 +8,10 @@ from edge_tvbo.errors import ConfigError
 
 
 @click.command()
-def warm() -> None:
-    """Compile what the daemon will run, so that its first start is as quick as the next.
+def precompile() -> None:
+    """Compile the daemon's kernels, so that its first start is as quick as the next.
 
-    As the user who runs it, with the same NUMBA_CACHE_DIR and NUMBA_CPU_NAME; after an
+    Run it as the daemon's user, with the same NUMBA_CACHE_DIR and NUMBA_CPU_NAME: after an
     installation, an upgrade, or a move to another processor.
     """
     from edge_tvbo.numerics.compiled import MODULES
@@ -21,12 +21,12 @@ def warm() -> None:
         import_module(f"edge_tvbo.numerics.{module}")
 
     if KIND == "ahead of time":
-        click.echo("A gateway's kernels came compiled: there is nothing to warm.")
+        click.echo("This package contains compiled kernels: there is nothing to do.")
         return
     if uncached:
         raise ConfigError(
-            "No folder for numba's cache can be written, so nothing can be kept.\n"
-            "Name one that can:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo edge-tvbo warm"
+            "numba has no writable cache directory, so the kernels cannot be stored.\n"
+            "Name one:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo edge-tvbo precompile"
         )
     done = f"compiled {len(compiling)} in {sum(compiling):.1f} s" if compiling else "nothing to do"
     click.echo(f"The kernels are in numba's cache: {done}.")

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from edge_tvbo import plugins
 from edge_tvbo.cli.options import duration, settings_of
 from edge_tvbo.cli.output import EX_USAGE, print_json
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra
 
 if TYPE_CHECKING:
-    from edge_tvbo.config import Settings
-    from edge_tvbo.ports import Probe, Trial
+    from edge_tvbo.config.settings import Settings
+    from edge_tvbo.ports import Trial
 
 UNREACHABLE = 1  # exit status
 EX_CONFIG = 78  # sysexits.h: what tells systemd not to start the daemon again
@@ -65,7 +64,7 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
     The exit status is 0 where all is good, 1 where the broker is not as CONFIG has it, and 2 where
     CONFIG has to be mended first. Each mistake has a code, which docs/errors.md explains.
     """
-    from edge_tvbo.config import origins
+    from edge_tvbo.config.loader import origins
 
     try:
         settings = settings_of(config)
@@ -93,9 +92,10 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
 
 def _tried(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[Trial]":
     """Try the broker, and say what comes of it as it comes."""
+    from edge_tvbo_adapters.mqtt.connection_check import probe
+
     from edge_tvbo.daemon.build_mqtt import broker, wirings
 
-    probe: Probe = plugins.load("probes", "mqtt")
     for trial in probe(broker(settings), wirings(settings), seconds):
         if not as_json:
             code = f" [{trial.code}]" if trial.code else ""
@@ -107,9 +107,12 @@ def _tried(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[Tri
 @click.argument("config", type=click.Path(path_type=Path))
 def report(config: Path) -> None:
     """Print what a public bug report wants to know of CONFIG, without secrets, hosts and names."""
+    from edge_tvbo_adapters.storage.file_store import FileStore
+    from edge_tvbo_adapters.storage.history_reader import HistoryReader
+
     from edge_tvbo.setup import bug_report
 
-    click.echo(bug_report.report(config, settings_of))
+    click.echo(bug_report.report(config, settings_of, FileStore, HistoryReader))
 
 
 @click.group()

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo import plugins
+from edge_tvbo.cli.options import data_source
 from edge_tvbo.cli.output import progress
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.simulation import dataset_lookup
 
 if TYPE_CHECKING:
-    from edge_tvbo.config import FieldSettings, Settings
-    from edge_tvbo.ports import Past, Recording, Scene
+    from edge_tvbo_adapters.dashboard.state import DashboardField
+    from edge_tvbo_adapters.storage.history_reader import HistoryReader
+
+    from edge_tvbo.config.field_settings import FieldSettings
+    from edge_tvbo.config.settings import Settings
     from edge_tvbo.simulation.backtest import Backtest
+    from edge_tvbo.simulation.recording import Recording
 
 
 @click.command()
@@ -51,8 +54,10 @@ def dashboard(
             "What is to be shown? A daemon:     edge-tvbo dashboard config.toml\n"
             "              or a recording:  edge-tvbo dashboard --dataset lab-sample"
         )
+    from edge_tvbo_adapters.dashboard import serve as serve_pages
+
     serve = partial(
-        plugins.load("dashboards", "web"),
+        serve_pages,
         host=host,
         port=port,
         root_path=_prefix(root_path),
@@ -75,10 +80,12 @@ def _prefix(root_path: str) -> str:
 
 
 def _kept_and_live(config: Path, day: str | None) -> dict[str, Any]:
-    from edge_tvbo.config import load
+    from edge_tvbo_adapters.payloads import FORMATS
+
+    from edge_tvbo.config.loader import load
     from edge_tvbo.daemon import build_mqtt
 
-    settings = load(config, plugins.names("payloads"))
+    settings = load(config, FORMATS)
     past = _past(settings)
     if day is not None and past is None:
         raise ConfigError('There is no history to replay; in [state], history = "64MiB" keeps one.')
@@ -90,22 +97,24 @@ def _kept_and_live(config: Path, day: str | None) -> dict[str, Any]:
     }
 
 
-def _past(settings: "Settings") -> "partial[Past] | None":
+def _past(settings: "Settings") -> "partial[HistoryReader] | None":
+    from edge_tvbo_adapters.storage.history_reader import HistoryReader
+
     state = settings.state
     if not state.dir or state.history is None:
         return None
-    return partial(plugins.load("pasts", "sqlite"), state.dir, settings.instance)
+    return partial(HistoryReader, state.dir, settings.instance)
 
 
-def _scene(settings: "FieldSettings") -> "Scene":
-    from edge_tvbo.ports import Scene
+def _scene(settings: "FieldSettings") -> "DashboardField":
+    from edge_tvbo_adapters.dashboard.state import DashboardField
 
     unit, positions = settings.unit, settings.positions or {}
     if settings.model is not None:
         learned, placed = _learned(settings.model)
         unit, positions = unit or learned, positions or placed
     known = all(sensor in positions for sensor in settings.sensors)
-    return Scene(
+    return DashboardField(
         settings.sensors,
         unit,
         settings.objective,
@@ -133,15 +142,15 @@ def _recorded(
 ) -> dict[str, Any]:
     from edge_tvbo.simulation.memory_history import replay_to_history
 
-    backtest = _backtest(dataset_lookup.recording(dataset, data_dir, "silent"), day)
+    backtest = _backtest(data_source(data_dir).load(dataset), day)
     with progress("deciding", None):
-        rehearsal = replay_to_history(backtest, policy)
+        history = replay_to_history(backtest, policy)
     recording = backtest.recording
     return {
         "scenes": {recording.name: _scene_of(recording)},
         "title": f"{recording.name}, {policy}",
         "broker": None,
-        "past": lambda: rehearsal,
+        "past": lambda: history,
     }
 
 
@@ -157,12 +166,12 @@ def _backtest(recording: "Recording", day: str | None) -> "Backtest":
     return Backtest(recording, train, test)
 
 
-def _scene_of(recording: "Recording") -> "Scene":
-    from edge_tvbo.ports import Scene
+def _scene_of(recording: "Recording") -> "DashboardField":
+    from edge_tvbo_adapters.dashboard.state import DashboardField
 
     places = recording.positions
-    return Scene(
-        tuple(recording.sensors),
+    return DashboardField(
+        recording.sensors,
         recording.unit,
         "min" if recording.objective == "min" else "max",
         recording.interval,

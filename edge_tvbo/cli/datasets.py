@@ -1,11 +1,10 @@
-"""The recorded sensor networks there are."""
+"""Commands on datasets: list, describe and download recorded sensor networks."""
 
 from pathlib import Path
 
 import click
 
-from edge_tvbo import plugins
-from edge_tvbo.cli.options import by_dataset
+from edge_tvbo.cli.options import by_dataset, data_source
 from edge_tvbo.cli.output import print_json, progress
 from edge_tvbo.simulation import dataset_lookup
 
@@ -18,38 +17,42 @@ def data() -> None:
 @data.command("list")
 @click.option("--json", "as_json", is_flag=True)
 def data_list(as_json: bool) -> None:
-    """List the datasets there are."""
-    rows = [(name, plugins.load("datasets", name)) for name in plugins.names("datasets")]
+    """List all datasets."""
+    from edge_tvbo_adapters import datasets
+
+    found = [(name, datasets.find(name)) for name in datasets.names()]
     if as_json:
         print_json(
-            [{"name": name, "summary": each.summary, "url": each.url} for name, each in rows]
+            [{"name": name, "summary": each.summary, "url": each.url} for name, each in found]
         )
         return
-    for name, each in rows:
+    for name, each in found:
         click.echo(f"{name:12} {each.summary}")
 
 
 @data.command("info")
 @click.argument("dataset", shell_complete=by_dataset)
-@click.option("--data-dir", multiple=True, help="Where to look for data first.")
+@click.option("--data-dir", multiple=True, help="Directory to search for data first.")
 @click.option("--json", "as_json", is_flag=True)
 def data_info(dataset: str, data_dir: tuple[str, ...], as_json: bool) -> None:
-    """Describe a recording: sensors, intervals, gaps, where it comes from."""
-    facts = dataset_lookup.facts(dataset_lookup.recording(dataset, data_dir))
+    """Describe a recording: sensors, intervals, gaps, origin."""
+    description = dataset_lookup.describe(data_source(data_dir).load(dataset))
     if as_json:
-        print_json(facts)
+        print_json(description)
         return
-    for name, value in facts.items():
+    for name, value in description.items():
         click.echo(f"{name:12} {value}")
 
 
 @data.command("fetch")
 @click.argument("dataset", shell_complete=by_dataset)
-@click.option("--to", type=click.Path(path_type=Path), help="A directory; the cache by default.")
+@click.option("--to", type=click.Path(path_type=Path), help="Directory; by default the cache.")
 def data_fetch(dataset: str, to: Path | None) -> None:
     """Download a dataset from its publisher."""
-    directory = to or dataset_lookup.cache()
+    from edge_tvbo_adapters import datasets
+
+    directory = to or dataset_lookup.cache_directory()
     directory.mkdir(parents=True, exist_ok=True)
     with progress("fetching", None) as step:
-        plugins.load("datasets", dataset).fetch(directory, lambda done, total: step(done, total))
+        datasets.find(dataset).fetch(directory, lambda done, total: step(done, total))
     click.echo(f"{dataset} is in {directory}")

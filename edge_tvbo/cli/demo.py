@@ -1,50 +1,138 @@
-"""A laboratory on a broker: the demonstration, and the nodes of which it is made."""
+"""Demonstration: a recorded laboratory on a broker, and the command that simulates its sensors."""
 
 import logging
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo import plugins
-from edge_tvbo.cli.options import SPEED, by_dataset, by_policy, gaps_option
-from edge_tvbo.simulation import dataset_lookup
+from edge_tvbo.cli.options import SPEED, by_dataset, by_policy, data_source, gaps_option
+from edge_tvbo.errors import DataError
+
+if TYPE_CHECKING:
+    from edge_tvbo.messages.commands import Command
+    from edge_tvbo.simulation.backtest import Backtest, Result
+
+REAL, SYNTHETIC = "intel-lab", "lab-sample"
+BASELINES = ("random", "round-robin", "static")
+SEEDS = 8  # of each baseline
+MAX_LINE_LENGTH = 118  # characters, on a terminal
 
 
 @click.command()
-@click.option("--dataset", help="intel-lab where its data are, else lab-sample, by default.")
-@click.option("--data-dir", multiple=True, help="Where to look for data first.")
+@click.option("--dataset", help="Default: intel-lab if its data are here, else lab-sample.")
+@click.option("--data-dir", multiple=True, help="Directory to search for data first.")
 @click.option("--out", type=click.Path(path_type=Path), default="demo-out", show_default=True)
 @click.option("--speed", default=6000.0, show_default=True, type=SPEED)
 @click.option("--policy", default="auto", show_default=True, shell_complete=by_policy)
 def demo(
     out: Path, speed: float, policy: str, dataset: str | None, data_dir: tuple[str, ...]
 ) -> None:
-    """Watch the controller follow the hottest spot of a laboratory, over a broker of its own."""
-    from edge_tvbo.cli.demo_run import Demo, default_dataset
+    """Follow the hottest spot of a laboratory, over a broker that is started for it."""
+    from edge_tvbo.research import reports
 
-    dataset = dataset or default_dataset(data_dir)
-    Demo(click.echo, live=sys.stdout.isatty()).run(out, speed, policy, dataset, data_dir)
+    name = dataset or _default_dataset(data_dir)
+    recording = data_source(data_dir).load(name)
+    click.echo(f"{recording.name}: {len(recording.sensors)} sensors. {recording.source}")
+    reports.prepare(out)
+    from edge_tvbo.simulation.backtest import Backtest, results_table
+    from edge_tvbo.simulation.replay import split
+
+    backtest = Backtest(recording, *split(recording, 0.75))
+    sensors = ["--dataset", name, "--gaps", "silent"]
+    sensors += [word for each in data_dir for word in ("--data-dir", each)]
+    online = _replay_on_own_broker(backtest, policy, speed, sensors)
+    offline = backtest.run(policy, {}, 1)
+    same = "the same" if online.digests == offline.digests else "OTHER"
+    click.echo(f"A replay without a broker gives {same} decisions ({offline.digests[0][:12]}).\n")
+    results = [online, *(backtest.run(each, {}, SEEDS) for each in BASELINES), backtest.oracle()]
+    click.echo(results_table(results))
+    command = f"edge-tvbo demo --dataset {name} --policy {policy}"
+    click.echo(f"\nThe report is {reports.write(backtest, results, out, command)}")
+
+
+def _default_dataset(data_dir: tuple[str, ...]) -> str:
+    """Return the real laboratory if its data are on this machine, else the synthetic one."""
+    try:
+        data_source(data_dir).load(REAL)
+    except DataError:
+        return SYNTHETIC
+    return REAL
+
+
+def _replay_on_own_broker(
+    backtest: "Backtest", policy: str, speed: float, sensors: list[str]
+) -> "Result":
+    """Start a broker, replay the test days over it, and print every decision.
+
+    `sensors` are the options of ``edge-tvbo simulate`` that name the recording.
+    """
+    from edge_tvbo_adapters.simulation import local_broker
+
+    from edge_tvbo.ports import Broker
+    from edge_tvbo.simulation import mqtt_replay
+
+    controller = backtest.controller(policy, {}, seed=0)
+    with local_broker.start() as running:
+        broker = Broker(instance="demo", host=running.host, port=running.port)
+        click.echo(f"Broker: {running.name} on {running.host}:{running.port}")
+        with mqtt_replay.sensor_process(sensors, broker):
+            intervals = backtest.test_span.last - backtest.test_span.first
+            seconds = intervals * backtest.recording.interval / speed
+            click.echo(f"Replaying {intervals} intervals over MQTT in about {seconds:.0f} s")
+            recorder = mqtt_replay.replay_over_mqtt(
+                backtest, controller, broker, speed, _decision_printer()
+            )
+    if sys.stdout.isatty():
+        click.echo()
+    return backtest.result(policy, {}, [recorder.run()])
+
+
+def _decision_printer() -> "Callable[[Command], None]":
+    """Return a function that prints a line when an interval ends; a terminal shows the last one."""
+    from edge_tvbo.messages.commands import PublishState, Record
+
+    is_terminal = sys.stdout.isatty()
+    decision_text = ""
+
+    def watch(command: "Command") -> None:
+        nonlocal decision_text
+        match command:
+            case PublishState(decision=decision):
+                decision_text = f"{decision.at}  {decision.text}"
+            case Record(value=value, reset=reset):
+                reply = "no reply" if value is None else f"measured {value:.2f}"
+                line = f"{decision_text}; {reply}{', model reset' if reset else ''}"
+                if is_terminal:
+                    click.echo(f"\r\x1b[2K{line[:MAX_LINE_LENGTH]}", nl=False)
+                else:
+                    click.echo(line)
+            case _:
+                pass
+
+    return watch
 
 
 @click.command()
 @click.option("--dataset", default="lab-sample", show_default=True, shell_complete=by_dataset)
-@click.option("--data-dir", multiple=True, help="Where to look for data first.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The broker.")
-@click.option("--port", default=1883, show_default=True)
+@click.option("--data-dir", multiple=True, help="Directory to search for data first.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The broker's host.")
+@click.option("--port", default=1883, show_default=True, help="The broker's port.")
 @gaps_option
-@click.option("--today", is_flag=True, help="As if the last day of the recording were this one.")
+@click.option("--today", is_flag=True, help="Move the recording so that it ends today.")
 @click.option(
     "--fields",
     default=1,
     show_default=True,
     type=click.IntRange(1, 1000),
-    help="How many networks: lab, or lab-1, lab-2, ...",
+    help="Number of networks: lab, or lab-1, lab-2, ...",
 )
 @click.option("--reading-topic", default="{field}/{sensor}/reading", show_default=True)
 @click.option("--activate-topic", default="{field}/{sensor}/activate", show_default=True)
-def nodes(
+def simulate(
     dataset: str,
     data_dir: tuple[str, ...],
     gaps: str,
@@ -55,32 +143,35 @@ def nodes(
     reading_topic: str,
     activate_topic: str,
 ) -> None:
-    """Simulate a recording's sensors as clients of a broker, until Ctrl-C.
+    """Simulate the sensors of a recording as clients of a broker, until Ctrl-C.
 
-    A node that receives {"at": seconds since 1970} on its activate topic answers with what it
-    measured then, as {"t": value, "ts": at}. A daemon that `run` started asks about now, of which
-    a recording knows nothing but with --today.
+    A sensor that receives {"at": seconds since 1970} on its activate topic replies with what it
+    measured then, as {"t": value, "ts": at}. A daemon started by `run` activates sensors for the
+    present time, which a recording contains only with --today.
 
-    With --fields each network is at another place of the recording, spread evenly over it, and
-    goes on from its beginning where it ends: lab-3 of 4 is half of it later, now and ever.
+    With --fields the networks are evenly spaced in the recording, and each starts again at the
+    beginning where the recording ends: of 4 networks, lab-3 is ahead of lab-1 by half of it.
     """
-    from edge_tvbo.daemon.app import stopped_by_signal
+    from edge_tvbo_adapters.simulation import virtual_sensors
+
+    from edge_tvbo.daemon.signals import stop_on_signal
     from edge_tvbo.ports import Broker
+    from edge_tvbo.simulation.dataset_lookup import shift_to_today
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    recording = dataset_lookup.recording(dataset, data_dir, gaps)
+    recording = data_source(data_dir).load(dataset, gaps)
     if today:
-        recording = dataset_lookup.shift_to_today(recording, time.time())
+        recording = shift_to_today(recording, time.time())
     names = [f"lab-{number}" for number in range(1, fields + 1)] if fields > 1 else ["lab"]
-    count = f"{fields * len(recording.sensors)} nodes" + f" of {fields} fields" * (fields > 1)
-    simulate = plugins.load("nodes", "mqtt")
-    with stopped_by_signal() as (stop, _):
-        simulate(
+    count = f"{fields * len(recording.sensors)} sensors"
+    of = f" of {fields} fields" if fields > 1 else ""
+    with stop_on_signal() as (stop, _):
+        virtual_sensors.simulate(
             recording,
-            Broker(instance="nodes", host=host, port=port),
+            Broker(instance="simulate", host=host, port=port),
             names,
             reading_topic,
             activate_topic,
-            ready=lambda: click.echo(f"ready: {count} on {host}:{port}"),
+            ready=lambda: click.echo(f"ready: {count}{of} on {host}:{port}"),
             stop=stop,
         )

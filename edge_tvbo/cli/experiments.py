@@ -1,4 +1,4 @@
-"""What the papers claim: their experiments, and their theorems."""
+"""Commands on the papers: their experiments, and the bounds that they prove."""
 
 import signal
 from pathlib import Path
@@ -10,21 +10,23 @@ from edge_tvbo.cli.options import (
     POSITIVE,
     backtest_of,
     cluster_option,
+    data_source,
+    executor_of,
     jobs_option,
     recording_options,
-    workers_of,
 )
 from edge_tvbo.cli.output import print_json, progress
+from edge_tvbo.messages.formatting import text_table
 
 
 @click.command()
 @click.argument("name", metavar="NAME|list")
-@click.option("--runs", type=click.IntRange(1), help="How many; as in the paper by default.")
+@click.option("--runs", type=click.IntRange(1), help="Number of runs; by default as in the paper.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
 @jobs_option
 @cluster_option
-@click.option("--out", type=click.Path(path_type=Path), help="A directory for what comes of it.")
-@click.option("--data-dir", multiple=True, help="Where to look for data first.")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory for the results.")
+@click.option("--data-dir", multiple=True, help="Directory to search for data first.")
 def experiment(
     name: str,
     runs: int | None,
@@ -34,56 +36,60 @@ def experiment(
     out: Path | None,
     data_dir: tuple[str, ...],
 ) -> None:
-    """Carry out experiment NAME of the papers, or list them all.
+    """Run experiment NAME of the papers, or list them all.
 
-    Runs that were finished are kept in the directory: the same command goes on where it was
-    stopped.
+    Finished runs are kept in the directory: after an interruption the same command continues with
+    the rest.
     """
     from edge_tvbo.research import experiments
 
+    directories = tuple(str(Path(each).expanduser().absolute()) for each in data_dir)
+    data = data_source(directories)
     if name == "list":
         for known in experiments.names():
-            found = experiments.load(known)
+            found = experiments.load(known, data)
             click.echo(f"{known:5} {found.title}  ({found.source}; {found.runs} runs)")
         return
     from edge_tvbo.research.experiments import report, runner
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the workers end too
-    data_dirs = tuple(str(Path(each).expanduser().absolute()) for each in data_dir)
-    chosen = experiments.load(name, data_dirs)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the workers too
+    chosen = experiments.load(name, data)
     directory = out or Path("experiments-out") / f"{chosen.name}-seed-{seed}"
-    with workers_of(cluster, jobs) as each, progress(chosen.name, None) as step:
-        rows = runner.carry_out(
+    with executor_of(cluster, jobs) as executor, progress(chosen.name, None) as step:
+        rows = runner.run_experiment(
             chosen.name,
             directory,
             runs=runs or chosen.runs,
             seed=seed,
-            each=each,
-            data_dirs=data_dirs,
+            executor=executor,
+            data=data,
             progress=step,
         )
-    bound_summary = report.write(chosen, rows, directory)
-    click.echo(f"{chosen.name}: {chosen.title}; printed: {chosen.source}\n")
-    click.echo(report.table(chosen, bound_summary) + "\n")
-    click.echo(report.verdicts(chosen.claims(bound_summary)))
-    took = runner.seconds(directory)
-    click.echo(
-        f"\n{len({row.run for row in rows})} runs in {took:.0f} s; all of it is in {directory}"
-    )
+    results = report.write_report(chosen, rows, directory)
+    click.echo(f"{chosen.name}: {chosen.title}; published: {chosen.source}\n")
+    click.echo(report.comparison_table(chosen, results) + "\n")
+    click.echo(report.check_expectations(chosen.expectations(results)))
+    runs_done, seconds = len({row.run for row in rows}), runner.elapsed_seconds(directory)
+    click.echo(f"\n{runs_done} runs in {seconds:.0f} s; the results are in {directory}")
 
 
 @click.command()
 @recording_options
-@click.option("--noise", default=0.01, show_default=True, help="Noise by training variance.")
+@click.option(
+    "--noise",
+    default=0.01,
+    show_default=True,
+    help="Variance of a reading's noise, as a share of the training variance.",
+)
 @click.option("--horizon", default=288, show_default=True, type=click.IntRange(1))
 @click.option("--epsilon", default=0.03, show_default=True, type=click.FloatRange(0, 1))
-@click.option("--epsilon-range", nargs=2, type=click.FloatRange(0, 1), help="Two bounds on it.")
+@click.option("--epsilon-range", nargs=2, type=click.FloatRange(0, 1), help="Two bounds on ε.")
 @click.option("--variation", type=POSITIVE, help="P_T of [ZS21]: the field's total change.")
-@click.option("--slope", default=1.0, show_default=True, type=POSITIVE, help="Guessed, b1.")
+@click.option("--slope", default=1.0, show_default=True, type=POSITIVE, help="Assumed slope, b1.")
 @click.option("--delta", default=0.1, show_default=True, type=click.FloatRange(0, 1, True, True))
 @click.option("--json", "as_json", is_flag=True)
 def bound(noise: float, as_json: bool, **options: Any) -> None:
-    """Print what the papers prove for a recorded network: block lengths, best β, regret bounds."""
+    """Print the bounds of the papers for a recording: block lengths, best β, regret."""
     from edge_tvbo.theory import summary
 
     source = {name: options.pop(name) for name in ("dataset", "data_dir", "train", "test", "gaps")}
@@ -91,6 +97,6 @@ def bound(noise: float, as_json: bool, **options: Any) -> None:
     if as_json:
         print_json([line._asdict() for line in lines])
         return
-    width = max(len(line.name) for line in lines)
-    for line in lines:
-        click.echo(f"{line.name:{width}}  {line.value:10.4g}  {line.meaning}  ({line.source})")
+    values = text_table([(line.name, f"{line.value:.4g}") for line in lines])
+    for value, line in zip(values.splitlines(), lines, strict=True):
+        click.echo(f"{value}  {line.meaning}  ({line.source})")

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo import plugins
 from edge_tvbo.cli.options import settings_of
 from edge_tvbo.cli.output import print_json, printable
 from edge_tvbo.errors import ConfigError, DataError, LinkError
 
 if TYPE_CHECKING:
-    from edge_tvbo.config import Settings
+    from edge_tvbo_adapters.storage.history_reader import HistoryReader
+
+    from edge_tvbo.config.settings import Settings
     from edge_tvbo.messages.documents import Decision, Health, RetainedState
-    from edge_tvbo.messages.history import Entry
-    from edge_tvbo.ports import Past
+    from edge_tvbo.messages.history import HistoryEntry
 
 PATIENCE = 3.0  # s for a broker to say what it has
 OFFLINE = 1  # exit status
@@ -47,7 +47,7 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
         print_json([_document(each) for each in entries])
         return
     for each in entries:
-        click.echo("\n".join(map(printable, history_text.told(each, time.time()))))
+        click.echo("\n".join(map(printable, history_text.describe(each, time.time()))))
 
 
 @click.command()
@@ -93,7 +93,7 @@ def _fields(settings: "Settings", field: str | None) -> list[str]:
     return [field]
 
 
-def _entry(settings: "Settings", field: str, interval: int | None) -> "Entry":
+def _entry(settings: "Settings", field: str, interval: int | None) -> "HistoryEntry":
     """Give what is known of one decision, from the history or the broker; raises `DataError`."""
     try:
         with closing(_past(settings)) as past:
@@ -120,7 +120,7 @@ def _entry(settings: "Settings", field: str, interval: int | None) -> "Entry":
     )
 
 
-def _kept(past: "Past", field: str, interval: int | None) -> "Entry | None":
+def _kept(past: "HistoryReader", field: str, interval: int | None) -> "HistoryEntry | None":
     if interval is not None and interval >= 0:
         return past.entry(field, interval)
     back = 1 if interval is None else -interval
@@ -128,30 +128,30 @@ def _kept(past: "Past", field: str, interval: int | None) -> "Entry | None":
     return entries[-1] if len(entries) == back else None
 
 
-def _running(settings: "Settings", field: str) -> "Entry | None":
+def _running(settings: "Settings", field: str) -> "HistoryEntry | None":
     """Give the decision that the broker has, if there is one."""
-    from edge_tvbo.messages.history import Entry
+    from edge_tvbo.messages.history import HistoryEntry
 
     with suppress(LinkError):
         decision = _heard(settings, [field]).selected.get(field)
-        return None if decision is None else Entry(field, decision)
+        return None if decision is None else HistoryEntry(field, decision)
     return None
 
 
-def _newest(kept: "Entry | None", running: "Entry | None") -> "Entry | None":
+def _newest(kept: "HistoryEntry | None", running: "HistoryEntry | None") -> "HistoryEntry | None":
     """Give the later of two; the history knows more of the same one."""
     if kept is None or running is None:
         return kept or running
     return running if running.decision.at > kept.decision.at else kept
 
 
-def _document(entry: "Entry") -> dict[str, Any]:
+def _document(entry: "HistoryEntry") -> dict[str, Any]:
     import msgspec
 
     document: dict[str, Any] = msgspec.to_builtins(entry)
-    if entry.beliefs is not None:
-        mean, std = entry.beliefs.mean.values(), entry.beliefs.std.values()
-        columns = zip(entry.beliefs.sensors, mean, std, strict=True)
+    if entry.posterior is not None:
+        mean, std = entry.posterior.mean.values(), entry.posterior.std.values()
+        columns = zip(entry.posterior.sensors, mean, std, strict=True)
         document["beliefs"] = {
             sensor: {"mean": round(each, 6), "std": round(spread, 6)}
             for sensor, each, spread in columns
@@ -159,11 +159,12 @@ def _document(entry: "Entry") -> dict[str, Any]:
     return document
 
 
-def _past(settings: "Settings") -> "Past":
+def _past(settings: "Settings") -> "HistoryReader":
     if settings.state.history is None:
         raise DataError('No history is kept; in [state], history = "64MiB" keeps one.')
-    past: Past = plugins.load("pasts", "sqlite")(settings.state.dir, settings.instance)
-    return past
+    from edge_tvbo_adapters.storage.history_reader import HistoryReader
+
+    return HistoryReader(settings.state.dir, settings.instance)
 
 
 def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:
@@ -182,11 +183,11 @@ def _range(span: tuple[int, int] | None) -> str:
 
 
 def _heard(settings: "Settings", fields: list[str]) -> "RetainedState":
+    from edge_tvbo_adapters.mqtt.read_retained import ask
+
     from edge_tvbo.daemon import build_mqtt
 
-    ask = plugins.load("inquiries", "mqtt")
-    heard: RetainedState = ask(build_mqtt.visitor(settings), fields, PATIENCE)
-    return heard
+    return ask(build_mqtt.visitor(settings), fields, PATIENCE)
 
 
 def _trouble(heard: "RetainedState", settings: "Settings") -> str:
@@ -206,10 +207,10 @@ def _trouble(heard: "RetainedState", settings: "Settings") -> str:
 def _online(heard: "RetainedState") -> str:
     if heard.health is None:
         return "online"
-    from edge_tvbo.messages.formatting import rfc3339, span
+    from edge_tvbo.messages.formatting import duration, rfc3339
 
     since = round(_seconds(heard.health.at)) - heard.health.uptime_s
-    up = span(time.time() - since)
+    up = duration(time.time() - since)
     how = f", kernels compiled {heard.health.kernels}" if heard.health.kernels else ""
     return f"online since {rfc3339(since)} ({up}), edge-tvbo {heard.health.version}{how}"
 

@@ -2,13 +2,16 @@
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo import plugins
 from edge_tvbo.cli.options import settings_of
 from edge_tvbo.cli.output import print_json
 from edge_tvbo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from edge_tvbo.ports import Broker
 
 PATIENCE = 15.0  # s
 OFF = "CONFIG has no table [homeassistant], so Home Assistant is told nothing; add it."
@@ -23,13 +26,15 @@ def ha() -> None:
 @click.argument("config", type=click.Path(path_type=Path))
 def show(config: Path) -> None:
     """Print the message by which Home Assistant gets to know the daemon of CONFIG."""
+    from edge_tvbo_adapters.homeassistant.discovery import payload
+
     from edge_tvbo.daemon import build_controllers
 
     settings = settings_of(config)
     told = build_controllers.homeassistant(settings, build_controllers.controllers(settings))
     if told is None:
         raise ConfigError(OFF)
-    print_json(plugins.load("homeassistant", "payload")(settings.instance, told))
+    print_json(payload(settings.instance, told))
 
 
 @ha.command()
@@ -41,6 +46,8 @@ def remove(config: Path, instance: str | None) -> None:
     Stop the daemon first, or take [homeassistant] out of CONFIG and send it SIGHUP.
     """
     import msgspec
+    from edge_tvbo_adapters.homeassistant.discovery import topic_for
+    from edge_tvbo_adapters.mqtt.clear_retained import erase
 
     from edge_tvbo.daemon import build_mqtt
 
@@ -53,13 +60,15 @@ def remove(config: Path, instance: str | None) -> None:
     if settings.homeassistant and broker.instance == settings.instance:
         _refuse_while_it_runs(broker, config)
     prefix = settings.homeassistant.prefix if settings.homeassistant else "homeassistant"
-    topic = plugins.load("homeassistant", "topic")(prefix, broker.instance)
-    removed = plugins.load("homeassistant", "erase")(broker, topic, PATIENCE)
+    topic = topic_for(prefix, broker.instance)
+    removed = erase(broker, topic, PATIENCE)
     click.echo(f"Removed {topic}" if removed else f"There was nothing on {topic}")
 
 
-def _refuse_while_it_runs(broker: object, config: Path) -> None:
-    if plugins.load("inquiries", "mqtt")(broker, (), PATIENCE).status == "online":
+def _refuse_while_it_runs(broker: "Broker", config: Path) -> None:
+    from edge_tvbo_adapters.mqtt.read_retained import ask
+
+    if ask(broker, (), PATIENCE).status == "online":
         raise ConfigError(
             f"The daemon of {config} is running and would announce itself again: stop it first, "
             "or take [homeassistant] out of the file and send it SIGHUP."

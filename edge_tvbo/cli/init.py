@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from edge_tvbo import plugins
 from edge_tvbo.cli.options import DEFAULT, POSITIVE, duration, settings_of
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from edge_tvbo.ports import Broker, Listener
+    from edge_tvbo.ports import Broker
     from edge_tvbo.setup.config_template import TemplateValues
     from edge_tvbo.setup.sensor_discovery import Discovery, Group
 
@@ -223,13 +222,14 @@ def _common(answers: Answers) -> dict[str, Any]:
 
 def _heard(answers: Answers, password: str | None) -> "Discovery":
     """Listen to the broker; Ctrl-C ends it sooner."""
+    from edge_tvbo_adapters.mqtt.listen import listen
+    from edge_tvbo_adapters.payloads import all_presets, make_codec
+
     from edge_tvbo.setup.sensor_discovery import Discovery
 
-    presets = {name: plugins.load("presets", name) for name in plugins.names("presets")}
-    survey = Discovery(presets, lambda make, settings: plugins.load("payloads", make)(settings))
+    survey = Discovery(all_presets(), make_codec)
     where, seconds = f"{answers.host}:{answers.port}", answers.seconds or 0.0
     click.echo(f"Listening to {where} for {seconds:g} s; Ctrl-C ends it sooner.", err=True)
-    listen: Listener = plugins.load("listeners", "mqtt")
     with suppress(KeyboardInterrupt):
         listen(_broker(answers, password), seconds, survey.hear)
     return survey

@@ -1,52 +1,54 @@
-"""From what a person typed to what it stands for: options that commands share, files, numbers."""
+"""Options that several commands share, and the objects that their values stand for."""
 
 import os
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo import plugins
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from edge_tvbo.config import Settings
-    from edge_tvbo.ports import Each
+    from edge_tvbo.config.settings import Settings
     from edge_tvbo.simulation.backtest import Backtest
+    from edge_tvbo.simulation.dataset_lookup import DataSource
 
-SPEED = click.FloatRange(0, 1e6, min_open=True)  # times as fast as it was
+SPEED = click.FloatRange(0, 1e6, min_open=True)  # times as fast as real time
 POSITIVE = click.FloatRange(0, min_open=True)
 DEFAULT = click.core.ParameterSource.DEFAULT
-ELSEWHERE = ("out", "as_json", "cluster", "jobs")  # options that change no result
+OPTIONS_WITHOUT_EFFECT_ON_RESULTS = ("out", "as_json", "cluster", "jobs")
 
 gaps_option = click.option(
     "--gaps",
     type=click.Choice(["filled", "silent"]),
     default="filled",
     show_default=True,
-    help="Whether sensors answer with interpolated values where they measured nothing.",
+    help="In gaps, sensors reply with interpolated values (filled) or not at all (silent).",
 )
 
 
 cluster_option = click.option(
     "--cluster",
     metavar="ADDRESS|local",
-    help="A Dask cluster that works: its scheduler, or processes on this machine.",
+    help="Run on a Dask cluster: its scheduler's address, or worker processes on this machine.",
 )
 jobs_option = click.option(
-    "--jobs", type=click.IntRange(1), help="Processes; by default one for each core."
+    "--jobs", type=click.IntRange(1), help="Number of processes; by default one for each core."
 )
 
 
 def by_dataset(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
     """Complete the name of a dataset, in a shell."""
-    return [name for name in plugins.names("datasets") if name.startswith(begun)]
+    from edge_tvbo_adapters import datasets
+
+    return [name for name in datasets.names() if name.startswith(begun)]
 
 
 def by_policy(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Complete the name of a policy, the last one where commas part several."""
+    """Complete the name of a policy: the last one of a list with commas."""
     from edge_tvbo.policy import policies
 
     before, comma, last = begun.rpartition(",")
@@ -54,8 +56,8 @@ def by_policy(context: click.Context, option: click.Parameter, begun: str) -> li
 
 
 def duration(context: click.Context, option: click.Parameter, text: str) -> float:
-    """Give the seconds of an option such as ``5s``."""
-    from edge_tvbo.config import seconds
+    """Return the seconds of an option such as ``5s``."""
+    from edge_tvbo.config.field_types import seconds
 
     try:
         return seconds(text)
@@ -65,10 +67,10 @@ def duration(context: click.Context, option: click.Parameter, text: str) -> floa
 
 def recording_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
-        click.option("--test", help="Days tried on, both included; the rest by default."),
-        click.option("--train", help="Days learned from: 2004-03-01:2004-03-06."),
+        click.option("--test", help="Test days, both included; by default the rest."),
+        click.option("--train", help="Training days, both included: 2004-03-01:2004-03-06."),
         gaps_option,
-        click.option("--data-dir", multiple=True, help="Where to look for data first."),
+        click.option("--data-dir", multiple=True, help="Directory to search for data first."),
         click.option(
             "--dataset", default="lab-sample", show_default=True, shell_complete=by_dataset
         ),
@@ -78,11 +80,13 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def settings_of(config: Path) -> "Settings":
-    """Read the configuration; raises `ConfigError` with every mistake in it."""
-    from edge_tvbo.config import load
+    """Read the configuration; raises `ConfigError` with all mistakes in it."""
+    from edge_tvbo_adapters.payloads import FORMATS
+
+    from edge_tvbo.config.loader import load
     from edge_tvbo.daemon.build_mqtt import wirings
 
-    settings = load(config, plugins.names("payloads"))
+    settings = load(config, FORMATS)
     wirings(settings)
     if any(field.model for field in settings.fields.values()):
         from edge_tvbo.daemon.build_controllers import controllers
@@ -100,11 +104,10 @@ def backtest_of(
     gaps: str,
     budget: float | None = None,
 ) -> "Backtest":
-    from edge_tvbo.simulation import dataset_lookup
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.replay import days, split
 
-    recording = dataset_lookup.recording(dataset, data_dir, gaps)
+    recording = data_source(data_dir).load(dataset, gaps)
     train_span, test_span = split(recording, 0.75)
     if train is not None:
         train_span = days(recording, train)
@@ -114,37 +117,43 @@ def backtest_of(
     return Backtest(recording, train_span, test_span, noise, budget)
 
 
-def each_of(cluster: str | None, jobs: int | None = None) -> "AbstractContextManager[Each]":
-    """Give who works: this process, or what --cluster names."""
+def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
+    """Return the access to all datasets, where the directories `data_dir` are searched first."""
+    from edge_tvbo_adapters import datasets
+
+    from edge_tvbo.simulation.dataset_lookup import DataSource
+
+    return DataSource(datasets.find, tuple(data_dir))
+
+
+def executor_of(cluster: str | None, jobs: int | None) -> AbstractContextManager[Executor]:
+    """Return the executor that --cluster and --jobs name: a cluster, or processes here.
+
+    By default there is a process for each core; one job runs in this process.
+    """
+    jobs_here = jobs or os.cpu_count() or 1
     if cluster is None:
-        from edge_tvbo.research.executors import one_by_one
+        from edge_tvbo.research.executors import SerialExecutor, process_pool
 
-        return nullcontext(one_by_one)
-    found: AbstractContextManager[Each] = plugins.load("clusters", "dask")(
-        cluster, jobs or os.cpu_count() or 1
-    )
-    return found
-
-
-def workers_of(cluster: str | None, jobs: int | None) -> "AbstractContextManager[Each]":
-    """Give who works: processes on this machine, one for each core by default, or a cluster."""
-    from edge_tvbo.research.executors import processes
-
-    if cluster is None:
-        return each_of(None) if jobs == 1 else processes(jobs or os.cpu_count() or 1)
+        return SerialExecutor() if jobs_here == 1 else process_pool(jobs_here)
     if jobs and cluster != "local":
-        raise ConfigError("--jobs is for this machine; a cluster works with what it has.")
-    return each_of(cluster, jobs)
+        raise ConfigError("--jobs is for this machine; a remote cluster uses all its workers.")
+    from edge_tvbo_adapters.cluster import connect
+
+    return connect(cluster, jobs_here)
 
 
 def command_line(context: click.Context) -> str:
-    """Give what was typed, but for where and how it is written: what makes the same results."""
+    """Return the command with all options that have an effect on the results."""
     from shlex import join
 
     words = ["edge-tvbo", context.info_name or ""]
     for option in context.command.params:
         name = option.name or ""
-        if name in ELSEWHERE or context.get_parameter_source(name) is DEFAULT:
+        if (
+            name in OPTIONS_WITHOUT_EFFECT_ON_RESULTS
+            or context.get_parameter_source(name) is DEFAULT
+        ):
             continue
         value = context.params[name]
         for each in value if isinstance(value, tuple) else (value,):
@@ -153,7 +162,7 @@ def command_line(context: click.Context) -> str:
 
 
 def parameters_of(assignments: Iterable[str]) -> dict[str, Any]:
-    """Give ``name=value`` pairs as keywords; values are read as TOML.
+    """Return ``name=value`` pairs as keywords; values are read as TOML.
 
     >>> parameters_of(["epsilon=0.03", "beta={c1=0.4, c2=4}"])
     {'epsilon': 0.03, 'beta': {'c1': 0.4, 'c2': 4}}

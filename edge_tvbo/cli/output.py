@@ -1,4 +1,4 @@
-"""How results and progress are said."""
+"""Output of results and progress: tables, JSON, progress bars."""
 
 import sys
 from collections.abc import Iterator
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from edge_tvbo.simulation.backtest import Result
 
 EX_USAGE = 2  # what click exits with for a wrong option; a wrong file is no different
-QUIET = 2.0  # s that work may take without a word
-BETWEEN = 5.0  # s between two lines of progress
+FIRST_PROGRESS_S = 2.0  # quicker work prints no progress
+PROGRESS_INTERVAL_S = 5.0
 
 
 def show(results: "list[Result]", as_json: bool) -> None:
-    from edge_tvbo.simulation.backtest import UNIT, table
+    from edge_tvbo.simulation.backtest import UNIT, results_table
 
     if as_json:
         print_json({"unit": UNIT, "results": [result.document() for result in results]})
     else:
-        click.echo(table(results))
+        click.echo(results_table(results))
 
 
 def printable(text: str) -> str:
-    """Give a line that somebody sent without what a terminal would take for an order.
+    """Return a received line without the control characters of a terminal.
 
     >>> printable("hall" + chr(27) + "[2J")
     'hall\ufffd[2J'
@@ -35,19 +35,18 @@ def printable(text: str) -> str:
 
 
 class Step(Protocol):
-    """What is told how far some work is."""
+    """A function that reports progress."""
 
     def __call__(self, done: int, total: int | None = None, /) -> None:
-        """Take in that `done` is done, and of how much, where that is known only now."""
+        """Report that `done` steps are done, of `total` if their number is known only now."""
         ...
 
 
 @contextmanager
 def progress(label: str, length: int | None) -> Iterator[Step]:
-    """Give a `Step`; what it is told goes to stderr, as a bar where that is a terminal.
+    """Return a `Step` that prints progress to stderr: a bar on a terminal, lines elsewhere.
 
-    Elsewhere (CI, journald) as plain lines: the first once the work has taken two seconds, then one
-    every five, and one in the end. Quicker work says nothing.
+    Lines come after two seconds, then every five, and at the end. Quicker work prints nothing.
     """
     if not sys.stderr.isatty():
         yield _Lines(label, length)
@@ -66,12 +65,12 @@ def progress(label: str, length: int | None) -> Iterator[Step]:
 
 
 class _Lines:
-    """Progress where nothing can be overwritten."""
+    """Progress as lines, where the output is not a terminal."""
 
     def __init__(self, label: str, length: int | None) -> None:
         self._label = label
         self._length = length
-        self._due = monotonic() + QUIET
+        self._due = monotonic() + FIRST_PROGRESS_S
         self._silent = True
 
     def __call__(self, done: int, total: int | None = None, /) -> None:
@@ -80,7 +79,7 @@ class _Lines:
         if now >= self._due or (done == length and not self._silent):
             of = f" of {length:,}" if length else ""
             click.echo(f"{self._label}: {done:,}{of}", err=True)
-            self._due, self._silent = now + BETWEEN, False
+            self._due, self._silent = now + PROGRESS_INTERVAL_S, False
 
 
 def print_json(document: Any) -> None:

@@ -1,9 +1,10 @@
-"""Recordings, replayed and learned from."""
+"""Commands on recordings: replay a policy, compare policies, fit a model."""
 
 import logging
 import shutil
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,41 +18,56 @@ from edge_tvbo.cli.options import (
     by_policy,
     cluster_option,
     command_line,
-    each_of,
+    executor_of,
     jobs_option,
     parameters_of,
     recording_options,
-    workers_of,
 )
 from edge_tvbo.cli.output import progress, show
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
     from edge_tvbo.messages.commands import Command
-    from edge_tvbo.ports import Each
     from edge_tvbo.simulation.backtest import Backtest, Result
 
-WORTH_PROCESSES = 50_000  # intervals: some five seconds of work, where a process takes two to start
+MIN_INTERVALS_FOR_PROCESSES = 50_000  # about 5 s of work; a process takes 2 s to start
 
 out_option = click.option(
-    "--out", type=click.Path(path_type=Path), help="A directory for a report: a page, and CSV."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Directory for a report: an HTML page and CSV files.",
 )
 
 budget_option = click.option(
-    "--budget", type=click.FloatRange(0), help="Activations a day; without it, one each interval."
+    "--budget", type=click.FloatRange(0), help="Activations per day; by default one per interval."
 )
 
 
 @click.command()
 @recording_options
 @click.option("--policy", default="et-gp-ucb", show_default=True, shell_complete=by_policy)
-@click.option("--set", "assignments", multiple=True, help="A parameter, such as epsilon=0.03.")
-@click.option("--noise", default=0.01, show_default=True, help="Noise by training variance.")
+@click.option(
+    "--set", "assignments", multiple=True, help="A policy parameter, such as epsilon=0.03."
+)
+@click.option(
+    "--noise",
+    default=0.01,
+    show_default=True,
+    help="Variance of a reading's noise, as a share of the training variance.",
+)
 @click.option("--seeds", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--via", type=click.Choice(["process", "mqtt"]), default="process")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The broker, via mqtt.")
-@click.option("--port", default=1883, show_default=True)
-@click.option("--speed", default=600.0, show_default=True, type=SPEED, help="Via mqtt.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="The broker's host, for --via mqtt."
+)
+@click.option("--port", default=1883, show_default=True, help="The broker's port.")
+@click.option(
+    "--speed",
+    default=600.0,
+    show_default=True,
+    type=SPEED,
+    help="Times as fast as real time, for --via mqtt.",
+)
 @budget_option
 @out_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -67,31 +83,35 @@ def replay(
     as_json: bool,
     **source: Any,
 ) -> None:
-    """Replay a recording: what POLICY would have picked, and what that would have missed."""
-    backtest = _prepared(out, source)
+    """Replay a recording with one policy, and print its regret."""
+    backtest = _prepare(out, source)
     settings = parameters_of(assignments)
     if via == "process":
-        with each_of(None) as each:
-            _learn(backtest, [policy], each)
+        _fit_daily_profile(backtest, [policy], None)
         with progress(policy, seeds) as step:
             result = backtest.run(policy, settings, seeds, step)
     else:
         if seeds > 1:
-            raise ConfigError("--via mqtt replays once; leave --seeds out.")
-        result = _over_mqtt(backtest, policy, settings, host, port, speed, source)
+            raise ConfigError("--via mqtt replays once; remove --seeds.")
+        result = _replay_over_mqtt(backtest, policy, settings, host, port, speed, source)
     show([result], as_json)
     if out:
-        _report(backtest, [result], out, as_json)
+        _write_report(backtest, [result], out, as_json)
 
 
 @click.command()
 @recording_options
 @click.option(
     "--policies",
-    help="Names with commas between; by default all that learn from days.",
+    help="Names, separated by commas; by default all that learn from training days.",
     shell_complete=by_policy,
 )
-@click.option("--noise", default=0.01, show_default=True, help="Noise by training variance.")
+@click.option(
+    "--noise",
+    default=0.01,
+    show_default=True,
+    help="Variance of a reading's noise, as a share of the training variance.",
+)
 @click.option("--seeds", default=8, show_default=True, type=click.IntRange(1))
 @jobs_option
 @cluster_option
@@ -107,48 +127,59 @@ def compare(
     as_json: bool,
     **source: Any,
 ) -> None:
-    """Replay a recording with several policies, and print them side by side.
+    """Replay a recording with several policies, and print their results side by side.
 
-    With --out the replays that were finished are kept there until all are: the same command goes on
-    where it was stopped.
+    With --out, finished replays are kept there until all are done: after an interruption the same
+    command continues with the rest.
     """
     from edge_tvbo.policy import needing_positions
     from edge_tvbo.policy import policies as all_policies
-    from edge_tvbo.research.reports.summary import Summary
+    from edge_tvbo.research.comparison import compare_policies
+    from edge_tvbo.research.reports.summary import ComparisonSummary
     from edge_tvbo.simulation.backtest import ORACLE
 
-    backtest = _prepared(out, source)
+    backtest = _prepare(out, source)
     trained = [name for name in all_policies() if name not in needing_positions()]
-    asked = dict.fromkeys(policies.split(",")) if policies else trained
-    names = [name for name in asked if name != ORACLE]  # who sees everything comes last anyway
+    wanted = dict.fromkeys(policies.split(",")) if policies else trained
+    names = [name for name in wanted if name != ORACLE]  # it is always added, as the last
     intervals = len(names) * seeds * (backtest.test_span.last - backtest.test_span.first)
-    if cluster is None and intervals < WORTH_PROCESSES:
+    if cluster is None and intervals < MIN_INTERVALS_FOR_PROCESSES:
         jobs = jobs or 1
-    with _unfinished(out) as directory, workers_of(cluster, jobs) as each:
-        _learn(backtest, names, each)
+    with _unfinished(out) as directory, executor_of(cluster, jobs) as executor:
+        _fit_daily_profile(backtest, names, executor)
         for name in names:
-            backtest.controller(name, {}, seed=0)  # refuses what there is not
+            backtest.controller(name, {}, seed=0)  # rejects unknown names before the work
         with progress("replaying", len(names) * seeds) as step:
-            results = backtest.compare(names, seeds, each, directory, step)
+            results = compare_policies(backtest, names, seeds, executor, directory, step)
     results.append(backtest.oracle())
     show(results, as_json)
     if not as_json:
-        click.echo("\n" + "\n".join(Summary(backtest, results).sentences()))
+        click.echo("\n" + "\n".join(ComparisonSummary(backtest, results).sentences()))
     if out:
-        _report(backtest, results, out, as_json)
+        _write_report(backtest, results, out, as_json)
 
 
 @click.command()
 @recording_options
-@click.option("--noise", default=0.01, show_default=True, help="Noise by training variance.")
+@click.option(
+    "--noise",
+    default=0.01,
+    show_default=True,
+    help="Variance of a reading's noise, as a share of the training variance.",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), default="model.json")
-@click.option("--plot", type=click.Path(path_type=Path), help="Also draw this file (png, svg).")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    help="Also draw a figure into this file (png, svg, pdf).",
+)
 @cluster_option
 def fit(output: Path, plot: Path | None, cluster: str | None, **source: Any) -> None:
-    """Learn a field from recorded days, for `model` in a configuration, and say what was learned.
+    """Learn a model of a field from recorded days, and write it to a file.
 
-    The daily course, how sensors co-vary, noise, and how much to explore; all days are learned
-    from unless --train names some. A gateway's own history is a CSV file:  --dataset csv.
+    The model is for `model` in a configuration: daily profile, covariance of the sensors, noise,
+    and exploration. All days are used unless --train names some. For readings of your own network
+    in a CSV file:  --dataset csv --data-dir readings.csv
     """
     from edge_tvbo.training.model_file import write
 
@@ -159,21 +190,21 @@ def fit(output: Path, plot: Path | None, cluster: str | None, **source: Any) -> 
     backtest = backtest_of(**source)
     if source["train"] is None:
         backtest = backtest.on_all_days()
-    with each_of(cluster) as each:
+    with executor_of(cluster, None if cluster else 1) as executor:
         with progress("learning", None) as step:
-            backtest.learn(step, each)
+            backtest.fit_daily_profile(step, executor)
         write(output, backtest.field_with_daily_profile)
-        with progress("looking back", None) as step:
-            learned = backtest.lessons(step, each)
+        with progress("checking", None) as step:
+            learned = backtest.training_report(step, executor)
     click.echo(f"Wrote {output}:")
     for line in learned.lines():
         click.echo(f"- {line}")
     if plot:
         plotting.plot_training_report(learned, plot)
-        click.echo(f"The picture is in {plot}")
+        click.echo(f"The figure is in {plot}")
 
 
-def _over_mqtt(
+def _replay_over_mqtt(
     backtest: "Backtest",
     policy: str,
     settings: dict[str, Any],
@@ -192,17 +223,17 @@ def _over_mqtt(
     arguments += [word for each in source["data_dir"] for word in ("--data-dir", each)]
     controller = backtest.controller(policy, settings, seed=0)
     intervals = backtest.test_span.last - backtest.test_span.first
-    with progress(policy, intervals) as step, mqtt_replay.nodes(arguments, broker):
+    with progress(policy, intervals) as step, mqtt_replay.sensor_process(arguments, broker):
 
         def watch(command: "Command") -> None:
             if isinstance(command, PublishState):
                 step(command.decision.interval + 1)
 
-        tally = mqtt_replay.over_mqtt(backtest, controller, broker, speed, watch)
-    return backtest.result(policy, settings, [tally.run()])
+        recorder = mqtt_replay.replay_over_mqtt(backtest, controller, broker, speed, watch)
+    return backtest.result(policy, settings, [recorder.run()])
 
 
-def _prepared(out: Path | None, source: dict[str, Any]) -> "Backtest":
+def _prepare(out: Path | None, source: dict[str, Any]) -> "Backtest":
     from edge_tvbo.research import reports
 
     if out:
@@ -212,7 +243,10 @@ def _prepared(out: Path | None, source: dict[str, Any]) -> "Backtest":
 
 @contextmanager
 def _unfinished(out: Path | None) -> Iterator[Path]:
-    """Give where replays are kept until all are there: below `out`, or nowhere for long."""
+    """Return the directory of finished replays, which is removed when all are done.
+
+    It is in `out`, or temporary where there is no `out`.
+    """
     if out is None:
         with TemporaryDirectory() as directory:
             yield Path(directory)
@@ -221,15 +255,18 @@ def _unfinished(out: Path | None) -> Iterator[Path]:
     shutil.rmtree(out / "unfinished")
 
 
-def _learn(backtest: "Backtest", policies: list[str], each: "Each") -> None:
-    from edge_tvbo.simulation.backtest import BY_RHYTHM
+def _fit_daily_profile(
+    backtest: "Backtest", policies: list[str], executor: Executor | None
+) -> None:
+    """Fit the daily profile of the field if one of the policies uses it."""
+    from edge_tvbo.simulation.backtest import DAILY_PROFILE_POLICIES
 
-    if not set(policies).isdisjoint(BY_RHYTHM):
+    if not set(policies).isdisjoint(DAILY_PROFILE_POLICIES):
         with progress("learning", None) as step:
-            backtest.learn(step, each)
+            backtest.fit_daily_profile(step, executor)
 
 
-def _report(backtest: "Backtest", results: "list[Result]", out: Path, as_json: bool) -> None:
+def _write_report(backtest: "Backtest", results: "list[Result]", out: Path, as_json: bool) -> None:
     from edge_tvbo.research import reports
 
     page = reports.write(backtest, results, out, command_line(click.get_current_context()))

@@ -7,13 +7,11 @@ import msgspec
 from msgspec import Meta
 
 from edge_tvbo.config import field_types
-from edge_tvbo.config.energy_settings import EnergySettings
-from edge_tvbo.config.field_types import duration
+from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.policy.settings import DEFAULT_POLICY, PolicySettings
 
 Position = tuple[float, float]  # m
-Interval = float | Literal["on-reading"]  # s
 _FILE = {"reads": field_types.file_name, "can": "the name of a file, from this file's directory"}
 
 
@@ -91,34 +89,13 @@ SensorId = Annotated[
 ]
 
 
-class FieldSettings(msgspec.Struct, frozen=True, kw_only=True):
+class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     """One quantity that a number of sensors measure."""
 
     unit: Annotated[str, Meta(max_length=32, description="The unit of the readings.")] = ""
     objective: Annotated[
         Literal["max", "min"], Meta(description="Which end of the scale is followed.")
     ] = "max"
-    interval: Annotated[
-        Interval,
-        Meta(
-            description="How often a sensor is chosen; on-reading: at once after each answer.",
-            extra={
-                "reads": field_types.interval,
-                "can": 'a duration, 10ms to 366d, or "on-reading"',
-            },
-        ),
-    ]
-    reply_timeout: Annotated[
-        float,
-        Meta(
-            description="How long a sensor may take to answer; no longer than the interval.",
-            extra=duration("1ms", default="1/5 of the interval; 2min with on-reading"),
-        ),
-    ]
-    learn_from: Annotated[
-        Literal["all", "activated"],
-        Meta(description="Whether readings that nobody asked for are learnt from too."),
-    ] = "all"
     policy: Annotated[
         PolicySettings,
         Meta(description="The policy that selects the next sensor, and its parameters."),
@@ -150,7 +127,7 @@ class FieldSettings(msgspec.Struct, frozen=True, kw_only=True):
                 "can": 'a table { id = "Living room", ... } of names without / + #',
             },
         ),
-    ] = {}
+    ] = msgspec.field(default_factory=dict)
     sensors: Annotated[
         tuple[SensorId, ...],
         Meta(
@@ -166,40 +143,10 @@ class FieldSettings(msgspec.Struct, frozen=True, kw_only=True):
     activate: Annotated[ActivateSettings, Meta(description="How a sensor is activated.")] = (
         ActivateSettings()
     )
-    max_age: Annotated[
-        float,
-        Meta(
-            description="A reading measured longer ago than this is not used.",
-            extra=duration("10ms", default="the interval; 10min with on-reading"),
-        ),
-    ]
-    max_future: Annotated[
-        float,
-        Meta(
-            description="A reading stamped further ahead of our clock than this is not used.",
-            extra=duration("0s"),
-        ),
-    ] = 60.0
-    max_backoff: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=65536,
-            description="The longest that a silent sensor is left alone, in intervals.",
-        ),
-    ] = 64
     max_payload: Annotated[
         int,
         Meta(ge=1, le=1048576, description="A message longer than this, in bytes, is not used."),
     ] = 65536
-    plausible: Annotated[
-        float,
-        Meta(
-            gt=0,
-            description="How far off the mean a reading may be, in standard deviations of what is"
-            " expected of the field; what is farther is not used, and its sensor is left alone.",
-        ),
-    ] = 20.0
     max_rate: Annotated[
         float,
         Meta(
@@ -217,7 +164,8 @@ class FieldSettings(msgspec.Struct, frozen=True, kw_only=True):
             " published, for the dashboard; 0 publishes it never.",
         ),
     ] = 100
-    energy: Annotated[
-        EnergySettings | None,
-        Meta(description="What activations cost and what may be spent; without it, nothing is."),
-    ] = None
+
+    @property
+    def commands_wait(self) -> bool:
+        """Whether a command waits at the broker for a sleeping sensor, or for the broker itself."""
+        return self.activate.mode == "sleepy"

@@ -26,18 +26,27 @@ and is not blamed if its answer was lost with the process. The next interval has
 """
 
 from math import inf, sqrt
-from typing import Literal, assert_never
+from typing import assert_never
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.controller_state import KIND, MOST, MOST_REASONS, ControllerState
 from edge_tvbo.control.decision_text import DecisionBuilder
-from edge_tvbo.control.energy_budget import BudgetSettings, EnergyBudget
+from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.reading_filter import ReadingFilter
 from edge_tvbo.control.sensor_health import SensorHealth
-from edge_tvbo.messages.commands import Activate, Command, Ending, Notify, PublishState, Record
+from edge_tvbo.messages.commands import (
+    Activate,
+    Command,
+    Ending,
+    Notify,
+    PublishState,
+    Record,
+    Reject,
+)
 from edge_tvbo.messages.documents import (
     Decision,
     FieldHealth,
@@ -64,26 +73,12 @@ from edge_tvbo.messages.events import (
     ResumeRequested,
     Unreadable,
 )
-from edge_tvbo.messages.formatting import rfc3339, span
+from edge_tvbo.messages.formatting import duration, rfc3339
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import inner, seal, unseal
 from edge_tvbo.policy.base import Choice, ObserveResult, Policy
 
-LEAST_TIME = 0.5  # of the reply timeout, without which nobody is blamed
-
-
-class ControllerSettings(msgspec.Struct, frozen=True):
-    """What an interval allows."""
-
-    reply_timeout: float  # s an activated sensor has to answer
-    max_age: float  # s; a reading older than this when it arrives is late
-    max_future: float = 60.0  # s a reading may be ahead of our clock
-    max_backoff: int = 64  # intervals a silent sensor is left alone, at the most
-    learn_from: Literal["all", "activated"] = "all"
-    on_reading: bool = False  # the next interval begins with the answer to this one
-    plausible: float = 20.0  # prior standard deviations that a reading may be off the mean
-    energy: BudgetSettings | None = None  # None where activations cost nothing
-    lasting: bool = False  # a command waits at the broker for its sensor, even for the broker
+MIN_REPLY_SHARE = 0.5  # of the reply timeout, without which nobody is blamed
 
 
 class Controller:
@@ -93,8 +88,8 @@ class Controller:
     ----------
     policy : Policy
         Owned from now on.
-    rules : Rules
-        What an interval allows.
+    settings : ControllerSettings
+        Intervals, timeouts and limits.
     narrator : type
         Puts decisions into words: a `DecisionBuilder`, or what leaves them out.
     """
@@ -102,17 +97,17 @@ class Controller:
     def __init__(
         self,
         policy: Policy,
-        rules: ControllerSettings,
+        settings: ControllerSettings,
         narrator: type[DecisionBuilder] = DecisionBuilder,
     ) -> None:
         M = len(policy.field)
         self.policy = policy
-        self.rules = rules
+        self.settings = settings
         self._narrator = narrator(policy)
-        self._suspicion = SensorHealth(M, rules.max_backoff)
-        self._energy = EnergyBudget(rules.energy) if rules.energy else None
+        self._suspicion = SensorHealth(M, settings.max_backoff)
+        self._energy = EnergyBudget.of(settings, policy.field.sensors)
         self._screening = ReadingFilter(
-            M, _plausible(policy.field, rules), rules.max_age, rules.max_future
+            M, _plausible(policy.field, settings), settings.max_age, settings.max_future
         )
         self._arms = {sensor: arm for arm, sensor in enumerate(policy.field.sensors)}
         self._interval = -1
@@ -139,8 +134,8 @@ class Controller:
                 if not self._waiting or interval != self._interval:
                     return []
                 return [*self._miss(at), *self._follow(at)]
-            case Unreadable(reason=reason):
-                return self._refuse(reason)
+            case Unreadable(reason=reason, topic=topic, detail=detail):
+                return self._reject(reason, topic, detail)
             case LinkLost():
                 self._linked = self._reachable = False
                 return []
@@ -180,7 +175,12 @@ class Controller:
             energy=self._energy.state(sensors) if self._energy else None,
         )
 
-    def affords(self, sensor: str) -> bool:
+    @property
+    def paused(self) -> bool:
+        """Whether no sensor is activated until `ResumeRequested`."""
+        return self._paused
+
+    def can_afford(self, sensor: str) -> bool:
         """Say whether `sensor` has the energy for one more activation."""
         return self._energy is None or bool(self._energy.affordable()[self._arms[sensor]])
 
@@ -188,10 +188,12 @@ class Controller:
         """Give where the field is highest by now; None while nothing is believed of it."""
         return self._narrator.hotspot(at, self._screening.received)
 
-    def latest(self) -> dict[str, LastReading]:
+    def last_readings(self) -> dict[str, LastReading]:
         """Give the last reading accepted of each sensor that has had one."""
         sensors = self.policy.field.sensors
-        return {sensors[arm]: latest for arm, latest in self._screening.latest()}
+        return {
+            sensors[arm]: last_readings for arm, last_readings in self._screening.last_readings()
+        }
 
     # --- over a restart -----------------------------------------------------------------------
 
@@ -327,10 +329,10 @@ class Controller:
         self._reachable = self._linked
         if because is Reason.PROBE:
             self._suspicion.mark_probed(choice.arm)
-        if self._energy and (self._linked or self.rules.lasting):
+        if self._energy and (self._linked or self.settings.commands_wait):
             self._energy.charge(choice.arm)
         decision = self._decision(choice, eligible, because, at)
-        activate = Activate(choice.sensor, self._interval, at, at + self.rules.reply_timeout)
+        activate = Activate(choice.sensor, self._interval, at, at + self.settings.reply_timeout)
         return [activate, PublishState(decision)]
 
     def _skip_activation(self, at: float) -> list[Command]:
@@ -353,7 +355,7 @@ class Controller:
             because=because,
             interval=self._interval,
             at=at,
-            expires_at=at + self.rules.reply_timeout,
+            expires_at=at + self.settings.reply_timeout,
             model=Model(self.policy.observations, self.policy.resets, self._last_reset),
             ineligible_reason=self._ineligible_reason,
             also=(self._energy.account(),) if self._energy else (),
@@ -365,7 +367,9 @@ class Controller:
         if self._energy and until <= self._interval:
             return f"{self.policy.field.sensors[arm]} {self._energy.ineligible_reason(arm)}"
         received = self._screening.received[arm]
-        heard = f"silent for {span(self._began - received)}" if received > -inf else "never heard"
+        heard = (
+            f"silent for {duration(self._began - received)}" if received > -inf else "never heard"
+        )
         return f"{self.policy.field.sensors[arm]} is left alone until interval {until}: {heard}"
 
     def _only(self, arm: int) -> NDArray[np.bool_]:
@@ -375,7 +379,7 @@ class Controller:
 
     def _follow(self, at: float) -> list[Command]:
         """Begin the next interval at once where no clock does."""
-        return self._elapsed(at, 1) if self.rules.on_reading else []
+        return self._elapsed(at, 1) if self.settings.follows_readings else []
 
     def _miss(self, at: float) -> list[Command]:
         arm = self._selected
@@ -383,7 +387,7 @@ class Controller:
         self._waiting = False
         self._missed += 1
         record = Record(self._interval, self._began, sensor, Ending.MISSED, None, None, None, False)
-        had_time = at - self._began >= LEAST_TIME * self.rules.reply_timeout
+        had_time = at - self._began >= MIN_REPLY_SHARE * self.settings.reply_timeout
         blamed = self._reachable and had_time
         return [record, *self._suspect(arm, sensor, at)] if blamed else [record]
 
@@ -402,7 +406,7 @@ class Controller:
 
     def _shift_timestamps(self, by: float, at: float) -> None:
         self._began += by
-        self._screening.date_anew(by, at)
+        self._screening.shift_timestamps(by, at)
         self._reachable = False  # an answer on its way may be dated by the clock as it was
 
     # --- what somebody asks for ---------------------------------------------------------------
@@ -423,8 +427,8 @@ class Controller:
         return [resumed, *(self._follow(at) if idle else [])]
 
     def _force_sensor(self, arm: int, at: float) -> list[Command]:
-        if not self.affords(self.policy.field.sensors[arm]):
-            return self._refuse("no-energy")
+        if not self.can_afford(self.policy.field.sensors[arm]):
+            return self._reject("no-energy", self.policy.field.sensors[arm])
         only = self._only(arm)
         return self._activate(self.policy.select(only), only, Reason.ASKED, at)
 
@@ -441,7 +445,7 @@ class Controller:
         if reason := self._objection(arm, reading, is_answer=is_answer):
             if is_answer and reason == "implausible":
                 self._suspicion.mark_implausible(arm)
-            return self._refuse(reason)
+            return self._reject(reason, reading.sensor, f"{reading.value:g}")
         self._screening.accept(arm, reading)
         outcome = self.policy.observe(arm, self.policy.field.to_model(reading.value))
         believed = is_answer or not self._suspicion.doubts(arm)
@@ -458,16 +462,16 @@ class Controller:
         asked_at = self._began if is_answer else None
         if reason := self._screening.reject_reason(arm, reading, asked_at):
             return reason
-        if self.rules.learn_from == "activated" and not is_answer:
+        if self.settings.learn_from == "activated" and not is_answer:
             return "late" if arm == self._selected else "unsolicited"
         return None
 
     def _battery(self, report: BatteryReported) -> list[Command]:
         arm = self._arms.get(report.sensor, -1)
         if arm < 0:
-            return self._refuse("unknown-sensor")
+            return self._reject("unknown-sensor", report.sensor)
         if not 0 <= report.percent <= 100:
-            return self._refuse("implausible")
+            return self._reject("implausible", report.sensor, f"{report.percent:g} %")
         if self._energy is None or not self._energy.report(arm, report.percent):
             return []
         text = f"{report.sensor} has {report.percent:g} % of its battery left; it is not asked"
@@ -506,18 +510,18 @@ class Controller:
             commands.append(self._notice("some-back", at, "The policy chooses again"))
         return commands
 
-    def _refuse(self, reason: str) -> list[Command]:
+    def _reject(self, reason: str, source: str, detail: str = "") -> list[Command]:
         if reason not in self._refused and len(self._refused) >= MOST_REASONS:
             reason = "other"
         self._refused[reason] = self._refused.get(reason, 0) + 1
-        return []
+        return [Reject(reason, source, detail)]
 
     def _notice(self, kind: Kind, at: float, text: str, sensor: str | None = None) -> Notify:
         return Notify(Notice(kind, rfc3339(at), text, sensor))
 
 
-def _plausible(field: SensorField, rules: ControllerSettings) -> tuple[float, float]:
+def _plausible(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
     """Give the lowest and the highest value that can be believed, in the field's unit."""
-    farthest = rules.plausible * sqrt(field.kernel.diagonal().max())
+    farthest = settings.plausible * sqrt(field.kernel.diagonal().max())
     bounds = field.to_unit(-farthest), field.to_unit(farthest)
     return min(bounds), max(bounds)

@@ -11,6 +11,7 @@ knapsacks (Balseiro, Lu & Mirrokni 2023, algorithm 1, with the posterior's devia
 docs/findings.md has what it is worth beside spending first, or evenly, or at random.
 """
 
+from collections.abc import Sequence
 from math import ceil, inf
 from typing import Any
 
@@ -18,6 +19,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.config.energy_settings import SensorEnergy
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.documents import EnergyState
 from edge_tvbo.models.snapshot import LARGEST, check_arrays, copy_arrays, whole
@@ -39,8 +42,8 @@ def intervals_in(period: float, interval: float) -> int:
     return max(1, ceil(period / interval - ROUNDING))
 
 
-class BudgetSettings(msgspec.Struct, frozen=True):
-    """What M sensors may spend, in a unit of energy that the operator chose."""
+class Budgets(msgspec.Struct, frozen=True):
+    """Costs and budgets of M sensors, in the unit of energy that the operator chose."""
 
     costs: tuple[float, ...]  # of one activation, by sensor
     each: tuple[float, ...]  # in a period, by sensor; inf for no limit
@@ -54,7 +57,7 @@ class BudgetSettings(msgspec.Struct, frozen=True):
 class EnergyBudget:
     """The accounts of one field: who can be asked, and whether that is worth it.
 
-    >>> energy = EnergyBudget(BudgetSettings(costs=(1.0, 2.0), each=(2.0, 2.0), period=24))
+    >>> energy = EnergyBudget(Budgets(costs=(1.0, 2.0), each=(2.0, 2.0), period=24))
     >>> energy.advance(1)
     >>> energy.charge(1)
     >>> energy.affordable().tolist()
@@ -64,7 +67,7 @@ class EnergyBudget:
     [True, True]
     """
 
-    def __init__(self, budgets: BudgetSettings) -> None:
+    def __init__(self, budgets: Budgets) -> None:
         M = len(budgets.costs)
         costs = np.array(budgets.costs)
         self._budgets = budgets
@@ -83,6 +86,28 @@ class EnergyBudget:
         self._now = 0  # intervals gone by
         self._saved = 0
         self._forgotten = 0
+
+    @classmethod
+    def of(cls, settings: ControllerSettings, sensors: Sequence[str]) -> "EnergyBudget | None":
+        """Return the budget of a field with these sensors; None where energy is not counted."""
+        energy, interval = settings.energy, settings.interval
+        if energy is None:
+            return None
+        assert interval != "on-reading"  # `config.cross_checks` excludes it
+        own = [energy.sensors.get(sensor, SensorEnergy()) for sensor in sensors]
+        each = [energy.budget if one.budget is None else one.budget for one in own]
+        battery = energy.battery
+        return cls(
+            Budgets(
+                costs=tuple(one.cost or energy.cost for one in own),
+                each=tuple(inf if budget is None else budget for budget in each),
+                period=intervals_in(energy.period, interval),
+                field=inf if energy.field_budget is None else energy.field_budget,
+                unit=energy.unit,
+                least_battery=battery.least if battery else 0.0,
+                battery_age=ceil(battery.max_age / interval) if battery else 0,
+            )
+        )
 
     def advance(self, intervals: int) -> None:
         """Let intervals go by: old spending is forgotten, and prices fall."""

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from edge_tvbo.messages.commands import Ending, Record
 from edge_tvbo.messages.documents import Reason
-from edge_tvbo.messages.history import Entry
+from edge_tvbo.messages.history import HistoryEntry
 
 REASONS = {
     Reason.WARMUP: "The model was empty, and one sensor as good as another: it was drawn.",
@@ -19,7 +19,7 @@ REASONS = {
 }
 
 
-def told(entry: Entry, now: float) -> Iterator[str]:
+def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
     """Yield the lines of an account of `entry`; `now` (s since 1970) says whether it still runs."""
     decision, model = entry.decision, entry.decision.model
     yield f"{entry.field}, interval {decision.interval}, {decision.at}: {decision.text}"
@@ -34,7 +34,7 @@ def told(entry: Entry, now: float) -> Iterator[str]:
     yield from (f"  - {each.at} {each.event}: {each.text}" for each in entry.notices)
 
 
-def line(entry: Entry) -> str:
+def one_line(entry: HistoryEntry) -> str:
     """Give an entry on one line, for a list of many."""
     decision, record = entry.decision, entry.record
     ended = "" if record is None else f"; {record.ending}"
@@ -44,7 +44,7 @@ def line(entry: Entry) -> str:
     return f"{decision.interval} {decision.at} {decision.reason} {decision.text}{ended}{events}"
 
 
-def _ending(entry: Entry, now: float) -> str:
+def _ending(entry: HistoryEntry, now: float) -> str:
     decision, record = entry.decision, entry.record
     if record is None:
         if decision.reason is Reason.SAVED:
@@ -72,5 +72,5 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _unit(entry: Entry) -> str:
+def _unit(entry: HistoryEntry) -> str:
     return f" {entry.decision.unit}" if entry.decision.unit else ""

@@ -58,13 +58,13 @@ class ReadingFilter:
         self.received[arm] = reading.received
         self.values[arm] = reading.value
 
-    def latest(self) -> Iterator[tuple[int, LastReading]]:
+    def last_readings(self) -> Iterator[tuple[int, LastReading]]:
         """Yield the last reading accepted of each sensor that has had one."""
         for arm, received in enumerate(self.received):
             if received > -inf:
                 yield arm, LastReading(self.values[arm], received)
 
-    def date_anew(self, by: float, at: float) -> None:
+    def shift_timestamps(self, by: float, at: float) -> None:
         """Go by a clock that was set `by` seconds ahead, at `at`; the sensors' clocks were not."""
         self.received = [received + by for received in self.received]
         self.stepped, self.dated = at, True

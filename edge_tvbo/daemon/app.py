@@ -1,41 +1,46 @@
-"""How the daemon lives: it starts without a broker, runs until told to stop, says good-bye.
+"""Composition root: builds the daemon from its settings, runs it, and reloads it.
 
-SIGTERM and SIGINT end it. SIGHUP has the configuration read again: one that is wrong changes
-nothing, one that is right takes over where the present one stands. SIGUSR1 asks for a diagnosis.
+SIGTERM and SIGINT end the daemon. SIGHUP reads the configuration again: an invalid one changes
+nothing, a valid one continues where the present one is. SIGUSR1 writes a status dump to the log.
 """
 
 import gc
 import logging
 import signal
-import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from typing import assert_never
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from edge_tvbo.config import ConfigErrors, Settings
+from edge_tvbo.config.errors import ConfigErrors
+from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon import build_controllers, build_mqtt, crash_log, status_dump
+from edge_tvbo.daemon import build_controllers, build_mqtt, status_dump
 from edge_tvbo.daemon.checkpoints import Checkpoints, clock_anchor, resumed
 from edge_tvbo.daemon.clock import Clock, LiveClock
-from edge_tvbo.daemon.history_recorder import HistoryRecorder
-from edge_tvbo.daemon.loop import Loop
+from edge_tvbo.daemon.command_handler import CommandHandler
+from edge_tvbo.daemon.crash_log import crash_logging
+from edge_tvbo.daemon.decision_log import DecisionLog, DecisionLogger
+from edge_tvbo.daemon.history_recorder import HistoryRecorder, posterior_snapshot
+from edge_tvbo.daemon.loop import Loop, LoopService, Observer
 from edge_tvbo.daemon.monitors import Monitors
 from edge_tvbo.daemon.posterior_publisher import PosteriorPublisher
+from edge_tvbo.daemon.rejection_log import RejectionLog
 from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.daemon.signals import Signals, catch_signals
+from edge_tvbo.daemon.status import StatusCollector
 from edge_tvbo.errors import EdgeTvboError, told
-from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState, Record
-from edge_tvbo.messages.documents import Decision, Notice
+from edge_tvbo.messages.commands import Command
+from edge_tvbo.messages.documents import Notice, Status
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.jit import KIND, compiling, uncached
-from edge_tvbo.plugins import load
-from edge_tvbo.ports import Link, LoopService
+
+if TYPE_CHECKING:
+    from edge_tvbo_adapters.mqtt.link import MqttLink
 
 log = logging.getLogger(__name__)
 
-CONNECTING = 0.5  # s; a broker that is there lets us in before the first sensor is to be asked
+CONNECT_TIME_S = 0.5  # an available broker accepts the connection before the first activation
 
 
 def run(read: Callable[[], Settings]) -> None:
@@ -43,232 +48,223 @@ def run(read: Callable[[], Settings]) -> None:
 
     `read` reads the configuration, at the start and at each SIGHUP.
     """
-    with signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1) as came:
-        settings = read()
-        with crash_log.kept(settings.state.dir, settings.instance) as recent:
-            live(settings, read, came, recent)
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+    with catch_signals(*numbers) as caught:
+        settings, surroundings = read(), Surroundings.make()
+        with crash_logging(settings.state.dir, settings.instance, surroundings.decisions):
+            run_until_stopped(build_daemon(settings, surroundings), read, caught)
 
 
-def live(
-    settings: Settings, read: Callable[[], Settings], came: "Signals", recent: crash_log.Recent
-) -> None:
-    """Run `settings`, and what is read instead of them at each SIGHUP, until told to stop."""
-    daemon = build_daemon(settings, Monitors(), LiveClock(), recent)
+def run_until_stopped(daemon: "Daemon", read: Callable[[], Settings], caught: Signals) -> None:
+    """Run `daemon`, and what replaces it at each SIGHUP, until SIGTERM or SIGINT."""
     try:
-        daemon.begin()
-        while not (came.take(signal.SIGTERM) or came.take(signal.SIGINT)):
-            if came.take(signal.SIGUSR1):
-                daemon.diagnose()
-            if came.take(signal.SIGHUP):
-                daemon.watching.reloading()
+        daemon.start()
+        while not (caught.take(signal.SIGTERM) or caught.take(signal.SIGINT)):
+            if caught.take(signal.SIGUSR1):
+                daemon.dump_status()
+            if caught.take(signal.SIGHUP):
+                daemon.surroundings.monitors.reloading()
                 daemon = reload(daemon, read)
-                daemon.watched()
+                daemon.attach_monitors()
                 release_memory()
-            daemon.loop.run(came.any, came.fileno())
+            daemon.loop.run(caught.any, caught.fileno())
     finally:
-        daemon.end()
+        daemon.stop()
     log.info("stopped")
 
 
-# --- one configuration at work ------------------------------------------------------------------
+class Surroundings(msgspec.Struct, frozen=True):
+    """What outlives a reload."""
+
+    clock: Clock
+    decisions: DecisionLog
+    status: StatusCollector
+    monitors: Monitors
+    loggers: tuple[Observer, ...]
+
+    @classmethod
+    def make(cls, clock: Clock | None = None) -> "Surroundings":
+        """Return those of a new process."""
+        from edge_tvbo_adapters.monitoring.systemd import SystemdNotifier
+
+        clock = clock or LiveClock()
+        return cls(
+            clock,
+            DecisionLog(),
+            StatusCollector(clock),
+            Monitors(SystemdNotifier(), _open_endpoint),
+            (DecisionLogger(), RejectionLog()),
+        )
 
 
 class Daemon(msgspec.Struct, frozen=True):
-    """A configuration, and all that carries it out."""
+    """A configuration, and everything that carries it out."""
 
     settings: Settings
-    clock: Clock
+    surroundings: Surroundings
     controllers: dict[str, Controller]
-    schedule: Scheduler
-    link: Link
-    checkpoints: Checkpoints | None  # where state is kept at all
-    chronicle: HistoryRecorder | None  # where a history is kept
-    journal: "DecisionLogger"
-    recent: crash_log.Recent
-    watching: Monitors
+    scheduler: Scheduler
+    link: "MqttLink"
+    checkpoints: Checkpoints | None  # None where no state is stored
+    recorder: HistoryRecorder | None  # None where no history is stored
+    handler: CommandHandler
     loop: Loop
 
-    def begin(self) -> None:
-        """Go on from what was kept, and keep that it goes on."""
+    def start(self) -> None:
+        """Restore the stored state, and store that the daemon runs."""
         if self.checkpoints:
             self.checkpoints.restore()
             self.checkpoints.save()
-        if uncached:
-            log.warning(
-                "no folder for numba's cache can be written, so each start compiles for a while; "
-                "name one that can:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo"
-            )
-        elif compiling:
-            log.info(
-                "compiled %d kernels in %.0f s and kept them for the next start; "
-                "`edge-tvbo warm` does so beforehand",
-                len(compiling),
-                sum(compiling),
-            )
+        self.restore_decisions()
+        self._log_kernels()
         sensors = sum(len(each.sensors) for each in self.settings.fields.values())
-        log.info(
-            "ready: %d sensors, fields %s; kernels compiled %s",
-            sensors,
-            ", ".join(self.settings.fields),
-            KIND,
-        )
-        self.watched()
-        gc.freeze()  # what is made by now stays: to look it through took 15 ms, now and then
+        fields = ", ".join(self.settings.fields)
+        log.info("ready: %d sensors, fields %s; kernels compiled %s", sensors, fields, KIND)
+        self.attach_monitors()
+        gc.freeze()  # to search what exists by now took 15 ms in some intervals
 
-    def watched(self) -> None:
-        """Have systemd and whoever reads the metrics look at this configuration from now on."""
-        self.watching.follow(
-            self.settings, self.controllers, self.link, self.clock, lambda: self.written
+    def restore_decisions(self) -> None:
+        """Continue the intervals that the history shows as running."""
+        self.surroundings.decisions.keep_only(self.controllers)
+        for field in self.controllers:
+            entry = self.recorder.latest(field) if self.recorder else None
+            if entry and not self.surroundings.decisions.newest(field):
+                self.surroundings.decisions.restore(entry)
+
+    def attach_monitors(self) -> None:
+        """Let systemd and the metrics endpoint observe this configuration from now on."""
+        status, monitors = self.surroundings.status, self.surroundings.monitors
+        status.attach(
+            self.controllers,
+            self.link,
+            build_mqtt.intervals(self.settings),
+            period=self.settings.health,
+            rejected=lambda: self.handler.rejected,
+            problems=self._problems,
+            written=lambda: self.written,
         )
+        monitors.attach(self.link.alive, status.summary)
+        monitors.listen(self.settings.metrics.host, self.settings.metrics.port, status.status)
+        paused = all(each.paused for each in self.controllers.values())
+        self.link.expect_readings(not paused)
 
     @property
     def written(self) -> int | None:
-        """Bytes of state written, None where none is kept."""
+        """Bytes of state written, None where no state is stored."""
         if self.checkpoints is None:
             return None
-        return self.checkpoints.written + (self.chronicle.written if self.chronicle else 0)
+        return self.checkpoints.written + (self.recorder.written if self.recorder else 0)
 
-    def diagnose(self) -> None:
-        """Log how everything is, and have the history kept as far as it has come."""
-        if self.chronicle:
-            self.chronicle.save()
-        health, decisions, online = self.loop.health(), self.journal.decisions, self.link.online
-        for line in status_dump.lines(health, self.controllers, decisions, online, self.written):
-            log.info("diagnosis: %s", line)
+    def dump_status(self) -> None:
+        """Log the status of everything, and store the history as far as it goes."""
+        if self.recorder:
+            self.recorder.save()
+        status, decisions = self.surroundings.status.status(), self.surroundings.decisions
+        for line in status_dump.lines(status, self.controllers, decisions.decisions()):
+            log.info("status: %s", line)
 
-    def end(self) -> None:
-        """Keep the last state, and say good-bye."""
-        self.watching.close()
+    def stop(self) -> None:
+        """Store the last state, publish that the daemon is offline, and disconnect."""
+        self.surroundings.monitors.close()
         if self.checkpoints:
             self.checkpoints.close()
-        if self.chronicle:
-            self.chronicle.close()
+        if self.recorder:
+            self.recorder.close()
         self.link.close()
         self.loop.close()
 
+    def _problems(self) -> Iterator[str]:
+        if self.checkpoints and self.checkpoints.failing:
+            yield "the state cannot be stored"
+        if self.recorder and self.recorder.failing:
+            yield "the history cannot be stored"
+
+    def _log_kernels(self) -> None:
+        if uncached:
+            log.warning(
+                "numba has no writable cache directory, so every start compiles for a while; "
+                "name one:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo"
+            )
+        elif compiling:
+            log.info(
+                "compiled %d kernels in %.0f s and cached them for the next start; "
+                "`edge-tvbo precompile` does so beforehand",
+                len(compiling),
+                sum(compiling),
+            )
+
 
 def build_daemon(
-    settings: Settings,
-    watching: Monitors,
-    clock: Clock,
-    recent: crash_log.Recent,
-    before: Daemon | None = None,
+    settings: Settings, surroundings: Surroundings, before: Daemon | None = None
 ) -> Daemon:
-    """Give a daemon that is about to begin, for two to watch; raises `ConfigError`.
+    """Return a daemon that is ready to start; raises `ConfigError`.
 
-    It takes the place of the one `before`, if there was one.
+    `before` is the daemon that it replaces, if any.
     """
+    clock, decisions = surroundings.clock, surroundings.decisions
     controllers = build_controllers.controllers(settings)
-    schedule = Scheduler(build_mqtt.intervals(settings), clock, first=clock.elapsed() + CONNECTING)
-    checkpoints = None
-    if settings.state.dir:
-        store = load("stores", "file")(settings.state.dir, settings.instance)
-        checkpoints = Checkpoints(
-            store, settings.state.checkpoint, controllers, schedule, lambda: clock_anchor(clock)
-        )
-    link = load("links", "mqtt")(
-        build_mqtt.broker(settings),
-        build_mqtt.wirings(settings),
-        commands=settings.commands,
-        homeassistant=build_controllers.homeassistant(settings, controllers),
-        former=build_mqtt.wirings(before.settings) if before else None,
-        wall=lambda: clock.wall(clock.elapsed()),
+    scheduler = Scheduler(
+        build_mqtt.intervals(settings), clock, first=clock.elapsed() + CONNECT_TIME_S
     )
-    chronicle = chronicle_of(settings, controllers)
-    journal = DecisionLogger()
-    shown = {
-        name: each
-        for name, each in controllers.items()
-        if len(each.policy.field) <= settings.fields[name].publish_posterior
-    }
-    showing = PosteriorPublisher(link, shown, lambda: clock.wall(clock.elapsed()))
-    watchers: list[Callable[[str, Command], None]] = [journal, recent, watching, showing]
-    watchers += [chronicle] if chronicle else []
-    attendants: list[LoopService] = [each for each in (checkpoints, chronicle, watching) if each]
-
-    def watch(field: str, command: Command) -> None:
-        for each in watchers:
-            each(field, command)
-
+    link = _link(settings, controllers, clock, before)
+    checkpoints = _checkpoints(settings, controllers, scheduler, clock)
+    recorder = _recorder(settings)
+    decisions.posterior = (lambda name: posterior_snapshot(controllers[name])) if recorder else None
+    handler = CommandHandler(controllers, surroundings.status.health, decisions.decisions)
+    if before:
+        handler.copy_from(before.handler)
+    services: list[LoopService | None] = [
+        surroundings.status,
+        checkpoints,
+        recorder,
+        surroundings.monitors,
+    ]
     loop = Loop(
         link,
         controllers,
-        schedule,
+        scheduler,
         clock,
-        health_every=settings.health,
-        watch=watch,
-        attendants=attendants,
-        before=before.loop if before else None,
-        troubles=partial(troubles, checkpoints, chronicle),
+        handler=handler,
+        observers=_observers(settings, surroundings, controllers, link, recorder),
+        services=[each for each in services if each],
+        on_change=surroundings.status.publish_soon,
     )
     return Daemon(
-        settings,
-        clock,
-        controllers,
-        schedule,
-        link,
-        checkpoints,
-        chronicle,
-        journal,
-        recent,
-        watching,
-        loop,
+        settings, surroundings, controllers, scheduler, link, checkpoints, recorder, handler, loop
     )
-
-
-def chronicle_of(settings: Settings, controllers: dict[str, Controller]) -> HistoryRecorder | None:
-    """Give what keeps the history, where one is kept."""
-    state = settings.state
-    if not state.dir or state.history is None:
-        return None
-    history = load("histories", "sqlite")(state.dir, settings.instance, state.history)
-    return HistoryRecorder(history, state.checkpoint, controllers)
-
-
-def troubles(checkpoints: Checkpoints | None, chronicle: HistoryRecorder | None) -> Iterator[str]:
-    """Yield what the disk does not let us do; the log has the reason."""
-    if checkpoints and checkpoints.failing:
-        yield "the state cannot be kept"
-    if chronicle and chronicle.failing:
-        yield "the history cannot be kept"
 
 
 def reload(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
-    """Give the daemon of the configuration as it is now; the same where that is wrong."""
+    """Return the daemon of the configuration as it is now; the same one if that is invalid."""
     try:
-        successor = build_daemon(read(), daemon.watching, daemon.clock, daemon.recent, daemon)
+        successor = build_daemon(read(), daemon.surroundings, daemon)
     except ConfigErrors as error:
         for finding in error.findings:
             log.error("reload: %s", finding)
-        log.error("reload: nothing is changed; mend the above and send SIGHUP again")
+        log.error("reload: nothing is changed; fix the above and send SIGHUP again")
         return daemon
     except (EdgeTvboError, OSError) as error:
         log.error("reload: nothing is changed: %s", told(error))
         return daemon
     for name in successor.controllers:
-        take_over(name, daemon, successor)
-    if daemon.chronicle:
-        daemon.chronicle.close()
+        transfer_state(name, daemon, successor)
+    if daemon.recorder:
+        daemon.recorder.close()
     daemon.link.close()
     daemon.loop.close()
     if successor.checkpoints:
         successor.checkpoints.save()
+    successor.restore_decisions()
     text = f"done; fields {', '.join(successor.controllers)}"
     log.info("reload: %s", text)
-    at = round(daemon.clock.wall(daemon.clock.elapsed()), 3)
+    clock = daemon.surroundings.clock
+    at = round(clock.wall(clock.elapsed()), 3)
     successor.link.announce(Notice("reload", rfc3339(at), text))
     return successor
 
 
-def release_memory() -> None:
-    """Free the memory of a daemon whose place was taken: it was kept from the collector."""
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
-
-
-def take_over(name: str, daemon: Daemon, successor: Daemon) -> None:
-    """Hand the model, the counters and the running interval of one field on, where they fit."""
+def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
+    """Continue one field's model, counters and running interval in `successor`, where they fit."""
     before = daemon.controllers.get(name)
     if before is None:
         log.info("reload: %s is new", name)
@@ -276,92 +272,78 @@ def take_over(name: str, daemon: Daemon, successor: Daemon) -> None:
     controller = successor.controllers[name]
     resumed("reload", name, controller, before.snapshot())
     controller.reserve_numbers(before.used)
-    _, begins_in, intervals = daemon.schedule.next_interval(name)
-    successor.schedule.resume(name, begins_in, intervals)
+    _, begins_in, intervals = daemon.scheduler.next_interval(name)
+    successor.scheduler.resume(name, begins_in, intervals)
 
 
-# --- signals ------------------------------------------------------------------------------------
+def release_memory() -> None:
+    """Free the memory of a daemon that was replaced: it was excluded from garbage collection."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
-class Signals:
-    """Signals that came and were not taken yet."""
+def _open_endpoint(host: str, port: int, status: Callable[[], Status]) -> LoopService:
+    from edge_tvbo_adapters.monitoring.prometheus import open_endpoint
 
-    def __init__(self, wakeup: int) -> None:
-        self._came: list[int] = []
-        self._wakeup = wakeup
-
-    def fileno(self) -> int:
-        """Give the descriptor that a signal makes readable."""
-        return self._wakeup
-
-    def any(self) -> bool:
-        """Say whether there is one."""
-        return bool(self._came)
-
-    def take(self, number: int) -> bool:
-        """Say whether signal `number` came; however often it did, it counts once."""
-        came = number in self._came
-        while number in self._came:
-            self._came.remove(number)  # in place: `put` may come in between, and must not be lost
-        return came
-
-    def put(self, number: int, frame: object) -> None:
-        """Note that signal `number` came."""
-        self._came.append(number)
+    return open_endpoint(host, port, status)
 
 
-@contextmanager
-def signals(*numbers: signal.Signals) -> Iterator[Signals]:
-    """Give what becomes of these signals, which do again what they did before in the end."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.setblocking(False)
-        theirs.setblocking(False)
-        before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
-        came = Signals(ours.fileno())
-        handlers = {number: signal.signal(number, came.put) for number in numbers}
-        try:
-            yield came
-        finally:
-            signal.set_wakeup_fd(before)
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
+def _link(
+    settings: Settings, controllers: dict[str, Controller], clock: Clock, before: Daemon | None
+) -> "MqttLink":
+    from edge_tvbo_adapters.mqtt.link import connect
+
+    return connect(
+        build_mqtt.broker(settings),
+        build_mqtt.wirings(settings),
+        commands=settings.commands,
+        homeassistant=build_controllers.homeassistant(settings, controllers),
+        former=build_mqtt.wirings(before.settings) if before else None,
+        wall=lambda: clock.wall(clock.elapsed()),
+    )
 
 
-@contextmanager
-def stopped_by_signal() -> Iterator[tuple[Callable[[], bool], int]]:
-    """Give whether SIGTERM or SIGINT has come, and a descriptor that either makes readable."""
-    with signals(signal.SIGTERM, signal.SIGINT) as came:
-        yield came.any, came.fileno()
+def _checkpoints(
+    settings: Settings, controllers: dict[str, Controller], scheduler: Scheduler, clock: Clock
+) -> Checkpoints | None:
+    from edge_tvbo_adapters.storage.file_store import FileStore
+
+    state = settings.state
+    if not state.dir:
+        return None
+    store = FileStore(state.dir, settings.instance)
+    return Checkpoints(store, state.checkpoint, controllers, scheduler, lambda: clock_anchor(clock))
 
 
-# --- the log ------------------------------------------------------------------------------------
+def _recorder(settings: Settings) -> HistoryRecorder | None:
+    state = settings.state
+    if not state.dir or state.history is None:
+        return None
+    from edge_tvbo_adapters.storage.history_db import HistoryDatabase
+
+    history = HistoryDatabase(state.dir, settings.instance, state.history)
+    return HistoryRecorder(history, state.checkpoint)
 
 
-class DecisionLogger:
-    """Logs what a person wants to read later: each change of decision, each notice.
+def _observers(
+    settings: Settings,
+    surroundings: Surroundings,
+    controllers: dict[str, Controller],
+    link: "MqttLink",
+    recorder: HistoryRecorder | None,
+) -> list[Observer]:
+    clock = surroundings.clock
 
-    Who is asked in each interval, and how it ends, are for whoever looks closely.
-    """
+    def update_history(field: str, command: Command) -> None:
+        entry = surroundings.decisions.update(field, command)
+        if entry and recorder:
+            recorder.add(entry)
 
-    def __init__(self) -> None:
-        self.decisions: dict[str, Decision] = {}  # the last one of each field
-
-    def __call__(self, field: str, command: Command) -> None:
-        """Log `command` if it is news."""
-        match command:
-            case PublishState(decision=decision):
-                before = self.decisions.get(field)
-                self.decisions[field] = decision
-                if before is None or before.sensor != decision.sensor:
-                    log.info("%s: %s", field, decision.text)
-                else:
-                    log.debug("%s: %s", field, decision.text)
-            case Activate(sensor=sensor, interval=interval):
-                log.debug("%s: interval %d: %s is asked", field, interval, sensor)
-            case Record(sensor=sensor, interval=interval, ending=ending):
-                log.debug("%s: interval %d: %s %s", field, interval, sensor, ending)
-            case Notify(notice=notice):
-                log.warning("%s: %s: %s", field, notice.event, notice.text)
-            case _:
-                assert_never(command)
+    shown = {
+        name: each
+        for name, each in controllers.items()
+        if len(each.policy.field) <= settings.fields[name].publish_posterior
+    }
+    posteriors = PosteriorPublisher(link.show, shown, lambda: clock.wall(clock.elapsed()))
+    return [*surroundings.loggers, update_history, surroundings.status, posteriors]

@@ -1,18 +1,17 @@
 """From settings to the controllers that run."""
 
 from collections.abc import Callable, Mapping
-from math import ceil, inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo import __version__
-from edge_tvbo.config import FieldSettings, Kernel, SensorEnergy, Settings
-from edge_tvbo.config.field_settings import Position
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.config.field_settings import FieldSettings, Position
+from edge_tvbo.config.kernel_settings import Kernel
+from edge_tvbo.config.settings import Settings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import decimals
-from edge_tvbo.control.energy_budget import BudgetSettings, intervals_in
 from edge_tvbo.daemon import build_mqtt
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models import spatial_kernels
@@ -52,37 +51,7 @@ def _controller(name: str, settings: FieldSettings) -> Controller:
         policy = build_policy(settings.policy, _field(settings))
     except ConfigError as error:
         raise ConfigError(f"fields.{name}: {error}") from error
-    rules = ControllerSettings(
-        reply_timeout=settings.reply_timeout,
-        max_age=settings.max_age,
-        max_future=settings.max_future,
-        max_backoff=settings.max_backoff,
-        learn_from=settings.learn_from,
-        on_reading=settings.interval == "on-reading",
-        plausible=settings.plausible,
-        energy=_budgets(settings),
-        lasting=settings.activate.mode == "sleepy",
-    )
-    return Controller(policy, rules)
-
-
-def _budgets(settings: FieldSettings) -> BudgetSettings | None:
-    energy = settings.energy
-    if energy is None:
-        return None
-    assert settings.interval != "on-reading"  # as the configuration's rules have it
-    own = [energy.sensors.get(sensor, SensorEnergy()) for sensor in settings.sensors]
-    each = [energy.budget if one.budget is None else one.budget for one in own]
-    battery = energy.battery
-    return BudgetSettings(
-        costs=tuple(one.cost or energy.cost for one in own),
-        each=tuple(inf if one is None else one for one in each),
-        period=intervals_in(energy.period, settings.interval),
-        field=inf if energy.field_budget is None else energy.field_budget,
-        unit=energy.unit,
-        least_battery=battery.least if battery else 0.0,
-        battery_age=ceil(battery.max_age / settings.interval) if battery else 0,
-    )
+    return Controller(policy, settings)
 
 
 def _field(settings: FieldSettings) -> SensorField:

@@ -1,12 +1,14 @@
 """From settings to how each field meets the wire; needs no numpy, so that `check` can ask."""
 
+from edge_tvbo_adapters.payloads import make_codec, preset_of
 from msgspec.structs import replace
 
-from edge_tvbo.config import FieldSettings, Settings
-from edge_tvbo.config import Tls as TlsSettings
+from edge_tvbo.config.field_settings import FieldSettings
+from edge_tvbo.config.mqtt_settings import Tls as TlsSettings
+from edge_tvbo.config.settings import Settings
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.plugins import load, names
-from edge_tvbo.ports import Activation, Batteries, Broker, Preset, Tls, Wiring
+from edge_tvbo.messages.payloads import Activation
+from edge_tvbo.ports import Batteries, Broker, Tls, Wiring
 
 
 def wirings(settings: Settings) -> dict[str, Wiring]:
@@ -58,7 +60,7 @@ def _tls(settings: TlsSettings) -> Tls:
 def _wiring(name: str, settings: FieldSettings) -> Wiring:
     activate, reading = settings.activate, settings.reading
     try:
-        codec = load("payloads", reading.payload)(reading.settings)
+        codec = make_codec(reading.payload, reading.settings)
     except ConfigError as error:
         raise ConfigError(f"fields.{name}.reading: {error}") from error
     wiring = Wiring(
@@ -95,12 +97,12 @@ def _batteries(name: str, settings: FieldSettings) -> Batteries | None:
     if battery is None:
         return None
     try:
-        return Batteries(battery.topic, load("payloads", battery.payload)(battery.settings))
+        return Batteries(battery.topic, make_codec(battery.payload, battery.settings))
     except ConfigError as error:
         raise ConfigError(f"fields.{name}.energy.battery: {error}") from error
 
 
 def _usual(payload: str) -> Activation | None:
     """Give how the make with this payload format is asked, if it is."""
-    preset: Preset | None = load("presets", payload) if payload in names("presets") else None
+    preset = preset_of(payload)
     return preset.activate if preset else None

@@ -20,23 +20,22 @@ import logging
 import struct
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from math import ceil, floor, inf
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Meta
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.clock import RELEASED, STEP, Clock
+from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED, Clock
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import ClockStepped
 from edge_tvbo.messages.formatting import rfc3339
-from edge_tvbo.ports import Store
 
 log = logging.getLogger(__name__)
 
@@ -200,6 +199,35 @@ def _unknown(kept: Kept, away: float) -> int:
 # --- keeping ------------------------------------------------------------------------------------
 
 
+class Store(Protocol):
+    """Where checkpoints are stored: the newest document and the one before it.
+
+    Nothing here raises because of a disk: the store logs what it cannot do, once for each change.
+    """
+
+    @property
+    def written(self) -> int:
+        """Bytes written since the start."""
+        ...
+
+    @property
+    def newest(self) -> str:
+        """Name of the document that was written last."""
+        ...
+
+    def generations(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the name and the content of each document, the newest first."""
+        ...
+
+    def set_aside(self, generation: str, why: str) -> str:
+        """Take a document out of use but keep it; return what was done, in words."""
+        ...
+
+    def save(self, document: bytes) -> bool:
+        """Store `document` completely or not at all; return whether it is stored."""
+        ...
+
+
 class Checkpoints:
     """Keeps the fields of one daemon in a store; an attendant of the loop.
 
@@ -267,7 +295,7 @@ class Checkpoints:
                 continue
             if resumed("state", name, controller, kept.controller):
                 taken.append(controller.policy.observations)
-                if abs(stepped.by) > STEP:
+                if abs(stepped.by) > MAX_DRIFT_S:
                     controller.handle(stepped)
             begins_in, intervals = resumption(kept, away, final=final)
             used = kept.interval if final else kept.reserved + 1 - intervals

@@ -1,116 +1,125 @@
-"""Time for the loop: `elapsed` to schedule by, `wall` to say when.
+"""Clocks: `elapsed` is monotonic and schedules; `wall` dates events.
 
-`elapsed` is monotonic and knows nothing of dates; a step of the wall clock does not move it. `wall`
-goes along with it, and is set right by `follow` alone: between two calls of it, all that happens
-is dated by one clock, and whoever remembers dates learns by how much they are off.
+A step of the wall clock does not move `elapsed`. `wall` runs along with it and is corrected by
+`resync` alone: between two calls all events are dated by one clock, and the daemon learns by how
+much earlier dates are off.
 
-A machine without a clock of its own begins in 1970, or where it was switched off, and is set right
-by the network later; one that was asleep is ahead of its monotonic clock by as long.
+A gateway without a real-time clock starts in 1970, or at the time it was switched off, and is
+corrected by the network later. After a suspend the wall clock is ahead of the monotonic one.
 """
 
 import time
 from typing import Protocol
 
 RELEASED = 1_767_225_600.0  # 2026-01-01; a wall clock before it was never set
-STEP = 2.0  # s; a wall clock that is off by less is being slowed down or hurried on
-UNSURE = 0.5  # s; two clocks that were not read within it were not read together
+MAX_DRIFT_S = 2.0  # a wall clock that is off by less is being slewed, not set
+MAX_READ_GAP_S = 0.5  # between the readings of two clocks that are compared
 
 
 class Clock(Protocol):
-    """Seconds of the network's time, which for a replay is not ours."""
+    """The time of the sensor network, which in a replay is not ours; all values in seconds."""
 
-    speed: float  # seconds of the network's time in one real second
-    patience: float  # s of the network's time that an activated sensor gets at the least
+    speed: float  # seconds of network time in one real second
+    min_reply_time: float  # network time that an activated sensor gets at least
 
     @property
     def is_set(self) -> bool:
-        """Whether the wall clock can be right; it says 1970 until somebody sets it."""
+        """Whether the wall clock can be right; it shows 1970 until it is set."""
         ...
 
     def elapsed(self) -> float:
-        """Give the monotonic time, in s."""
+        """Return the monotonic time."""
         ...
 
     def wall(self, elapsed: float) -> float:
-        """Give the time since 1970 that belongs to a monotonic time near now."""
+        """Return the time since 1970 at a monotonic time near now."""
         ...
 
-    def follow(self) -> float:
-        """Go by the wall clock as it is now; give by how many s it was set since, mostly 0."""
+    def resync(self) -> float:
+        """Adopt the wall clock as it is now; return by how much it was set since, mostly 0."""
         ...
 
-    def settle(self, due: float, interval: float) -> int:
-        """Come to terms with an interval that was `due`; give how many have gone by, 1 or more."""
+    def catch_up(self, due: float, interval: float) -> int:
+        """Return how many intervals have begun since the one that was `due`, it included."""
         ...
 
 
 class LiveClock:
-    """The time of the world: what was slept through has gone by."""
+    """Real time: intervals that were slept through have gone by."""
 
     speed = 1.0
-    patience = 0.0
+    min_reply_time = 0.0
 
     def __init__(self) -> None:
-        self._ahead = time.time() - time.monotonic()  # s, the wall clock of the monotonic one
+        self._offset = time.time() - time.monotonic()  # s from the monotonic to the wall clock
 
     @property
     def is_set(self) -> bool:
-        """Whether the wall clock can be right; it says 1970 until somebody sets it."""
+        """Whether the wall clock can be right; it shows 1970 until it is set."""
         return self.wall(self.elapsed()) >= RELEASED
 
     def elapsed(self) -> float:
-        """Give the monotonic time, in s."""
+        """Return the monotonic time."""
         return time.monotonic()
 
     def wall(self, elapsed: float) -> float:
-        """Give the time since 1970 that belongs to a monotonic time near now."""
-        return elapsed + self._ahead
+        """Return the time since 1970 at a monotonic time near now."""
+        return elapsed + self._offset
 
-    def follow(self) -> float:
-        """Go by the wall clock as it is now; give by how many s it was set since, mostly 0."""
+    def resync(self) -> float:
+        """Adopt the wall clock as it is now; return by how much it was set since, mostly 0."""
         before, wall, after = time.monotonic(), time.time(), time.monotonic()
-        if after - before > UNSURE:
+        if after - before > MAX_READ_GAP_S:
             return 0.0
-        by = wall - after - self._ahead
-        self._ahead += by
-        return by if abs(by) > STEP else 0.0
+        step = wall - after - self._offset
+        self._offset += step
+        return step if abs(step) > MAX_DRIFT_S else 0.0
 
-    def settle(self, due: float, interval: float) -> int:
-        """Give how many intervals have gone by since the one that was `due` began, it included."""
+    def catch_up(self, due: float, interval: float) -> int:
+        """Return how many intervals have begun since the one that was `due`, it included."""
         return 1 + max(0, int((time.monotonic() - due) // interval))
 
 
 class ReplayClock:
-    """The time of a recording, run faster, which stands still for whoever is late.
+    """The time of a recording, run faster; it stands still for whatever is late.
 
-    A replay must not depend on how busy the machine is: an interval that begins late turns the
-    clock back to where it was due, an activated sensor has `wait` real seconds at the least, and
-    the date does not pass the end of the interval that has begun while it is waited for.
+    A replay must not depend on how busy the machine is. An interval that begins late turns the
+    clock back to when it was due, an activated sensor has `reply_time` real seconds at least, and
+    the date does not pass the end of the interval whose reply is awaited.
+
+    Parameters
+    ----------
+    start : float
+        Seconds since 1970 at which the replay begins.
+    speed : float
+        Recorded seconds in one real second.
+    reply_time : float
+        Real seconds.
     """
 
     is_set = True
 
-    def __init__(self, start: float, speed: float, wait: float = 1.0) -> None:
+    def __init__(self, start: float, speed: float, reply_time: float = 1.0) -> None:
         self.speed = speed
-        self.patience = wait * speed
+        self.min_reply_time = reply_time * speed
         self._start = start
-        self._until = 0.0  # elapsed: the end of the interval that has begun
+        self._interval_end = 0.0  # elapsed
         self._origin = time.monotonic()
 
     def elapsed(self) -> float:
-        """Give the seconds of the recording since its start."""
+        """Return the seconds of the recording since its start."""
         return (time.monotonic() - self._origin) * self.speed
 
     def wall(self, elapsed: float) -> float:
-        """Give the recording's time since 1970, exact for whole seconds."""
-        return self._start + min(elapsed, self._until)
+        """Return the recording's time since 1970, exact for whole seconds."""
+        return self._start + min(elapsed, self._interval_end)
 
-    def follow(self) -> float:
-        """Give 0: nobody sets a recording's clock."""
+    def resync(self) -> float:
+        """Return 0: a recording's clock is never set."""
         return 0.0
 
-    def settle(self, due: float, interval: float) -> int:
-        """Turn back to `due`: no interval is ever skipped."""
+    def catch_up(self, due: float, interval: float) -> int:
+        """Turn back to `due` and return 1: no interval is ever skipped."""
         self._origin += max(0.0, self.elapsed() - due) / self.speed
-        self._until = due + interval
+        self._interval_end = due + interval
         return 1

@@ -1,8 +1,7 @@
-"""How the log is written: to stderr, a line for each record, and no line again and again.
+"""Log format: one line a record on stderr, as text, for journald or as JSON; repeats are counted.
 
-Text is for people; under journald it leaves out the time, which journald has, and says how urgent
-a line is. JSON is for programs. Whatever came over the network may end up in a message, so a line
-never holds a control character.
+Whatever came over the network may be part of a message, so a line never contains a control
+character.
 """
 
 import logging
@@ -17,38 +16,32 @@ import msgspec
 from edge_tvbo.messages.formatting import rfc3339
 
 Format = Literal["text", "json"]
-Key = tuple[str, int, str]  # logger, level and text
 
-QUIET = 60.0  # s in which one text is said once, and one kind of text CHATTY times
-CHATTY = 60
-REMEMBERED = 256  # texts at once, and kinds; the oldest is summed up early
-_URGENCY = {"CRITICAL": 2, "ERROR": 3, "WARNING": 4, "INFO": 6, "DEBUG": 7}  # syslog's
-_UNFIT = (*range(32), *range(127, 160), 0x2028, 0x2029)  # controls, and what else ends a line
-_ESCAPED = {code: f"\\u{code:04x}" for code in _UNFIT}  # in JSON and out of it
+REPEAT_PERIOD_S = 60.0  # in which the same text is logged once
+MAX_TEXTS = 256  # that are remembered
+_PRIORITIES = {"CRITICAL": 2, "ERROR": 3, "WARNING": 4, "INFO": 6, "DEBUG": 7}  # syslog's
+_CONTROL = (*range(32), *range(127, 160), 0x2028, 0x2029)  # and other characters that end a line
+_ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROL}  # in JSON and out of it
 
 
 def start(form: Format, *, verbose: bool = False, stream: TextIO | None = None) -> None:
-    """Have what is logged written to stderr, or to `stream`, unless handlers are chosen already."""
-    output = logging.StreamHandler(stream or sys.stderr)
-    output.setFormatter(formatter(form, os.environ, output.stream))
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO, handlers=[RateLimitedHandler(output)]
-    )
+    """Write the log to stderr, or to `stream`, unless handlers are configured already."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(formatter(form, os.environ, handler.stream))
+    handler.addFilter(RepeatFilter())
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
 
 
 def formatter(form: Format, environment: Mapping[str, str], stream: TextIO) -> logging.Formatter:
-    """Give the formatter for what is at the other end of `stream`."""
+    """Return the formatter for `stream`: journald's where systemd reads it."""
     if form == "json":
-        return Json()
-    return (
-        JournaldFormatter()
-        if _is_journal(environment.get("JOURNAL_STREAM", ""), stream)
-        else Text()
-    )
+        return JsonFormatter()
+    journal = _is_journal(environment.get("JOURNAL_STREAM", ""), stream)
+    return JournaldFormatter() if journal else TextFormatter()
 
 
 def _is_journal(named: str, stream: TextIO) -> bool:
-    """Say whether `stream` is the device and inode that systemd named; see systemd.exec(5)."""
+    """Return whether `stream` is the device and inode that systemd named; see systemd.exec(5)."""
     try:
         found = os.fstat(stream.fileno())
     except (OSError, ValueError):
@@ -56,30 +49,27 @@ def _is_journal(named: str, stream: TextIO) -> bool:
     return named == f"{found.st_dev}:{found.st_ino}"
 
 
-# --- how a line looks -------------------------------------------------------------------------
-
-
-class Text(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """``2004-03-07T08:20:00.000Z WARNING heat: sensor-lost: ...``, on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give the line."""
+        """Return the line."""
         return f"{rfc3339(round(record.created, 3))} {record.levelname} {_message(self, record)}"
 
 
 class JournaldFormatter(logging.Formatter):
-    """``<4>heat: sensor-lost: ...``: journald takes the urgency, and has the time."""
+    """``<4>heat: sensor-lost: ...``: journald reads the priority, and adds the time itself."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give the line."""
-        return f"<{_URGENCY.get(record.levelname, 5)}>{_message(self, record)}"
+        """Return the line."""
+        return f"<{_PRIORITIES.get(record.levelname, 5)}>{_message(self, record)}"
 
 
-class Json(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One object a line: at, level, logger, message, and error where there is a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give the line."""
+        """Return the line."""
         document: dict[str, Any] = {
             "at": rfc3339(round(record.created, 3)),
             "level": record.levelname.lower(),
@@ -92,6 +82,41 @@ class Json(logging.Formatter):
         return text.translate(_ESCAPED)
 
 
+class RepeatFilter(logging.Filter):
+    """Passes the same text once in `REPEAT_PERIOD_S`, then with the number of suppressed repeats.
+
+    >>> import sys
+    >>> log, now = logging.Logger("x"), [0.0]
+    >>> log.addHandler(logging.StreamHandler(sys.stdout))
+    >>> log.addFilter(RepeatFilter(clock=lambda: now[0]))
+    >>> for now[0] in (0, 1, 2, 70): log.error("the disk is full")
+    the disk is full
+    the disk is full (repeated 2 times)
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._seen: dict[tuple[str, int, str], tuple[float, int]] = {}  # (logged at, repeats)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether `record` is to be logged."""
+        text, now = record.getMessage(), self._clock()
+        key = (record.name, record.levelno, text)
+        logged_at, repeats = self._seen.get(key, (-REPEAT_PERIOD_S, 0))
+        if now - logged_at < REPEAT_PERIOD_S:
+            self._seen[key] = logged_at, repeats + 1
+            return False
+        self._seen.pop(key, None)
+        self._seen[key] = now, 0
+        if len(self._seen) > MAX_TEXTS:
+            del self._seen[next(iter(self._seen))]
+        if repeats:
+            times = "once" if repeats == 1 else f"{repeats} times"
+            record.msg, record.args = f"{text} (repeated {times})", None
+        return True
+
+
 def _message(form: logging.Formatter, record: logging.LogRecord) -> str:
     message = record.getMessage()
     if record.exc_info:
@@ -100,101 +125,5 @@ def _message(form: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 def _encodable(document: dict[str, Any]) -> dict[str, str]:
-    """Replace lone surrogates, which no encoding has."""
+    """Return the values as texts, without the lone surrogates that no encoding has."""
     return {name: str(text).encode(errors="replace").decode() for name, text in document.items()}
-
-
-# --- how often it is said ---------------------------------------------------------------------
-
-
-class _Suppressed:
-    """A text, or a kind of text, that was said."""
-
-    def __init__(self, until: float, most: int, summary: str) -> None:
-        self.until = until  # monotonic
-        self.left = most  # to be said before `until`
-        self.summary = summary  # "repeated {} times"
-        self.held = 0
-        self.last: Key = ("", 0, "")
-
-
-class RateLimitedHandler(logging.Handler):
-    """Hands records on to `output`, but says the same once a minute and counts the rest.
-
-    One text is said once in `QUIET` seconds, and texts that one statement makes of different
-    values `CHATTY` times; what was held back is summed up at the first record after that time:
-    "repeated 37 times". An error with a traceback is a record like any other.
-
-    >>> import sys
-    >>> log, now = logging.Logger("x"), [0.0]
-    >>> log.addHandler(RateLimitedHandler(logging.StreamHandler(sys.stdout), clock=lambda: now[0]))
-    >>> for now[0] in (0, 1, 2, 70): log.error("the disk is full")
-    the disk is full
-    the disk is full (repeated 2 times)
-    the disk is full
-    """
-
-    def __init__(
-        self, output: logging.Handler, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        super().__init__()
-        self._output = output
-        self._clock = clock
-        self._texts: dict[Key, _Suppressed] = {}  # the oldest first, as in the next
-        self._kinds: dict[Key, _Suppressed] = {}
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write `record`, or count it."""
-        try:
-            now = self._clock()
-            self._sum_up(now)
-            if self._may_say(record, now):
-                self._output.handle(record)
-        except Exception:  # a log that fails is no reason to stop
-            self.handleError(record)
-
-    def flush(self) -> None:
-        """Sum up what is held back, and have all of it written."""
-        self._sum_up(float("inf"))
-        self._output.flush()
-
-    def close(self) -> None:
-        """Write what is left to write."""
-        self.flush()
-        self._output.close()
-        super().close()
-
-    def _may_say(self, record: logging.LogRecord, now: float) -> bool:
-        said = (record.name, record.levelno, record.getMessage())
-        kind = (record.name, record.levelno, str(record.msg))
-        same = self._entry(self._texts, said, now, 1, "repeated {} times")
-        alike = self._entry(self._kinds, kind, now, CHATTY, "and {} others like it")
-        for each in (same, alike):
-            if each.left <= 0:
-                each.held += 1
-                each.last = said
-                return False
-        same.left -= 1
-        alike.left -= 1
-        return True
-
-    def _entry(
-        self, told: dict[Key, _Suppressed], key: Key, now: float, most: int, summary: str
-    ) -> _Suppressed:
-        if key not in told:
-            if len(told) >= REMEMBERED:
-                self._say(told.pop(next(iter(told))))
-            told[key] = _Suppressed(now + QUIET, most, summary)
-        return told[key]
-
-    def _sum_up(self, now: float) -> None:
-        for told in (self._texts, self._kinds):
-            while told and next(iter(told.values())).until <= now:
-                self._say(told.pop(next(iter(told))))
-
-    def _say(self, told: _Suppressed) -> None:
-        if told.held:
-            name, level, text = told.last
-            summary = told.summary.format(told.held).replace("repeated 1 times", "repeated once")
-            text = f"{text} ({summary})"
-            self._output.handle(logging.LogRecord(name, level, "", 0, text, (), None))

@@ -1,102 +1,78 @@
-"""Everybody who watches the daemon, from its start to its end, whatever is reloaded meanwhile."""
+"""Monitors: systemd's watchdog and the metrics endpoint, across reloads of the configuration."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import inf
 
-from edge_tvbo.config import Settings
-from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon import build_mqtt
-from edge_tvbo.daemon.clock import Clock
-from edge_tvbo.daemon.status import StatusCollector
-from edge_tvbo.daemon.watchdog import Watchdog
+from edge_tvbo.daemon.loop import LoopService
+from edge_tvbo.daemon.watchdog import Notifier, Watchdog
 from edge_tvbo.errors import EdgeTvboError
-from edge_tvbo.messages.commands import Command
-from edge_tvbo.plugins import load
-from edge_tvbo.ports import Link, LoopService, Notifier
+from edge_tvbo.messages.documents import Status
 
 log = logging.getLogger(__name__)
 
+OpenEndpoint = Callable[[str, int, Callable[[], Status]], LoopService]
+
 
 class Monitors:
-    """One attendant that stands for systemd and for whoever reads `/metrics` and `/healthz`.
+    """One service of the loop for everything that watches the daemon from outside.
 
-    It is the loop's `watch` too, and is told what to look at by `follow`: at the start and after
-    each reload.
+    Parameters
+    ----------
+    notifier : Notifier
+        The service manager that started the daemon.
+    open_endpoint : callable
+        Listens on ``(host, port)`` and serves the status; raises `EdgeTvboError`.
     """
 
-    def __init__(self, notifier: Notifier | None = None) -> None:
-        self._notifier: Notifier = notifier or load("notifiers", "systemd")()
-        self._overview: StatusCollector | None = None
+    def __init__(self, notifier: Notifier, open_endpoint: OpenEndpoint) -> None:
+        self._notifier = notifier
+        self._open_endpoint = open_endpoint
         self._watchdog: Watchdog | None = None
-        self._monitor: LoopService | None = None
-        self._where: tuple[str, int | None] = ("", None)
+        self._endpoint: LoopService | None = None
+        self._address: tuple[str, int | None] = ("", None)
 
-    def follow(
-        self,
-        settings: Settings,
-        controllers: Mapping[str, Controller],
-        link: Link,
-        clock: Clock,
-        written: Callable[[], int | None] = lambda: None,
-    ) -> None:
-        """Look at these from now on; the counts go on, and a reload is over.
-
-        `written` gives the bytes of state written so far, None where none is kept.
-        """
-        intervals = build_mqtt.intervals(settings)
-        if self._overview is None:
-            self._overview = StatusCollector(controllers, link, intervals, clock, written)
-        else:
-            self._overview.follow(controllers, link, intervals, written)
-        self._watchdog = Watchdog(self._notifier, link, self._overview.text)
-        where = (settings.metrics.host, settings.metrics.port)
-        if where != self._where:
-            self._listen(self._overview, *where)
+    def attach(self, link_alive: Callable[[float], bool], summary: Callable[[], str]) -> None:
+        """Watch a new link from now on; the start, or a reload, is complete with its next turn."""
+        self._watchdog = Watchdog(self._notifier, link_alive, summary)
 
     def reloading(self) -> None:
-        """Say that the configuration is read again; `follow` ends it, whatever came of it."""
+        """Report that the configuration is being read again; `attach` ends it."""
         self._notifier.reloading()
 
-    def _listen(self, overview: StatusCollector, host: str, port: int | None) -> None:
-        """Serve metrics there, and no longer where they were; what fails stops no decision."""
-        if self._monitor:
-            self._monitor.close()
-        self._monitor, self._where = None, (host, port)
+    def listen(self, host: str, port: int | None, status: Callable[[], Status]) -> None:
+        """Serve metrics at this address, and no longer at an earlier one; no port closes it."""
+        if (host, port) == self._address:
+            return
+        if self._endpoint:
+            self._endpoint.close()
+        self._endpoint, self._address = None, (host, port)
         if port is None:
             return
         try:
-            self._monitor = load("monitors", "prometheus")(host, port, overview.status)
+            self._endpoint = self._open_endpoint(host, port, status)
         except EdgeTvboError as error:
-            log.error("metrics: %s It goes on without them; SIGHUP tries again.", error)
-            self._where = ("", None)
-
-    # --- what the loop calls ------------------------------------------------------------------
-
-    def __call__(self, field: str, command: Command) -> None:
-        """Count `command`."""
-        if self._overview:
-            self._overview(field, command)
+            log.error("metrics: %s The daemon continues without them; SIGHUP tries again.", error)
+            self._address = ("", None)
 
     def fileno(self) -> int:
-        """Give what is readable when somebody asks for metrics."""
-        return self._monitor.fileno() if self._monitor else -1
+        """Return the descriptor that is readable when metrics are requested."""
+        return self._endpoint.fileno() if self._endpoint else -1
 
     def wake_at(self) -> float:
-        """Give when the first of them wants to be served."""
-        return min((each.wake_at() for each in self._attendants()), default=inf)
+        """Return when the first of the monitors is due."""
+        return min((each.wake_at() for each in self._services()), default=inf)
 
     def service(self, now: float) -> None:
-        """Serve each of them."""
-        for each in self._attendants():
+        """Serve each monitor."""
+        for each in self._services():
             each.service(now)
 
     def close(self) -> None:
-        """Say that the end has begun, and stop listening."""
-        for each in self._attendants():
+        """Report that the daemon is stopping, and stop listening."""
+        for each in self._services():
             each.close()
-        self._monitor = None
+        self._endpoint = None
 
-    def _attendants(self) -> list[LoopService]:
-        every = (self._overview, self._watchdog, self._monitor)
-        return [each for each in every if each is not None]
+    def _services(self) -> list[LoopService]:
+        return [each for each in (self._watchdog, self._endpoint) if each is not None]

@@ -1,159 +1,228 @@
-"""How the daemon does, for whoever watches it: systemd, Prometheus, a health check."""
+"""Status: one tree, from which the health document, `/metrics`, `/healthz` and systemd are fed."""
 
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
+from pathlib import Path
+from typing import Protocol
 
 from edge_tvbo import __version__
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import Clock
-from edge_tvbo.messages.commands import Activate, Command, Ending, PublishState, Record
-from edge_tvbo.messages.documents import FieldStatus, Status, Tally
-from edge_tvbo.ports import Link
+from edge_tvbo.messages.commands import Activate, Command, PublishState
+from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, Status
+from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.numerics.jit import KIND
 
-AWAY_INTERVALS = 3  # that the broker may be away before that is worth an alarm
-AWAY_LEAST = 60.0  # s; the same for short intervals, and those that follow the readings
-SILENT = 3600.0  # s, or as many intervals, after which a sensor's last reading is history
+MAX_AWAY_INTERVALS = 3  # that the broker may be away before the daemon is unhealthy
+MIN_AWAY_S = 60.0  # the same for short intervals, and for those that follow the readings
+SILENT_AFTER_S = 3600.0  # or as many intervals: then a sensor's last reading is not shown
+MIN_HEALTH_PERIOD_S = 1.0  # between two health documents that commands and clock steps cause
+
+
+class Connection(Protocol):
+    """What the status shows of the link to the broker."""
+
+    @property
+    def online(self) -> bool:
+        """Whether the broker has accepted the connection and the subscriptions."""
+        ...
+
+    def alive(self, now: float) -> bool:
+        """Return whether the link makes progress."""
+        ...
+
+    def report(self, health: Health) -> None:
+        """Publish the daemon's health."""
+        ...
 
 
 class StatusCollector:
-    """Counts commands as the loop's `watch` and, as its attendant, notes what the link does.
+    """Counts commands as an observer of the loop; publishes health as a service of it.
+
+    It outlives a reload: `attach` names what it observes from then on, and the counts continue.
 
     Parameters
     ----------
-    controllers : mapping
-        One for each field.
-    link : Link
-        The network of every field.
-    intervals : mapping
-        Seconds for each field, None for one whose intervals follow its readings.
     clock : Clock
-        What time it is.
-    written : callable
-        Gives the bytes of state written so far, None where none is kept.
+        The daemon's clock.
     """
 
-    def __init__(
-        self,
-        controllers: Mapping[str, Controller],
-        link: Link,
-        intervals: Mapping[str, float | None],
-        clock: Clock,
-        written: Callable[[], int | None] = lambda: None,
-    ) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._began = self._lost = time.monotonic()
+        self._began = self._lost_at = time.monotonic()
         self._online = False
         self._connections = 0
-        self._tallies: dict[str, Tally] = {}
-        self.follow(controllers, link, intervals, written)
+        self._decisions: dict[str, int] = {}
+        self._activations: dict[str, int] = {}
+        self._published_at = -inf  # monotonic
+        self._due = self._began
 
-    def follow(
+    def attach(
         self,
         controllers: Mapping[str, Controller],
-        link: Link,
+        link: Connection,
         intervals: Mapping[str, float | None],
+        *,
+        period: float = 60.0,
+        rejected: Callable[[], dict[str, int]] = dict,
+        problems: Callable[[], Iterable[str]] = tuple,
         written: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Look at these from now on; fields that stay keep their counts."""
+        """Observe these from now on.
+
+        Parameters
+        ----------
+        controllers : mapping
+            One for each field.
+        link : Connection
+            The link to the broker.
+        intervals : mapping
+            Seconds of each field's interval, None where intervals follow the readings.
+        period : float
+            Seconds between two health documents.
+        rejected : callable
+            Returns the commands that were rejected, by reason.
+        problems : callable
+            Returns what needs attention beside the sensors, one text each.
+        written : callable
+            Returns the bytes of state written so far, None where no state is kept.
+        """
         self._controllers = controllers
         self._link = link
         self._intervals = intervals
+        self._period = period
+        self._rejected = rejected
+        self._problems = problems
         self._written = written
-        self._tallies = {name: self._tallies.get(name, Tally()) for name in controllers}
+        self._decisions = {name: self._decisions.get(name, 0) for name in controllers}
+        self._activations = {name: self._activations.get(name, 0) for name in controllers}
+        self._due = time.monotonic()
 
-    # --- what it sees -------------------------------------------------------------------------
+    # --- as an observer and a service of the loop ------------------------------------------------
 
     def __call__(self, field: str, command: Command) -> None:
-        """Count what `command` stands for."""
-        tally = self._tallies[field]
+        """Count `command`."""
         match command:
-            case PublishState(decision=decision):
-                tally.decisions += 1
-                tally.resets = decision.model.resets
+            case PublishState():
+                self._decisions[field] += 1
             case Activate():
-                tally.activations += 1
-            case Record(ending=ending):
-                tally.answered += ending is Ending.ANSWERED
-                tally.missed += ending is Ending.MISSED
+                self._activations[field] += 1
             case _:
                 pass
 
     def fileno(self) -> int:
-        """Give no descriptor: the link's own news comes through the loop."""
+        """Return -1: there is no descriptor to wait for."""
         return -1
 
     def wake_at(self) -> float:
-        """Never wake the loop."""
-        return inf
+        """Return when the next health document is due."""
+        return self._due
 
     def service(self, now: float) -> None:
-        """Note whether the broker came or went."""
-        if self._link.online is self._online:
-            return
-        self._online = self._link.online
-        if self._online:
-            self._connections += 1
-        else:
-            self._lost = now
+        """Note whether the broker came or went, and publish health if it is due."""
+        if self._link.online is not self._online:
+            self._online = self._link.online
+            if self._online:
+                self._connections += 1
+            else:
+                self._lost_at = now
+        if now >= self._due:
+            self._published_at, self._due = now, now + self._period
+            self._link.report(self.health())
+
+    def publish_soon(self) -> None:
+        """Publish health with the next turn of the loop, but not more than once a second."""
+        self._due = min(self._due, self._published_at + MIN_HEALTH_PERIOD_S)
 
     def close(self) -> None:
         """Hold nothing."""
 
-    # --- what it says -------------------------------------------------------------------------
+    # --- what it knows ---------------------------------------------------------------------------
+
+    def health(self) -> Health:
+        """Return the daemon's health."""
+        fields = {name: each.health() for name, each in self._controllers.items()}
+        return Health(
+            at=rfc3339(round(self._wall(), 3)),
+            uptime_s=int(time.monotonic() - self._began),
+            version=__version__,
+            fields=fields,
+            clock_synced=self._clock.is_set,
+            paused=all(each.paused for each in fields.values()),
+            problem=self._problem(fields),
+            refused=dict(self._rejected()),
+            kernels=KIND,
+        )
 
     def status(self) -> Status:
-        """Give how the daemon does now."""
-        now = time.monotonic()
-        at = self._clock.wall(self._clock.elapsed())
-        away = 0.0 if self._online else now - self._lost
-        trouble = self._trouble(now, away)
+        """Return the daemon's status."""
+        now, at, health = time.monotonic(), self._wall(), self.health()
+        away = 0.0 if self._online else now - self._lost_at
+        failure = self._failure(now, away)
         return Status(
+            health=health,
             at=at,
             uptime=now - self._began,
-            version=__version__,
-            healthy=not trouble,
-            reason=trouble or self.text(),
+            healthy=not failure,
+            reason=failure or self.summary(),
             online=self._online,
             away=away,
             reconnects=max(0, self._connections - 1),
-            fields={name: self._field(name, at) for name in self._controllers},
+            fields={name: self._field(name, health.fields[name], at) for name in health.fields},
             written=self._written(),
+            resident=resident_bytes(),
         )
 
-    def text(self) -> str:
-        """Say in one line what is selected and who answers."""
+    def summary(self) -> str:
+        """Return one line: which sensor is selected in each field, and how many respond."""
         parts = []
         for name, controller in self._controllers.items():
-            health = controller.health()
-            sensors = len(controller.policy.field)
-            answering = sensors - len(health.suspects)
-            parts.append(f"{name}: {health.selected or 'none'} ({answering}/{sensors} answer)")
+            health, sensors = controller.health(), len(controller.policy.field)
+            responding = sensors - len(health.suspects)
+            parts.append(f"{name}: {health.selected or 'none'} ({responding}/{sensors} respond)")
         return ", ".join(parts) + ("" if self._online else "; the broker is away")
 
-    def _trouble(self, now: float, away: float) -> str:
+    def _wall(self) -> float:
+        return self._clock.wall(self._clock.elapsed())
+
+    def _problem(self, fields: Mapping[str, FieldHealth]) -> str | None:
+        sensors = {name: len(each.policy.field) for name, each in self._controllers.items()}
+        silent = [name for name, each in fields.items() if len(each.suspects) == sensors[name]]
+        unresponsive = [f"no sensor of {', '.join(silent)} responds"] if silent else []
+        return "; ".join([*unresponsive, *self._problems()]) or None
+
+    def _failure(self, now: float, away: float) -> str:
         if not self._link.alive(now):
-            return "the link stands still"
+            return "the link makes no progress"
         shortest = min(each or 0.0 for each in self._intervals.values())
-        if away > max(AWAY_LEAST, AWAY_INTERVALS * shortest):
+        if away > max(MIN_AWAY_S, MAX_AWAY_INTERVALS * shortest):
             return f"the broker has been away for {away:.0f} s"
         return ""
 
-    def _field(self, name: str, at: float) -> FieldStatus:
+    def _field(self, name: str, health: FieldHealth, at: float) -> FieldStatus:
         controller = self._controllers[name]
-        health = controller.health()
-        silent = max(SILENT, AWAY_INTERVALS * (self._intervals[name] or 0.0))
-        suspects = set(health.suspects)
+        silent_after = max(SILENT_AFTER_S, MAX_AWAY_INTERVALS * (self._intervals[name] or 0.0))
+        unresponsive = set(health.suspects)
         return FieldStatus(
-            tally=self._tallies[name],
-            refused=health.refused,
+            health=health,
             sensors=len(controller.policy.field),
-            suspects=len(suspects),
-            selected=health.selected,
-            latest={
-                sensor: latest
-                for sensor, latest in controller.latest().items()
-                if sensor not in suspects and at - latest.received <= silent
+            decisions=self._decisions[name],
+            activations=self._activations[name],
+            resets=controller.policy.resets,
+            last_readings={
+                sensor: last
+                for sensor, last in controller.last_readings().items()
+                if sensor not in unresponsive and at - last.received <= silent_after
             },
-            energy=health.energy,
         )
+
+
+def resident_bytes() -> int | None:
+    """Return the resident memory of this process; None where the system does not report it."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")

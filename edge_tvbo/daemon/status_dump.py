@@ -1,4 +1,4 @@
-"""How the daemon is, in a few lines for the log: what a person asks for who wonders about it."""
+"""Status dump: the daemon's status in a few log lines, on SIGUSR1."""
 
 import os
 import threading
@@ -6,43 +6,43 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.messages.documents import Decision, Health
+from edge_tvbo.messages.documents import Decision, Status
 
 _PROCESS = Path("/proc/self")
 
 
 def lines(
-    health: Health,
-    controllers: Mapping[str, Controller],
-    decisions: Mapping[str, Decision],
-    online: bool,
-    written: int | None,
+    status: Status, controllers: Mapping[str, Controller], decisions: Mapping[str, Decision]
 ) -> Iterator[str]:
-    """Yield the daemon's state, then two lines for each field."""
-    kept = "no state is kept" if written is None else f"{written} bytes of state written"
-    broker = "the broker is here" if online else "the broker is away"
-    yield f"version {health.version}, up {health.uptime_s} s; {broker}; {kept}"
+    """Yield the daemon's status, then two lines for each field."""
+    health, written = status.health, status.written
+    stored = "no state is stored" if written is None else f"{written} bytes of state written"
+    broker = "the broker is connected" if status.online else "the broker is away"
+    yield f"version {health.version}, up {health.uptime_s} s; {broker}; {stored}"
     yield f"kernels compiled {health.kernels}"
-    yield f"process: {usage()}"
+    yield f"process: {usage(status.resident)}"
     for name, field in health.fields.items():
         policy = controllers[name].policy
-        refused = ", ".join(f"{count} {reason}" for reason, count in field.refused.items())
+        rejected = ", ".join(f"{count} {reason}" for reason, count in field.refused.items())
         yield (
-            f"{name}: interval {field.interval}, {field.answered} answered, {field.missed} missed; "
-            f"policy {policy.name} with {policy.observations} readings after {policy.resets} "
-            f"resets; suspects: {', '.join(field.suspects) or 'none'}; refused: {refused or 'none'}"
+            f"{name}: interval {field.interval}, {field.answered} answered, {field.missed} timed"
+            f" out; policy {policy.name} with {policy.observations} readings after"
+            f" {policy.resets} resets; unresponsive: {', '.join(field.suspects) or 'none'};"
+            f" rejected: {rejected or 'none'}"
         )
         decision = decisions.get(name)
         yield f"{name}: {decision.text if decision else 'no decision since the start'}"
 
 
-def usage() -> str:
-    """Say what the process holds: threads, descriptors, memory.
+def usage(resident: int | None) -> str:
+    """Return how many threads, descriptors and bytes of memory the process has.
 
-    >>> "thread(s)" in usage()
+    >>> "thread(s)" in usage(None)
     True
     """
-    return f"{threading.active_count()} thread(s), {_descriptors()} descriptors, {_resident()}"
+    return (
+        f"{threading.active_count()} thread(s), {_descriptors()} descriptors, {_memory(resident)}"
+    )
 
 
 def _descriptors() -> str:
@@ -52,9 +52,5 @@ def _descriptors() -> str:
         return f"uncounted ({error.strerror})"
 
 
-def _resident() -> str:
-    try:
-        pages = int((_PROCESS / "statm").read_text("ascii").split()[1])
-    except (OSError, ValueError, IndexError):
-        return "unknown memory"
-    return f"{pages * os.sysconf('SC_PAGE_SIZE') / 2**20:.0f} MiB resident"
+def _memory(resident: int | None) -> str:
+    return "unknown memory" if resident is None else f"{resident / 2**20:.0f} MiB resident"

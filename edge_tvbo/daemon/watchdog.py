@@ -1,74 +1,105 @@
-"""Tells whoever started the daemon that it works, as long as it does.
+"""Watchdog: tells systemd that the daemon is ready, how it is, and that it is alive.
 
-A timer of its own would say so of a daemon that hangs. The watchdog is fed from the loop, and only
-when both have moved since it was last fed: a turn of the loop was completed, and the link did its
-part, which is to have heard the broker of late, or to be about to try it again. A broker that is
-away is no reason to be started anew; a loop that blocks, or a link that sleeps, is.
+systemd is notified from the loop, and only when both have made progress since the last time: a
+turn of the loop was completed, and the link heard the broker recently or is about to reconnect. A
+timer of its own would report a hung daemon as alive. An absent broker is no reason for a restart; a
+blocked loop or a stalled link is.
 """
 
 import logging
 from collections.abc import Callable
 from math import inf
-
-from edge_tvbo.ports import Link, Notifier
+from typing import Protocol
 
 log = logging.getLogger(__name__)
 
-AGAIN = 1.0  # s until a link that stands still is looked at again
-STATUS_EVERY = 1.0  # s between two statuses, so that a fast field does not flood the journal
+RETRY_DELAY_S = 1.0  # until a stalled link is checked again
+STATUS_PERIOD_S = 1.0  # between two status lines, so that a fast field does not flood the journal
+
+
+class Notifier(Protocol):
+    """The service manager that started the daemon; never raises, never blocks."""
+
+    @property
+    def watchdog_timeout(self) -> float | None:
+        """Seconds without `alive` after which the daemon is restarted; None for never."""
+        ...
+
+    def ready(self, text: str) -> None:
+        """Report that the start, or a reload, is complete."""
+        ...
+
+    def status(self, text: str) -> None:
+        """Report a one-line status."""
+        ...
+
+    def alive(self) -> None:
+        """Report that the daemon makes progress."""
+        ...
+
+    def reloading(self) -> None:
+        """Report that the configuration is being read again; `ready` ends it."""
+        ...
+
+    def stopping(self) -> None:
+        """Report that the daemon is stopping."""
+        ...
 
 
 class Watchdog:
-    """An attendant of the loop: says ready, how it goes, and that it goes.
+    """A service of the loop that reports to the service manager.
 
     Parameters
     ----------
     notifier : Notifier
-        Whoever is told.
-    link : Link
-        What must move beside the loop.
-    text : callable
-        Says in one line how it goes.
+        The service manager.
+    link_alive : callable
+        Returns whether the link makes progress, given the monotonic time.
+    summary : callable
+        Returns the daemon's status in one line.
     """
 
-    def __init__(self, notifier: Notifier, link: Link, text: Callable[[], str]) -> None:
+    def __init__(
+        self, notifier: Notifier, link_alive: Callable[[float], bool], summary: Callable[[], str]
+    ) -> None:
         self._notifier = notifier
-        self._link = link
-        self._text = text
-        self._every = notifier.patience / 2 if notifier.patience else inf
+        self._link_alive = link_alive
+        self._summary = summary
+        timeout = notifier.watchdog_timeout
+        self._period = timeout / 2 if timeout else inf
         self._ready = False
-        self._stuck = False
-        self._feed_at = -inf
+        self._stalled = False
+        self._alive_at = -inf
         self._status_at = -inf
 
     def fileno(self) -> int:
-        """Give no descriptor: only the clock wakes a watchdog."""
+        """Return -1: there is no descriptor to wait for."""
         return -1
 
     def wake_at(self) -> float:
-        """Give when it is to be fed next."""
-        return self._feed_at
+        """Return when the next report is due."""
+        return self._alive_at
 
     def service(self, now: float) -> None:
-        """Say what is due; that this is called proves that the loop has turned."""
+        """Send the reports that are due; the call proves that the loop has turned."""
         if not self._ready:
             self._ready = True
-            self._notifier.ready(self._text())
+            self._notifier.ready(self._summary())
         elif now >= self._status_at:
-            self._notifier.status(self._text())
-            self._status_at = now + STATUS_EVERY
-        if now >= self._feed_at:
-            self._feed_at = now + (self._every if self._feed(now) else AGAIN)
+            self._notifier.status(self._summary())
+            self._status_at = now + STATUS_PERIOD_S
+        if now >= self._alive_at:
+            self._alive_at = now + (self._period if self._report(now) else RETRY_DELAY_S)
 
-    def _feed(self, now: float) -> bool:
-        moved = self._link.alive(now)
-        if moved and self._every < inf:
-            self._notifier.feed()
-        if not moved and not self._stuck:
-            log.error("the link stands still; the watchdog is not fed until it moves")
-        self._stuck = not moved
-        return moved
+    def _report(self, now: float) -> bool:
+        progress = self._link_alive(now)
+        if progress and self._period < inf:
+            self._notifier.alive()
+        if not progress and not self._stalled:
+            log.error("the link makes no progress; systemd is not notified until it does")
+        self._stalled = not progress
+        return progress
 
     def close(self) -> None:
-        """Say that the end has begun."""
+        """Report that the daemon is stopping."""
         self._notifier.stopping()

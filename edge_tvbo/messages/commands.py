@@ -11,7 +11,7 @@ from edge_tvbo.messages.documents import Decision, Notice
 
 
 class Activate(msgspec.Struct, frozen=True):
-    """Ask `sensor` for a reading now."""
+    """Send `sensor` the command to measure now."""
 
     sensor: str
     interval: int
@@ -20,13 +20,13 @@ class Activate(msgspec.Struct, frozen=True):
 
 
 class PublishState(msgspec.Struct, frozen=True):
-    """Tell the world which sensor is selected, and why."""
+    """Publish which sensor is selected, and why."""
 
     decision: Decision
 
 
 class Notify(msgspec.Struct, frozen=True):
-    """Tell the world that something happened."""
+    """Publish a notice."""
 
     notice: Notice
 
@@ -34,21 +34,29 @@ class Notify(msgspec.Struct, frozen=True):
 class Ending(StrEnum):
     """How an interval ended."""
 
-    ANSWERED = "answered"
-    MISSED = "missed"
+    ANSWERED = "answered"  # the activated sensor replied in time
+    MISSED = "missed"  # it timed out
 
 
 class Record(msgspec.Struct, frozen=True):
-    """Keep what became of one interval."""
+    """Record how one interval ended."""
 
     interval: int
     at: float  # the interval's start
     sensor: str
     ending: Ending
-    value: float | None  # what the sensor answered, in the field's unit
-    surprise: float | None  # |answer - mean|, in the field's unit
-    threshold: float | None  # what the event trigger allowed; None where there is no trigger
+    value: float | None  # the sensor's reply, in the field's unit
+    surprise: float | None  # |reply - mean|, in the field's unit
+    threshold: float | None  # the event trigger's threshold for it; None without a trigger
     reset: bool
 
 
-Command = Activate | PublishState | Notify | Record
+class Reject(msgspec.Struct, frozen=True):
+    """Log a message that was not used, and that is counted already."""
+
+    reason: str  # the word it is counted under: "late", "not-a-number", ...
+    source: str  # the sensor, or the topic of an unreadable message
+    detail: str = ""  # what was found
+
+
+Command = Activate | PublishState | Notify | Record | Reject

@@ -1,4 +1,4 @@
-"""Documents: the JSON on the wire, field for field; frozen, and checked where they are decoded."""
+"""Documents: the JSON on the wire, field for field; validated where they are decoded."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -7,39 +7,39 @@ import msgspec
 
 
 class Reason(StrEnum):
-    """Why a sensor was chosen."""
+    """Why a sensor was selected."""
 
-    WARMUP = "warmup"  # nothing is known since the start or a reset: a seeded draw
-    EXPLOIT = "exploit"  # it is believed to be the hottest
-    EXPLORE = "explore"  # it is not, but it is uncertain enough to be
-    SCHEDULED = "scheduled"  # the policy follows no model
-    PROBE = "probe"  # every sensor is suspect: each is asked in turn
-    ASKED = "asked"  # somebody wanted it, by `cmd/activate`
-    SAVED = "saved"  # it is believed to be the hottest, and nobody is asked, to save energy
+    WARMUP = "warmup"  # the model has no readings since the start or a reset: a seeded draw
+    EXPLOIT = "exploit"  # its estimated value is the highest
+    EXPLORE = "explore"  # its estimate is not the highest, but uncertain enough that it could be
+    SCHEDULED = "scheduled"  # the policy uses no model
+    PROBE = "probe"  # every sensor is unresponsive: each is activated in turn
+    ASKED = "asked"  # requested by `cmd/activate`
+    SAVED = "saved"  # no sensor is activated, to save energy; this one is the estimated hottest
 
 
 class Model(msgspec.Struct, frozen=True):
-    """How much the decision rests on."""
+    """State of the model behind a decision."""
 
-    observations: int  # taken into the model since its last reset
+    observations: int  # readings in the model since its last reset
     resets: int  # since the controller started
     last_reset: str | None = None  # RFC 3339, UTC
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The sensor to activate in one interval, with the reason: topic `<field>/selected`."""
+    """The sensor selected for one interval, with the reason: topic `<field>/selected`."""
 
     interval: int
     at: str  # RFC 3339, UTC: the interval's start
-    expires_at: str  # RFC 3339, UTC: no answer is waited for after it
+    expires_at: str  # RFC 3339, UTC: a later reply does not count
     sensor: str
     policy: str
-    mean: float  # posterior of that sensor, in `unit`
-    std: float
-    ucb: float  # what was compared: the optimistic bound, below the mean for the objective "min"
+    mean: float  # estimate of that sensor, in `unit`
+    std: float  # standard deviation of the estimate
+    ucb: float  # the bound that was compared; below the mean for the objective "min"
     unit: str
     reason: Reason
-    factors: list[str]  # short statements, the weightiest first
+    factors: list[str]  # short statements, the most important first
     text: str  # one sentence for a person
     model: Model
 
@@ -61,7 +61,7 @@ Kind = Literal[
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """Something a person may want to know, once: topic `<field>/event`; `event` of the daemon."""
+    """A notice, published once: topic `<field>/event`, or `event` for the daemon."""
 
     event: Kind
     at: str  # RFC 3339, UTC
@@ -70,65 +70,65 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 class Hotspot(msgspec.Struct, frozen=True):
-    """Where the field is highest, or lowest, by what is believed now: topic `<field>/hotspot`."""
+    """The sensor with the highest (or lowest) estimate now: topic `<field>/hotspot`."""
 
     at: str  # RFC 3339, UTC
     sensor: str
-    value: float  # posterior mean of that sensor, in `unit`
-    std: float
+    value: float  # its estimated value, in `unit`
+    std: float  # standard deviation of the estimate
     unit: str
     age_s: int | None  # since its last reading; None before the first
 
 
 class Posterior(msgspec.Struct, frozen=True):
-    """What is believed of every sensor, in `unit`: topic `<field>/posterior`."""
+    """Estimates of every sensor, in `unit`: topic `<field>/posterior`."""
 
     interval: int
     at: str  # RFC 3339, UTC
-    ending: Literal["answered", "missed"] | None  # of the interval; None while it runs
+    ending: Literal["answered", "missed"] | None  # how the interval ended; None while it runs
     unit: str
     sensors: tuple[str, ...]
-    mean: list[float]  # by sensor, as all below
+    mean: list[float]  # one value for each sensor, as in the lists below
     std: list[float]
-    last: list[float | None]  # its last reading; None before the first
-    age_s: list[float | None]  # of that
+    last: list[float | None]  # the last reading; None before the first
+    age_s: list[float | None]  # seconds since the last reading
 
 
 class EnergyState(msgspec.Struct, frozen=True):
-    """What one field's activations came to."""
+    """Energy spent on the activations of one field."""
 
     unit: str
     spent: float  # in the last period, in `unit`
     left: float | None  # of the field's budget; None where only sensors have one
-    saved: int  # intervals in which nobody was asked
+    saved: int  # intervals in which no sensor was activated
     exhausted: int  # sensors whose own budget does not allow another activation
-    low_battery: list[str]  # sensors that are not asked for their batteries' sake
+    low_battery: list[str]  # sensors that are not activated because of their batteries
 
 
 class FieldHealth(msgspec.Struct, frozen=True):
-    """How one field is doing."""
+    """Health of one field."""
 
     interval: int
     selected: str | None
-    answered: int  # intervals, since the controller started
-    missed: int
-    suspects: list[str]  # sensors that did not answer when they were last asked
-    refused: dict[str, int]  # readings and messages not used, by reason
-    paused: bool = False  # nobody is asked, because somebody wanted that
+    answered: int  # intervals whose sensor replied in time, since the first start
+    missed: int  # intervals whose sensor timed out
+    suspects: list[str]  # unresponsive sensors: they timed out when last activated
+    refused: dict[str, int]  # rejected readings and messages, by reason
+    paused: bool = False  # no sensor is activated, on command
     energy: EnergyState | None = None  # None where none is counted
 
 
 class Health(msgspec.Struct, frozen=True):
-    """How the daemon is doing: topic `health`."""
+    """Health of the daemon: topic `health`."""
 
     at: str  # RFC 3339, UTC
     uptime_s: int
     version: str
     fields: dict[str, FieldHealth]
-    clock_synced: bool = True  # the wall clock was set since the machine started
-    paused: bool = False  # every field is
-    problem: str | None = None  # what somebody should look after
-    refused: dict[str, int] = {}  # commands not carried out, by reason
+    clock_synced: bool = True  # whether the wall clock was set since the machine started
+    paused: bool = False  # whether every field is paused
+    problem: str | None = None  # what needs attention
+    refused: dict[str, int] = {}  # rejected commands, by reason
     kernels: str = ""  # compiled "ahead of time" or "just in time"
 
 
@@ -141,23 +141,23 @@ Transaction = (
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What somebody asks of the daemon: topic `cmd/<verb>`; the last level says the verb."""
+    """A command to the daemon: topic `cmd/<verb>`."""
 
-    field: str | None = None  # None: each of them
-    sensor: str | None = None  # activate: which one
+    field: str | None = None  # None for all fields
+    sensor: str | None = None  # activate: the sensor
     paused: bool = True  # pause: False resumes, so that one topic serves a switch
-    transaction: Transaction = None  # comes back with the answer
+    transaction: Transaction = None  # returned with the response
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What `status` is answered with."""
+    """The data in the response to `status`."""
 
     health: Health
-    selected: dict[str, Decision]  # by field
+    selected: dict[str, Decision]  # the last decision of each field
 
 
 class Response(msgspec.Struct, frozen=True):
-    """What became of a request: topic `response/<verb>`."""
+    """The response to a command: topic `response/<verb>`."""
 
     status: Literal["ok", "error"]
     data: Report | None = None
@@ -166,51 +166,41 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class LastReading(msgspec.Struct, frozen=True):
-    """The last reading of a sensor that was accepted."""
+    """The last accepted reading of a sensor."""
 
     value: float  # in the field's unit
     received: float  # s since 1970
 
 
-class Tally(msgspec.Struct):
-    """What one field has done since the daemon started."""
-
-    decisions: int = 0
-    activations: int = 0
-    answered: int = 0
-    missed: int = 0
-    resets: int = 0  # of the model, those before a restart included
-
-
 class FieldStatus(msgspec.Struct, frozen=True):
-    """How one field is doing, for whoever measures it."""
+    """Status of one field: its health, and what `/metrics` shows beside it."""
 
-    tally: Tally
-    refused: dict[str, int]  # readings and messages not used, by reason
+    health: FieldHealth
     sensors: int
-    suspects: int
-    selected: str | None
-    latest: dict[str, LastReading]  # by sensor; one that is silent is not in it
-    energy: EnergyState | None = None  # None where none is counted
+    decisions: int  # since the daemon started, as activations
+    activations: int
+    resets: int  # of the model, those before a restart included
+    last_readings: dict[str, LastReading]  # by sensor; a silent sensor is not in it
 
 
 class Status(msgspec.Struct, frozen=True):
-    """How the daemon is doing, for whoever measures it: `/metrics` and `/healthz`."""
+    """Status of the daemon, from which `health`, `/metrics` and `/healthz` are made."""
 
+    health: Health
     at: float  # s since 1970
     uptime: float  # s
-    version: str
     healthy: bool
-    reason: str  # why it is not healthy, or how it does, in one line
-    online: bool  # whether the broker has let us in
-    away: float  # s since the broker was lost; 0 while it is here
+    reason: str  # why it is not healthy, or a summary, in one line
+    online: bool  # whether the broker has accepted the connection and the subscriptions
+    away: float  # s since the broker was lost; 0 while it is connected
     reconnects: int
     fields: dict[str, FieldStatus]
     written: int | None = None  # bytes of state written since the start
+    resident: int | None = None  # bytes of memory; None where the system does not report it
 
 
 class RetainedState(msgspec.Struct, frozen=True):
-    """What a broker has of a daemon, as far as it can be read."""
+    """What a broker has retained of a daemon, as far as it can be read."""
 
     status: str | None  # "online", "offline"
     health: Health | None

@@ -1,4 +1,4 @@
-"""Events: what happened, as the controller takes it in; checked once, where they are decoded.
+"""Events: what happened, as the controller handles it; validated once, where they are decoded.
 
 Times are seconds since 1970-01-01 UTC unless a name says otherwise.
 """
@@ -7,18 +7,18 @@ import msgspec
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """One value that one sensor measured."""
+    """One measured value of one sensor."""
 
     sensor: str
     value: float  # in the field's unit
     at: float  # when it was measured; `received` where the payload has no time
     received: float  # when it reached this process
-    stamped: bool = True  # the payload itself said `at`
-    retained: bool = False  # the broker had kept it from before we subscribed
+    stamped: bool = True  # whether the payload itself contained `at`
+    retained: bool = False  # whether the broker had stored it before the subscription
 
 
 class BatteryReported(msgspec.Struct, frozen=True):
-    """What a sensor said of its battery."""
+    """A sensor's report of its battery charge."""
 
     sensor: str
     percent: float
@@ -26,7 +26,7 @@ class BatteryReported(msgspec.Struct, frozen=True):
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A message on one of our topics that no reading could be made of."""
+    """A message that could not be decoded."""
 
     reason: str  # the word it is counted under: "not-a-number", "too-large", ...
     topic: str
@@ -41,22 +41,22 @@ class IntervalElapsed(msgspec.Struct, frozen=True):
 
 
 class DeadlineElapsed(msgspec.Struct, frozen=True):
-    """The time that interval number `interval` gave its sensor to answer is over."""
+    """The activated sensor of interval number `interval` did not reply in time."""
 
     interval: int
     at: float
 
 
 class LinkLost(msgspec.Struct, frozen=True):
-    """The broker is out of reach: nobody can be asked."""
+    """The broker is unreachable: no sensor can be activated."""
 
 
 class LinkRestored(msgspec.Struct, frozen=True):
-    """The broker is back, and our subscriptions with it."""
+    """The broker is reachable again, and the subscriptions are in place."""
 
 
 class ClockStepped(msgspec.Struct, frozen=True):
-    """The wall clock was set: what was dated by it before is dated `by` seconds too early."""
+    """The wall clock was set: earlier dates by it are `by` seconds too early."""
 
     by: float  # s; negative where it was set back
     at: float  # when, by the clock as it is now
@@ -67,25 +67,25 @@ class ClockUnset(msgspec.Struct, frozen=True):
 
 
 class PauseRequested(msgspec.Struct, frozen=True):
-    """Somebody wants no sensor to be asked any more."""
+    """A user wants no sensor to be activated."""
 
     at: float
 
 
 class ResumeRequested(msgspec.Struct, frozen=True):
-    """Somebody wants it to go on."""
+    """A user ends the pause."""
 
     at: float
 
 
 class ResetRequested(msgspec.Struct, frozen=True):
-    """Somebody wants the model to begin anew."""
+    """A user resets the model."""
 
     at: float
 
 
 class ActivationRequested(msgspec.Struct, frozen=True):
-    """Somebody wants this sensor to be activated now."""
+    """A user activates this sensor now."""
 
     sensor: str
     at: float

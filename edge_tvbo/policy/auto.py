@@ -12,7 +12,7 @@ from edge_tvbo.policy.settings import AutoSettings
 C2 = 0.4  # of β_t = c1 ln(c2 t), whose c1 the training days chose
 
 
-def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
+def make_auto(settings: AutoSettings, field: Field) -> "MixturePolicy":
     """Build the upper confidence bound of a mixture of static and changing models.
 
     Where training days gave the field a daily profile, the models follow the time of day, and
@@ -27,7 +27,7 @@ def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
         raise ConfigError(f"{settings.name} needs sensors or a grid; a box has no fixed size.")
     scales = () if settings.length_scale is None else length_scales(field)
     posterior = MixturePosterior(field, delta_b=settings.delta_b, scales=scales)
-    return AutoPolicy(settings, field, posterior, _width(settings, field))
+    return MixturePolicy(settings, field, posterior, _width(settings, field))
 
 
 def _width(settings: AutoSettings, field: SensorField) -> Exploration:
@@ -36,7 +36,7 @@ def _width(settings: AutoSettings, field: SensorField) -> Exploration:
     return DEFAULT_BETA if field.rhythm is None else LogBeta(field.rhythm.exploration, C2)
 
 
-class AutoPolicy(UpperConfidence):
+class MixturePolicy(UpperConfidence):
     """Upper confidence bound of a `MixturePosterior`, which can name its most probable model."""
 
     def __init__(

@@ -1,13 +1,11 @@
 """Policy registry: the policies by name, built in or from another package, and how one is built.
 
-Built-in policies are a table and cost no search. A package adds a policy by an entry point of the
-group ``edge_tvbo.policies``: under the policy's name, its `PolicySettings` struct. Installed
-packages are searched only for a name that is not built in, or when all names are listed, because
-importlib.metadata takes 70 ms to import.
+A package adds a policy by an entry point of the group ``edge_tvbo.policies``: under the policy's
+name, its `PolicySettings` struct. Installed packages are searched only for a name that is not built
+in, or when all names are listed.
 """
 
 from collections.abc import Mapping
-from functools import cache
 from importlib import import_module
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -16,17 +14,17 @@ import msgspec
 
 from edge_tvbo.errors import ConfigError, hint
 from edge_tvbo.messages.declared_types import allowed_values, convert
+from edge_tvbo.plugins import Registry
 from edge_tvbo.policy.settings import BUILT_IN, PolicySettings
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from edge_tvbo.models.domain import Field
     from edge_tvbo.policy.base import Policy
 
-ENTRY_POINTS = "edge_tvbo.policies"
-
 _BUILT_IN = {str(kind.__struct_config__.tag): kind for kind in BUILT_IN}
+_POLICIES = Registry(
+    "policies", {name: f"{kind.__module__}:{kind.__name__}" for name, kind in _BUILT_IN.items()}
+)
 
 
 def policies() -> tuple[str, ...]:
@@ -43,7 +41,7 @@ def policies() -> tuple[str, ...]:
     >>> "et-gp-ucb" in policies()
     True
     """
-    return (*_BUILT_IN, *(name for name in sorted(_entry_points()) if name not in _BUILT_IN))
+    return (*_BUILT_IN, *(name for name in _POLICIES if name not in _BUILT_IN))
 
 
 def needing_positions() -> tuple[str, ...]:
@@ -61,8 +59,7 @@ def find_settings_class(name: str) -> type[PolicySettings] | None:
     """
     if (built_in := _BUILT_IN.get(name)) is not None:
         return built_in
-    entry_point = _entry_points().get(name)
-    return None if entry_point is None else _load(entry_point)
+    return _load(name) if name in _POLICIES else None
 
 
 def settings_class(name: str) -> type[PolicySettings]:
@@ -181,25 +178,17 @@ def _checked(value: Any, declared: Any) -> Any:
     return value if type(value) is int else converted
 
 
-@cache
-def _entry_points() -> dict[str, "EntryPoint"]:
-    from importlib.metadata import entry_points
-
-    return {each.name: each for each in entry_points(group=ENTRY_POINTS)}
-
-
-def _load(entry_point: "EntryPoint") -> type[PolicySettings]:
-    """Return the settings struct of an entry point; raises `ConfigError` for anything else."""
-    package = entry_point.dist.name if entry_point.dist else "an installed package"
-    found = f"The policy {entry_point.name!r} of {package} cannot be loaded"
+def _load(name: str) -> type[PolicySettings]:
+    """Return the settings struct of a policy of another package; raises `ConfigError`."""
+    found = f"The policy {name!r} of an installed package cannot be loaded"
     try:
-        kind = entry_point.load()
+        kind = _POLICIES.load(name)
     except Exception as error:  # whatever the import of a foreign module raises
         raise ConfigError(f"{found}: {type(error).__name__}: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, PolicySettings)):
-        raise ConfigError(f"{found}: {entry_point.value} is not a subclass of PolicySettings.")
+        raise ConfigError(f"{found}: {kind!r} is not a subclass of PolicySettings.")
     if not hasattr(kind, "maker"):
-        raise ConfigError(f"{found}: {entry_point.value} names no maker.")
-    if kind.__struct_config__.tag != entry_point.name:
-        raise ConfigError(f"{found}: its struct has the tag {kind.__struct_config__.tag!r}.")
+        raise ConfigError(f"{found}: {kind.__name__} names no maker.")
+    if kind.__struct_config__.tag != name:
+        raise ConfigError(f"{found}: {kind.__name__} has the tag {kind.__struct_config__.tag!r}.")
     return kind

@@ -1,1 +1,1 @@
-"""Research: the papers' experiments, and reports on policies that were compared."""
+"""Research: experiments of the papers, comparisons of policies, and their reports."""

@@ -1,83 +1,75 @@
-"""Who carries work out: this process, or several on this machine. A cluster is an adapter's."""
+"""Executors for research jobs: this process, or a pool of processes on this machine.
+
+All of them are `concurrent.futures.Executor`. An executor over a Dask cluster is in the adapters.
+"""
 
 import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from functools import partial
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
-from edge_tvbo.ports import Each
-
-Item = TypeVar("Item")
+Arguments = ParamSpec("Arguments")
 Outcome = TypeVar("Outcome")
 
-ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+THREAD_COUNT_VARIABLES = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
 
 
-def one_by_one(
-    function: Callable[[Item], Outcome], items: Sequence[Item]
-) -> Iterator[tuple[int, Outcome]]:
-    """Be an `Each` in this process.
+class SerialExecutor(Executor):
+    """An executor without workers: `submit` calls the function at once, in this process.
 
-    >>> list(one_by_one(abs, [-3, 2]))
-    [(0, 3), (1, 2)]
+    >>> list(SerialExecutor().map(abs, [-3, 2]))
+    [3, 2]
     """
-    for number, item in enumerate(items):
-        yield number, function(item)
+
+    def submit(
+        self,
+        fn: Callable[Arguments, Outcome],
+        /,
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Future[Outcome]:
+        """Call the function and return a finished future; Ctrl-C is raised here."""
+        future: Future[Outcome] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 @contextmanager
-def processes(jobs: int) -> Iterator[Each]:
-    """Give an `Each` over `jobs` processes, which compute with one thread each.
+def process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Return a pool of `workers` processes, which compute with one thread each.
 
-    They are forked where that is safe, since what is imported takes each a second to import anew.
+    Where this process is alone on Linux the workers are forked: a spawned worker would spend a
+    second on its imports. If the context ends by an exception, such as Ctrl-C, the workers are
+    terminated in the middle of their jobs.
     """
-    alone = sys.platform == "linux" and threading.active_count() == 1
-    context = multiprocessing.get_context("fork" if alone else "spawn")
-    with _one_thread_each(), ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    can_fork = sys.platform == "linux" and threading.active_count() == 1
+    context = multiprocessing.get_context("fork" if can_fork else "spawn")
+    with _single_threaded_workers(), ProcessPoolExecutor(workers, mp_context=context) as pool:
         try:
-            yield partial(_as_completed, pool)
+            yield pool
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in multiprocessing.active_children():
-                worker.terminate()  # in the middle of an item, of which nothing is given yet
+                worker.terminate()
             raise
 
 
-def in_order(
-    each: Each,
-    function: Callable[[Item], Outcome],
-    items: Sequence[Item],
-    progress: Callable[[int, int], None],
-) -> list[Outcome]:
-    """Give what `function` gives for each item, in their order; `progress` is told after each.
-
-    >>> in_order(one_by_one, abs, [-3, 2], lambda done, total: None)
-    [3, 2]
-    """
-    found: dict[int, Outcome] = {}
-    for number, outcome in each(function, items):
-        found[number] = outcome
-        progress(len(found), len(items))
-    return [found[number] for number in range(len(items))]
-
-
-def _as_completed(
-    pool: ProcessPoolExecutor, function: Callable[[Item], Outcome], items: Sequence[Item]
-) -> Iterator[tuple[int, Outcome]]:
-    numbers = {pool.submit(function, item): number for number, item in enumerate(items)}
-    for future in as_completed(numbers):
-        yield numbers[future], future.result()
-
-
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+def _single_threaded_workers() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in THREAD_COUNT_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_COUNT_VARIABLES, "1"))
     try:
         yield
     finally:

@@ -1,84 +1,105 @@
-"""Work in parts, each of which is kept in a file once it is done: what was stopped goes on."""
+"""Resumable jobs: each result is written to a file, so that an interrupted run can continue."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future, as_completed
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.ports import Each
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
-PARTS = "parts"
+RESULTS_DIRECTORY = "parts"
 
 
 class ResumableJobs:
-    """A directory that keeps what came of each part of some work.
+    """A directory of job results: one JSON file per job, and a manifest of the work as a whole.
 
     Parameters
     ----------
     directory : Path
-        Made where it is not there.
+        Created where it is missing.
     manifest : dict
-        What the work is, fit for JSON.
+        What identifies the work, encodable as JSON.
 
     Raises
     ------
     ConfigError
-        Where `directory` holds parts of other work.
+        If `directory` holds results of other work.
     """
 
     def __init__(self, directory: Path, manifest: dict[str, Any]) -> None:
-        self._directory = directory / PARTS
+        self._directory = directory / RESULTS_DIRECTORY
         self._directory.mkdir(parents=True, exist_ok=True)
         path = directory / "manifest.json"
         if not path.exists():
-            write(path, msgspec.json.encode(manifest))
-        found = _decoded(path, dict)
+            write_atomically(path, msgspec.json.encode(manifest))
+        found = _decode(path, dict)
         if found != manifest:
             raise ConfigError(
-                f"{directory} holds {found}, not {manifest}.\nName another directory with  --out"
+                f"{directory} holds the results of other work: {found} instead of {manifest}.\n"
+                "Name another directory with  --out"
             )
 
-    def carry_out(
+    def run(
         self,
-        each: Each,
+        executor: Executor,
         function: Callable[[Item], object],
-        items: Mapping[str, Item],
+        jobs: Mapping[str, Item],
         progress: Callable[[int, int], None],
     ) -> None:
-        """Do with `each` what is not there yet, and keep what comes of it, as it comes.
+        """Run the jobs that have no result file yet, and write each result when it is complete.
 
-        `items` go by the names of their parts; what `function` gives is fit for JSON. `progress`
-        is told how many parts are there, in the beginning too.
+        Parameters
+        ----------
+        executor : Executor
+            Where `function` is called, once for each missing job.
+        function : callable
+            Takes an item and returns something that can be encoded as JSON.
+        jobs : mapping
+            Items by the names of their jobs.
+        progress : callable
+            Called with the number of finished jobs and of all jobs: at the start and after each.
         """
-        missing = [name for name in items if not self._path(name).exists()]
-        done = len(items) - len(missing)
-        progress(done, len(items))
-        for number, outcome in each(function, [items[name] for name in missing]):
-            write(self._path(missing[number]), msgspec.json.encode(outcome))
+        missing = [name for name in jobs if not self._path(name).exists()]
+        done = len(jobs) - len(missing)
+        progress(done, len(jobs))
+
+        def store(name: str, outcome: object) -> None:
+            nonlocal done
+            write_atomically(self._path(name), msgspec.json.encode(outcome))
             done += 1
-            progress(done, len(items))
+            progress(done, len(jobs))
+
+        pending: dict[Future[object], str] = {}
+        for name in missing:
+            future = executor.submit(function, jobs[name])
+            if future.done():  # always, where the executor is serial
+                store(name, future.result())
+            else:
+                pending[future] = name
+        for future in as_completed(pending):
+            store(pending.pop(future), future.result())
 
     def read(self, name: str, kind: type[Outcome]) -> Outcome:
-        """Give what came of a part; raises `ConfigError` where its file is damaged."""
-        return _decoded(self._path(name), kind)
+        """Return the result of a job; raises `ConfigError` if its file is damaged."""
+        return _decode(self._path(name), kind)
 
     def _path(self, name: str) -> Path:
         return self._directory / f"{name}.json"
 
 
-def _decoded(path: Path, kind: type[Outcome]) -> Outcome:
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write `content` to a file beside `path` and rename it, so that `path` is always complete."""
+    beside = path.with_suffix(".new")
+    beside.write_bytes(content)
+    beside.replace(path)
+
+
+def _decode(path: Path, kind: type[Outcome]) -> Outcome:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}. Delete it and run again.") from error
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write `content` to `path`, beside it first and then renamed."""
-    beside = path.with_suffix(".new")
-    beside.write_bytes(content)
-    beside.replace(path)

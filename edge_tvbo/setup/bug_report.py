@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from edge_tvbo.config import environment
 from edge_tvbo.config.errors import Report
@@ -18,7 +18,8 @@ from edge_tvbo.setup.redaction import contents, named_files, ours, private, reda
 
 if TYPE_CHECKING:
     from edge_tvbo.control.controller_state import Counters
-    from edge_tvbo.daemon.checkpoints import Document
+    from edge_tvbo.daemon.checkpoints import Document, Store
+    from edge_tvbo.messages.history import HistoryEntry
 
 PACKAGES = (
     "edge-tvbo",
@@ -33,8 +34,39 @@ PACKAGES = (
 DECISIONS = 50  # of each field that are shown
 
 
-def report(path: Path, check: Callable[[Path], object]) -> str:
-    """Give the report on the configuration at `path`; `check` raises what is wrong with it."""
+class HistoryReader(Protocol):
+    """The decision history of a daemon; every method may raise `DataError`."""
+
+    def fields(self) -> list[str]:
+        """Return the fields that have entries, sorted."""
+        ...
+
+    def newest(self, field: str, count: int) -> list["HistoryEntry"]:
+        """Return the last `count` entries of `field`, the newest first."""
+        ...
+
+    def close(self) -> None:
+        """Close the file."""
+        ...
+
+
+def report(
+    path: Path,
+    check: Callable[[Path], object],
+    open_store: Callable[[str, str], "Store"],
+    open_history: Callable[[str, str], "HistoryReader"],
+) -> str:
+    """Return the report on the configuration at `path`.
+
+    Parameters
+    ----------
+    path : Path
+        The configuration file.
+    check : callable
+        Raises the errors of the configuration.
+    open_store, open_history : callable
+        Open what a daemon has stored, given its directory and instance.
+    """
     text, raw = _read(path)
     real = _with_environment(path, raw)
     parts = [
@@ -43,8 +75,8 @@ def report(path: Path, check: Callable[[Path], object]) -> str:
         ("Configuration", shown(raw, text)),
         ("Findings", _findings(path, check)),
         ("Files", _files(path, real)),
-        ("Counters", _counters(path, real)),
-        ("Last decisions", _decisions(path, real)),
+        ("Counters", _counters(path, real, open_store)),
+        ("Last decisions", _decisions(path, real, open_history)),
         ("Last crash", _crash(path, real)),
     ]
     lines = ["A report on edge-tvbo, fit to be published: secrets, hosts and names are struck out."]
@@ -146,9 +178,10 @@ def _files(path: Path, raw: dict[str, Any]) -> Iterator[str]:
     yield f"the package: {_rights(Path(__file__).parent)}"
 
 
-def _counters(path: Path, raw: dict[str, Any]) -> Iterator[str]:
+def _counters(
+    path: Path, raw: dict[str, Any], open_store: Callable[[str, str], "Store"]
+) -> Iterator[str]:
     """Yield what each field has counted, as its newest sound state has it."""
-    from edge_tvbo import plugins
     from edge_tvbo.daemon import checkpoints
     from edge_tvbo.messages.formatting import rfc3339
 
@@ -156,7 +189,7 @@ def _counters(path: Path, raw: dict[str, Any]) -> Iterator[str]:
     if state is None:
         yield "no state is kept; [state] dir says where it would be"
         return
-    for generation, data in plugins.load("stores", "file")(str(state), instance).generations():
+    for generation, data in open_store(str(state), instance).generations():
         try:
             document = checkpoints.decode(data)
         except SnapshotError as error:
@@ -200,9 +233,10 @@ def _several(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _decisions(path: Path, raw: dict[str, Any]) -> Iterator[str]:
+def _decisions(
+    path: Path, raw: dict[str, Any], open_history: Callable[[str, str], "HistoryReader"]
+) -> Iterator[str]:
     """Yield the last decisions, the newest last: of the history, or those before a crash."""
-    from edge_tvbo import plugins
     from edge_tvbo.control import history_text
     from edge_tvbo.daemon import crash_log
 
@@ -211,9 +245,9 @@ def _decisions(path: Path, raw: dict[str, Any]) -> Iterator[str]:
         yield "no state is kept, and so neither a history nor what came before a crash"
         return
     try:
-        with closing(plugins.load("pasts", "sqlite")(str(state), instance)) as past:
+        with closing(open_history(str(state), instance)) as past:
             lines = [
-                f"{field} {history_text.line(entry)}"
+                f"{field} {history_text.one_line(entry)}"
                 for field in past.fields()
                 for entry in reversed(past.newest(field, DECISIONS))
             ]

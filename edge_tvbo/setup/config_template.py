@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from edge_tvbo.ports import Activation
+from edge_tvbo.messages.payloads import Activation
 
 TEMPLATE = """\
 #:schema ./edge-tvbo.schema.json

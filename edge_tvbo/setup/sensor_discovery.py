@@ -13,7 +13,7 @@ from statistics import median
 
 import msgspec
 
-from edge_tvbo.ports import Activation, PayloadCodec, Preset, Sighting
+from edge_tvbo.messages.payloads import Activation, DetectedSensor, PayloadCodec, Preset
 
 OURS = "edge_tvbo/"
 PLACE = "{sensor}"
@@ -136,7 +136,7 @@ class Discovery:
         """Give what was found: known quantities first, then by the number of sensors."""
         return sorted((each.group() for each in self._groups.values()), key=_rank)
 
-    def _recognised(self, topic: str, payload: bytes) -> Iterator[tuple[str, Sighting]]:
+    def _recognised(self, topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
         for make, preset in self._presets.items() if len(payload) < LARGEST else ():
             try:
                 seen = preset.recognise(topic, payload)
@@ -145,7 +145,7 @@ class Discovery:
             if seen is not None:
                 yield make, seen
 
-    def _take(self, make: str, seen: Sighting, payload: bytes) -> bool:
+    def _take(self, make: str, seen: DetectedSensor, payload: bytes) -> bool:
         """Note each value of a message, and say whether there was one."""
         if not all(map(_usable, (seen.sensor, *seen.topic.replace(PLACE, "x", 1).split("/")))):
             self.unusable |= {seen.sensor: None} if len(self.unusable) < MOST_NAMED else {}
@@ -154,7 +154,7 @@ class Discovery:
         noted = [self._note(make, seen, value, payload) for value in values]
         return any(noted)
 
-    def _note(self, make: str, seen: Sighting, value: str | None, payload: bytes) -> bool:
+    def _note(self, make: str, seen: DetectedSensor, value: str | None, payload: bytes) -> bool:
         key = (make, seen.topic, value)
         if key not in self._groups and len(self._groups) >= MOST_GROUPS:
             return False
@@ -197,7 +197,7 @@ class _Growing:
         return Group(*self._facts, dict(sorted(self._readings.items())), self._messages)
 
 
-def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, Sighting]]:
+def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
     """Take a message of no make by the quantity that its topic, or a key of its JSON, names.
 
     >>> for payload, seen in guess_by_topic("home/hall/temperature", b"21.3"):
@@ -209,9 +209,9 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, Sighting]]
     """
     *above, last = topic.split("/")
     if above and last.lower() in _KNOWN:
-        yield "number", Sighting(above[-1], "/".join([*above[:-1], PLACE, last]), ())
+        yield "number", DetectedSensor(above[-1], "/".join([*above[:-1], PLACE, last]), ())
     elif keys := tuple(key for key in _keys(payload) if key.lower() in _KNOWN):
-        yield "json", Sighting(last, "/".join([*above, PLACE]), keys)
+        yield "json", DetectedSensor(last, "/".join([*above, PLACE]), keys)
 
 
 def _keys(payload: bytes) -> Iterable[str]:

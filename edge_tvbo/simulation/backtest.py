@@ -1,86 +1,87 @@
-"""Policies compared on one recording: the same days, the same seeds, the same controller."""
+"""Backtest of policies on one recording: training and test days, and a replay for every seed."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_tvbo import __version__
+from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import Silent
 from edge_tvbo.errors import DataError
+from edge_tvbo.messages.formatting import text_table
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.policy.baselines import ModelFreePolicy
-from edge_tvbo.ports import Each, Recording
-from edge_tvbo.research.executors import one_by_one
-from edge_tvbo.research.resumable_jobs import ResumableJobs
+from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.replay import (
     RowRange,
     Run,
-    hottest,
+    best_arm,
+    controller_settings,
+    empty_steps,
     mean_and_sd,
-    nothing,
     replay,
-    rules,
     training_rows,
 )
 from edge_tvbo.training.covariance import NOISE_VARIANCE, train, with_rhythm
 from edge_tvbo.training.daily_profile_fit import Progress, untold
 from edge_tvbo.training.training_report import TrainingReport, lessons
 
-UNIT = "training sd"
+UNIT = "training sd"  # of regret, in JSON
+UNIT_TEXT = "standard deviations of the training data"  # in sentences
+UNIT_LABEL = "sd of the training data"  # in headings and axis labels
 ORACLE = "oracle"
-STATIC = "static"  # it asks who was best on the training days
-BY_RHYTHM = ("auto",)  # policies that go by the time of day
+STATIC = "static"  # activates the sensor that was best on the training days
+DAILY_PROFILE_POLICIES = ("auto",)  # their field has a daily profile
 
-# What a policy is set to unless one says otherwise, where its own defaults would not do. The bound
-# is the block length of [B16] and [ET] for the laboratory's temperatures, N = 15. Without any, the
-# trigger of lemma 3 is blind to slow drifts, and what it comes to is chance: see docs/findings.md.
-SETTINGS: dict[str, dict[str, Any]] = {"et-gp-ucb": {"n_upper": 15}}
+# Settings for the policies whose own defaults do not suit a backtest. n_upper is the block length
+# of [B16] and [ET] for the temperatures of the laboratory, N = 15. Without an upper bound the
+# trigger of lemma 3 misses slow drifts, and the regret depends on chance: see docs/findings.md.
+DEFAULT_SETTINGS: dict[str, dict[str, Any]] = {"et-gp-ucb": {"n_upper": 15}}
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one policy came to on the test days, seed by seed."""
+    """The results of one policy on the test days, one replay for each seed."""
 
     policy: str
     settings: dict[str, Any]
-    regret: NDArray[np.float64]  # (seeds, T), in training standard deviations
-    steps: NDArray[np.void]  # (seeds, T), of `replay.STEP`
-    noise: float  # sd of a reading as the model has it, in the recording's unit; NaN without one
+    regret: NDArray[np.float64]  # (seeds, T), in standard deviations of the training data
+    steps: NDArray[np.void]  # (seeds, T), of `replay.STEP_DTYPE`
+    noise: float  # sd of a reading in the model, in the recording's unit; NaN without a model
     resets: list[int]
     activations: list[int]
-    missed: list[int]
+    missed: list[int]  # activations that timed out
     digests: list[str]
     sensors: int  # M
 
-    def saved(self) -> dict[str, float]:
-        """Give which share of the activations was saved, beside asking everyone, and by turns.
+    def saved_shares(self) -> dict[str, float]:
+        """Return the share of activations saved against always-on and against round-robin.
 
-        Nothing for the oracle, who sees what it did not ask for.
+        Empty for the oracle, which uses readings without activating their sensors.
         """
         if self.policy == ORACLE:
             return {}
-        intervals, asked = self.regret.shape[1], float(np.mean(self.activations))
+        intervals, activations = self.regret.shape[1], float(np.mean(self.activations))
         return {
-            "always-on": 1.0 - asked / (intervals * self.sensors),
-            "round-robin": 1.0 - asked / intervals,
+            "always-on": 1.0 - activations / (intervals * self.sensors),
+            "round-robin": 1.0 - activations / intervals,
         }
 
     @property
     def picks(self) -> NDArray[np.int64]:
-        """Who was asked (seeds, T): arms; -1 where nobody was."""
+        """The activated arms, (seeds, T); -1 where none was activated."""
         return np.asarray(self.steps["pick"])
 
     def document(self) -> dict[str, Any]:
-        """Give the result as ``replay --json`` prints it."""
+        """Return the result as ``replay --json`` prints it."""
         per_seed = self.regret.mean(axis=1).tolist()
         mean, sd = mean_and_sd(per_seed)
         return {
@@ -90,13 +91,13 @@ class Result:
             "resets": float(np.mean(self.resets)),
             "activations": float(np.mean(self.activations)),
             "missed": float(np.mean(self.missed)),
-            "saved_against": self.saved(),
+            "saved_against": self.saved_shares(),
             "decisions_sha256": self.digests,
         }
 
 
-class Trial(NamedTuple):
-    """One policy with one seed."""
+class ReplayJob(NamedTuple):
+    """One policy to be replayed with one seed."""
 
     policy: str
     seed: int
@@ -109,13 +110,18 @@ class Backtest:
     Parameters
     ----------
     recording : Recording
-        What the sensors measured.
-    train_span, test_span : Span
-        The rows the field is learned from, and those the policies are tried on.
+        Readings of the sensors.
+    train_span, test_span : RowRange
+        The rows that the field is learned from, and the rows that policies are replayed on.
     noise_variance : float
         Of a reading, as a share of the training variance.
     budget : float, optional
-        Activations a day; without it, one in each interval.
+        Activations per day; without it, one in each interval.
+
+    Raises
+    ------
+    DataError
+        If there is no test day.
     """
 
     def __init__(
@@ -127,7 +133,7 @@ class Backtest:
         budget: float | None = None,
     ) -> None:
         if test_span.last <= test_span.first:
-            raise DataError("No day is left to try on; name fewer --train days, or --test.")
+            raise DataError("No test day is left; name fewer days with --train, or name --test.")
         self.recording = recording
         self.test_span = test_span
         self.budget = budget
@@ -135,7 +141,7 @@ class Backtest:
         self._training = training_rows(recording, train_span)
         self.field: SensorField = train(
             self._training,
-            tuple(recording.sensors),
+            recording.sensors,
             unit=recording.unit,
             objective="min" if recording.objective == "min" else "max",
             noise_variance=noise_variance,
@@ -144,34 +150,37 @@ class Backtest:
 
     @cached_property
     def field_with_daily_profile(self) -> SensorField:
-        """The field with its daily rhythm, which takes a while to learn."""
-        return self._with_rhythm(untold)
+        """The field with its daily profile; fitted here, unless `fit_daily_profile` was called."""
+        return self._fit_daily_profile(untold, None)
 
-    def learn(self, progress: Progress, each: Each = one_by_one) -> None:
-        """Fit the daily profile; `progress` is called with the steps done and their number."""
-        self.field_with_daily_profile = self._with_rhythm(progress, each)
+    def fit_daily_profile(self, progress: Progress, executor: Executor | None = None) -> None:
+        """Fit the daily profile of the field, which replays the training days in `executor`.
+
+        `progress` is called with the steps done and their number.
+        """
+        self.field_with_daily_profile = self._fit_daily_profile(progress, executor)
 
     def on_all_days(self) -> "Backtest":
-        """Give the same with every day to learn from."""
+        """Return a backtest whose training days are all days of the recording."""
         everything = RowRange(0, len(self.recording.values))
         return Backtest(self.recording, everything, everything, self.field.noise_variance)
 
-    def lessons(self, progress: Progress = untold, each: Each = one_by_one) -> TrainingReport:
-        """Say what the training days taught; `progress` is told how far that is."""
-        interval = self.recording.interval
+    def training_report(
+        self, progress: Progress = untold, executor: Executor | None = None
+    ) -> TrainingReport:
+        """Return what was learned from the training days; see `fit_daily_profile`."""
         return lessons(
             self.field_with_daily_profile,
             self._training,
-            interval,
+            self.recording.interval,
             self._train_start,
             progress,
-            each,
+            executor,
         )
 
     def controller(self, policy: str, settings: Mapping[str, Any], seed: int) -> Controller:
-        """Give a new controller of the field."""
-        made = self._policy(policy, settings, seed)
-        return Controller(made, rules(self.recording, self.budget))
+        """Return a new controller of the field."""
+        return Controller(self._policy(policy, settings, seed), self._controller_settings)
 
     def run(
         self,
@@ -180,50 +189,25 @@ class Backtest:
         seeds: int,
         progress: Callable[[int], None] = lambda done: None,
     ) -> Result:
-        """Replay the test days with seeds 0, 1, ...; `progress` is told after each."""
+        """Replay the test days with the seeds 0, 1, ...; `progress` is called after each."""
         runs = []
         for seed in range(seeds):
-            runs.append(self.trial(Trial(policy, seed, settings)))
+            runs.append(self.run_job(ReplayJob(policy, seed, settings)))
             progress(seed + 1)
         return self.result(policy, settings, runs)
 
-    def compare(
-        self,
-        policies: Sequence[str],
-        seeds: int,
-        each: Each,
-        directory: Path,
-        progress: Callable[[int, int], None],
-    ) -> list[Result]:
-        """Give what policies come to with seeds 0, 1, ..., the same whoever works for `each`.
-
-        Finished trials are kept in `directory`, and those that it holds are not done again; raises
-        `ConfigError` where it holds others.
-        """
-        parts = ResumableJobs(directory, {"edge_tvbo": __version__, "backtest": self.fingerprint()})
-        trials = {
-            f"{policy}-{seed:06}": Trial(policy, seed)
-            for policy in policies
-            for seed in range(seeds)
-        }
-        parts.carry_out(each, self.trial, trials, progress)
-        runs: dict[str, list[Run]] = {policy: [] for policy in policies}
-        for name, trial in trials.items():
-            runs[trial.policy].append(parts.read(name, Run))
-        return [self.result(policy, {}, found) for policy, found in runs.items()]
-
-    def trial(self, trial: Trial) -> Run:
-        """Replay the test days once: what a worker does."""
-        policy = self._policy(trial.policy, trial.settings, trial.seed)
-        controller = Controller(policy, rules(self.recording, self.budget), Silent)
+    def run_job(self, job: ReplayJob) -> Run:
+        """Replay the test days once."""
+        policy = self._policy(job.policy, job.settings, job.seed)
+        controller = Controller(policy, self._controller_settings, Silent)
         return replay(self.recording, self.test_span, controller).run()
 
     def result(self, policy: str, settings: Mapping[str, Any], runs: Sequence[Run]) -> Result:
-        """Give what some runs of `policy` came to."""
+        """Return the result of some replays of `policy`."""
         steps = np.stack([run.steps for run in runs])
         return Result(
             policy,
-            self._settings(policy, settings),
+            self._policy_settings(policy, settings),
             regret=steps["regret"] / self.field.scale,
             steps=steps,
             noise=self._noise(policy, settings),
@@ -235,16 +219,16 @@ class Backtest:
         )
 
     def oracle(self) -> Result:
-        """Give what someone who sees every sensor at every moment would come to: no regret."""
+        """Return the result of always activating the best sensor: no regret."""
         rows = self.test_span.last - self.test_span.first
-        steps = nothing(rows)[None, :]
-        steps["pick"] = hottest(self.recording, self.test_span)
+        steps = empty_steps(rows)[None, :]
+        steps["pick"] = best_arm(self.recording, self.test_span)
         return Result(
             ORACLE, {}, steps["regret"], steps, np.nan, [0], [rows], [0], [""], len(self.field)
         )
 
     def fingerprint(self) -> str:
-        """Give 16 hex digits that differ between backtests whose trials may come out otherwise."""
+        """Return 16 hex digits, which differ between backtests whose replays may differ."""
         recording, rows = self.recording, slice(self.test_span.first, self.test_span.last)
         arrays = (self._training, recording.values[rows], recording.observed[rows])
         numbers = (self.train_span, self.test_span, recording.start, recording.interval)
@@ -253,28 +237,33 @@ class Backtest:
         return sha256(b"\0".join((*parts, settings))).hexdigest()[:16]
 
     @property
+    def _controller_settings(self) -> ControllerSettings:
+        return controller_settings(self.recording, self.budget)
+
+    @property
     def _train_start(self) -> float:
         return self.recording.start + self.train_span.first * self.recording.interval
 
-    def _with_rhythm(self, progress: Progress, each: Each = one_by_one) -> SensorField:
-        interval = self.recording.interval
-        return with_rhythm(self.field, self._training, interval, self._train_start, progress, each)
+    def _fit_daily_profile(self, progress: Progress, executor: Executor | None) -> SensorField:
+        interval, start = self.recording.interval, self._train_start
+        return with_rhythm(self.field, self._training, interval, start, progress, executor)
 
     def _policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:
-        keywords = {"seed": seed, **self._settings(policy, settings)}
-        field = self.field_with_daily_profile if policy in BY_RHYTHM else self.field
+        keywords = {"seed": seed, **self._policy_settings(policy, settings)}
+        needs_profile = policy in DAILY_PROFILE_POLICIES
+        field = self.field_with_daily_profile if needs_profile else self.field
         return make_policy(policy, field, **keywords)
 
-    def _settings(self, policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        ours = SETTINGS.get(policy, {})
+    def _policy_settings(self, policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        defaults = DEFAULT_SETTINGS.get(policy, {})
         if policy == STATIC:
             sign = 1.0 if self.field.objective == "max" else -1.0
             best = int((sign * self._training).mean(axis=0).argmax())
-            ours = {"sensor": self.field.sensors[best]}
-        return {**ours, **settings}
+            defaults = {"sensor": self.field.sensors[best]}
+        return {**defaults, **settings}
 
     def _noise(self, policy: str, settings: Mapping[str, Any]) -> float:
-        """Give how far off a reading is, by the model of a policy, in the recording's unit."""
+        """Return the sd of a reading's noise in the model of `policy`, in the recording's unit."""
         model = self._policy(policy, settings, seed=0)
         if isinstance(model, ModelFreePolicy):
             return np.nan
@@ -283,9 +272,9 @@ class Backtest:
         return float(variance**0.5 * self.field.scale)
 
 
-def table(results: list[Result]) -> str:
-    """Give the results side by side, for a person."""
-    rows = [["policy", f"regret ({UNIT})", "±", "activations", "missed", "resets"]]
+def results_table(results: Sequence[Result]) -> str:
+    """Return the results side by side as text."""
+    rows = [["policy", "regret", "±", "activations", "timed out", "resets"]]
     rows[0] += ["saved of always-on", "of round-robin"]
     for result in results:
         mean, sd = mean_and_sd(result.regret.mean(axis=1))
@@ -293,12 +282,5 @@ def table(results: list[Result]) -> str:
         spread = f"{sd:.3f}" if len(result.regret) > 1 else "-"
         rows.append([result.policy, f"{mean:.3f}", spread])
         rows[-1] += [f"{np.mean(each):.4g}" for each in counts]
-        rows[-1] += [f"{share:.1%}" for share in result.saved().values()] or ["-", "-"]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+        rows[-1] += [f"{share:.1%}" for share in result.saved_shares().values()] or ["-", "-"]
+    return f"{text_table(rows)}\nRegret is per interval, in {UNIT_TEXT}."

@@ -1,28 +1,96 @@
-"""Where recordings are looked for, and what can be said of one."""
+"""Dataset lookup: where files of recordings are searched, and how a recording is loaded.
+
+Datasets are adapters, which this package does not import. So the command line passes the function
+that finds a dataset by its name, inside a `DataSource`, to all code that needs recordings.
+"""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from edge_tvbo import plugins
+from msgspec.structs import replace
+
 from edge_tvbo.errors import DataError
 
 if TYPE_CHECKING:
-    from edge_tvbo.ports import Recording
+    from edge_tvbo.simulation.recording import Recording
 
 DAY = 86_400.0  # s
 
 
-def cache() -> Path:
-    """Give the user's cache, where `data fetch` puts what it downloads."""
+class Dataset(Protocol):
+    """How to find, download and read one recording; what an entry point `edge_tvbo.datasets` is."""
+
+    @property
+    def name(self) -> str:
+        """Name under which it is registered."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """Description in one line, for ``data list``."""
+        ...
+
+    @property
+    def url(self) -> str | None:
+        """Address that `fetch` downloads from; None if it cannot be downloaded."""
+        ...
+
+    def load(self, directories: Iterable[str]) -> "Recording":
+        """Read the recording from the first directory that holds it; raises `DataError`."""
+        ...
+
+    def fetch(self, directory: Path, progress: Callable[[int, int | None], None]) -> None:
+        """Download the files that `load` needs; raises `DataError`.
+
+        `progress` is called with the bytes so far and, where it is known, their total number.
+        """
+        ...
+
+
+class DataSource(NamedTuple):
+    """Access to recordings by the names of their datasets; can be sent to another process.
+
+    Parameters
+    ----------
+    find : callable
+        Returns the `Dataset` of a name; raises `ConfigError`.
+    directories : tuple of str
+        Searched before all others.
+    """
+
+    find: Callable[[str], Dataset]
+    directories: tuple[str, ...] = ()
+
+    def load(self, name: str, gaps: str = "silent") -> "Recording":
+        """Return the recording of the dataset `name`; see `load_recording`."""
+        return load_recording(self.find(name), self.directories, gaps)
+
+
+def load_recording(
+    dataset: Dataset, first: Iterable[str] = (), gaps: str = "silent"
+) -> "Recording":
+    """Return the recording of `dataset`; raises `DataError`.
+
+    Its sensors do not reply in gaps if these are "silent"; if `gaps` are "filled", the values that
+    were filled in count as measured, as in the papers.
+    """
+    recording = dataset.load(search_directories(first))
+    if gaps == "filled":
+        return replace(recording, observed=recording.observed | True)
+    return recording
+
+
+def cache_directory() -> Path:
+    """Return the directory that ``data fetch`` downloads to, in the user's cache."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "edge_tvbo"
 
 
-def directories(first: Iterable[str] = ()) -> list[str]:
-    """Give where to look: `first`, $EDGE_TVBO_DATA, the cache, and ../shared/data of a checkout."""
+def search_directories(first: Iterable[str] = ()) -> list[str]:
+    """Return where to search: `first`, $EDGE_TVBO_DATA, the cache, a checkout's ../shared/data."""
     named = [str(Path(each).expanduser()) for each in first]
     for each in named:
         if not Path(each).exists():
@@ -30,51 +98,20 @@ def directories(first: Iterable[str] = ()) -> list[str]:
     from_environment = [os.environ["EDGE_TVBO_DATA"]] if os.environ.get("EDGE_TVBO_DATA") else []
     shared = Path(__file__).resolve().parents[2] / "shared" / "data"
     beside = [str(shared)] if shared.is_dir() else []
-    return [*named, *from_environment, str(cache()), *beside]
-
-
-def recording(name: str, first: Iterable[str] = (), gaps: str = "silent") -> "Recording":
-    """Give the recording of the dataset `name`; raises `ConfigError` or `DataError`.
-
-    Where it has gaps its sensors are "silent", or `gaps` are "filled" and they always answer.
-    """
-    found: Recording = plugins.load("datasets", name).load(directories(first))
-    return cast("Recording", FilledGaps(found)) if gaps == "filled" else found
+    return [*named, *from_environment, str(cache_directory()), *beside]
 
 
 def shift_to_today(recording: "Recording", now: float) -> "Recording":
-    """Give `recording` as if its last day, in UTC, were that of `now`, in s since 1970."""
+    """Return `recording` moved by whole days, so that it ends on the UTC day of `now`.
+
+    `now` is in seconds since 1970.
+    """
     last = recording.start + (len(recording.values) - 1) * recording.interval
-    return cast("Recording", TimeShifted(recording, DAY * (now // DAY - last // DAY)))
+    return replace(recording, start=recording.start + DAY * (now // DAY - last // DAY))
 
 
-class TimeShifted:
-    """A recording as if it had been made `by` seconds later."""
-
-    def __init__(self, recording: "Recording", by: float) -> None:
-        self._recording = recording
-        self.start = recording.start + by
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._recording, name)
-
-
-class FilledGaps:
-    """A recording whose filled-in values count as measured, as in the papers."""
-
-    def __init__(self, recording: "Recording") -> None:
-        self._recording = recording
-        self.observed = recording.observed | True
-
-    def __reduce__(self) -> tuple[Any, ...]:  # unpickled without, `__getattr__` asks itself
-        return FilledGaps, (self._recording,)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._recording, name)
-
-
-def facts(recording: "Recording") -> dict[str, Any]:
-    """Give what can be said of a recording, by name, fit for JSON."""
+def describe(recording: "Recording") -> dict[str, Any]:
+    """Return what ``data info`` says about a recording, by name, encodable as JSON."""
     rows = len(recording.values)
     start = datetime.fromtimestamp(recording.start, UTC)
     end = start + timedelta(seconds=rows * recording.interval)

@@ -1,4 +1,4 @@
-"""A recording replayed through a real broker: the sensors are clients in another process."""
+"""Replay of a recording over MQTT: the sensors are clients of a broker, in a second process."""
 
 import select
 import selectors
@@ -10,90 +10,105 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import IO
 
+from edge_tvbo_adapters.mqtt.link import connect
+from edge_tvbo_adapters.payloads import make_codec
+
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.app import stopped_by_signal
 from edge_tvbo.daemon.clock import ReplayClock
-from edge_tvbo.daemon.loop import Loop, sleep
+from edge_tvbo.daemon.loop import Link, Loop, sleep
 from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.daemon.signals import stop_on_signal
+from edge_tvbo.daemon.status import StatusCollector
 from edge_tvbo.errors import EdgeTvboError
 from edge_tvbo.messages.commands import Command
-from edge_tvbo.plugins import load
-from edge_tvbo.ports import Broker, Link, Wiring
+from edge_tvbo.ports import Broker, Wiring
 from edge_tvbo.simulation.backtest import Backtest
-from edge_tvbo.simulation.replay import Tally
+from edge_tvbo.simulation.replay import ReplayRecorder
 
 FIELD = "replay"
 READING_TOPIC = "lab/{sensor}/reading"
 ACTIVATE_TOPIC = "lab/{sensor}/activate"
 ACTIVATE_PAYLOAD = '{"interval": {interval}, "at": {at}, "expires_at": {expires_at}}'
-CONNECT_TIMEOUT = 30.0  # s
+CONNECT_TIMEOUT_S = 30.0
 CODEC_SETTINGS = {"value": "t", "time": "ts"}
 
 
-def over_mqtt(
+def replay_over_mqtt(
     backtest: Backtest,
     controller: Controller,
     broker: Broker,
     speed: float,
     watch: Callable[[Command], None] = lambda command: None,
-) -> Tally:
-    """Drive `controller` through the test days over `broker`, `speed` times as fast as they were.
+) -> ReplayRecorder:
+    """Replay the test days through `controller` and `broker`, `speed` times as fast as real time.
 
-    The nodes must be connected already (`nodes`). Raises `KeyboardInterrupt` on SIGINT and SIGTERM.
+    The sensors must be connected already, see `sensor_process`. `watch` is called with every
+    command of the controller. Raises `KeyboardInterrupt` on SIGINT and SIGTERM.
     """
     recording, span = backtest.recording, backtest.test_span
-    tally = Tally(recording, span)
+    recorder = ReplayRecorder(recording, span)
     wiring = Wiring(
         tuple(recording.sensors),
         READING_TOPIC,
-        load("payloads", "json")(CODEC_SETTINGS),
+        make_codec("json", CODEC_SETTINGS),
         ACTIVATE_TOPIC,
         ACTIVATE_PAYLOAD,
     )
     intervals = span.last - span.first
     clock = ReplayClock(recording.start + span.first * recording.interval, speed)
-    link = load("links", "mqtt")(broker, {FIELD: wiring}, wall=lambda: clock.wall(clock.elapsed()))
+    link = connect(broker, {FIELD: wiring}, wall=lambda: clock.wall(clock.elapsed()))
 
-    def take(field: str, command: Command) -> None:
-        tally.take(command)
+    def record(field: str, command: Command) -> None:
+        recorder.record(command)
         watch(command)
 
-    with closing(link), stopped_by_signal() as (stop, wakeup):
+    with closing(link), stop_on_signal() as (stop, wakeup):
         _connect(link, stop)
         schedule = Scheduler({FIELD: recording.interval}, clock, first=0.0, last=intervals)
-        loop = Loop(link, {FIELD: controller}, schedule, clock, watch=take)
+        status = StatusCollector(clock)
+        status.attach({FIELD: controller}, link, {FIELD: recording.interval})
+        loop = Loop(
+            link,
+            {FIELD: controller},
+            schedule,
+            clock,
+            observers=[record, status],
+            services=[status],
+        )
         loop.run(lambda: stop() or schedule.done(), wakeup)
         interrupted = stop()
     if interrupted:
         raise KeyboardInterrupt
-    return tally
+    return recorder
 
 
 def _connect(link: Link, stop: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + CONNECT_TIMEOUT
+    give_up = time.monotonic() + CONNECT_TIMEOUT_S
     with selectors.DefaultSelector() as selector:
         while not (link.online or stop()):
             if time.monotonic() > give_up:
-                raise EdgeTvboError("The broker does not let us in, or not subscribe; see above.")
+                raise EdgeTvboError(
+                    "The broker rejects the connection or a subscription; the lines above say why."
+                )
             mask = sleep(selector, link, min(0.1, link.wake_at() - time.monotonic()))
             for _ in link.service(mask, time.monotonic()):
                 pass
 
 
 @contextmanager
-def nodes(arguments: Sequence[str], broker: Broker) -> Iterator[subprocess.Popen[str]]:
-    """Run ``edge-tvbo nodes`` against `broker` in another process, and wait until it is ready.
+def sensor_process(arguments: Sequence[str], broker: Broker) -> Iterator[subprocess.Popen[str]]:
+    """Run ``edge-tvbo simulate`` on `broker` in a second process, and wait until it is ready.
 
-    `arguments` name the recording.
+    `arguments` are the command's options that name the recording.
     """
     _check_broker(broker)
-    command = [sys.executable, "-m", "edge_tvbo", "nodes", *arguments]
+    command = [sys.executable, "-m", "edge_tvbo", "simulate", *arguments]
     command += ["--host", broker.host, "--port", str(broker.port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            if not _said(process.stdout).startswith("ready"):
-                raise EdgeTvboError("The simulated nodes did not get ready; see above.")
+            if not _read_line(process.stdout).startswith("ready"):
+                raise EdgeTvboError("The simulated sensors did not start; the lines above say why.")
             yield process
         finally:
             process.terminate()
@@ -101,14 +116,14 @@ def nodes(arguments: Sequence[str], broker: Broker) -> Iterator[subprocess.Popen
 
 def _check_broker(broker: Broker) -> None:
     try:
-        socket.create_connection((broker.host, broker.port), timeout=CONNECT_TIMEOUT).close()
+        socket.create_connection((broker.host, broker.port), timeout=CONNECT_TIMEOUT_S).close()
     except OSError as error:
         raise EdgeTvboError(
             f"{broker.host}:{broker.port}: {error.strerror or error}; is a broker running there?"
         ) from None
 
 
-def _said(output: IO[str]) -> str:
-    """Give the next line of `output`, or nothing where there is none in time."""
-    ready, _, _ = select.select([output], [], [], CONNECT_TIMEOUT)
+def _read_line(output: IO[str]) -> str:
+    """Return the next line of `output`; empty if there is none in time."""
+    ready, _, _ = select.select([output], [], [], CONNECT_TIMEOUT_S)
     return output.readline() if ready else ""

@@ -1,73 +1,74 @@
-"""A recorded network drives the controller: what it would have picked, and what that cost.
+"""Replay of a recording through the controller: which sensors it activates, and the regret.
 
-The controller is the daemon's own. Only the sensors are simulated: the activated one answers at
-once with what it measured in that interval, or not at all where the recording has a gap.
+The controller is the one of the daemon. Only the sensors are simulated: the activated sensor
+replies at once with what it measured in that interval; in a gap it does not reply.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from hashlib import sha256
-from math import inf, nan
+from math import nan
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
-from edge_tvbo.control.energy_budget import BudgetSettings, intervals_in
+from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.config.energy_settings import EnergySettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.commands import Activate, Command, Ending, Notify, PublishState, Record
 from edge_tvbo.messages.documents import Decision, Reason
 from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed, Reading
-from edge_tvbo.ports import Recording
+from edge_tvbo.simulation.recording import Recording
 
 DAY = 86_400.0  # s
-REPLY_SHARE = 0.2  # of the interval: how long a sensor has to answer
-STEP = np.dtype(  # what became of one interval; in the recording's unit, NaN where there is none
+REPLY_SHARE = 0.2  # of the interval: time that a sensor has to reply
+STEP_DTYPE = np.dtype(  # one interval; values in the recording's unit, NaN where there is none
     [
-        ("pick", np.int64),  # an arm; -1 where nobody was asked
+        ("pick", np.int64),  # the arm that was activated; -1 if none was
         ("regret", np.float64),
-        ("answer", np.float64),
-        ("mean", np.float64),  # of what was believed of the pick before it answered
+        ("reply", np.float64),
+        ("mean", np.float64),  # posterior of the pick before it replied
         ("std", np.float64),
-        ("surprise", np.float64),  # |answer - mean|
-        ("threshold", np.float64),  # what an event trigger allowed
-        ("reset", np.bool_),  # the model began anew: by evidence, or before this choice by schedule
+        ("error", np.float64),  # |reply - mean|
+        ("threshold", np.float64),  # of the event trigger, for the error
+        ("reset", np.bool_),  # whether the model was reset: by the trigger, or before the choice
     ]
 )
-UNKNOWN = ("answer", "mean", "std", "surprise", "threshold")
+NAN_COLUMNS = ("reply", "mean", "std", "error", "threshold")
 
 
 @dataclass(frozen=True)
 class RowRange:
-    """A stretch of a recording: the rows from `first` to before `last`."""
+    """A range of a recording's rows, from `first` to before `last`."""
 
     first: int
     last: int
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What a run came to in the end, fit to be kept and sent."""
+    """The results of one replay, encodable as JSON."""
 
     rows: bytes  # the memory of `steps`
     resets: int
     activations: int
     missed: int
-    digest: str  # of every decision, but for its words, and record: SHA-256, in hexadecimal
+    digest: str  # SHA-256 of all decisions, without their texts, and records; in hexadecimal
 
     @property
     def steps(self) -> NDArray[np.void]:
-        """What became of each interval (T,), of `STEP`."""
-        return np.frombuffer(self.rows, STEP)
+        """What happened in each interval, (T,) of `STEP_DTYPE`."""
+        return np.frombuffer(self.rows, STEP_DTYPE)
 
 
-class Tally:
-    """What a run came to: regret, activations, misses, resets, and a hash of every decision.
+class ReplayRecorder:
+    """Recorder of a replay: regret, activations, timeouts, resets, and a hash of all decisions.
 
-    Regret of an interval is what the hottest sensor that was observed in it showed above the
-    one that the decision names, in the recording's unit; never below 0. The coldest, for the
-    objective "min".
+    The regret of an interval is the difference between the hottest sensor that was observed in it
+    and the sensor of the decision, in the recording's unit, at least 0. For the objective "min" it
+    is the difference to the coldest.
     """
 
     def __init__(self, recording: Recording, span: RowRange) -> None:
@@ -75,42 +76,42 @@ class Tally:
         values = sign * recording.values[span.first : span.last]
         self._arms = {sensor: arm for arm, sensor in enumerate(recording.sensors)}
         self._values = values
-        self._hottest = values[np.arange(len(values)), hottest(recording, span)]
+        self._best = values[np.arange(len(values)), best_arm(recording, span)]
         self._hash = sha256()
-        self.steps = nothing(len(values))
-        self._columns = {name: self.steps[name] for name in STEP.fields or ()}
+        self.steps = empty_steps(len(values))
+        self._columns = {name: self.steps[name] for name in STEP_DTYPE.fields or ()}
         self.regret = self._columns["regret"]
         self.picks = self._columns["pick"]
         self.resets = 0
         self.activations = 0
         self.missed = 0
 
-    def take(self, command: Command) -> None:
-        """Count one command of the controller."""
+    def record(self, command: Command) -> None:
+        """Record one command of the controller."""
         match command:
             case Activate():
                 self.activations += 1
             case PublishState(decision=decision):
-                self._decided(decision)
+                self._record_decision(decision)
             case Record():
                 self.missed += command.ending is Ending.MISSED
-                self._ended(command)
+                self._record_end(command)
             case Notify():
                 pass
 
-    def _decided(self, decision: Decision) -> None:
+    def _record_decision(self, decision: Decision) -> None:
         row, arm, columns = decision.interval, self._arms[decision.sensor], self._columns
         self.picks[row] = -1 if decision.reason is Reason.SAVED else arm
-        self.regret[row] = max(0.0, self._hottest[row] - self._values[row, arm])
+        self.regret[row] = max(0.0, self._best[row] - self._values[row, arm])
         columns["mean"][row], columns["std"][row] = decision.mean, decision.std
         columns["reset"][row] = decision.model.resets > self.resets
         self.resets = decision.model.resets
         self._hash.update(msgspec.json.encode(_facts(decision)) + b"\n")
 
-    def _ended(self, record: Record) -> None:
+    def _record_end(self, record: Record) -> None:
         row, columns = record.interval, self._columns
-        columns["answer"][row] = _or_nan(record.value)
-        columns["surprise"][row] = _or_nan(record.surprise)
+        columns["reply"][row] = _or_nan(record.value)
+        columns["error"][row] = _or_nan(record.surprise)
         columns["threshold"][row] = _or_nan(record.threshold)
         if record.reset:
             columns["reset"][row] = True
@@ -118,28 +119,28 @@ class Tally:
         self._hash.update(msgspec.json.encode(record) + b"\n")
 
     def digest(self) -> str:
-        """Give the SHA-256 of every decision, but for its words, and record, in hexadecimal."""
+        """Return the SHA-256 of all decisions, without their texts, and records, in hexadecimal."""
         return self._hash.hexdigest()
 
     def run(self) -> Run:
-        """Give what is counted so far."""
+        """Return the results so far."""
         rows = self.steps.tobytes()
         return Run(rows, self.resets, self.activations, self.missed, self.digest())
 
 
-def nothing(rows: int) -> NDArray[np.void]:
-    """Give so many `STEP`s in which nobody was asked yet."""
-    steps = np.zeros(rows, STEP)
+def empty_steps(rows: int) -> NDArray[np.void]:
+    """Return `rows` intervals of `STEP_DTYPE` in which no sensor was activated."""
+    steps = np.zeros(rows, STEP_DTYPE)
     steps["pick"] = -1
-    for name in UNKNOWN:
+    for name in NAN_COLUMNS:
         steps[name] = np.nan
     return steps
 
 
-def hottest(recording: Recording, span: RowRange) -> NDArray[np.intp]:
-    """Give the arm (T,) that was best to ask in each interval, among those that were observed.
+def best_arm(recording: Recording, span: RowRange) -> NDArray[np.intp]:
+    """Return the hottest arm of each interval, (T,), among those that were observed in it.
 
-    Where none was, among what was filled in; the coldest, for the objective "min".
+    If none was, it is among the filled-in values. For the objective "min" it is the coldest.
     """
     sign = 1.0 if recording.objective == "max" else -1.0
     values = sign * recording.values[span.first : span.last]
@@ -153,35 +154,35 @@ def replay(
     span: RowRange,
     controller: Controller,
     watch: Callable[[Command], None] = lambda _: None,
-) -> Tally:
-    """Drive `controller` through `span` of the recording, as fast as it goes.
+) -> ReplayRecorder:
+    """Replay `span` of the recording through `controller`, as fast as possible.
 
-    `watch` sees every command as it is given.
+    `watch` is called with every command of the controller.
     """
-    tally = Tally(recording, span)
+    recorder = ReplayRecorder(recording, span)
     sensors = SimulatedSensors(recording)
     start, interval = recording.start, recording.interval
     for row in range(span.first, span.last):
         pending: list[Event] = [IntervalElapsed(start + row * interval)]
         for event in pending:
             for command in controller.handle(event):
-                tally.take(command)
+                recorder.record(command)
                 watch(command)
                 if isinstance(command, Activate):
-                    pending.append(sensors.answer(command))
-    return tally
+                    pending.append(sensors.reply(command))
+    return recorder
 
 
 class SimulatedSensors:
-    """The recorded sensors, answering when they are asked."""
+    """The sensors of a recording, which reply when they are activated."""
 
     def __init__(self, recording: Recording) -> None:
         self._arms = {sensor: arm for arm, sensor in enumerate(recording.sensors)}
         self._start, self._interval = recording.start, recording.interval
         self._observed, self._values = recording.observed, recording.values
 
-    def answer(self, activate: Activate) -> Event:
-        """Give the reading of the activated sensor, or the deadline where it has none."""
+    def reply(self, activate: Activate) -> Event:
+        """Return the reading of the activated sensor, or the elapsed deadline in a gap."""
         row = round((activate.at - self._start) / self._interval)
         arm = self._arms[activate.sensor]
         if not self._observed[row, arm]:
@@ -190,31 +191,27 @@ class SimulatedSensors:
         return Reading(activate.sensor, value, at=activate.at, received=activate.at)
 
 
-def rules(recording: Recording, budget: float | None = None) -> ControllerSettings:
-    """Give the rules a recorded network is replayed by; `budget` is of activations a day."""
-    interval, M = recording.interval, len(recording.sensors)
-    each_costs_1 = BudgetSettings(
-        costs=(1.0,) * M,
-        each=(inf,) * M,
-        period=intervals_in(DAY, interval),
-        field=budget or 0.0,
-        unit="activations",
+def controller_settings(recording: Recording, budget: float | None = None) -> ControllerSettings:
+    """Return the settings of a replay's controller; `budget` is in activations per day."""
+    each_costs_1 = EnergySettings(
+        unit="activations", cost=1.0, field_budget=budget or 0.0, period=DAY
     )
     return ControllerSettings(
-        reply_timeout=interval * REPLY_SHARE,
-        max_age=interval,
+        interval=recording.interval,
+        reply_timeout=recording.interval * REPLY_SHARE,
+        max_age=recording.interval,
         learn_from="activated",
         energy=None if budget is None else each_costs_1,
     )
 
 
 def days(recording: Recording, text: str) -> RowRange:
-    """Give the rows of the days ``first:last``, both included, written as 2004-03-01:2004-03-06.
+    """Return the rows of the days ``first:last``, both included: 2004-03-01:2004-03-06.
 
     Raises
     ------
     DataError
-        Where the text is something else, or the recording does not hold those days.
+        If the text is not a range of days, or the recording does not contain them.
     """
     parts = text.split(":")
     try:
@@ -222,33 +219,33 @@ def days(recording: Recording, text: str) -> RowRange:
     except ValueError:
         parts = []
     if len(parts) not in (1, 2):
-        raise DataError(f"{text!r} is no span of days; write  2004-03-01:2004-03-06")
+        raise DataError(f"{text!r} is not a range of days; write  2004-03-01:2004-03-06")
     begin = _row(recording, first)
     end = _row(recording, last) + round(DAY / recording.interval)
     if not 0 <= begin < end <= len(recording.values):
-        raise DataError(f"{text}: {recording.name} holds {_extent(recording)}.")
+        raise DataError(f"{text}: {recording.name} contains {_extent(recording)}.")
     return RowRange(begin, end)
 
 
 def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
-    """Give the first `share` of the intervals, and the rest."""
+    """Return the rows of the first `share` of the intervals, and those of the rest."""
     border = int(len(recording.values) * share)
     return RowRange(0, border), RowRange(border, len(recording.values))
 
 
 def training_rows(recording: Recording, span: RowRange) -> NDArray[np.float64]:
-    """Give the readings of `span`, (T, M), gaps filled."""
+    """Return the readings of `span`, (T, M), with gaps filled."""
     return np.asarray(recording.values[span.first : span.last])
 
 
 def mean_and_sd(values: Iterable[float]) -> tuple[float, float]:
-    """Give the mean and the sample standard deviation (0 for a single value)."""
+    """Return the mean and the sample standard deviation, which is 0 for a single value."""
     array = np.fromiter(values, np.float64)
     return float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0
 
 
 def _facts(decision: Decision) -> tuple[object, ...]:
-    """Give what was decided, without the words it is told in."""
+    """Return the content of a decision without its texts."""
     return (
         decision.interval,
         decision.at,

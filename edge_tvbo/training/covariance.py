@@ -1,5 +1,6 @@
 """A sensor field learned from recorded days: scale, mean and covariance."""
 
+from concurrent.futures import Executor
 from typing import Literal
 
 import numpy as np
@@ -8,8 +9,6 @@ from numpy.typing import NDArray
 from edge_tvbo.errors import DataError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import empirical_covariance
-from edge_tvbo.ports import Each
-from edge_tvbo.research.executors import one_by_one
 from edge_tvbo.training.daily_profile_fit import Progress, learn, untold
 
 NOISE_VARIANCE = 0.01  # of training variance: [ET] section 6, temperature data
@@ -71,12 +70,13 @@ def with_rhythm(
     interval: float,
     start: float,
     progress: Progress = untold,
-    each: Each = one_by_one,
+    executor: Executor | None = None,
 ) -> SensorField:
     """Give a field that `train` gave with the daily rhythm of the same `readings`, if it has one.
 
     `interval` is the seconds between rows, `start` the time of the first, s since 1970, UTC;
-    `progress` is told how far that is, and `each` is who replays the days.
+    `progress` is called with the days replayed and their number; `executor` replays them, in this
+    process where it is None.
     """
     modelled = np.vectorize(field.to_model)(readings)
     return SensorField(
@@ -88,5 +88,5 @@ def with_rhythm(
         scale=field.scale,
         objective=field.objective,
         positions=field.positions,
-        rhythm=learn(field, modelled, interval, start, progress, each),
+        rhythm=learn(field, modelled, interval, start, progress, executor),
     )

@@ -1,8 +1,9 @@
 """The daily rhythm of a field, learned from training days, and how much to explore around it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,10 +15,10 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.mixture import MixturePosterior
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import UpperConfidence
-from edge_tvbo.ports import Each
-from edge_tvbo.research.executors import in_order, one_by_one
 
 Array = NDArray[np.float64]
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
 Progress = Callable[[int, int], None]  # told how much is done, and of how much
 EXPLORATIONS = (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)  # c1 of β_t = c1 ln(.4 t)
 NOISES = (0.03, 0.01, 0.003, 0.001)  # of a reading, by training variance
@@ -40,7 +41,7 @@ def held_out_coverage(
     start: float,
     share: float = 0.9,
     progress: Progress = untold,
-    each: Each = one_by_one,
+    executor: Executor | None = None,
 ) -> tuple[float, ...]:
     """Give, day by day, which share of what was read the predictive intervals hold.
 
@@ -56,7 +57,7 @@ def held_out_coverage(
     covered = partial(
         _covered, c1=rhythm.exploration, noise_variance=rhythm.noise_variance, share=share
     )
-    return tuple(in_order(each, covered, held, progress))
+    return tuple(_map(executor, covered, held, progress))
 
 
 def learn(
@@ -65,7 +66,7 @@ def learn(
     interval: float,
     start: float,
     progress: Progress = untold,
-    each: Each = one_by_one,
+    executor: Executor | None = None,
 ) -> DailyProfile | None:
     """Give the rhythm of training days; None where they are not two, or a day has no rhythm.
 
@@ -79,8 +80,8 @@ def learn(
         Seconds between rows, and the time of the first, s since 1970, UTC.
     progress : callable
         Told after each of the days that are replayed, twice each.
-    each : Each
-        Who replays the days; what is learned is the same.
+    executor : Executor, optional
+        Where the days are replayed, which changes no result; this process by default.
     """
     P = round(DAY / interval)
     if abs(P * interval - DAY) > 1e-6 or P < 4 or len(readings) < 2 * P:
@@ -90,9 +91,9 @@ def learn(
     if len(readings) < FEW_DAYS * P:
         return rhythm
     held = list(_held_out(field, readings, phases, days, P))
-    densities = in_order(each, _densities, held, partial(_of_two, progress, 0))
+    densities = _map(executor, _densities, held, partial(_of_two, progress, 0))
     noise = NOISES[int(np.sum(densities, axis=0).argmax())]
-    regrets = in_order(each, partial(_regrets, noise), held, partial(_of_two, progress, 1))
+    regrets = _map(executor, partial(_regrets, noise), held, partial(_of_two, progress, 1))
     explored = EXPLORATIONS[_first_near_best(np.array(regrets))]
     return replace(rhythm, exploration=explored, noise_variance=noise)
 
@@ -153,6 +154,20 @@ def _held_out(
         others = _rhythm(readings[~held], phases[~held], P)
         known = SensorField(field.sensors, field.kernel, field.noise_variance, rhythm=others)
         yield _Held(known, readings[held], float(phases[held][0]) * DAY / P)
+
+
+def _map(
+    executor: Executor | None,
+    function: Callable[[Item], Outcome],
+    items: Sequence[Item],
+    progress: Progress,
+) -> list[Outcome]:
+    """Return `function` of each item, in their order; call `progress` after each."""
+    outcomes = []
+    for outcome in (executor.map if executor else map)(function, items):
+        outcomes.append(outcome)
+        progress(len(outcomes), len(items))
+    return outcomes
 
 
 def _of_two(progress: Progress, before: int, done: int, total: int) -> None:

@@ -1,5 +1,6 @@
 """What training days taught, in numbers and in words."""
 
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +10,6 @@ from edge_tvbo.models.daily_profile import DAY
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.likelihood import fit
 from edge_tvbo.models.temporal_models import MomentumKernel, TimeVaryingKernel
-from edge_tvbo.ports import Each
-from edge_tvbo.research.executors import one_by_one
 from edge_tvbo.training.daily_profile_fit import Progress, held_out_coverage, untold
 
 Array = NDArray[np.float64]
@@ -64,7 +63,7 @@ def lessons(
     interval: float,
     start: float,
     progress: Progress = untold,
-    each: Each = one_by_one,
+    executor: Executor | None = None,
 ) -> TrainingReport:
     """Say what `readings` (T, M), in their unit, taught the field that was learned from them."""
     modelled = np.vectorize(field.to_model)(readings)
@@ -85,7 +84,7 @@ def lessons(
         steady.epsilon,
         (moving.epsilon, moving.alpha),
         _autocorrelation(rest),
-        held_out_coverage(field, modelled, interval, start, progress=progress, each=each),
+        held_out_coverage(field, modelled, interval, start, progress=progress, executor=executor),
     )
 
 

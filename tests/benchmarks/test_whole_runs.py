@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from benchmarks.conftest import in_turns, spread
+from edge_tvbo_adapters import datasets
 
-from edge_tvbo.research.executors import processes
-from edge_tvbo.research.experiments.runner import measure
+from edge_tvbo.research.executors import process_pool
+from edge_tvbo.research.experiments.runner import measure_runs
+from edge_tvbo.simulation.dataset_lookup import DataSource
 
 LAB = Path(os.environ.get("EDGE_TVBO_LAB", "/work/shared/data"))  # as `edge-tvbo fetch` keeps it
 SEEDS = 20
@@ -51,12 +53,12 @@ def test_all_policies_are_replayed_in_twenty_seconds(bench, days, tried):
 @pytest.mark.timeout(600)
 def test_e3_takes_minutes_instead_of_three_days_on_a_cluster(bench):
     cores = os.cpu_count() or 1
-    with processes(cores) as each:
-        do = partial(measure, "E3", 0, ())
+    with process_pool(cores) as pool:
+        do = partial(measure_runs, "E3", 0, DataSource(datasets.find))
 
         def runs():
             parts = [range(i * EACH, (i + 1) * EACH) for i in range(cores)]
-            assert len(list(each(do, parts))) == cores
+            assert len(list(pool.map(do, parts))) == cores
             return EACH * cores
 
         runs()  # the processes start

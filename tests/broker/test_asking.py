@@ -4,9 +4,9 @@ import json
 
 import pytest
 from broker.test_link import cut, link_to
-from edge_tvbo_adapters.payloads.json import make as json_format
-from edge_tvbo_adapters.payloads.senml import make as senml_format
-from edge_tvbo_adapters.payloads.the_things_stack import make as tts_format
+from edge_tvbo_adapters.payloads.json import codec as json_format
+from edge_tvbo_adapters.payloads.senml import codec as senml_format
+from edge_tvbo_adapters.payloads.the_things_stack import codec as tts_format
 from edge_tvbo_adapters.payloads.the_things_stack import preset as tts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -40,7 +40,7 @@ def over(interval, sensor, ending=Ending.ANSWERED):
     return Record(interval, 0.0, sensor, ending, None, None, None, False)
 
 
-def settle(driver, link):
+def catch_up(driver, link):
     """Let everything leave, and be acknowledged."""
     driver.until(lambda: link._outbox.empty)
 
@@ -61,7 +61,7 @@ def test_a_node_that_wakes_finds_the_one_command_that_is_current(broker, drive, 
     link.send("lab", Activate("a", 1, 0.0, 60.0))
     link.send("lab", over(1, "a", Ending.MISSED))
     link.send("lab", Activate("a", 2, 600.0, 660.0))
-    settle(driver, link)
+    catch_up(driver, link)
     assert woken(peer, broker.port, "one") == [("one/a/todo", {"seq": 2, "expires_at": 660})]
 
 
@@ -71,10 +71,10 @@ def test_a_command_is_gone_when_it_is_answered_or_too_late(broker, drive, peer, 
     driver = drive(link)
     driver.online()
     link.send("lab", Activate("a", 1, 0.0, 60.0))
-    settle(driver, link)
+    catch_up(driver, link)
     assert woken(peer, broker.port, "gone") == [("gone/a/todo", {"seq": 1, "expires_at": 60})]
     link.send("lab", over(1, "a", ending))
-    settle(driver, link)
+    catch_up(driver, link)
     assert woken(peer, broker.port, "gone") == []
 
 
@@ -115,10 +115,10 @@ def test_what_an_earlier_life_left_is_cleared_and_nothing_is_left_behind(broker,
     link = link_to(broker.port, wiring=beds("life"))
     driver = drive(link)
     driver.online()
-    settle(driver, link)
+    catch_up(driver, link)
     assert woken(peer, broker.port, "life") == []
     link.send("lab", Activate("b", 8, 600.0, 660.0))
-    settle(driver, link)
+    catch_up(driver, link)
     link.close()
     assert woken(peer, broker.port, "life") == []
 
@@ -133,14 +133,14 @@ def test_a_node_that_is_ours_no_more_finds_nothing_and_is_left_to_whoever_has_it
     )
     driver = drive(link)
     driver.online()
-    settle(driver, link)
+    catch_up(driver, link)
     assert woken(peer, broker.port, "ours") == []
 
     other.publish("ours/c/todo", '{"seq": 1, "expires_at": 99}', retain=True)
     cut(link)
     driver.until(lambda: not link.online)
     driver.online()
-    settle(driver, link)
+    catch_up(driver, link)
     assert woken(peer, broker.port, "ours") == [("ours/c/todo", {"seq": 1, "expires_at": 99})]
 
 
@@ -148,7 +148,7 @@ def test_a_command_that_grows_old_while_the_broker_is_away_is_never_told(broker,
     link = link_to(broker.port, wiring=beds("away"))
     driver = drive(link)
     driver.online()
-    settle(driver, link)
+    catch_up(driver, link)
     node = peer(broker.port, "away/+/todo")
     cut(link)
     driver.until(lambda: not link.online)
@@ -156,7 +156,7 @@ def test_a_command_that_grows_old_while_the_broker_is_away_is_never_told(broker,
     link.send("lab", over(1, "a", Ending.MISSED))
     link.send("lab", Activate("b", 2, 600.0, 660.0))
     driver.online()
-    settle(driver, link)
+    catch_up(driver, link)
     node.wait(lambda: node.on("away/b/todo")[-1:] == [b'{"seq": 2, "expires_at": 660}'])
     assert set(node.on("away/a/todo")) <= {b""}
 
@@ -171,7 +171,7 @@ def test_what_a_broker_remembers_that_it_should_not_is_cleared_when_the_link_ret
     driver.until(lambda: not link.online)
     peer(broker.port).publish("back/a/todo", '{"seq": 1, "expires_at": 60}', retain=True)
     driver.online()
-    settle(driver, link)
+    catch_up(driver, link)
     assert woken(peer, broker.port, "back") == []
 
 
@@ -207,7 +207,7 @@ def test_a_downlink_replaces_the_queue_and_is_taken_back_when_it_is_too_late(bro
     first, second = (json.loads(each.payload)["downlinks"] for each in came)
     assert first == [{"f_port": 1, "frm_payload": "AQ==", "priority": "NORMAL"}]
     assert second == []
-    settle(driver, link)  # nobody acknowledges what has QoS 0, and nothing waits for that
+    catch_up(driver, link)  # nobody acknowledges what has QoS 0, and nothing waits for that
 
 
 def test_a_downlink_that_nobody_can_be_sent_is_not_sent_later(broker, drive, peer):

@@ -132,7 +132,14 @@ def test_what_cannot_be_done_is_answered_with_what_can(gateway, operator):
     operator.peer.wait(lambda: operator.last("health")["refused"].get("bad-request") == 2)
     gateway.stop()
 
-    said = ["No such sensor", "Say which one", "there are: lab", "feild", "pause, resume", "resume"]
+    said = [
+        "No such sensor",
+        "Name the sensor",
+        "there are: lab",
+        "feild",
+        "pause, resume",
+        "resume",
+    ]
     for mistake, words in zip(mistakes, [*said, "it can be"], strict=True):
         assert mistake["status"] == "error"
         assert words in mistake["error"]
@@ -146,7 +153,7 @@ def test_health_says_that_nothing_can_be_kept_until_it_can(gateway, operator, tm
     (tmp_path / "blocked").write_text("where a directory should be")
     gateway.start()
     gateway.asks()
-    problem = "the state cannot be kept; the history cannot be kept"
+    problem = "the state cannot be stored; the history cannot be stored"
     operator.peer.wait(lambda: operator.last("health")["problem"] == problem)
     (tmp_path / "blocked").unlink()
     operator.peer.wait(lambda: operator.last("health")["problem"] is None)

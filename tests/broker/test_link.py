@@ -13,7 +13,7 @@ from itertools import count
 
 import pytest
 from edge_tvbo_adapters.mqtt.link import connect
-from edge_tvbo_adapters.payloads.json import make as json_format
+from edge_tvbo_adapters.payloads.json import codec as json_format
 from edge_tvbo_adapters.simulation import local_broker
 from edge_tvbo_adapters.simulation.virtual_sensors import SensorConnection, network
 from hypothesis import HealthCheck, example, given, settings
@@ -553,7 +553,7 @@ def nodes():
     processes = []
 
     def start(port):
-        command = [sys.executable, "-m", "edge_tvbo", "nodes", "--dataset", "lab-sample"]
+        command = [sys.executable, "-m", "edge_tvbo", "simulate", "--dataset", "lab-sample"]
         process = subprocess.Popen(
             [*command, "--gaps", "silent", "--port", str(port)],
             stdout=subprocess.PIPE,

@@ -149,15 +149,15 @@ def test_compare_gives_the_same_bytes_whoever_works():
         (["--set", "epsilon=0.03"], "et-gp-ucb has no parameter 'epsilon'"),
         (["--set", "delta_b=2"], "delta_b is 2"),
         (["--train", "yesterday"], "write  2004-03-01:2004-03-06"),
-        (["--test", "2004-03-01:2004-03-02"], "holds the days"),
+        (["--test", "2004-03-01:2004-03-02"], "contains the days"),
         (["--train", ""], "write  2004-03-01:2004-03-06"),
-        (["--train", "2026-03-02:2026-03-09"], "No day is left"),
+        (["--train", "2026-03-02:2026-03-09"], "No test day is left"),
         (["--data-dir", "no-such-place"], "no such file or directory"),
         (["--policy", "nope"], "there are auto, gp-ucb, "),
         (["--set", "field=1"], "has no parameter 'field'"),
         (["--set", "keep_last=3"], "true or false"),
         (["--via", "mqtt", "--port", "1"], "is a broker running there?"),
-        (["--via", "mqtt", "--seeds", "2"], "leave --seeds out"),
+        (["--via", "mqtt", "--seeds", "2"], "remove --seeds"),
         (["--via", "mqtt", "--speed", "0"], "--speed"),
     ],
 )
@@ -207,14 +207,17 @@ def test_a_picture_that_nothing_can_draw_is_no_reason_to_learn_for_minutes(tmp_p
         (["fit", "--plot", "picture"], "a picture's name ends in"),
         (["compare", "--policies", "random,,x"], "There is no policy ''"),
         (["demo", "--speed", "0"], "--speed"),
-        (["nodes", "--reading-topic", "foo"], "{sensor} must be in the topic"),
-        (["nodes", "--activate-topic", "a/#/{sensor}"], "wildcards"),
+        (["simulate", "--reading-topic", "foo"], "{sensor} must be in the topic"),
+        (["simulate", "--activate-topic", "a/#/{sensor}"], "wildcards"),
         (
-            ["nodes", "--fields", "2", "--reading-topic", "lab/{sensor}/t"],
+            ["simulate", "--fields", "2", "--reading-topic", "lab/{sensor}/t"],
             "'{field}/lab/{sensor}/t'",
         ),
-        (["nodes", "--fields", "2", "--activate-topic", "{sensor}/go"], "2 fields would share it"),
-        (["nodes", "--fields", "0"], "--fields"),
+        (
+            ["simulate", "--fields", "2", "--activate-topic", "{sensor}/go"],
+            "2 fields would share it",
+        ),
+        (["simulate", "--fields", "0"], "--fields"),
     ],
 )
 def test_what_cannot_be_done_is_said_at_once_without_a_traceback(arguments, says):
@@ -222,6 +225,16 @@ def test_what_cannot_be_done_is_said_at_once_without_a_traceback(arguments, says
 
     assert result.exit_code == 2
     assert says in result.stderr
+
+
+def test_old_command_name_nodes_works_but_is_not_listed():
+    assert run("nodes", "--help").output == run("simulate", "--help").output.replace(
+        "simulate [OPTIONS]", "nodes [OPTIONS]"
+    )
+    listed = [
+        line.split()[0] for line in run("--help").stdout.splitlines() if line.startswith("  ")
+    ]
+    assert "simulate" in listed and "nodes" not in listed
 
 
 def test_a_payloads_settings_are_checked_too(tmp_path):

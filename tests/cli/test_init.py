@@ -10,24 +10,23 @@ from threading import Event, Thread
 import pytest
 from broker.conftest import GENEROUS, directory, mosquitto, peer  # noqa: F401 - fixtures
 from click.testing import CliRunner
+from edge_tvbo_adapters.payloads import FORMATS, all_presets, make_codec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_tvbo import config, plugins
 from edge_tvbo.cli import init, main
+from edge_tvbo.config import loader
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.ports import Sighting
+from edge_tvbo.messages.payloads import DetectedSensor
 from edge_tvbo.setup import sensor_discovery
 from edge_tvbo.setup.config_template import TemplateValues, render_config
 
-PRESETS = {name: plugins.load("presets", name) for name in plugins.names("presets")}
+PRESETS = all_presets()
 NODES = {"hall": 21.0, "attic": 24.5, "Living room": 20.0, "Küche": 22.0}
 
 
 def survey():
-    return sensor_discovery.Discovery(
-        PRESETS, lambda make, given: plugins.load("payloads", make)(given)
-    )
+    return sensor_discovery.Discovery(PRESETS, lambda make, given: make_codec(make, given))
 
 
 def run(*arguments, typed=None):
@@ -71,7 +70,7 @@ def test_whatever_is_heard_a_configuration_of_it_is_good(tmp_path_factory, messa
         if group.quantity.name in ("status", "health", "cmd", "response"):
             continue
         path.write_text(render_config(start(group, sensors)), "utf-8")
-        field = config.load(path, plugins.names("payloads")).fields.popitem()[1]
+        field = loader.load(path, FORMATS).fields.popitem()[1]
         assert {field.names.get(one, one) for one in field.sensors} == set(group.readings)
         assert group.told().isprintable()
 
@@ -158,7 +157,7 @@ class Failing:
 
     def recognise(self, topic, payload):
         self.fail()
-        return Sighting(topic, "any/{sensor}", ("value",))
+        return DetectedSensor(topic, "any/{sensor}", ("value",))
 
     def codec(self, make, settings):
         self.fail()

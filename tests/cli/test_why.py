@@ -11,13 +11,14 @@ from adapters.storage.test_history import entry
 from broker.conftest import broker, directory, peer  # noqa: F401 - fixtures
 from click.testing import CliRunner
 from edge_tvbo_adapters.simulation import local_broker
-from edge_tvbo_adapters.storage.history_db import open_history
+from edge_tvbo_adapters.storage.history_db import HistoryDatabase
 from hypothesis import given
 from hypothesis import strategies as st
+from support.controllers import controller_settings
 
 from edge_tvbo.cli import main
 from edge_tvbo.control import history_text
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import MOST_PASSED_OVER
 from edge_tvbo.messages.commands import Ending, PublishState, Record
 from edge_tvbo.messages.documents import FieldHealth, Health, Notice, Reason
@@ -51,8 +52,8 @@ def made(tmp_path):
         path = tmp_path / "w.toml"
         path.write_text(text)
         if kept:
-            with closing(open_history(str(tmp_path / "state"), "w", 2**24)) as history:
-                assert history.keep(list(kept))
+            with closing(HistoryDatabase(str(tmp_path / "state"), "w", 2**24)) as history:
+                assert history.store(list(kept))
         return str(path)
 
     return make
@@ -107,9 +108,9 @@ def test_as_json_it_gives_the_whole_entry_with_beliefs_by_sensor(made):
     (document,) = json.loads(said("why", made([one]), "7", "--json")[1])
     assert document["decision"] == msgspec.to_builtins(one.decision)
     assert document["record"]["value"] == one.record.value
-    assert set(document["beliefs"]) == set(one.beliefs.sensors)
+    assert set(document["beliefs"]) == set(one.posterior.sensors)
     assert document["beliefs"]["mote-1"]["mean"] == pytest.approx(
-        one.beliefs.mean.values()[0], abs=1e-5
+        one.posterior.mean.values()[0], abs=1e-5
     )
 
 
@@ -145,7 +146,7 @@ REPLACE = msgspec.structs.replace
 
 
 def words(**changes):
-    return "\n".join(history_text.told(REPLACE(entry(7), **changes), 0.0))
+    return "\n".join(history_text.describe(REPLACE(entry(7), **changes), 0.0))
 
 
 def test_it_says_how_the_interval_ended_and_why_the_model_began_anew():
@@ -160,7 +161,7 @@ def test_it_says_how_the_interval_ended_and_why_the_model_began_anew():
     missed = Record(7, 0.0, "mote-1", Ending.MISSED, None, None, None, False)
     assert "It did not answer by 2026-11-21T00:00:07Z." in words(record=missed)
     assert "is waited for until" in words(record=None)
-    late = "\n".join(history_text.told(entry(7, ended=False), 2e9))
+    late = "\n".join(history_text.describe(entry(7, ended=False), 2e9))
     assert "How it ended is not kept yet" in late
     notice = Notice("sensor-lost", "2026-11-21T00:00:07Z", "mote-1 did not answer")
     assert "  - 2026-11-21T00:00:07Z sensor-lost: mote-1" in words(notices=(notice,))
@@ -170,15 +171,15 @@ def test_it_says_how_the_interval_ended_and_why_the_model_began_anew():
 def test_there_are_words_for_every_reason(reason, ended):
     each = entry(3, ended=ended)
     each = REPLACE(each, decision=REPLACE(each.decision, reason=reason))
-    account = list(history_text.told(each, 0.0))
+    account = list(history_text.describe(each, 0.0))
     assert len(account) >= 5 and all(account)
-    assert "\n" not in history_text.line(each)
+    assert "\n" not in history_text.one_line(each)
 
 
 def controller_of(M=3, policy="gp-ucb"):
     names = tuple(f"s{n}" for n in range(M))
     field = SensorField(names, np.eye(M), 0.01, unit="°C", center=20.0, scale=2.0)
-    return Controller(make_policy(policy, field, seed=1), ControllerSettings(20.0, 1e9))
+    return Controller(make_policy(policy, field, seed=1), controller_settings(20.0, 1e9))
 
 
 def decided(controller, at):

@@ -14,12 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.paths import DEPLOY
 
-from edge_tvbo import config
+from edge_tvbo.config import loader
 from edge_tvbo.config.docs import explain
 from edge_tvbo.config.errors import Report
+from edge_tvbo.config.field_settings import FieldSettings
+from edge_tvbo.config.field_types import seconds
 from edge_tvbo.config.introspection import policy_parameters, settings_of
 from edge_tvbo.config.json_schema import json_schema
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.config.reader import read_table
+from edge_tvbo.config.settings import Settings
 from edge_tvbo.config.toml_positions import key_places
 from edge_tvbo.daemon.build_controllers import controllers
 from edge_tvbo.errors import ConfigError
@@ -49,11 +53,11 @@ def load(tmp_path, text, **files):
         (tmp_path / name).write_text(content)
     path = tmp_path / "config.toml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return config.load(path, PAYLOADS)
+    return loader.load(path, PAYLOADS)
 
 
 def findings(tmp_path, text, **files):
-    with pytest.raises(config.ConfigErrors) as caught:
+    with pytest.raises(loader.ConfigErrors) as caught:
         load(tmp_path, text, **files)
     return caught.value.findings
 
@@ -131,7 +135,7 @@ def test_payload_formats_are_checked_only_where_they_are_given(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text(with_line('reading = { topic = "x/{sensor}", payload = "mine" }'))
 
-    assert config.load(path).fields["heat"].reading.payload == "mine"
+    assert loader.load(path).fields["heat"].reading.payload == "mine"
 
 
 def test_windows_line_ends_a_byte_order_mark_and_tabs_are_fine(tmp_path):
@@ -150,7 +154,7 @@ def test_a_password_is_read_from_a_file_and_never_shown(tmp_path):
 
 
 def test_the_example_loads_and_its_settings_are_the_contract():
-    settings = config.load(EXAMPLE, PAYLOADS)
+    settings = loader.load(EXAMPLE, PAYLOADS)
 
     assert list(settings.fields["temperature"].positions or ()) == ["mote-1", "mote-2", "mote-3"]
 
@@ -167,7 +171,7 @@ def every_name(kind, prefix=""):
 def test_explain_has_every_setting_with_a_description():
     said = explain()
 
-    names = list(every_name(config.Settings))
+    names = list(every_name(Settings))
     assert {"mqtt.reconnect.min", "fields.<name>.policy.seed"} <= set(names)
     for name in names:
         assert re.search(rf"^{re.escape(name)} = .+\n    [A-Z].+", said, re.MULTILINE), name
@@ -190,8 +194,8 @@ def test_explain_has_every_parameter_of_every_policy_with_its_range():
 def test_checking_needs_no_numpy():
     """Checking is quick on a small computer: the heavy libraries stay unloaded."""
     code = (
-        "import sys, pathlib; from edge_tvbo import config;"
-        f"config.load(pathlib.Path({str(EXAMPLE)!r}));"
+        "import sys, pathlib; from edge_tvbo.config import loader;"
+        f"loader.load(pathlib.Path({str(EXAMPLE)!r}));"
         "assert not {'numpy', 'numba', 'paho'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -241,7 +245,7 @@ def test_twelve_mistakes_are_twelve_findings_each_with_its_line(tmp_path):
         (20, "reading.topic"),
         (21, "activate.topic"),
     ]
-    text = str(config.ConfigErrors(found))
+    text = str(loader.ConfigErrors(found))
     assert text.splitlines() == [str(each) for each in found]
     assert 'did you mean "password"?' in text
     assert 'did you mean "10min"?' in text
@@ -481,8 +485,8 @@ def test_what_is_not_toml_is_named_with_its_line(tmp_path, data, line, says):
 
 @pytest.mark.parametrize("name", ["none.toml", "x" * 5000, "nul\0", "."])
 def test_a_missing_file_says_where_to_start(tmp_path, name):
-    with pytest.raises(config.ConfigErrors, match="edge-tvbo init my.toml"):
-        config.load(tmp_path / name)
+    with pytest.raises(loader.ConfigErrors, match="edge-tvbo init my.toml"):
+        loader.load(tmp_path / name)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -491,14 +495,14 @@ def test_a_file_that_may_not_be_read_says_so(tmp_path):
     path.write_text(PLAIN)
     path.chmod(0)
 
-    with pytest.raises(config.ConfigErrors, match="Permission denied"):
-        config.load(path)
+    with pytest.raises(loader.ConfigErrors, match="Permission denied"):
+        loader.load(path)
 
 
 @pytest.mark.parametrize("text", ["10", "s", "-1s", "1e3s", "1m", "1 month", "", "1..5s", "١s"])
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(ConfigError, match="is not a duration"):
-        config.seconds(text)
+        seconds(text)
 
 
 # --- lines ------------------------------------------------------------------------------------
@@ -627,8 +631,7 @@ def test_a_table_is_where_its_header_is_and_not_where_it_is_first_implied():
 # --- junk -------------------------------------------------------------------------------------
 
 names = sorted(
-    {each.rpartition(".")[2] for each in every_name(config.Settings)}
-    | {"heat", "a", *policy_parameters()}
+    {each.rpartition(".")[2] for each in every_name(Settings)} | {"heat", "a", *policy_parameters()}
 )
 real = st.sampled_from(
     ["10min", "on-reading", "se", "et-gp-ucb", "a/{sensor}", "live", "json", "a", "../x", "\0"]
@@ -641,8 +644,8 @@ junk = st.recursive(
     ),
     max_leaves=30,
 )
-field = st.fixed_dictionaries({}, optional=dict.fromkeys(settings_of(config.FieldSettings), junk))
-broker = st.fixed_dictionaries({}, optional=dict.fromkeys(settings_of(config.Mqtt), junk))
+field = st.fixed_dictionaries({}, optional=dict.fromkeys(settings_of(FieldSettings), junk))
+broker = st.fixed_dictionaries({}, optional=dict.fromkeys(settings_of(Mqtt), junk))
 files = st.dictionaries(st.sampled_from(names) | words, junk) | st.fixed_dictionaries(
     {"fields": st.dictionaries(st.just("heat") | words, field | junk)}, optional={"mqtt": broker}
 )
@@ -656,7 +659,7 @@ def test_no_toml_raises_anything_but_a_config_error(tmp_path_factory, table, dat
     path.write_bytes(re.sub("\0", r"\\u0000", writer.text).encode())
 
     try:
-        config.load(path, PAYLOADS)
+        loader.load(path, PAYLOADS)
     except ConfigError as error:
         lines = str(error).split("\n")
         assert all(
@@ -670,7 +673,7 @@ def test_no_bytes_raise_anything_but_a_config_error(tmp_path_factory, data):
     path.write_bytes(data)
 
     with pytest.raises(ConfigError):
-        config.load(path)
+        loader.load(path)
 
 
 # --- energy -------------------------------------------------------------------------------------
@@ -763,7 +766,7 @@ def test_where_each_setting_is_from_is_said_but_no_password(tmp_path, monkeypatc
     path = tmp_path / "heat.toml"
     path.write_text(PLAIN)
 
-    lines = config.origins(path)
+    lines = loader.origins(path)
 
     assert f'{path}:2:1: mqtt.host = "broker.lan"' in lines
     assert "$EDGE_TVBO__MQTT__PASSWORD: mqtt.password = ***" in lines
@@ -900,7 +903,7 @@ def test_the_schema_takes_whatever_is_read_without_a_finding(path, name, value):
         table = table.setdefault(part, {"name": "auto"} if part == "policy" else {})
     table[name] = value
     report = Report(Path("any.toml"), dict, {})
-    read_table(config.Settings, raw, (), report)
+    read_table(Settings, raw, (), report)
 
     if not report.findings():
         assert not list(SCHEMA.iter_errors(raw))

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.controllers import SleepySettings, controller_settings, energy_settings
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
-from edge_tvbo.control.energy_budget import SLOTS, BudgetSettings, EnergyBudget, intervals_in
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.control.energy_budget import SLOTS, Budgets, EnergyBudget, intervals_in
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record
+from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record, Reject
 from edge_tvbo.messages.documents import Reason
 from edge_tvbo.messages.events import (
     ActivationRequested,
@@ -34,13 +35,17 @@ from edge_tvbo.policy import make_policy
 
 NAMES = ("a", "b", "c")
 STEP = 100.0  # s, an interval
-PLENTY = BudgetSettings(costs=(1.0,) * 3, each=(inf,) * 3, period=24)
+PLENTY = Budgets(costs=(1.0,) * 3, each=(inf,) * 3, period=24)
 
 
 def controller_of(budgets, policy="et-gp-ucb"):
     field = SensorField(NAMES, np.eye(3) + 0.5, 0.01, unit="°C", center=20.0, scale=2.0)
-    rules = ControllerSettings(
-        reply_timeout=20.0, max_age=1e9, max_future=1e9, max_backoff=4, energy=budgets
+    rules = controller_settings(
+        reply_timeout=20.0,
+        max_age=1e9,
+        max_future=1e9,
+        max_backoff=4,
+        energy=energy_settings(budgets, NAMES),
     )
     return Controller(make_policy(policy, field), rules)
 
@@ -74,7 +79,7 @@ def lived(controller, intervals, first=0, value=20.0):
 # --- never more than the budget -------------------------------------------------------------------
 
 BUDGETS = st.builds(
-    BudgetSettings,
+    Budgets,
     costs=st.tuples(*[st.sampled_from([1.0, 2.0, 0.1, 3.5])] * 3),
     each=st.tuples(*[st.sampled_from([0.0, 1.0, 2.0, 4.0, inf])] * 3),
     period=st.sampled_from([1, 2, 5, 24, 30, 49]),
@@ -205,7 +210,7 @@ def test_restored_it_goes_on_as_the_one_that_was_not(happenings, budgets):
 @given(st.integers(1, 200), st.floats(1.0, 200.0))
 def test_of_a_budget_that_binds_most_is_spent(period, budget):
     """What the slots are too cautious for is a 24th of it, and one activation."""
-    energy = EnergyBudget(BudgetSettings((1.0,), (budget,), period))
+    energy = EnergyBudget(Budgets((1.0,), (budget,), period))
     asked = 0
     for _ in range(10 * period):
         energy.advance(1)
@@ -218,7 +223,7 @@ def test_of_a_budget_that_binds_most_is_spent(period, budget):
 
 
 def test_a_budget_of_sums_that_floats_do_not_hold_allows_all_of_them():
-    energy = EnergyBudget(BudgetSettings((0.1,), (0.3,), 100))
+    energy = EnergyBudget(Budgets((0.1,), (0.3,), 100))
     energy.advance(1)
     for _ in range(3):
         assert energy.affordable().all()
@@ -289,10 +294,10 @@ def test_a_sensor_that_cannot_pay_is_passed_over_and_says_why():
 def test_a_command_may_have_what_the_budget_allows_and_not_more():
     controller = controller_of(budgets_of(each=(2.0, 0.0, 0.0), period=1000), "round-robin")
     begin(controller, 0)
-    assert controller.affords("a")
+    assert controller.can_afford("a")
     assert of(Activate, controller.handle(ActivationRequested("a", 1.0)))
-    assert not controller.affords("a")
-    assert controller.handle(ActivationRequested("a", 2.0)) == []
+    assert not controller.can_afford("a")
+    assert controller.handle(ActivationRequested("a", 2.0)) == [Reject("no-energy", "a")]
     assert controller.health().refused == {"no-energy": 1}
 
 
@@ -308,7 +313,7 @@ def test_what_is_not_sent_while_the_broker_is_away_is_not_charged():
 
 def test_what_waits_at_the_broker_for_a_sleeping_sensor_is_charged_even_so():
     controller = controller_of(budgets_of(field=3.0))
-    controller.rules = msgspec.structs.replace(controller.rules, lasting=True)
+    controller.settings = SleepySettings(**msgspec.structs.asdict(controller.settings))
     controller.handle(LinkLost())
     lived(controller, 5)
     assert controller.health().energy.spent == 3.0
@@ -333,16 +338,17 @@ def test_where_the_sensors_change_what_those_that_stay_have_spent_still_counts(n
         before.handle(ActivationRequested(sensor, 1.0))
     names = tuple(name for name in names if name != gone)
     field = SensorField(names, np.eye(2), 0.01, unit="°C", center=20.0, scale=2.0)
-    budgets = BudgetSettings(costs=(1.0,) * 2, each=(5.0,) * 2, period=24, field=7.0)
+    budgets = Budgets(costs=(1.0,) * 2, each=(5.0,) * 2, period=24, field=7.0)
     after = Controller(
-        make_policy("round-robin", field), ControllerSettings(20.0, 1e9, energy=budgets)
+        make_policy("round-robin", field),
+        controller_settings(20.0, 1e9, energy=energy_settings(budgets, names)),
     )
     blob = before.snapshot()
     with pytest.raises(SnapshotError):
         after.restore(blob)
     after.restore_partial(blob)
     assert after.health().energy.spent == before.health().energy.spent
-    assert [after.affords(name) for name in names] == [before.affords(name) for name in names]
+    assert [after.can_afford(name) for name in names] == [before.can_afford(name) for name in names]
 
 
 def test_where_the_sensors_change_a_charge_is_as_old_as_it_was():
@@ -352,11 +358,11 @@ def test_where_the_sensors_change_a_charge_is_as_old_as_it_was():
     before.handle(BatteryReported("a", 5.0, 1.0))
     begin(before, 1)
     after.restore_partial(before.snapshot())
-    assert not after.affords("a")
+    assert not after.can_afford("a")
     begin(after, 2, intervals=2)
-    assert not after.affords("a")
+    assert not after.can_afford("a")
     begin(after, 3)
-    assert after.affords("a")
+    assert after.can_afford("a")
 
 
 def test_where_the_sensors_change_what_may_have_been_spent_still_counts():
@@ -366,7 +372,7 @@ def test_where_the_sensors_change_what_may_have_been_spent_still_counts():
     before.reserve_numbers(5, forgotten=2)
     after.restore_partial(before.snapshot())
     begin(after, 6)
-    assert not any(after.affords(name) for name in NAMES)
+    assert not any(after.can_afford(name) for name in NAMES)
 
 
 def test_a_pause_outlives_a_change_of_the_field():
@@ -445,7 +451,8 @@ def test_a_charge_that_is_stale_or_never_came_keeps_nobody_from_being_asked():
 )
 def test_a_charge_that_cannot_be_is_refused(sensor, percent, reason):
     controller = controller_of(budgets_of(least_battery=10.0, battery_age=5))
-    assert controller.handle(BatteryReported(sensor, percent, 5.0)) == []
+    (rejected,) = controller.handle(BatteryReported(sensor, percent, 5.0))
+    assert (rejected.reason, rejected.source) == (reason, sensor)
     assert controller.health().refused == {reason: 1}
 
 

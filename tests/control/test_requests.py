@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.controllers import controller_settings
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.commands import Activate, Ending, Notify, PublishState, Record
 from edge_tvbo.messages.documents import Reason
 from edge_tvbo.messages.events import (
@@ -50,7 +51,7 @@ def controller_of(name="et-gp-ucb", objective="max", **changes):
         objective=objective,
         positions=positions,
     )
-    rules = ControllerSettings(
+    rules = controller_settings(
         **{"reply_timeout": 20.0, "max_age": 150.0, "max_backoff": 4, **changes}
     )
     return Controller(make_policy(name, field), rules)

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.controllers import controller_settings
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, Record
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
@@ -19,7 +20,7 @@ STEP = 100.0
 
 def controller_of(name="et-gp-ucb", scale=2.0, **changes):
     field = SensorField(NAMES, np.eye(3) + 0.5, 0.01, center=20.0, scale=scale)
-    rules = ControllerSettings(
+    rules = controller_settings(
         **{"reply_timeout": 20.0, "max_age": 150.0, "max_backoff": 4, **changes}
     )
     return Controller(make_policy(name, field), rules)
@@ -106,7 +107,7 @@ def test_a_duplicate_is_known_over_a_restart():
     other.restore(one.snapshot())
     other.handle(reading)
     assert other.health().refused == {"duplicate": 1}
-    assert other.latest() == one.latest()
+    assert other.last_readings() == one.last_readings()
 
 
 @pytest.mark.parametrize(

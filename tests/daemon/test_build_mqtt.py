@@ -6,10 +6,11 @@ import tomllib
 
 import pytest
 from edge_tvbo_adapters.mqtt.topics import Template, activation_payload, activation_topic
+from edge_tvbo_adapters.payloads import FORMATS, all_presets
 from support.paths import DOCS
 from support.recorded import MESSAGES
 
-from edge_tvbo import config, plugins
+from edge_tvbo.config import loader
 from edge_tvbo.daemon.build_mqtt import wirings
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.commands import Activate
@@ -42,7 +43,7 @@ def wired(directory, *fields):
     tables = {f"f{i}": FIELD | each for i, each in enumerate(fields)}
     path = directory / "edge.toml"
     path.write_text(f"fields = {toml(tables)}")
-    return list(wirings(config.load(path)).values())
+    return list(wirings(loader.load(path)).values())
 
 
 @pytest.mark.parametrize("lines", LINES, ids=lambda each: str(each)[:70])
@@ -54,8 +55,8 @@ def test_what_the_page_says_can_be_written(tmp_path, lines):
 
 
 def test_the_page_names_every_payload():
-    assert [each for each in plugins.names("payloads") if each not in PAGE] == []
-    assert [each for each in plugins.names("presets") if f'payload = "{each}"' not in PAGE] == []
+    assert [each for each in FORMATS if each not in PAGE] == []
+    assert [each for each in all_presets() if f'payload = "{each}"' not in PAGE] == []
 
 
 def test_a_recorded_message_is_read_by_a_configuration_for_it(tmp_path):
@@ -117,7 +118,7 @@ def test_a_downlink_that_no_make_has_is_a_configuration_error(tmp_path):
 def test_two_fields_cannot_leave_commands_on_one_topic(tmp_path):
     sleepy = {"activate": {"mode": "sleepy", "topic": "to/{sensor}"}}
     other = {"reading": {"topic": "other/{sensor}"}}
-    with pytest.raises(config.ConfigErrors, match=r"fields\.f0 leaves commands for hall too"):
+    with pytest.raises(loader.ConfigErrors, match=r"fields\.f0 leaves commands for hall too"):
         wired(tmp_path, sleepy, sleepy | other)
     one = {"sensors": ["hall"], "positions": {"hall": [0, 0]}}
     two = {"sensors": ["attic"], "positions": {"attic": [5, 0]}}

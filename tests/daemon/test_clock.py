@@ -14,12 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from naive import se
+from support.controllers import controller_settings
 from support.lives import Life, Time
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
-from edge_tvbo.daemon.clock import STEP, LiveClock, ReplayClock
-from edge_tvbo.daemon.loop import HEALTH_APART, Loop
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.daemon.clock import MAX_DRIFT_S, LiveClock, ReplayClock
+from edge_tvbo.daemon.command_handler import CommandHandler
+from edge_tvbo.daemon.decision_log import DecisionLog
+from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.daemon.status import MIN_HEALTH_PERIOD_S, StatusCollector
 from edge_tvbo.messages.commands import Activate, Notify, PublishState
 from edge_tvbo.messages.documents import Request
 from edge_tvbo.messages.events import ClockStepped, ClockUnset, IntervalElapsed, Reading, Unreadable
@@ -55,7 +59,7 @@ class World:
     def __init__(self, script, stamps, *, ahead=0.0, policy="et-gp-ucb", on_reading=False):
         self.now, self.ahead = BOOT, ahead
         self.script, self.stamps = script, stamps
-        rules = ControllerSettings(reply_timeout=4.0, max_age=60.0, on_reading=on_reading)
+        rules = controller_settings(reply_timeout=4.0, max_age=60.0, on_reading=on_reading)
         self.controller = Controller(make_policy(policy, FIELD), rules)
         self.coming = defaultdict(list)  # by monotonic time: (sensor, value, stamp)
         self.decisions, self.began, self.announced, self.reports, self.notices = [], [], [], [], []
@@ -63,7 +67,31 @@ class World:
         clock = LiveClock()
         schedule = Scheduler({"lab": None if on_reading else TICK * TICKS}, clock, first=BOOT)
         self.clock = clock
-        self.loop = Loop(self, {"lab": self.controller}, schedule, clock, health_every=1e9)
+        self.status, self.log = StatusCollector(clock), DecisionLog()
+        self.loop = self.loop_with({"lab": self.controller}, schedule)
+
+    def loop_with(self, controllers, schedule):
+        handler = CommandHandler(controllers, self.status.health, self.log.decisions)
+        self.status.attach(
+            controllers,
+            self,
+            dict.fromkeys(controllers, 5.0),
+            period=1e9,
+            rejected=lambda: handler.rejected,
+        )
+        return Loop(
+            self,
+            controllers,
+            schedule,
+            self.clock,
+            handler=handler,
+            observers=[self.log.update, self.status],
+            services=[self.status],
+            on_change=self.status.publish_soon,
+        )
+
+    def alive(self, now):
+        return True
 
     def true(self):
         return NOW + self.now - BOOT
@@ -103,6 +131,9 @@ class World:
         return iter(())
 
     def show(self, field, hotspot):
+        pass
+
+    def expect_readings(self, expected):
         pass
 
     def announce(self, notice):
@@ -200,7 +231,7 @@ def test_each_step_is_told_once_and_the_decisions_are_dated_by_the_new_clock(ste
     merged = together(steps, late)
     assert len(stepped.announced) == len(merged) <= len(seen)
     for notice, by in zip(stepped.announced, merged, strict=True):
-        assert f"{'ahead' if by > 0 else 'back'} by {abs(by):.1f} s" in notice.text
+        assert f"{'forward' if by > 0 else 'back'} by {abs(by):.1f} s" in notice.text
 
 
 def together(steps, late):
@@ -208,7 +239,7 @@ def together(steps, late):
     seen = defaultdict(float)
     for tick, (by, in_turn) in steps.items():
         seen[tick + in_turn] += by
-    return [seen[tick] for tick in sorted(seen) if tick <= late and abs(seen[tick]) > STEP]
+    return [seen[tick] for tick in sorted(seen) if tick <= late and abs(seen[tick]) > MAX_DRIFT_S]
 
 
 @given(st.floats(-1e-3, 1e-3))
@@ -308,7 +339,7 @@ def daily(at):
     rhythm = DailyProfile(np.outer(hours, np.ones(3)) / 24, np.ones(24), np.eye(3), 9.0, 0.5, 0.01)
     field = SensorField(("a", "b", "c"), FIELD.kernel, 0.01, rhythm=rhythm)
     controller = Controller(
-        make_policy("auto", field), ControllerSettings(reply_timeout=4.0, max_age=60.0)
+        make_policy("auto", field), controller_settings(reply_timeout=4.0, max_age=60.0)
     )
     controller.handle(IntervalElapsed(at))
     return controller, lambda: controller.policy._mixture._phase
@@ -344,7 +375,7 @@ def test_what_is_remembered_over_a_restart_is_dated_by_the_clock_as_it_is_then(w
     clock.reboot(5.0, wall=wall)
     life = Life(clock, kept)
     gone = max(0.0, wall - now)
-    assert life.controller.latest()["a"].received == pytest.approx(wall - gone)
+    assert life.controller.last_readings()["a"].received == pytest.approx(wall - gone)
     life.controller.handle(Reading("a", 0.6, wall, wall, stamped=True))
     life.controller.handle(Reading("a", 0.6, wall, wall, stamped=True))
     assert life.controller.health().refused == {"duplicate": 1}
@@ -375,7 +406,7 @@ def test_a_restart_within_one_boot_notices_that_the_clock_was_set_meanwhile():
     life.checkpoints.close()
     clock.now = clock.now.__class__(now + 10 - DAY, clock.now.monotonic + 10, clock.now.boot)
     life = Life(clock, kept)
-    assert life.controller.latest()["a"].received == pytest.approx(now - DAY)
+    assert life.controller.last_readings()["a"].received == pytest.approx(now - DAY)
 
 
 # --- the clocks themselves ----------------------------------------------------------------------
@@ -387,8 +418,8 @@ def test_a_live_clock_goes_on_as_it_was_until_it_is_told_to_follow(monkeypatch):
     clock = LiveClock()
     monkeypatch.setattr(time, "time", lambda: NOW - DAY)
     assert clock.wall(101.0) == NOW + 1
-    assert clock.follow() == pytest.approx(-DAY)
-    assert clock.follow() == 0.0
+    assert clock.resync() == pytest.approx(-DAY)
+    assert clock.resync() == 0.0
     assert clock.wall(101.0) == NOW - DAY + 1
 
 
@@ -399,22 +430,22 @@ def test_a_process_that_stood_still_between_two_looks_at_its_clocks_takes_none_f
     clock = LiveClock()
     monkeypatch.setattr(time, "monotonic", lambda: next(monotonic))
     next(monotonic)
-    assert clock.follow() == 0.0
+    assert clock.resync() == 0.0
     monkeypatch.setattr(time, "time", lambda: NOW + 60)
-    assert clock.follow() == 0.0
+    assert clock.resync() == 0.0
 
 
 def test_a_recordings_clock_is_right_whenever_it_was_made():
     clock = ReplayClock(1078646400.0, speed=60.0)
     assert clock.is_set
-    assert clock.follow() == 0.0
+    assert clock.resync() == 0.0
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40))
-def test_requests_have_health_said_at_once_and_then_once_a_second_at_the_most(requests):
+def test_commands_publish_health_at_once_and_at_most_once_a_second(requests):
     with world([(1, 20.0, 1)], dict.fromkeys("abc")) as it:
         it.turn()
-        began, said, asked = it.now + HEALTH_APART, [], []
+        began, said, asked = it.now + MIN_HEALTH_PERIOD_S, [], []
         it.now = began
         it.report = lambda health: said.append((it.now, health.refused))
         for count in [*requests, 0, 0]:
@@ -424,23 +455,23 @@ def test_requests_have_health_said_at_once_and_then_once_a_second_at_the_most(re
 
     times = [at for at, _ in said]
     assert times[:1] == asked[:1]
-    assert all(later - at >= HEALTH_APART for at, later in pairwise(times))
+    assert all(later - at >= MIN_HEALTH_PERIOD_S for at, later in pairwise(times))
     if asked:
         assert times[-1] >= asked[-1]
         assert said[-1][1] == {"flooding": sum(requests)}
 
 
-def test_a_loop_that_takes_the_place_of_another_goes_on_with_its_time_and_decisions():
+def test_a_loop_that_replaces_another_continues_its_uptime_and_decisions():
     with world([(1, 20.0, 1)], dict.fromkeys("abc")) as it:
         for _ in range(TICKS * 2):
             it.turn()
         controllers = {"lab": it.controller, "new": it.controller}
         schedule = Scheduler({"lab": 5.0, "new": 5.0}, it.clock, first=it.now)
-        after = Loop(it, controllers, schedule, it.clock, before=it.loop)
-        asked = ("status", Request())
+        after = it.loop_with(controllers, schedule)
+        request = ("status", Request())
         answers = []
-        it.requests = lambda: iter([asked])
-        it.respond = lambda asked, response: answers.append(response)
+        it.requests = lambda: iter([request])
+        it.respond = lambda verb, response: answers.append(response)
         after.turn(0)
         after.close()
 

@@ -1,4 +1,4 @@
-"""The log: one line a record whatever is in it, nothing again and again, text or JSON."""
+"""Log format: one line a record whatever it contains, repeats suppressed, text or JSON."""
 
 import io
 import json
@@ -12,18 +12,17 @@ from hypothesis import strategies as st
 
 from edge_tvbo.daemon import log_format
 from edge_tvbo.daemon.log_format import (
-    CHATTY,
-    QUIET,
-    REMEMBERED,
+    MAX_TEXTS,
+    REPEAT_PERIOD_S,
     JournaldFormatter,
-    Json,
-    RateLimitedHandler,
-    Text,
+    JsonFormatter,
+    RepeatFilter,
+    TextFormatter,
 )
 
 
-class Listener(logging.Handler):
-    """Keeps the texts that reach it."""
+class Collector(logging.Handler):
+    """Collects the texts that reach it."""
 
     def __init__(self):
         super().__init__()
@@ -34,69 +33,59 @@ class Listener(logging.Handler):
 
 
 class Log:
-    """A logger with a patient handler, and a clock moved by hand."""
+    """A logger with a repeat filter, and a clock moved by hand."""
 
     def __init__(self):
         self.now = 0.0
-        self.listener = Listener()
-        self.patient = RateLimitedHandler(self.listener, clock=lambda: self.now)
+        self.collector = Collector()
+        self.filter = RepeatFilter(clock=lambda: self.now)
+        self.collector.addFilter(self.filter)
         self.log = logging.Logger("test")
-        self.log.addHandler(self.patient)
+        self.log.addHandler(self.collector)
 
     @property
     def texts(self):
-        return self.listener.texts
+        return self.collector.texts
 
 
 # --- repeats ----------------------------------------------------------------------------------
 
 
-def test_what_is_repeated_is_said_once_and_counted():
+def test_a_repeated_text_is_logged_once_a_minute_with_the_count():
     log = Log()
     for i in range(38):
         log.now = i * 0.1
         log.log.error("the disk of %s is full", "lab")
     assert log.texts == ["the disk of lab is full"]
 
-    log.now = QUIET + 1
-    log.log.info("another matter")
-    assert log.texts[1:] == ["the disk of lab is full (repeated 37 times)", "another matter"]
+    log.now = REPEAT_PERIOD_S + 1
+    log.log.error("the disk of %s is full", "lab")
+    assert log.texts[1:] == ["the disk of lab is full (repeated 37 times)"]
 
 
-def test_what_happens_now_and_then_is_said_each_time():
+def test_an_occasional_text_is_logged_each_time():
     log = Log()
     for i in range(10):
-        log.now = i * QUIET
+        log.now = i * REPEAT_PERIOD_S
         log.log.error("the disk is full")
 
     assert log.texts == ["the disk is full"] * 10
 
 
-def test_two_that_alternate_are_each_said_once():
+def test_two_alternating_texts_are_each_logged_once():
     log = Log()
     for i in range(1000):
         log.log.error("a" if i % 2 else "b")
-    log.patient.flush()
 
-    assert log.texts == ["b", "a", "b (repeated 499 times)", "a (repeated 499 times)"]
+    assert log.texts == ["b", "a"]
 
 
-def test_the_same_words_at_another_level_or_of_another_part_are_another_matter():
+def test_the_same_text_at_another_level_is_logged():
     log = Log()
     log.log.error("x")
     log.log.warning("x")
 
     assert log.texts == ["x", "x"]
-
-
-def test_a_flood_of_different_values_is_bounded_too():
-    log = Log()
-    for i in range(CHATTY + 500):
-        log.log.warning("no reading on %s", f"lab/{i}")
-    log.patient.flush()
-
-    assert len(log.texts) == CHATTY + 1
-    assert log.texts[-1] == f"no reading on lab/{CHATTY + 499} (and 500 others like it)"
 
 
 def test_each_change_of_decision_is_a_line():
@@ -108,33 +97,13 @@ def test_each_change_of_decision_is_a_line():
     assert len(log.texts) == 1000
 
 
-def test_memory_is_bounded_and_nothing_held_back_is_forgotten():
+def test_the_number_of_remembered_texts_is_bounded():
     log = Log()
-    for i in range(10 * REMEMBERED):
+    for i in range(10 * MAX_TEXTS):
         log.log.warning(f"text {i}")
-        log.log.warning(f"text {i}")
-    assert len(log.patient._texts) <= REMEMBERED
-    assert len(log.patient._kinds) <= REMEMBERED
-    log.patient.flush()
 
-    assert len([each for each in log.texts if "repeated once" in each]) == 10 * REMEMBERED
-
-
-def test_what_is_held_back_is_said_at_the_end():
-    log = Log()
-    log.log.error("x")
-    log.log.error("x")
-    log.patient.close()
-
-    assert log.texts == ["x", "x (repeated once)"]
-
-
-def test_a_record_that_cannot_be_written_stops_nothing(capsys):
-    log = Log()
-    log.log.error("%d", "no number")
-    log.log.error("fine")
-
-    assert log.texts == ["fine"]
+    assert len(log.filter._seen) == MAX_TEXTS
+    assert len(log.texts) == 10 * MAX_TEXTS
 
 
 # --- lines ------------------------------------------------------------------------------------
@@ -148,7 +117,7 @@ def record(message, level=logging.WARNING, **more):
 
 
 def test_text_has_time_level_and_message():
-    assert Text().format(record("heat: a")) == "2004-03-07T08:00:00.250Z WARNING heat: a"
+    assert TextFormatter().format(record("heat: a")) == "2004-03-07T08:00:00.250Z WARNING heat: a"
 
 
 def test_journald_is_told_the_urgency_and_not_the_time():
@@ -161,7 +130,7 @@ def test_json_has_the_same_and_the_traceback():
         raise ValueError("no")
     except ValueError:
         made = record("heat: a", exc_info=sys.exc_info())
-    document = json.loads(Json().format(made))
+    document = json.loads(JsonFormatter().format(made))
 
     assert document["at"] == "2004-03-07T08:00:00.250Z"
     assert (document["level"], document["logger"]) == ("warning", "edge_tvbo.x")
@@ -171,12 +140,12 @@ def test_json_has_the_same_and_the_traceback():
 
 @given(st.text(st.characters()) | st.text("\x00\x1b[2J\r\n\u2028\ud800\x7f"))
 def test_a_record_is_one_line_without_control_characters(message):
-    for form in (Text(), JournaldFormatter(), Json()):
+    for form in (TextFormatter(), JournaldFormatter(), JsonFormatter()):
         line = form.format(record(message))
 
         assert len(line.splitlines()) == 1
         assert not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in line)
-    found = json.loads(Json().format(record(message)))["message"]
+    found = json.loads(JsonFormatter().format(record(message)))["message"]
     assert found == message.encode(errors="replace").decode()
 
 
@@ -186,9 +155,11 @@ def test_the_journal_is_known_by_its_device_and_inode(tmp_path):
         ours = {"JOURNAL_STREAM": f"{found.st_dev}:{found.st_ino}"}
 
         assert isinstance(log_format.formatter("text", ours, stream), JournaldFormatter)
-        assert isinstance(log_format.formatter("text", {"JOURNAL_STREAM": "8:9"}, stream), Text)
-        assert isinstance(log_format.formatter("json", ours, stream), Json)
-    assert isinstance(log_format.formatter("text", ours, io.StringIO()), Text)
+        assert isinstance(
+            log_format.formatter("text", {"JOURNAL_STREAM": "8:9"}, stream), TextFormatter
+        )
+        assert isinstance(log_format.formatter("json", ours, stream), JsonFormatter)
+    assert isinstance(log_format.formatter("text", ours, io.StringIO()), TextFormatter)
 
 
 @pytest.fixture

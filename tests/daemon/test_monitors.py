@@ -1,24 +1,24 @@
-"""What systemd and Prometheus are told by a daemon at work, and over a reload."""
+"""Status, watchdog and metrics endpoint of a running loop, and across a reload."""
 
 import json
 import os
 import socket
 import time
 import urllib.request
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from edge_tvbo_adapters.monitoring.systemd import notifier
+from edge_tvbo_adapters.monitoring.prometheus import open_endpoint
+from edge_tvbo_adapters.monitoring.systemd import SystemdNotifier
 from edge_tvbo_adapters.simulation import local_broker
+from support.controllers import controller_settings
 
 from edge_tvbo import SensorField, make_policy
-from edge_tvbo.config.settings import Metrics
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.monitors import Monitors
 from edge_tvbo.daemon.scheduler import Scheduler
-from edge_tvbo.daemon.status import AWAY_LEAST, SILENT, StatusCollector
+from edge_tvbo.daemon.status import MIN_AWAY_S, SILENT_AFTER_S, StatusCollector, resident_bytes
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
 
 EPOCH = 1_000_000.0
@@ -27,9 +27,9 @@ EPOCH = 1_000_000.0
 class Clock:
     """The network's time, moved by hand."""
 
-    speed, patience, now, is_set = 1.0, 0.0, 0.0, True
+    speed, min_reply_time, now, is_set = 1.0, 0.0, 0.0, True
 
-    def follow(self):
+    def resync(self):
         return 0.0
 
     def elapsed(self):
@@ -38,7 +38,7 @@ class Clock:
     def wall(self, elapsed):
         return EPOCH + elapsed
 
-    def settle(self, due, interval):
+    def catch_up(self, due, interval):
         return 1
 
 
@@ -76,36 +76,35 @@ class Link:
 def controller():
     field = SensorField(("a", "b"), np.array([[1, 0.5], [0.5, 1]]), noise_variance=0.01)
     return Controller(
-        make_policy("gp-ucb", field, seed=0), ControllerSettings(reply_timeout=10, max_age=60)
+        make_policy("gp-ucb", field, seed=0), controller_settings(reply_timeout=10, max_age=60)
     )
 
 
 class Field:
-    """One field under an overview, with a clock and a link moved by hand."""
+    """One field whose status is collected, with a clock and a link moved by hand."""
 
     def __init__(self, interval=60.0):
         self.controller, self.link, self.clock = controller(), Link(), Clock()
-        self.overview = StatusCollector(
-            {"heat": self.controller}, self.link, {"heat": interval}, self.clock
-        )
-        self.overview.service(time.monotonic())
+        self.collector = StatusCollector(self.clock)
+        self.collector.attach({"heat": self.controller}, self.link, {"heat": interval})
+        self.collector.service(time.monotonic())
 
     def happens(self, event):
         for command in self.controller.handle(event):
-            self.overview("heat", command)
+            self.collector("heat", command)
 
     def reads(self, sensor, value):
         at = self.clock.wall(self.clock.now)
         self.happens(Reading(sensor, value, at, at, stamped=True))
 
     def status(self):
-        return self.overview.status().fields["heat"]
+        return self.collector.status().fields["heat"]
 
 
 # --- the overview -----------------------------------------------------------------------------
 
 
-def test_what_the_controller_does_is_counted():
+def test_decisions_activations_and_endings_are_counted():
     field = Field()
     field.happens(IntervalElapsed(EPOCH))
     field.reads(field.controller.health().selected, 0.5)
@@ -113,28 +112,28 @@ def test_what_the_controller_does_is_counted():
     field.happens(IntervalElapsed(EPOCH + 60))
     field.happens(DeadlineElapsed(1, EPOCH + 70))
 
-    tally = field.status().tally
-    assert (tally.decisions, tally.activations) == (2, 2)
-    assert (tally.answered, tally.missed) == (1, 1)
+    status = field.status()
+    assert (status.decisions, status.activations) == (2, 2)
+    assert (status.health.answered, status.health.missed) == (1, 1)
 
 
-def test_the_last_reading_of_a_sensor_is_shown_until_it_is_silent():
+def test_the_last_reading_is_shown_until_the_sensor_is_silent():
     field = Field()
     field.reads("a", 0.5)
     field.reads("b", 0.7)
-    assert {name: each.value for name, each in field.status().latest.items()} == {
+    assert {name: each.value for name, each in field.status().last_readings.items()} == {
         "a": 0.5,
         "b": 0.7,
     }
 
-    field.clock.now = SILENT - 1
+    field.clock.now = SILENT_AFTER_S - 1
     field.reads("b", 0.8)
-    field.clock.now = SILENT + 1
-    assert set(field.status().latest) == {"b"}
+    field.clock.now = SILENT_AFTER_S + 1
+    assert set(field.status().last_readings) == {"b"}
 
 
 @pytest.mark.acceptance(17)
-def test_a_sensor_that_does_not_answer_is_shown_no_more():
+def test_an_unresponsive_sensor_is_not_shown():
     field = Field()
     field.reads("a", 0.5)
     field.reads("b", 0.7)
@@ -142,48 +141,54 @@ def test_a_sensor_that_does_not_answer_is_shown_no_more():
     asked = field.controller.health().selected
     field.happens(DeadlineElapsed(0, EPOCH + 10))
 
-    assert set(field.status().latest) == {"a", "b"} - {asked}
-    assert field.status().suspects == 1
+    assert set(field.status().last_readings) == {"a", "b"} - {asked}
+    assert field.status().health.suspects == [asked]
 
 
-@pytest.mark.parametrize(("interval", "allowed"), [(600.0, 1800.0), (1.0, AWAY_LEAST), (None, 60)])
-def test_it_is_unhealthy_when_the_broker_is_away_for_long(interval, allowed, monkeypatch):
+@pytest.mark.parametrize(("interval", "allowed"), [(600.0, 1800.0), (1.0, MIN_AWAY_S), (None, 60)])
+def test_a_long_absence_of_the_broker_is_unhealthy(interval, allowed, monkeypatch):
     field = Field(interval)
     began = time.monotonic()
-    assert field.overview.status().healthy
+    assert field.collector.status().healthy
 
     field.link.online = False
-    field.overview.service(began)
+    field.collector.service(began)
     monkeypatch.setattr(time, "monotonic", lambda: began + allowed - 1)
-    assert field.overview.status().healthy
+    assert field.collector.status().healthy
     monkeypatch.setattr(time, "monotonic", lambda: began + allowed + 1)
-    status = field.overview.status()
+    status = field.collector.status()
     assert not status.healthy
     assert "the broker has been away for" in status.reason
 
     field.link.online = True
-    field.overview.service(began)
-    assert field.overview.status().healthy
-    assert field.overview.status().reconnects == 1
+    field.collector.service(began)
+    assert field.collector.status().healthy
+    assert field.collector.status().reconnects == 1
 
 
-def test_it_is_unhealthy_when_the_link_stands_still():
+def test_a_stalled_link_is_unhealthy():
     field = Field()
     field.link.moving = False
 
-    assert field.overview.status().reason == "the link stands still"
+    assert field.collector.status().reason == "the link makes no progress"
 
 
-def test_fields_that_stay_keep_their_counts_over_a_reload():
+def test_counts_of_remaining_fields_continue_after_a_reload():
     field = Field()
     field.happens(IntervalElapsed(EPOCH))
     successor = {"heat": controller(), "noise": controller()}
-    field.overview.follow(successor, field.link, dict.fromkeys(successor, 60.0))
+    field.collector.attach(successor, field.link, dict.fromkeys(successor, 60.0))
 
-    fields = field.overview.status().fields
-    assert (fields["heat"].tally.decisions, fields["noise"].tally.decisions) == (1, 0)
-    field.overview.follow({"noise": successor["noise"]}, field.link, {"noise": 60.0})
-    assert set(field.overview.status().fields) == {"noise"}
+    fields = field.collector.status().fields
+    assert (fields["heat"].decisions, fields["noise"].decisions) == (1, 0)
+    field.collector.attach({"noise": successor["noise"]}, field.link, {"noise": 60.0})
+    assert set(field.collector.status().fields) == {"noise"}
+
+
+def test_the_memory_of_this_process_is_plausible():
+    resident = resident_bytes()
+
+    assert resident is None or 5e6 < resident < 1e10
 
 
 # --- all of them, at the loop -------------------------------------------------------------------
@@ -200,7 +205,7 @@ def systemd(tmp_path):
             "WATCHDOG_USEC": "200000",
             "WATCHDOG_PID": str(os.getpid()),
         }
-        yield sock, notifier(environment)
+        yield sock, SystemdNotifier(environment)
 
 
 def heard(sock):
@@ -212,16 +217,15 @@ def heard(sock):
             return messages
 
 
-def settings(port):
-    field = SimpleNamespace(interval=60.0)
-    return SimpleNamespace(metrics=Metrics(port=port), fields={"heat": field})
-
-
-def loop_of(watching, port):
+def loop_of(monitors, port, collector=None):
     clock, link, controllers = Clock(), Link(), {"heat": controller()}
-    watching.follow(settings(port), controllers, link, clock)
+    collector = collector or StatusCollector(clock)
+    collector.attach(controllers, link, {"heat": 60.0})
+    monitors.attach(link.alive, collector.summary)
+    monitors.listen("127.0.0.1", port, collector.status)
     schedule = Scheduler({"heat": 60.0}, clock, first=0.0)
-    return Loop(link, controllers, schedule, clock, watch=watching, attendants=[watching]), link
+    services = [collector, monitors]
+    return Loop(link, controllers, schedule, clock, observers=[collector], services=services), link
 
 
 def run_for(loop, seconds):
@@ -229,12 +233,12 @@ def run_for(loop, seconds):
     loop.run(lambda: time.monotonic() >= until)
 
 
-def test_the_loop_feeds_the_watchdog_answers_http_and_says_good_bye(systemd):
+def test_the_loop_notifies_systemd_and_serves_http(systemd):
     pytest.importorskip("prometheus_client")
     sock, ours = systemd
     port = local_broker.free_port()
-    watching = Monitors(ours)
-    loop, link = loop_of(watching, port)
+    monitors = Monitors(ours, open_endpoint)
+    loop, link = loop_of(monitors, port)
     assert heard(sock) == []
     run_for(loop, 0.5)
 
@@ -248,7 +252,7 @@ def test_the_loop_feeds_the_watchdog_answers_http_and_says_good_bye(systemd):
     heard(sock)
     run_for(loop, 0.3)
     assert "WATCHDOG=1" not in heard(sock)
-    watching.close()
+    monitors.close()
     assert heard(sock)[-1] == "STOPPING=1"
     loop.close()
 
@@ -272,36 +276,36 @@ def asked_meanwhile(loop, port):
     return {"/healthz": json.loads(answers["/healthz"])}
 
 
-def test_a_reload_keeps_the_port_or_moves_and_says_when_it_is_over(systemd):
+def test_a_reload_keeps_or_moves_the_port_and_notifies_systemd(systemd):
     pytest.importorskip("prometheus_client")
     sock, ours = systemd
-    watching = Monitors(ours)
+    monitors = Monitors(ours, open_endpoint)
     first, second = local_broker.free_port(), local_broker.free_port()
-    loop, _ = loop_of(watching, first)
+    loop, _ = loop_of(monitors, first)
     run_for(loop, 0.05)
     heard(sock)
 
-    watching.reloading()
-    loop, _ = loop_of(watching, first)  # the same port
+    monitors.reloading()
+    loop, _ = loop_of(monitors, first)  # the same port
     assert asked_meanwhile(loop, first)
     said = [each.partition("=")[0] for each in heard(sock)]
     assert said.index("RELOADING") < said.index("READY")
-    loop, _ = loop_of(watching, second)
+    loop, _ = loop_of(monitors, second)
     assert asked_meanwhile(loop, second)
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", first), timeout=1)
-    loop, _ = loop_of(watching, None)
-    assert watching.fileno() == -1
-    watching.close()
+    loop, _ = loop_of(monitors, None)
+    assert monitors.fileno() == -1
+    monitors.close()
 
 
-def test_a_taken_port_stops_no_decision(systemd, caplog):
+def test_a_port_in_use_does_not_stop_the_loop(systemd, caplog):
     pytest.importorskip("prometheus_client")
-    watching = Monitors(systemd[1])
+    monitors = Monitors(systemd[1], open_endpoint)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        loop, _ = loop_of(watching, taken.getsockname()[1])
+        loop, _ = loop_of(monitors, taken.getsockname()[1])
     run_for(loop, 0.05)
 
-    assert watching.fileno() == -1
+    assert monitors.fileno() == -1
     assert "cannot be listened on" in caplog.text
-    watching.close()
+    monitors.close()

@@ -4,9 +4,10 @@ import msgspec
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from support.controllers import controller_settings
 
 from edge_tvbo import SensorField, make_policy
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.posterior_publisher import PosteriorPublisher, posterior
 from edge_tvbo.messages.documents import Posterior
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
@@ -19,7 +20,7 @@ def made():
     kernel = np.exp(-0.5 * (X[:, None] - X) ** 2)
     field = SensorField(SENSORS, kernel, 0.01, unit="°C", center=20.0, scale=2.0)
     return Controller(
-        make_policy("et-gp-ucb", field, seed=0), ControllerSettings(reply_timeout=1.0, max_age=9.0)
+        make_policy("et-gp-ucb", field, seed=0), controller_settings(reply_timeout=1.0, max_age=9.0)
     )
 
 
@@ -57,7 +58,7 @@ def test_it_is_what_the_policy_believes_in_the_fields_unit_and_strict_json(readi
 
 def test_it_is_told_when_a_sensor_is_chosen_and_when_its_interval_ends():
     controller, link = made(), Link()
-    showing = PosteriorPublisher(link, {"heat": controller}, lambda: 5.0)
+    showing = PosteriorPublisher(link.show, {"heat": controller}, lambda: 5.0)
     carried_out(controller, showing, IntervalElapsed(0.0))
     (_, first) = link.shown[-1]
     chosen = first.sensors[controller.policy.select().arm]
@@ -76,5 +77,5 @@ def test_it_is_told_when_a_sensor_is_chosen_and_when_its_interval_ends():
 
 def test_nothing_is_told_of_a_field_that_is_not_shown():
     controller, link = made(), Link()
-    carried_out(controller, PosteriorPublisher(link, {}, lambda: 5.0), IntervalElapsed(0.0))
+    carried_out(controller, PosteriorPublisher(link.show, {}, lambda: 5.0), IntervalElapsed(0.0))
     assert link.shown == []

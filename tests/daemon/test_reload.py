@@ -25,7 +25,7 @@ def test_what_kept_a_reload_from_being_carried_out_is_said_as_a_command_says_it(
     error, says, caplog
 ):
     """The daemon is a stand-in: it is given back as it is, and not looked at."""
-    daemon = SimpleNamespace(watching=None, clock=None)
+    daemon = SimpleNamespace(surroundings=None)
 
     def read():
         raise error

@@ -20,10 +20,10 @@ class FakeClock:
 
     speed = 1.0
 
-    def __init__(self, *, skips=True, patience=0.0):
+    def __init__(self, *, skips=True, min_reply_time=0.0):
         self.now = 0.0
         self.skips = skips
-        self.patience = patience
+        self.min_reply_time = min_reply_time
 
     def elapsed(self):
         return self.now
@@ -31,7 +31,7 @@ class FakeClock:
     def wall(self, elapsed):
         return EPOCH + elapsed
 
-    def settle(self, due, interval):
+    def catch_up(self, due, interval):
         if self.skips:
             return 1 + max(0, int((self.now - due) // interval))
         self.now = min(self.now, due)
@@ -143,7 +143,7 @@ def test_whoever_was_asked_is_waited_for_past_the_next_interval():
 
 
 def test_a_patient_clock_stretches_the_deadline():
-    clock = FakeClock(patience=50.0)
+    clock = FakeClock(min_reply_time=50.0)
     schedule = Scheduler({"t": 60.0}, clock, first=0.0)
     at(schedule, clock, 0.0)
     schedule.note("t", asked(0, 0.0, timeout=20.0))
@@ -233,11 +233,11 @@ def monotonic(monkeypatch):
 
 
 def test_a_replay_clock_turns_back_to_what_was_due_and_never_skips(monotonic):
-    clock = ReplayClock(EPOCH, speed=10.0, wait=2.0)
-    assert clock.patience == 20.0
+    clock = ReplayClock(EPOCH, speed=10.0, reply_time=2.0)
+    assert clock.min_reply_time == 20.0
     monotonic(1100.0)
     assert clock.elapsed() == 1000.0
-    assert clock.settle(due=60.0, interval=60.0) == 1
+    assert clock.catch_up(due=60.0, interval=60.0) == 1
     assert clock.elapsed() == pytest.approx(60.0)
     assert clock.wall(60.0) == EPOCH + 60.0
     monotonic(1103.0)
@@ -247,7 +247,7 @@ def test_a_replay_clock_turns_back_to_what_was_due_and_never_skips(monotonic):
 def test_a_replay_clock_that_is_early_is_not_turned_forward(monotonic):
     clock = ReplayClock(EPOCH, speed=1.0)
     monotonic(1010.0)
-    assert clock.settle(due=60.0, interval=60.0) == 1
+    assert clock.catch_up(due=60.0, interval=60.0) == 1
     assert clock.elapsed() == 10.0
 
 
@@ -256,7 +256,7 @@ def test_a_replay_clock_that_is_early_is_not_turned_forward(monotonic):
 )
 def test_a_live_clock_counts_what_was_slept_through(monotonic, now, gone):
     monotonic(now)
-    assert LiveClock().settle(due=1000.0, interval=60.0) == gone
+    assert LiveClock().catch_up(due=1000.0, interval=60.0) == gone
 
 
 def test_a_live_clocks_wall_is_the_worlds_at_a_moment_near_now(monotonic):
@@ -267,6 +267,6 @@ def test_a_live_clocks_wall_is_the_worlds_at_a_moment_near_now(monotonic):
 
 def test_a_replays_date_stands_still_while_an_interval_is_waited_for():
     clock = ReplayClock(EPOCH, speed=1e9)
-    clock.settle(0.0, 600.0)
+    clock.catch_up(0.0, 600.0)
 
     assert clock.wall(clock.elapsed() + 1e6) == EPOCH + 600.0

@@ -17,7 +17,7 @@ import pytest
 from edge_tvbo_adapters.simulation import local_broker
 from support.paths import DEPLOY
 
-from edge_tvbo import config
+from edge_tvbo.config import loader
 
 UNIT = DEPLOY / "edge-tvbo.service"
 EXPOSURE = 2.0
@@ -191,7 +191,7 @@ def cache():
 
 
 def test_the_rules_fit_the_example_configuration():
-    settings = config.load(DEPLOY / "config.example.toml")
+    settings = loader.load(DEPLOY / "config.example.toml")
     acl = (DEPLOY / "acl").read_text()
 
     field = settings.fields["temperature"]

@@ -56,7 +56,14 @@ def test_a_rehearsal_says_each_command_and_carries_out_none(tmp_path):
     lines = said(INSTALL, "--dry-run", "--wheels", tmp_path, "--with-mosquitto").splitlines()
 
     commands = [line for line in lines if line.startswith("+ ")]
-    for word in ("venv", "--no-index", "config.toml", "warm", "edge-tvbo.service", "mosquitto"):
+    for word in (
+        "venv",
+        "--no-index",
+        "config.toml",
+        "precompile",
+        "edge-tvbo.service",
+        "mosquitto",
+    ):
         assert any(word in command for command in commands), word
     assert not Path("/opt/edge-tvbo").exists()
 

@@ -85,9 +85,9 @@ def fresh(wheel, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def caches(fresh, tmp_path_factory):
-    """Give where `warm` has put the kernels."""
+    """Give where `precompile` has put the kernels."""
     directory = str(tmp_path_factory.mktemp("caches"))
-    assert "compiled" in called(fresh / "edge-tvbo", "warm", NUMBA_CACHE_DIR=directory)
+    assert "compiled" in called(fresh / "edge-tvbo", "precompile", NUMBA_CACHE_DIR=directory)
     return directory
 
 
@@ -183,8 +183,8 @@ def test_the_wheel_alone_decides_on_a_real_broker_and_tells_what_compiling_took(
     said = "".join(log)
 
     assert b'"sensor":"mote-' in decision.payload.replace(b" ", b"")
-    assert re.search(r"compiled \d+ kernels in \d+ s and kept them", said), said
-    assert "edge-tvbo warm" in said
+    assert re.search(r"compiled \d+ kernels in \d+ s and cached them", said), said
+    assert "edge-tvbo precompile" in said
 
 
 @pytest.mark.acceptance(1)
@@ -225,7 +225,7 @@ def test_after_warm_the_first_start_compiles_nothing(fresh, caches, tmp_path):
 
     assert "INFO compiled" not in "".join(log)
     assert sorted(Path(caches).rglob("*")) == kept
-    assert "nothing to do" in called(fresh / "edge-tvbo", "warm", NUMBA_CACHE_DIR=caches)
+    assert "nothing to do" in called(fresh / "edge-tvbo", "precompile", NUMBA_CACHE_DIR=caches)
 
 
 # --- what it lacks ------------------------------------------------------------------------------

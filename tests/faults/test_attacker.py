@@ -13,7 +13,7 @@ from statistics import median
 import pytest
 from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.mqtt.topics import default_client_id
-from edge_tvbo_adapters.payloads.json import make as json_format
+from edge_tvbo_adapters.payloads.json import codec as json_format
 from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion

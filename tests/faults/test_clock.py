@@ -44,7 +44,7 @@ class Machine(Gateway):
 
     def __init__(self, directory, port, peer, *, ahead=0.0, stamp=float, reading="", zone="UTC"):
         (directory / "sitecustomize.py").write_text(MOVED)
-        path = directory / "ahead"
+        path = directory / "forward"
         path.write_bytes(bytes(8))
         with path.open("r+b") as file:
             self._file = mmap.mmap(file.fileno(), 8)
@@ -138,7 +138,7 @@ def machine(broker, peer, tmp_path):
             each.kill()
 
 
-@pytest.mark.parametrize(("by", "way"), [(3 * 3600.0, "ahead"), (-2 * DAY, "back")])
+@pytest.mark.parametrize(("by", "way"), [(3 * 3600.0, "forward"), (-2 * DAY, "back")])
 def test_with_its_time_replaced_a_step_moves_no_activation_and_is_told_once(machine, by, way):
     gateway = machine()
     gateway.boot()

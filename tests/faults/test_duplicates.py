@@ -7,13 +7,14 @@ DUP flag says that it was sent before, not that it arrived.
 import numpy as np
 import pytest
 from broker.test_link import Impostor, link_to
-from edge_tvbo_adapters.payloads.json import make as json_format
+from edge_tvbo_adapters.payloads.json import codec as json_format
 from faults.test_network import publish
 from hypothesis import given
 from hypothesis import strategies as st
 from naive import se
+from support.controllers import controller_settings
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
@@ -29,7 +30,9 @@ DUP = 0x08
 
 def controller(policy="tv-gp-ucb"):
     """Give a controller in its first interval."""
-    it = Controller(make_policy(policy, FIELD), ControllerSettings(reply_timeout=60.0, max_age=1e9))
+    it = Controller(
+        make_policy(policy, FIELD), controller_settings(reply_timeout=60.0, max_age=1e9)
+    )
     it.handle(IntervalElapsed(NOW))
     return it
 

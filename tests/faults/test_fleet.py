@@ -251,13 +251,13 @@ def memories(fleet):
 def test_the_sensors_of_200_gateways_answer_on_a_few_connections(mosquitto, peer):
     broker = mosquitto()
     broker.start()
-    command = [sys.executable, "-m", "edge_tvbo", "nodes", "--fields", "200"]
+    command = [sys.executable, "-m", "edge_tvbo", "simulate", "--fields", "200"]
     process = subprocess.Popen(
         [*command, "--port", str(broker.port)], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
     with process:
         try:
-            assert process.stdout.readline().startswith("ready: 9200 nodes of 200 fields on ")
+            assert process.stdout.readline().startswith("ready: 9200 sensors of 200 fields on ")
             descriptors = len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
             someone = peer(broker.port, "+/node-7/reading")
             for number in range(1, 201):

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import msgspec
 import pytest
-from edge_tvbo_adapters.storage.history_reader import open_past
+from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from support.gateway import ROOT, Gateway
 
 from edge_tvbo.messages.commands import Ending
@@ -41,7 +41,7 @@ def with_history(gateway, checkpoint="1s", **changes):
 
 def kept(gateway, count=10_000):
     """Give what the history holds, oldest first."""
-    with closing(open_past(str(gateway.state.parent), "k")) as past:
+    with closing(HistoryReader(str(gateway.state.parent), "k")) as past:
         return past.newest("lab", count)[::-1]
 
 
@@ -69,7 +69,7 @@ def test_the_history_is_what_was_on_the_wire(gateway):
     answered = [each.record for each in entries if each.record]
     assert len(answered) >= len(entries) - 1
     assert Ending.ANSWERED in {each.ending for each in answered}
-    assert all(each.beliefs.sensors == ("a", "b", "c") for each in entries)
+    assert all(each.posterior.sensors == ("a", "b", "c") for each in entries)
 
 
 def test_after_kill_9_what_was_kept_is_read_and_the_next_daemon_goes_on(gateway):
@@ -96,7 +96,7 @@ def test_usr1_has_it_written_at_once_and_a_reload_keeps_it(gateway):
     gateway.start()
     gateway.asks(5)
     gateway.process.send_signal(signal.SIGUSR1)
-    gateway.hears("diagnosis: lab: interval")
+    gateway.hears("status: lab: interval")
     before = len(kept(gateway))
     assert before >= 4
     gateway.process.send_signal(signal.SIGHUP)

@@ -5,9 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from support.controllers import controller_settings
 from support.gateway import Gateway
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
 from edge_tvbo.models.field import SensorField
@@ -33,7 +34,7 @@ def followed(policy, liar, lie, *, since=0):
     """
     field = SensorField(NAMES, K, 0.01, unit="°C", center=20.0, scale=2.0)
     controller = Controller(
-        make_policy(policy, field, seed=1), ControllerSettings(reply_timeout=20.0, max_age=90.0)
+        make_policy(policy, field, seed=1), controller_settings(reply_timeout=20.0, max_age=90.0)
     )
     asked = []
     for t in range(INTERVALS):

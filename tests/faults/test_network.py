@@ -22,9 +22,9 @@ from edge_tvbo_adapters.mqtt.tls import explained
 from support import certificates
 from support.proxy import Proxy
 
-from edge_tvbo import config
+from edge_tvbo.config import loader
 from edge_tvbo.messages.commands import Activate, Notify
-from edge_tvbo.messages.documents import FieldHealth, Health, Notice
+from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import Reading, Unreadable
 from edge_tvbo.ports import Broker, Tls, Wiring
 
@@ -340,7 +340,7 @@ def load(tmp_path, mqtt="", mode="advise"):
     (tmp_path / "model.json").touch()
     path = tmp_path / "config.toml"
     path.write_text(CONFIG.format(mqtt=mqtt, mode=mode))
-    return config.load(path)
+    return loader.load(path)
 
 
 def test_a_credential_of_systemd_is_found_by_its_name(tmp_path, monkeypatch):
@@ -378,7 +378,7 @@ def test_check_names_the_line_of_a_file_that_will_not_do(tmp_path, certs, keys, 
     locked = ("ec", "-in", "client.key", "-out", "locked.key", "-aes128", "-passout", "pass:x")
     certificates.run(tmp_path, *locked)
     mqtt = f"[mqtt.tls]\n{keys}"
-    with pytest.raises(config.ConfigErrors) as caught:
+    with pytest.raises(loader.ConfigErrors) as caught:
         load(tmp_path, mqtt)
     (finding,) = caught.value.findings
     lines = (tmp_path / "config.toml").read_text().splitlines()
@@ -708,7 +708,7 @@ def test_silence_on_all_inputs_makes_the_connection_anew_and_says_so(
 # --- what sensors do --------------------------------------------------------------------------
 
 
-def test_a_flood_is_counted_said_once_and_others_are_heard(broker, drive, peer, caplog):
+def test_a_flood_of_one_sensor_leaves_the_others_readable(broker, drive, peer):
     wiring = Wiring(("a", "b"), "flood/{sensor}", LAB.codec, max_rate=2.0)
     driver = drive(link_to(broker.port, wiring=wiring))
     driver.online()
@@ -721,12 +721,8 @@ def test_a_flood_is_counted_said_once_and_others_are_heard(broker, drive, peer, 
     floods = [each for each in events if isinstance(each, Unreadable)]
     assert 75 <= len(floods) <= 80
     assert {each.reason for each in floods} == {"flooding"}
+    assert {(each.topic, each.detail) for each in floods} == {("flood/a", "more than 2 a second")}
     assert events[-1].sensor == "b"
-    (line,) = said(caplog, logging.WARNING)
-    print(line)
-    assert "'flood/a'" in line
-    assert "flooding" in line
-    assert "max_rate" in line
 
 
 def test_strangers_share_one_allowance(broker, drive, peer):
@@ -740,7 +736,7 @@ def test_strangers_share_one_allowance(broker, drive, peer):
     assert sum(isinstance(event, Reading) for _, event in driver.events) <= 12
 
 
-def test_a_payload_of_any_size_is_refused_without_being_kept(broker, drive, peer, caplog):
+def test_a_payload_of_any_size_is_refused_without_being_kept(broker, drive, peer):
     wiring = Wiring(("a",), "big/{sensor}", LAB.codec, max_payload=1000)
     link = link_to(broker.port, wiring=wiring)
     driver = drive(link)
@@ -758,9 +754,6 @@ def test_a_payload_of_any_size_is_refused_without_being_kept(broker, drive, peer
     sender.publish("big/a", b'{"t": 1, "ts": 1}')
     driver.until(lambda: len(driver.events) == 2)
     assert isinstance(driver.events[1][1], Reading)
-    (line,) = said(caplog, logging.WARNING)
-    print(line)
-    assert "max_payload" in line
 
 
 def test_a_topic_that_is_not_utf8_is_counted(caplog):
@@ -788,19 +781,6 @@ def test_a_reading_is_acknowledged_when_it_has_been_handled(caplog):
         assert list(events) == []
         time.sleep(0.1)
         assert b"\x40\x02\x00\x4d" in impostor.heard()
-
-
-def test_what_only_the_controller_refuses_is_said_once_too(caplog):
-    link = link_to(1)
-    field = FieldHealth(1, "a", 0, 0, [], {"late": 3, "duplicate": 2})
-    report = Health(AT, 1, "0", {"lab": field})
-    link.report(report)
-    link.report(report)
-    link.close()
-    (line,) = said(caplog, logging.WARNING)
-    print(line)
-    assert "late" in line
-    assert "max_age" in line
 
 
 def test_a_broker_that_stops_reading_costs_bounded_memory_and_gets_the_newest(

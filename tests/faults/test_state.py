@@ -592,8 +592,8 @@ def test_a_reload_of_a_good_configuration_keeps_the_model_and_the_grid(gateway):
     gateway.wait(lambda: "reload: done" in gateway.said())
     assert "lab begins anew" not in gateway.said()
     gateway.process.send_signal(signal.SIGUSR1)
-    gateway.wait(lambda: "diagnosis: lab: interval" in gateway.said())
-    (line,) = [line for line in gateway.said().splitlines() if "diagnosis: lab: interval" in line]
+    gateway.wait(lambda: "status: lab: interval" in gateway.said())
+    (line,) = [line for line in gateway.said().splitlines() if "status: lab: interval" in line]
     readings = int(line.partition("tv-gp-ucb with ")[2].split()[0])
     assert readings >= 5
     gateway.asks()
@@ -631,6 +631,6 @@ def test_reloads_and_diagnoses_without_end_leave_nothing_behind(gateway, peer):
     gateway.asks()
     assert gateway.descriptors() <= before + 1
     assert "thread(s)," in gateway.said() and "MiB resident" in gateway.said()
-    assert "diagnosis: lab: " in gateway.said()
+    assert "status: lab: " in gateway.said()
     gateway.stop()
     gateway.assert_never_twice()

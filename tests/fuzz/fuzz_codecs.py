@@ -18,12 +18,12 @@ from math import isfinite
 from random import Random
 from types import ModuleType
 
+from edge_tvbo_adapters.payloads import FORMATS, make_codec
 from fuzz.fuzzing import main
 from fuzz.trees import changed
 
-from edge_tvbo import plugins
 from edge_tvbo.errors import ConfigError, PayloadError
-from edge_tvbo.ports import PayloadCodec
+from edge_tvbo.messages.payloads import PayloadCodec
 
 VALUES = ("t", "a.b[1].c", "[0]", "0", "1", "2", "UTC", "Europe/Berlin", "value", "temperature")
 MOST = 8  # ways of setting a codec, beside those of its doctests
@@ -42,7 +42,7 @@ def seeds() -> list[bytes]:
     """Give each codec the payloads of its doctests, and one of each common kind."""
     return [
         name.encode() + b"\n" + payload
-        for name in plugins.names("payloads")
+        for name in FORMATS
         for payload in (*(each for _, each in _examples(name)), *PAYLOADS)
     ]
 
@@ -74,11 +74,11 @@ def mutate(data: bytes, random: Random) -> bytes:
 @cache
 def codecs() -> dict[bytes, list[PayloadCodec]]:
     """Make every codec in some of the ways it can be made."""
-    return {name.encode(): list(_made(name)) for name in plugins.names("payloads")}
+    return {name.encode(): list(_made(name)) for name in FORMATS}
 
 
 def _made(name: str) -> Iterator[PayloadCodec]:
-    make = plugins.load("payloads", name)
+    make = FORMATS.load(name)
     yield from (make(settings) for settings, _ in _examples(name))
     conceivable = list(_conceivable(_settings(name)))
     made = 0
@@ -102,7 +102,7 @@ def _conceivable(known: tuple[str, ...]) -> Iterator[dict[str, str]]:
 def _settings(name: str) -> tuple[str, ...]:
     """Ask a codec which settings it has, by one that no codec has."""
     try:
-        plugins.load("payloads", name)({"?": ""})
+        make_codec(name, {"?": ""})
     except ConfigError as error:
         found = re.search(r"it has ([a-z_, ]+)", str(error))
         return tuple(word for word in found[1].split(", ") if word != "none") if found else ()
@@ -111,7 +111,7 @@ def _settings(name: str) -> tuple[str, ...]:
 
 def _examples(name: str) -> Iterator[tuple[dict[str, str], bytes]]:
     """Give settings and payload of each doctest ``make({...})(b"...")`` of a codec."""
-    module = sys.modules[plugins.load("payloads", name).__module__]
+    module = sys.modules[FORMATS.load(name).__module__]
     for expression in _calls(module):
         match expression:
             case ast.Call(func=ast.Call(func=ast.Name("make"), args=[settings]), args=[payload]):

@@ -5,10 +5,13 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
+from edge_tvbo_adapters.payloads import FORMATS
 from fuzz.fuzzing import main
 from support.paths import ROOT
 
-from edge_tvbo import config, plugins
+from edge_tvbo.config import loader
+from edge_tvbo.config.errors import Finding
+from edge_tvbo.config.settings import Settings
 from edge_tvbo.daemon import build_mqtt
 from edge_tvbo.errors import ConfigError
 
@@ -34,13 +37,13 @@ def check(data: bytes) -> None:
     path = _directory() / "config.toml"
     path.write_bytes(data)
     try:
-        settings = config.load(path, _payloads())
-    except config.ConfigErrors as error:
+        settings = loader.load(path, _payloads())
+    except loader.ConfigErrors as error:
         assert error.findings
         for finding in error.findings:
             _check_finding(finding, path, data)
         return
-    assert isinstance(settings, config.Settings)
+    assert isinstance(settings, Settings)
     build_mqtt.broker(settings)
     try:
         build_mqtt.wirings(settings)
@@ -48,7 +51,7 @@ def check(data: bytes) -> None:
         assert str(error).isprintable()
 
 
-def _check_finding(finding: config.Finding, path: Path, data: bytes) -> None:
+def _check_finding(finding: Finding, path: Path, data: bytes) -> None:
     assert str(finding).isprintable(), "it can be shown on one line"
     assert str(finding).encode()
     if finding.file == str(path):
@@ -87,7 +90,7 @@ def _directory() -> Path:
 
 @cache
 def _payloads() -> tuple[str, ...]:
-    return plugins.names("payloads")
+    return FORMATS
 
 
 if __name__ == "__main__":

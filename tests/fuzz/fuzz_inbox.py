@@ -8,12 +8,12 @@ from functools import cache
 from math import isfinite
 
 from edge_tvbo_adapters.mqtt.codec import Message
-from edge_tvbo_adapters.mqtt.rejection_log import Refusals
 from edge_tvbo_adapters.mqtt.subscriber import SHOWN, Subscriber
+from edge_tvbo_adapters.payloads import make_codec
 from fuzz.fuzzing import main
+from support.controllers import controller_settings
 
-from edge_tvbo import plugins
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.events import IntervalElapsed, Reading, Unreadable
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
@@ -46,7 +46,7 @@ def check(data: bytes) -> None:
     logging.disable()
     flags, (topic, _, payload) = data[:1], data[1:].partition(b"\n")
     message = Message(topic, payload, retain=bool(flags and flags[0] & 1))
-    inbox = Subscriber(_wirings(), lambda: NOW, Refusals(logging.getLogger(__name__)))
+    inbox = Subscriber(_wirings(), lambda: NOW)
     inbox.put(message, 0.0)
     (arrival,) = inbox.take(1)
     for field, event in inbox.events(arrival):
@@ -68,7 +68,7 @@ def check(data: bytes) -> None:
 @cache
 def _wirings() -> dict[str, Wiring]:
     return {
-        name: Wiring(SENSORS, topic, plugins.load("payloads", codec)(settings), max_payload=4096)
+        name: Wiring(SENSORS, topic, make_codec(codec, settings), max_payload=4096)
         for name, (topic, codec, settings) in FIELDS.items()
     }
 
@@ -77,7 +77,7 @@ def _wirings() -> dict[str, Wiring]:
 def _controller() -> Controller:
     field = SensorField(SENSORS, [[1.0, 0.5], [0.5, 1.0]], 0.01, center=20.0, scale=2.0)
     return Controller(
-        make_policy("et-gp-ucb", field), ControllerSettings(reply_timeout=20.0, max_age=150.0)
+        make_policy("et-gp-ucb", field), controller_settings(reply_timeout=20.0, max_age=150.0)
     )
 
 

@@ -17,10 +17,11 @@ import msgspec
 import numpy as np
 from fuzz.fuzzing import main
 from fuzz.trees import changed
+from support.controllers import controller_settings, energy_settings
 from support.lives import BOOT, Memory, Time
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
-from edge_tvbo.control.energy_budget import BudgetSettings
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.control.energy_budget import Budgets
 from edge_tvbo.daemon.checkpoints import FORMAT, MAGIC, Anchor, Checkpoints, Document, Kept, decode
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.errors import SnapshotError
@@ -129,7 +130,7 @@ def _go_on(controller: Controller) -> None:
             commands += controller.handle(Reading(sensor, 21.0, at + 1.0, at + 1.0))
         commands += controller.handle(Reading("b", 20.0, at + 2.0, at + 2.0))
         commands += controller.handle(DeadlineElapsed(controller.interval, at + 20.0))
-        assert msgspec.json.encode([commands, controller.health(), controller.latest()])
+        assert msgspec.json.encode([commands, controller.health(), controller.last_readings()])
     mean, std = controller.policy.posterior()
     assert np.isfinite(mean).all()
     assert np.isfinite(std).all()
@@ -142,8 +143,8 @@ def _begin_anew(name: str, controller: Controller) -> None:
 
 @cache
 def controllers() -> dict[str, Controller]:
-    rules = ControllerSettings(reply_timeout=20.0, max_age=150.0, max_backoff=4)
-    budgets = BudgetSettings(costs=(1.0, 1.0, 2.0), each=(9.0, 9.0, 9.0), period=30)
+    rules = controller_settings(reply_timeout=20.0, max_age=150.0, max_backoff=4)
+    budgets = Budgets(costs=(1.0, 1.0, 2.0), each=(9.0, 9.0, 9.0), period=30)
     field = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, positions=np.eye(3, 2))
     rhythm = DailyProfile(np.zeros((2, 3)), np.ones(2), K, 3.0, 0.8, 0.02)
     daily = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, rhythm=rhythm)
@@ -154,7 +155,7 @@ def controllers() -> dict[str, Controller]:
     made["daily"] = make_policy("auto", daily)
     made["learned"] = make_policy("auto", field, length_scale="learned")
     running = {name: Controller(policy, rules) for name, policy in made.items()}
-    frugal = msgspec.structs.replace(rules, energy=budgets)
+    frugal = msgspec.structs.replace(rules, energy=energy_settings(budgets, field.sensors))
     return {**running, "frugal": Controller(make_policy("tv-gp-ucb", field), frugal)}
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import NaivePosterior, se, temporal
+from support.controllers import controller_settings
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.messages.commands import PublishState
 from edge_tvbo.messages.events import IntervalElapsed, Reading
@@ -270,7 +271,7 @@ def test_phase_is_the_interval_of_the_day():
 
 def test_decision_names_the_most_probable_model():
     controller = Controller(
-        make_policy("auto", DAILY, seed=0), ControllerSettings(reply_timeout=60.0, max_age=600.0)
+        make_policy("auto", DAILY, seed=0), controller_settings(reply_timeout=60.0, max_age=600.0)
     )
     decision = None
     for t in range(4):

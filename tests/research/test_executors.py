@@ -1,78 +1,94 @@
-"""Work is the same whoever carries it out, in whatever order, and however often it was stopped."""
+"""Executors and resumable jobs: the same results in every executor and after interruptions."""
 
 import pickle
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import Executor, Future
 from pathlib import Path
 
 import pytest
+from edge_tvbo_adapters import datasets
 from hypothesis import given
 from hypothesis import strategies as st
 from support import chores
 
 from edge_tvbo.errors import ConfigError, MissingExtra
-from edge_tvbo.research.executors import in_order, one_by_one, processes
+from edge_tvbo.research.executors import SerialExecutor, process_pool
 from edge_tvbo.research.resumable_jobs import ResumableJobs
-from edge_tvbo.simulation import dataset_lookup
+from edge_tvbo.simulation.dataset_lookup import DataSource
 
 numbers = st.lists(st.integers(-9, 9), max_size=8)
 
 
-def shuffled(random, stop_after=None):
-    """Give an `Each` that is done with items in any order, or stopped on the way."""
+class ShuffledExecutor(Executor):
+    """An executor that finishes `count` jobs in a random order, some of them late."""
 
-    def each(function, items):
-        order = list(range(len(items)))
-        random.shuffle(order)
-        for done, number in enumerate(order):
-            if done == stop_after:
-                raise KeyboardInterrupt
-            yield number, function(items[number])
+    def __init__(self, random, count):
+        self._random, self._count = random, count
+        self._waiting = []
 
-    return each
+    def submit(self, fn, /, *args):
+        future = Future()
+        self._waiting.append((future, fn, args))
+        self._count -= 1
+        run_now = len(self._waiting) if self._count == 0 else self._random.randint(0, 2)
+        for _ in range(min(run_now, len(self._waiting))):
+            done, function, arguments = self._waiting.pop(
+                self._random.randrange(len(self._waiting))
+            )
+            done.set_result(function(*arguments))
+        return future
 
 
 @given(numbers, st.randoms(use_true_random=False))
-def test_results_stand_in_the_order_of_the_items(items, random):
-    told = []
+def test_results_belong_to_their_jobs_in_any_order_of_completion(items, random):
+    jobs = {f"{number:03}": item for number, item in enumerate(items)}
+    progress = []
 
-    found = in_order(shuffled(random), chores.square, items, lambda *step: told.append(step))
+    with tempfile.TemporaryDirectory() as directory:
+        finished = ResumableJobs(Path(directory), {"work": 1})
+        executor = ShuffledExecutor(random, len(items))
+        finished.run(executor, chores.square, jobs, lambda *step: progress.append(step))
+        results = [finished.read(name, int) for name in jobs]
 
-    assert found == [item * item for item in items]
-    assert told == [(done, len(items)) for done in range(1, len(items) + 1)]
+    assert results == [item * item for item in items]
+    assert progress == [(done, len(items)) for done in range(len(items) + 1)]
 
 
-@given(numbers, st.randoms(use_true_random=False), st.integers(0, 8))
-def test_parts_that_were_done_are_not_done_again(items, random, stop_after):
-    named = {f"{number:03}": item for number, item in enumerate(items)}
-    asked = []
+@given(numbers, st.integers(0, 8))
+def test_finished_jobs_are_not_repeated_after_an_interruption(items, stop_after):
+    jobs = {f"{number:03}": item for number, item in enumerate(items)}
+    done, interruptions = [], [stop_after]
 
     def square(item):
-        asked.append(item)
+        if interruptions == [len(done)]:
+            interruptions.clear()
+            raise KeyboardInterrupt
+        done.append(item)
         return chores.square(item)
 
     with tempfile.TemporaryDirectory() as directory:
-        for each in (shuffled(random, stop_after), shuffled(random)):
-            parts = ResumableJobs(Path(directory), {"work": 1})
+        for _ in range(2):
+            finished = ResumableJobs(Path(directory), {"work": 1})
             try:
-                parts.carry_out(each, square, named, lambda done, total: None)
+                finished.run(SerialExecutor(), square, jobs, lambda done, total: None)
             except KeyboardInterrupt:
-                assert len(asked) == stop_after
-        found = [parts.read(name, int) for name in named]
+                assert len(done) == stop_after
+        results = [finished.read(name, int) for name in jobs]
 
-    assert found == [item * item for item in items]
-    assert sorted(asked) == sorted(items)
+    assert results == [item * item for item in items]
+    assert done == items
 
 
-def test_parts_of_other_work_are_refused_with_the_way_out(tmp_path):
+def test_results_of_other_work_are_rejected_with_the_fix(tmp_path):
     ResumableJobs(tmp_path, {"work": 1})
 
     with pytest.raises(ConfigError, match=r"'work': 1.*'work': 2(.|\n)*--out"):
         ResumableJobs(tmp_path, {"work": 2})
 
 
-def test_a_damaged_manifest_is_named(tmp_path):
+def test_damaged_manifest_is_named_in_the_error(tmp_path):
     ResumableJobs(tmp_path, {"work": 1})
     (tmp_path / "manifest.json").write_text("{")
 
@@ -80,39 +96,46 @@ def test_a_damaged_manifest_is_named(tmp_path):
         ResumableJobs(tmp_path, {"work": 1})
 
 
-def test_processes_do_what_this_one_does():
-    with processes(2) as each:
-        found = dict(each(chores.square, range(20)))
+def test_process_pool_returns_what_the_serial_executor_returns():
+    with process_pool(2) as pool:
+        results = list(pool.map(chores.square, range(20)))
 
-    assert found == dict(one_by_one(chores.square, range(20)))
-
-
-def test_an_error_of_another_process_arrives_with_its_text():
-    with processes(1) as each, pytest.raises(MissingExtra, match=r"scipy.*\n.*\[science\]"):
-        list(each(chores.package_is_missing, [1]))
+    assert results == list(SerialExecutor().map(chores.square, range(20)))
 
 
-def test_a_recording_whose_gaps_are_filled_travels():
-    there = dataset_lookup.recording("lab-sample", gaps="filled")
+def test_serial_executor_raises_errors_when_results_are_read():
+    future = SerialExecutor().submit(chores.package_is_missing, 1)
 
-    here = pickle.loads(pickle.dumps(there))
-
-    assert here.observed.all()
-    assert (here.values == there.values).all()
-    assert here.sensors == there.sensors
+    with pytest.raises(MissingExtra, match="scipy"):
+        future.result()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every worker is spawned")
-def test_where_nobody_else_runs_workers_are_forked():
-    """What a process was given on its command line can be found again in a forked worker alone."""
+def test_error_in_another_process_keeps_its_text():
+    with process_pool(1) as pool, pytest.raises(MissingExtra, match=r"scipy.*\n.*\[science\]"):
+        list(pool.map(chores.package_is_missing, [1]))
+
+
+def test_recording_with_filled_gaps_can_be_pickled():
+    original = DataSource(datasets.find).load("lab-sample", "filled")
+
+    copy = pickle.loads(pickle.dumps(original))
+
+    assert copy.observed.all()
+    assert (copy.values == original.values).all()
+    assert copy.sensors == original.sensors
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only")
+def test_workers_of_a_single_threaded_process_are_forked():
+    """Only a forked worker finds a function that was defined on the command line."""
     script = """
-from edge_tvbo.research.executors import in_order, processes
+from edge_tvbo.research.executors import process_pool
 
 def square(item):
     return item * item
 
-with processes(2) as each:
-    print(in_order(each, square, [3, -2, 5], lambda done, total: None))
+with process_pool(2) as pool:
+    print(list(pool.map(square, [3, -2, 5])))
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60

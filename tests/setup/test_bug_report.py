@@ -11,18 +11,29 @@ import numpy as np
 import pytest
 from adapters.storage.test_history import entry
 from click.testing import CliRunner
-from edge_tvbo_adapters.storage.history_db import open_history
+from edge_tvbo_adapters.storage.file_store import FileStore
+from edge_tvbo_adapters.storage.history_db import HistoryDatabase
+from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from msgspec.structs import replace
+from support.controllers import controller_settings
 
 from edge_tvbo.cli import main
-from edge_tvbo.control.controller import Controller, ControllerSettings
-from edge_tvbo.daemon import crash_log
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.checkpoints import Anchor, Document, Kept, decode, encode
+from edge_tvbo.daemon.crash_log import crash_logging
+from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading, ResetRequested
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
-from edge_tvbo.setup.bug_report import PACKAGES, report
+from edge_tvbo.setup import bug_report
+from edge_tvbo.setup.bug_report import PACKAGES
+
+
+def report(path, check):
+    """Return the report that `edge-tvbo report` prints."""
+    return bug_report.report(path, check, FileStore, HistoryReader)
+
 
 CONFIG = """\
 instance = "lab"
@@ -182,7 +193,7 @@ def kept(directory, name="edge", *, intervals=3, damage=None, fields=("heat",)):
     """Keep the state of a daemon of which one interval was missed, one late and one reset."""
     field = SensorField(("hall", "attic"), np.eye(2), 0.01, unit="°C", center=20.0, scale=2.0)
     controller = Controller(
-        make_policy("et-gp-ucb", field), ControllerSettings(reply_timeout=20.0, max_age=60)
+        make_policy("et-gp-ucb", field), controller_settings(reply_timeout=20.0, max_age=60)
     )
     for number in range(intervals):
         at = KEPT_AT + 600.0 * number
@@ -325,10 +336,11 @@ def decided(number, sensor="hall"):
 
 def crash(directory, numbers, words="it broke", name="edge"):
     """Have a daemon decide in these intervals, and die of a bug."""
-    with pytest.raises(RuntimeError), crash_log.kept(str(directory), name) as recent:
+    recent = DecisionLog()
+    with pytest.raises(RuntimeError), crash_logging(str(directory), name, recent):
         for number in numbers:
             for command in decided(number):
-                recent("heat", command)
+                recent.update("heat", command)
         raise RuntimeError(words)
 
 
@@ -361,8 +373,8 @@ def test_a_daemon_that_dies_again_and_again_keeps_what_it_decided_before(statefu
 def test_where_there_is_a_history_its_decisions_are_shown(stateful):
     state = stateful.parent / "state"
     crash(state, range(5))
-    with closing(open_history(str(state), "edge", 16 * 2**20)) as history:
-        history.keep([entry(number, "heat") for number in range(60)])
+    with closing(HistoryDatabase(str(state), "edge", 16 * 2**20)) as history:
+        history.store([entry(number, "heat") for number in range(60)])
 
     said = part(stateful, "Last decisions")
 

@@ -1,20 +1,22 @@
-"""Recordings, found and moved."""
+"""Dataset lookup: recordings moved in time."""
 
 from datetime import UTC, datetime
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from support.recordings import data_source, small_recording
 
 from edge_tvbo.simulation import dataset_lookup
 
 DAY = 86_400.0
 
 
-LAB = dataset_lookup.recording("lab-sample")
+LAB = data_source().load("lab-sample")
 
 
 @given(st.floats(0, 4e9))
-def test_a_recording_brought_up_ends_today_and_keeps_its_time_of_day(now):
+def test_shifted_recording_ends_today_and_keeps_its_time_of_day(now):
     moved = dataset_lookup.shift_to_today(LAB, now)
     end = moved.start + len(moved.values) * moved.interval
 
@@ -23,10 +25,16 @@ def test_a_recording_brought_up_ends_today_and_keeps_its_time_of_day(now):
     assert moved.sensors == LAB.sensors
 
 
-def test_a_recording_that_ends_at_noon_is_of_the_present_day():
-    class Morning:
-        start, interval, values = 0.0, 3600.0, range(12)
-
+def test_recording_that_ends_at_noon_is_moved_to_the_present_day():
+    values = np.zeros((12, 3))
+    morning = small_recording(start=0.0, interval=3600.0, values=values, observed=values == 0.0)
     now = datetime(2026, 11, 21, 20, tzinfo=UTC).timestamp()
 
-    assert dataset_lookup.shift_to_today(Morning(), now).start == now - 20 * 3600
+    assert dataset_lookup.shift_to_today(morning, now).start == now - 20 * 3600
+
+
+def test_filled_gaps_count_as_observed():
+    recording = data_source().load("lab-sample", "filled")
+
+    assert recording.observed.all() and not LAB.observed.all()
+    assert recording.values is not None and (recording.values == LAB.values).all()

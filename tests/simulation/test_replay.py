@@ -1,7 +1,4 @@
-"""Recorded networks: sums by hand on a tiny one, the papers' figures on the Intel lab's."""
-
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+"""Replay: regret computed by hand on a small recording, published regrets on the Intel lab."""
 
 import numpy as np
 import pytest
@@ -9,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.paths import SHARED
+from support.recordings import MIDNIGHT, data_source, small_recording
 
-from edge_tvbo import plugins
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import DecisionBuilder, Silent
 from edge_tvbo.errors import DataError
@@ -21,51 +18,18 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy, needing_positions, policies
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.replay import (
+    ReplayRecorder,
     RowRange,
     SimulatedSensors,
-    Tally,
+    controller_settings,
     days,
     mean_and_sd,
     replay,
-    rules,
     split,
     training_rows,
 )
 
-MIDNIGHT = datetime(2004, 3, 1, tzinfo=UTC).timestamp()
-
 # --- by hand ------------------------------------------------------------------------------------
-
-
-@dataclass
-class Tiny:
-    """Three sensors; round-robin from the first meets 10, a gap, 14, 9, 30."""
-
-    objective: str = "max"
-    name: str = "tiny"
-    unit: str = "°C"
-    sensors: tuple = ("a", "b", "c")
-    start: float = MIDNIGHT
-    interval: float = 600.0
-    values: np.ndarray = field(
-        default_factory=lambda: np.array(
-            [
-                [10.0, 12.0, 15.0],
-                [11.0, 40.0, 13.0],  # b is filled in: nobody saw 40
-                [9.0, 16.0, 14.0],
-                [9.0, 16.0, 99.0],  # c likewise
-                [20.0, 30.0, 25.0],
-            ]
-        )
-    )
-    gaps: tuple = ((1, 1), (3, 2))
-    positions: None = None
-    source: str = "made up"
-
-    def __post_init__(self):
-        self.observed = np.ones(self.values.shape, np.bool_)
-        for gap in self.gaps:
-            self.observed[gap] = False
 
 
 def run(recording, name="round-robin", span=None, watch=lambda _: None, **more):
@@ -77,30 +41,31 @@ def run(recording, name="round-robin", span=None, watch=lambda _: None, **more):
         scale=5.0,
         objective=recording.objective,
     )
-    controller = Controller(make_policy(name, scale, **more), rules(recording))
+    controller = Controller(make_policy(name, scale, **more), controller_settings(recording))
     return replay(recording, span or RowRange(0, len(recording.values)), controller, watch)
 
 
-def test_regret_is_what_the_hottest_observed_sensor_showed_above_the_chosen_one():
-    """Row 1: b has a gap and counts as its filled 40, above the hottest seen: no regret."""
-    tally = run(Tiny())
-    assert tally.picks.tolist() == [0, 1, 2, 0, 1]
-    assert tally.regret.tolist() == [5.0, 0.0, 2.0, 7.0, 0.0]
-    assert (tally.activations, tally.missed, tally.resets) == (5, 1, 0)
+def test_regret_is_the_difference_to_the_hottest_observed_sensor():
+    """In row 1 the gap of b is filled by 40, above the hottest observed sensor: no regret."""
+    recorder = run(small_recording())
+    assert recorder.picks.tolist() == [0, 1, 2, 0, 1]
+    assert recorder.regret.tolist() == [5.0, 0.0, 2.0, 7.0, 0.0]
+    assert (recorder.activations, recorder.missed, recorder.resets) == (5, 1, 0)
 
 
 @pytest.mark.parametrize("name", ["tv-gp-ucb", "et-gp-ucb", "round-robin"])
-def test_without_words_the_same_is_decided(name):
-    recording, told = Tiny(), {}
+def test_decisions_without_texts_are_the_same(name):
+    recording, commands = small_recording(), {}
     field = SensorField(recording.sensors, np.eye(3), 0.01, center=15.0, scale=5.0)
     digests = set()
-    for narrator in (DecisionBuilder, Silent):
-        said = told[narrator] = []
-        controller = Controller(make_policy(name, field), rules(recording), narrator)
-        digests.add(replay(recording, RowRange(0, 5), controller, said.append).digest())
+    for builder in (DecisionBuilder, Silent):
+        seen = commands[builder] = []
+        controller = Controller(make_policy(name, field), controller_settings(recording), builder)
+        digests.add(replay(recording, RowRange(0, 5), controller, seen.append).digest())
     assert len(digests) == 1
     decisions = [
-        [each.decision for each in said if isinstance(each, PublishState)] for said in told.values()
+        [each.decision for each in seen if isinstance(each, PublishState)]
+        for seen in commands.values()
     ]
     assert len(decisions[0]) == 5
     assert all(each.text for each in decisions[0])
@@ -108,72 +73,72 @@ def test_without_words_the_same_is_decided(name):
 
 
 @pytest.mark.parametrize("change", [{"sensor": "b"}, {"mean": 9.0}, {"reason": Reason.PROBE}])
-def test_the_hash_is_of_what_was_decided_and_not_of_how_it_is_told(change):
-    recording, said = Tiny(), []
-    run(recording, watch=said.append)
-    (decision,) = [each.decision for each in said if isinstance(each, PublishState)][:1]
+def test_digest_depends_on_decisions_but_not_on_their_texts(change):
+    recording, commands = small_recording(), []
+    run(recording, watch=commands.append)
+    (decision,) = [each.decision for each in commands if isinstance(each, PublishState)][:1]
 
     def digest(decision):
-        tally = Tally(recording, RowRange(0, 5))
-        tally.take(PublishState(decision))
-        return tally.digest()
+        recorder = ReplayRecorder(recording, RowRange(0, 5))
+        recorder.record(PublishState(decision))
+        return recorder.digest()
 
-    assert digest(replace(decision, text="otherwise", factors=["told"])) == digest(decision)
+    assert digest(replace(decision, text="other", factors=["words"])) == digest(decision)
     assert digest(replace(decision, **change)) != digest(decision)
 
 
-def test_for_the_coldest_regret_is_measured_from_below():
-    tally = run(Tiny(objective="min"))
-    assert tally.picks.tolist() == [0, 1, 2, 0, 1]
-    assert tally.regret.tolist() == [0.0, 29.0, 5.0, 0.0, 10.0]
+def test_regret_for_the_objective_min_is_the_difference_to_the_coldest():
+    recorder = run(small_recording(objective="min"))
+    assert recorder.picks.tolist() == [0, 1, 2, 0, 1]
+    assert recorder.regret.tolist() == [0.0, 29.0, 5.0, 0.0, 10.0]
 
 
-def test_a_span_is_replayed_alone_and_counted_from_0():
-    tally = run(Tiny(), span=RowRange(2, 4))
-    assert tally.picks.tolist() == [0, 1]
-    assert tally.regret.tolist() == [7.0, 0.0]
+def test_replay_of_a_range_counts_intervals_from_0():
+    recorder = run(small_recording(), span=RowRange(2, 4))
+    assert recorder.picks.tolist() == [0, 1]
+    assert recorder.regret.tolist() == [7.0, 0.0]
 
 
-def test_a_row_without_any_observation_is_measured_by_what_was_filled_in():
-    recording = Tiny()
+def test_row_without_observations_uses_the_filled_values():
+    recording = small_recording()
     recording.observed[0] = False
     assert run(recording).regret[0] == 5.0
 
 
-def test_each_command_is_watched_and_the_clock_is_the_recordings():
+def test_watch_sees_all_commands_with_the_times_of_the_recording():
     seen = []
-    run(Tiny(), span=RowRange(1, 3), watch=seen.append)
-    asked = [command for command in seen if isinstance(command, Activate)]
-    assert [(a.sensor, a.at - MIDNIGHT) for a in asked] == [("a", 600.0), ("b", 1200.0)]
-    assert [a.expires_at - a.at for a in asked] == [120.0, 120.0]
+    run(small_recording(), span=RowRange(1, 3), watch=seen.append)
+    activations = [command for command in seen if isinstance(command, Activate)]
+    assert [(a.sensor, a.at - MIDNIGHT) for a in activations] == [("a", 600.0), ("b", 1200.0)]
+    assert [a.expires_at - a.at for a in activations] == [120.0, 120.0]
     values = [command.value for command in seen if isinstance(command, Record)]
     assert values == [11.0, 16.0]
 
 
-def test_a_recorded_sensor_answers_with_what_it_measured_then():
-    sensors = SimulatedSensors(Tiny())
+def test_simulated_sensor_replies_with_its_recorded_reading():
+    sensors = SimulatedSensors(small_recording())
     at = MIDNIGHT + 2 * 600.0
-    assert sensors.answer(Activate("b", 0, at, at + 120)) == Reading("b", 16.0, at=at, received=at)
+    assert sensors.reply(Activate("b", 0, at, at + 120)) == Reading("b", 16.0, at=at, received=at)
 
 
-def test_a_gap_answers_with_the_deadline():
+def test_gap_gives_an_elapsed_deadline():
     at = MIDNIGHT + 600.0
-    event = SimulatedSensors(Tiny()).answer(Activate("b", 7, at, at + 120))
+    event = SimulatedSensors(small_recording()).reply(Activate("b", 7, at, at + 120))
     assert (event.interval, event.at) == (7, at + 120)
 
 
 @given(st.integers(0, 2**31), st.sampled_from(["max", "min"]))
 @settings(max_examples=40)
-def test_regret_is_never_negative_and_misses_are_the_gaps_that_were_hit(seed, objective):
-    recording = Tiny(objective=objective)
-    tally = run(recording, "random", seed=seed)
-    assert (tally.regret >= 0).all()
-    gaps = ~recording.observed[np.arange(len(tally.picks)), tally.picks]
-    assert tally.missed == gaps.sum()
-    assert tally.activations == len(recording.values)
+def test_regret_is_never_negative_and_timeouts_are_the_gaps(seed, objective):
+    recording = small_recording(objective=objective)
+    recorder = run(recording, "random", seed=seed)
+    assert (recorder.regret >= 0).all()
+    gaps = ~recording.observed[np.arange(len(recorder.picks)), recorder.picks]
+    assert recorder.missed == gaps.sum()
+    assert recorder.activations == len(recording.values)
 
 
-def test_mean_and_sd_of_a_few_and_of_one():
+def test_mean_and_sd_of_several_values_and_of_one():
     assert mean_and_sd([1.0, 2.0, 3.0]) == (2.0, 1.0)
     assert mean_and_sd([4.0]) == (4.0, 0.0)
 
@@ -184,10 +149,11 @@ def test_mean_and_sd_of_a_few_and_of_one():
 @pytest.fixture
 def week():
     """Two sensors, an hour a row, 2004-03-01 to 2004-03-04."""
-    return Tiny(sensors=("a", "b"), interval=3600.0, values=np.zeros((96, 2)), gaps=())
+    zeros = np.zeros((96, 2))
+    return small_recording(sensors=("a", "b"), interval=3600.0, values=zeros, observed=zeros == 0.0)
 
 
-def test_a_span_of_days_holds_both_ends(week):
+def test_range_of_days_includes_both_ends(week):
     assert days(week, "2004-03-01:2004-03-04") == RowRange(0, 96)
     assert days(week, "2004-03-02:2004-03-03") == RowRange(24, 72)
     assert days(week, "2004-03-03") == RowRange(48, 72)
@@ -207,7 +173,7 @@ def test_a_span_of_days_holds_both_ends(week):
         "2004-03-01:2004-03-02:2004-03-03",
     ],
 )
-def test_what_is_no_span_of_days_is_refused_with_one_that_is(week, text):
+def test_invalid_range_of_days_is_rejected_with_an_example(week, text):
     with pytest.raises(DataError, match="write  2004-03-01:2004-03-06"):
         days(week, text)
 
@@ -222,17 +188,17 @@ def test_what_is_no_span_of_days_is_refused_with_one_that_is(week, text):
         "2004-03-03:2004-03-02",
     ],
 )
-def test_days_that_the_recording_does_not_hold_are_refused_with_those_it_does(week, text):
-    with pytest.raises(DataError, match="holds the days 2004-03-01:2004-03-04"):
+def test_days_outside_the_recording_are_rejected_with_its_days(week, text):
+    with pytest.raises(DataError, match="contains the days 2004-03-01:2004-03-04"):
         days(week, text)
 
 
-def test_the_last_day_there_is_is_refused_like_any_other(week):
+def test_last_day_of_the_calendar_is_rejected(week):
     with pytest.raises(DataError):
         days(week, "2004-03-01:9999-12-31")
 
 
-def test_a_share_splits_the_intervals(week):
+def test_split_divides_the_intervals_by_a_share(week):
     assert split(week, 0.75) == (RowRange(0, 72), RowRange(72, 96))
 
 
@@ -241,7 +207,7 @@ def test_a_share_splits_the_intervals(week):
 needs_the_lab = pytest.mark.skipif(
     not (SHARED / "intel_lab_10min.csv.gz").is_file(), reason=f"no intel-lab dataset in {SHARED}"
 )
-# Test days, what random and R-GP-UCB with N = 15 come to on them; all days before them train.
+# Test days, training days, and the regrets of random and of R-GP-UCB with N = 15.
 SPLITS = [
     ("2004-03-07:2004-03-08", "2004-03-01:2004-03-06", 0.968, 0.340),
     ("2004-03-05:2004-03-06", "2004-03-01:2004-03-04", 0.717, 0.246),
@@ -251,7 +217,7 @@ SPLITS = [
 
 @pytest.fixture(scope="module")
 def lab():
-    return plugins.load("datasets", "intel-lab").load([str(SHARED)])
+    return data_source(SHARED).load("intel-lab")
 
 
 def backtest_of(lab, test=SPLITS[0][0], training=SPLITS[0][1]):
@@ -260,21 +226,19 @@ def backtest_of(lab, test=SPLITS[0][0], training=SPLITS[0][1]):
 
 @needs_the_lab
 @pytest.mark.parametrize(("test", "training", "random", "periodic"), SPLITS)
-def test_the_lab_gives_the_regrets_that_were_measured_independently(
-    lab, test, training, random, periodic
-):
-    """The figures are of a first try by other code, R_T/T in training standard deviations."""
+def test_regrets_on_the_lab_are_those_of_independent_code(lab, test, training, random, periodic):
+    """The expected numbers come from other code: R_T/T in sd of the training data."""
     backtest = backtest_of(lab, test, training)
-    blind = backtest.run("random", {}, seeds=12).regret.mean()
-    assert blind == pytest.approx(random, abs=0.03)
-    reset = backtest.run("r-gp-ucb", {"period": 15}, seeds=6).regret.mean()
-    assert reset == pytest.approx(periodic, abs=0.01)
+    random_regret = backtest.run("random", {}, seeds=12).regret.mean()
+    assert random_regret == pytest.approx(random, abs=0.03)
+    periodic_regret = backtest.run("r-gp-ucb", {"period": 15}, seeds=6).regret.mean()
+    assert periodic_regret == pytest.approx(periodic, abs=0.01)
 
 
 @needs_the_lab
 @pytest.mark.parametrize("name", [name for name in policies() if name not in needing_positions()])
-def test_in_the_lab_a_seed_decides_everything_and_the_counts_add_up(lab, name):
-    backtest = backtest_of(lab, "2004-03-03:2004-03-04")  # the days with most gaps
+def test_replays_of_the_lab_are_reproducible_and_counts_agree(lab, name):
+    backtest = backtest_of(lab, "2004-03-03:2004-03-04")  # the days with the most gaps
     first, again = backtest.run(name, {}, seeds=2), backtest.run(name, {}, seeds=2)
     assert first.digests == again.digests
     if name not in (
@@ -284,7 +248,7 @@ def test_in_the_lab_a_seed_decides_everything_and_the_counts_add_up(lab, name):
         "w-gp-ucb",
         "auto",
         "static",
-    ):  # their width is above 0 from the start, so nothing ties
+    ):  # their bounds differ from the start, so no ties are broken at random
         assert len(set(first.digests)) == 2
     assert np.array_equal(first.picks, again.picks)
     assert (first.regret >= 0).all()
@@ -296,24 +260,24 @@ def test_in_the_lab_a_seed_decides_everything_and_the_counts_add_up(lab, name):
 
 
 @needs_the_lab
-def test_in_the_lab_some_gap_is_hit(lab):
-    """Else the test above compares zeros."""
+def test_replay_of_the_lab_hits_gaps(lab):
+    """Otherwise the test above would compare zeros."""
     assert sum(backtest_of(lab, "2004-03-03:2004-03-04").run("random", {}, seeds=3).missed) > 0
 
 
 @needs_the_lab
-def test_whoever_sees_everything_has_no_regret(lab):
+def test_oracle_has_no_regret(lab):
     oracle = backtest_of(lab).oracle().document()
     assert oracle["regret_per_interval"]["mean"] == 0.0
     assert oracle["activations"] == 288
 
 
 @needs_the_lab
-def test_a_result_is_told_as_a_document(lab):
-    told = []
-    result = backtest_of(lab).run("r-gp-ucb", {"period": 36}, 2, progress=told.append)
+def test_result_document_agrees_with_the_result(lab):
+    progress = []
+    result = backtest_of(lab).run("r-gp-ucb", {"period": 36}, 2, progress=progress.append)
     document = result.document()
-    assert told == [1, 2]
+    assert progress == [1, 2]
     assert document["policy"] == "r-gp-ucb"
     assert document["resets"] == 7.0  # after 36, 72, ... 252 of 288 intervals
     assert document["regret_per_interval"]["seeds"] == pytest.approx(result.regret.mean(axis=1))
@@ -321,6 +285,6 @@ def test_a_result_is_told_as_a_document(lab):
 
 
 @needs_the_lab
-def test_the_labs_days_are_named_where_others_are_asked_for(lab):
-    with pytest.raises(DataError, match="intel-lab holds the days 2004-03-01:2004-03-08"):
+def test_days_outside_the_lab_are_rejected_with_its_days(lab):
+    with pytest.raises(DataError, match="intel-lab contains the days 2004-03-01:2004-03-08"):
         days(lab, "2004-03-07:2004-03-09")

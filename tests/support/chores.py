@@ -1,4 +1,4 @@
-"""Work that costs nothing, for tests of those who carry work out: they find it by its name here."""
+"""Small jobs for tests of executors; other processes import them by name from this module."""
 
 import os
 import time

@@ -1,8 +1,9 @@
 """A daemon's life without its world: a clock moved by hand, and one field over restarts."""
 
 import numpy as np
+from support.controllers import controller_settings
 
-from edge_tvbo.control.controller import Controller, ControllerSettings
+from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.checkpoints import Anchor, Checkpoints
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.messages.commands import Activate
@@ -17,7 +18,7 @@ class Time:
     """A clock that stands still until it is moved, and the anchor that goes with it."""
 
     speed = 1.0
-    patience = 0.0
+    min_reply_time = 0.0
 
     def __init__(self, anchor=BOOT):
         self.now = anchor
@@ -28,7 +29,7 @@ class Time:
     def wall(self, elapsed):
         return self.now.wall + elapsed - self.now.monotonic
 
-    def settle(self, due, interval):
+    def catch_up(self, due, interval):
         return 1 + max(0, int((self.now.monotonic - due) // interval))
 
     def move(self, seconds):
@@ -70,7 +71,7 @@ class Life:
     ):
         self.clock = clock
         field = SensorField(("a", "b"), np.eye(2), 0.01, scale=unit)
-        rules = ControllerSettings(reply_timeout=1.0, max_age=1e9, energy=energy)
+        rules = controller_settings(reply_timeout=1.0, max_age=1e9, energy=energy)
         policy = policy or make_policy("tv-gp-ucb", field, epsilon=0.1)
         self.controller = Controller(policy, rules)
         self.schedule = Scheduler({"lab": every}, clock, first=clock.elapsed())

@@ -1,26 +1,27 @@
-"""Messages as the makes' documentation and their users' logs have them, ids changed.
+"""Recorded messages of device integrations, from documentation and users' logs.
 
-The bytes are what was recorded, shortened where a codec does not look; the source is beside each.
+The bytes are as recorded, with other ids, and without parts that no codec reads. The source of each
+message is beside it.
 """
 
 from datetime import timedelta
 from typing import NamedTuple
 
-from edge_tvbo import plugins
+from edge_tvbo_adapters.payloads import make_codec
 
 
 class Message(NamedTuple):
-    """One message, and what is to be made of it."""
+    """One message, and the expected result of its codec."""
 
     payload: str  # the codec's name
     settings: dict[str, str]
     topic: str
     body: bytes
-    expected: tuple[float, float | timedelta | None] | str  # or the reason for which it is refused
+    expected: tuple[float, float | timedelta | None] | str  # or the reason of its rejection
     source: str
 
     def codec(self):
-        return plugins.load("payloads", self.payload)(self.settings)
+        return make_codec(self.payload, self.settings)
 
 
 Z2M = "zigbee2mqtt.io, guide/usage/mqtt_topics_and_messages"

@@ -1,7 +1,7 @@
-"""An experiment that costs nothing, and a worker that knows it: for tests of the runner.
+"""A fast experiment for tests of the runner.
 
-Workers may be spawned, and what a test patches in its own process does not reach those; what they
-are sent is this module's `measure`, by its name.
+Workers may be spawned, and patches of the test's process do not reach those. So they are sent this
+module's `measure_runs`, which they import by its name.
 """
 
 import time
@@ -10,12 +10,12 @@ from unittest.mock import patch
 import numpy as np
 
 from edge_tvbo.research.experiments import runner
-from edge_tvbo.research.experiments.base import Expectation, PublishedValue, Row
+from edge_tvbo.research.experiments.base import Expectation, Experiment, PublishedValue, Row
 
-as_it_is = runner.measure
+original_measure_runs = runner.measure_runs
 
 
-class Tiny:
+class TinyExperiment(Experiment):
     """Means of a few normal deviates."""
 
     name = "E99"
@@ -24,19 +24,13 @@ class Tiny:
     runs = 6
     block = 2
 
-    def __init__(self, data_dirs=()):
-        pass
-
-    def measure(self, runs, seed):
-        return [row for run in runs for row in self._run(run, seed)]
-
-    def printed(self):
+    def published(self):
         return [PublishedValue({"sd": "1"}, "mean", 0.0, 0.5, 10)]
 
-    def claims(self, summary):
-        return [Expectation("the mean is near 0", abs(summary.mean("mean", sd="1")) < 3.0)]
+    def expectations(self, results):
+        return [Expectation("the mean is near 0", abs(results.mean("mean", sd=1)) < 3.0)]
 
-    def draw(self, figure, rows, summary):
+    def draw(self, figure, rows, results):
         axes = figure.subplots()
         for row in rows:
             axes.plot(row.curves["drawn"], label=f"run {row.run}")
@@ -51,16 +45,16 @@ class Tiny:
             )
 
 
-def load(name, data_dirs=()):
+def load(name, data):
     assert name == "tiny"
-    return Tiny(data_dirs)
+    return TinyExperiment(data)
 
 
-def measure(name, seed, data_dirs, runs):
+def measure_runs(name, seed, data, runs):
     with patch.object(runner, "load", load):
-        return as_it_is(name, seed, data_dirs, runs)
+        return original_measure_runs(name, seed, data, runs)
 
 
 def measure_slowly(*arguments):
     time.sleep(0.2)
-    return measure(*arguments)
+    return measure_runs(*arguments)

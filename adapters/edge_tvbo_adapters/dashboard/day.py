@@ -8,8 +8,7 @@ import msgspec
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.documents import Notice
-from edge_tvbo.ports import Past
-from edge_tvbo_adapters.dashboard.state import Frame, frames_of
+from edge_tvbo_adapters.dashboard.state import DecisionHistory, Frame, frames_of
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ def tape(
     field: str,
     sensors: Sequence[str],
     day: str | None,
-    past: Callable[[], Past] | None,
+    past: Callable[[], DecisionHistory] | None,
     heard: Iterable[Frame],
     notices: Iterable[Notice],
 ) -> RecordedDay:
@@ -51,7 +50,7 @@ def tape(
 
 
 def _kept(
-    field: str, sensors: Sequence[str], past: Callable[[], Past] | None
+    field: str, sensors: Sequence[str], past: Callable[[], DecisionHistory] | None
 ) -> tuple[dict[str, Frame], dict[tuple[str, str], Notice], bool]:
     """Give what the history has, by time, and whether that is all."""
     if past is None:

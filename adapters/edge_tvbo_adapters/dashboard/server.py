@@ -25,10 +25,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edge_tvbo.errors import DataError, EdgeTvboError
-from edge_tvbo.ports import Broker, Past, Scene
+from edge_tvbo.ports import Broker
 from edge_tvbo_adapters.dashboard.day import tape
 from edge_tvbo_adapters.dashboard.live import listen
-from edge_tvbo_adapters.dashboard.state import DashboardState, SseEvent, now
+from edge_tvbo_adapters.dashboard.state import (
+    DashboardField,
+    DashboardState,
+    DecisionHistory,
+    SseEvent,
+    now,
+)
 
 log = logging.getLogger(__name__)
 
@@ -59,9 +65,9 @@ class Content(msgspec.Struct, frozen=True):
     """What there is to see."""
 
     title: str
-    scenes: Mapping[str, Scene]
+    scenes: Mapping[str, DashboardField]
     broker: Broker | None  # None: recorded days only
-    past: Callable[[], Past] | None
+    past: Callable[[], DecisionHistory] | None
 
 
 def serve(

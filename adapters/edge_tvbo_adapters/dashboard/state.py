@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from math import nan
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from edge_tvbo.messages.documents import Decision, Health, Hotspot, Notice, Posterior, Reason
-from edge_tvbo.messages.history import Entry, QuantizedArray
-from edge_tvbo.ports import Past, Scene
+from edge_tvbo.messages.history import HistoryEntry, QuantizedArray
 
 MOST_FRAMES = 1500  # intervals of a field that are remembered
 MOST_CELLS = 150_000  # the same, by sensors
@@ -27,6 +26,26 @@ DIGITS = 3  # of what a history keeps as a 510th of a range
 
 Ended = Literal["answered", "missed"]
 SseEvent = tuple[str, Any]  # the name of a server-sent event, and its document
+
+
+class DashboardField(msgspec.Struct, frozen=True):
+    """One field, as the dashboard draws it."""
+
+    sensors: tuple[str, ...]
+    unit: str
+    objective: Literal["max", "min"]
+    interval: float | None  # s; None where intervals follow the readings
+    positions: tuple[tuple[float, float], ...] | None  # in m, by sensor; None where unknown
+
+
+class DecisionHistory(Protocol):
+    """A decision history, as the dashboard reads it; every method may raise `DataError`."""
+
+    def newest(self, field: str, count: int) -> list[HistoryEntry]:
+        """Return the last `count` entries of `field`, the newest first."""
+
+    def close(self) -> None:
+        """Close the file."""
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -90,7 +109,7 @@ class View(msgspec.Struct, frozen=True):
 class FieldBoard:
     """What is known of one field."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: DashboardField) -> None:
         self._order = {sensor: index for index, sensor in enumerate(scene.sensors)}
         most = max(1, min(MOST_FRAMES, MOST_CELLS // max(1, len(scene.sensors))))
         self.frames: deque[Frame] = deque(maxlen=most)
@@ -99,7 +118,7 @@ class FieldBoard:
         self.chosen_by: Posterior | None = None
         self.hotspot: Hotspot | None = None
 
-    def recall(self, past: Past, name: str) -> None:
+    def recall(self, past: DecisionHistory, name: str) -> None:
         """Take in what a history kept of this field, as far as there is room."""
         entries = past.newest(name, self.frames.maxlen or 0)[::-1]
         self.frames.extend(frames_of(entries, list(self._order)))
@@ -178,7 +197,7 @@ class FieldBoard:
 class DashboardState:
     """What is known of a daemon and its fields."""
 
-    def __init__(self, instance: str, scenes: Mapping[str, Scene]) -> None:
+    def __init__(self, instance: str, scenes: Mapping[str, DashboardField]) -> None:
         self._base = f"edge_tvbo/{instance}"
         self.fields = {name: FieldBoard(scene) for name, scene in scenes.items()}
         self.unreadable = 0  # messages
@@ -252,12 +271,12 @@ def _fold(field: FieldBoard, kind: str, payload: bytes) -> None:
             field.hotspot = msgspec.json.decode(payload, type=Hotspot)
 
 
-def frames_of(entries: Iterable[Entry], sensors: Sequence[str]) -> Iterator[Frame]:
+def frames_of(entries: Iterable[HistoryEntry], sensors: Sequence[str]) -> Iterator[Frame]:
     """Yield entries of a history as frames, but for those of sensors that are no more."""
     for entry in entries:
         if entry.decision.sensor not in sensors:
             continue
-        record, beliefs = entry.record, entry.beliefs
+        record, beliefs = entry.record, entry.posterior
         yield Frame(
             entry.decision,
             None if record is None else record.ending.value,

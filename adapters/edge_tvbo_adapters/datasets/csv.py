@@ -1,8 +1,9 @@
-"""Any sensor network from a CSV file: wide, a column per sensor, or long, a row per reading.
+"""The dataset `csv`: any sensor network from a CSV file, wide or long.
 
-The file becomes a regular grid. Its spacing is the commonest step from one time to the next (in
-a long file: of one sensor), or the median step where none is common; readings are averaged into
-the nearest grid point, and what is then empty is filled in and marked as not observed.
+A wide file has a column for each sensor, a long file a row for each reading. The readings are put
+on a regular grid. Its interval is the most common step from one time to the next (in a long file:
+of one sensor), or the median step if no step is that common. Readings are averaged at the nearest
+grid point; gaps are filled and marked as not observed.
 """
 
 import csv
@@ -17,15 +18,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edge_tvbo.errors import DataError
-from edge_tvbo_adapters.datasets.fetch import Progress, cannot_fetch, is_file, verify
-from edge_tvbo_adapters.datasets.recording import (
-    LARGEST,
-    GridRecording,
-    bin_means,
-    check_sensors,
-    fill_gaps,
-    open_text,
-)
+from edge_tvbo.simulation.recording import Recording, check_sensor_names
+from edge_tvbo_adapters.datasets.fetch import Progress, cannot_fetch
+from edge_tvbo_adapters.datasets.files import is_file, verify
+from edge_tvbo_adapters.datasets.grid import MAX_CELLS, bin_means, fill_gaps, open_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,12 +31,12 @@ TIMES = ("time", "timestamp", "datetime", "date", "at", "step", "timestamp_centr
 SENSORS = ("sensor", "sensor_id", "id", "mote_id", "device", "device_id", "node")
 READINGS = ("value", "temperature", "temperature_c", "reading", "measurement")
 EMPTY = frozenset({"", "nan", "na", "n/a", "null", "none"})
-COUNT_INTERVAL = 60.0  # s a step, where times are a plain count and the file name says no more
+DEFAULT_COUNT_INTERVAL = 60.0  # s per step, where times are a step count
 UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
 ADVICE = "Give the file with --data-dir:  --data-dir readings.csv"
 
 
-class Column(msgspec.Struct, frozen=True):
+class TimeFormat(msgspec.Struct, frozen=True):
     """How the times of a file are written."""
 
     kind: str  # "iso", "seconds", "milliseconds" or "count"
@@ -48,35 +44,38 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A file's readings as they stand in it: long, whatever it was."""
+    """The readings of a file, wide or long, as a long table."""
 
-    column: Column
-    times: list[float]  # each row's, in the unit of the column
-    row: list[int]  # n: into times
-    who: list[int]  # n: into sensors
-    reading: list[float]  # n: NaN where the cell is empty
-    sensors: list[str]  # M, cleaned
-    long: bool
+    time_format: TimeFormat
+    times: list[float]  # of each row of the file, in the unit of the format
+    row: list[int]  # (n,), indices of times
+    sensor: list[int]  # (n,), indices of sensors
+    reading: list[float]  # (n,), NaN for an empty cell
+    sensors: list[str]  # (M,), valid names
+    is_long: bool  # as the file was
 
 
 class Csv:
     """The dataset `csv`."""
 
     name = "csv"
-    summary = "your own: a CSV file, one column per sensor, or rows of time, sensor, value"
+    summary = "your own CSV file: a column per sensor, or rows of time, sensor, value"
     url: str | None = None
 
-    def load(self, directories: Iterable[str]) -> GridRecording:
-        """Read the file given, or the only one in a directory given; raises `DataError`."""
-        return read(choose(list(directories)))
+    def load(self, directories: Iterable[str]) -> Recording:
+        """Read the given file, or the only CSV file of a given directory; raises `DataError`."""
+        return read(choose_file(list(directories)))
 
     def fetch(self, directory: Path, progress: Progress) -> None:
-        """Raise `DataError` saying where the data come from."""
-        cannot_fetch(self.name, f"It is a file of your own. {ADVICE}")
+        """Raise `DataError`: the file is the user's own."""
+        cannot_fetch(self.name, f"It is your own file. {ADVICE}")
 
 
-def choose(directories: list[str]) -> Path:
-    """Give the first entry that is a file, or the one CSV file of the first directory with any."""
+def choose_file(directories: list[str]) -> Path:
+    """Return the first entry that is a file, or the CSV file of the first directory with one.
+
+    Raises `DataError` if there is none, or if that directory holds several.
+    """
     for entry in map(Path, directories):
         if is_file(entry):
             return entry
@@ -86,12 +85,12 @@ def choose(directories: list[str]) -> Path:
             raise DataError(f"{entry}: has several CSV files: {names}.\n{ADVICE}")
         if found:
             return found[0]
-    looked = "".join(f"\n  {entry}" for entry in directories) or "\n  (nothing given)"
-    raise DataError(f"there is no CSV file in:{looked}\n{ADVICE}")
+    searched = "".join(f"\n  {entry}" for entry in directories) or "\n  (no directory given)"
+    raise DataError(f"there is no CSV file in:{searched}\n{ADVICE}")
 
 
-def read(path: Path) -> GridRecording:
-    """Read one CSV file; raises `DataError` naming the file, the line and what was found."""
+def read(path: Path) -> Recording:
+    """Read one CSV file; raises `DataError` with the file, the line and what was found."""
     verify(path)
     with open_text(path) as text:
         table = read_table(path, text)
@@ -102,17 +101,17 @@ def read(path: Path) -> GridRecording:
 
 
 def read_table(path: Path, text: Iterable[str]) -> Table:
-    """Give the readings of a file, wide or long as its first line tells."""
+    """Return the readings of a file; its first line tells whether it is wide or long."""
     lines = iter(text)
     first = next(lines, "")
-    mark = max(",;\t", key=first.count)
-    header = [name.strip() for name in next(csv.reader([first], delimiter=mark), [])]
+    separator = max(",;\t", key=first.count)
+    header = [name.strip() for name in next(csv.reader([first], delimiter=separator), [])]
     if len(header) < 2 or _is_time(header[0]):
         raise DataError(
             f"{path}, line 1: found {first.strip()[:60]!r}; the first line names the columns: "
             "'time,<sensor>,<sensor>,...' or 'time,sensor,value'."
         )
-    rows = numbered_rows(path, lines, mark, len(header))
+    rows = numbered_rows(path, lines, separator, len(header))
     columns = long_columns(path, header)
     return (
         read_wide(path, header, rows) if columns is None else read_long(path, header, columns, rows)
@@ -120,10 +119,10 @@ def read_table(path: Path, text: Iterable[str]) -> Table:
 
 
 def numbered_rows(
-    path: Path, lines: Iterable[str], mark: str, width: int
+    path: Path, lines: Iterable[str], separator: str, width: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Give line number and cells of the rows that are not blank."""
-    reader = csv.reader(lines, delimiter=mark, strict=True)
+    """Yield line number and cells of the rows that are not blank."""
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
         for row in reader:
             if not any(row):
@@ -139,20 +138,20 @@ def numbered_rows(
 
 
 def long_columns(path: Path, header: list[str]) -> tuple[int, int, int] | None:
-    """Give where time, sensor and value stand in a long file; None for a wide one."""
+    """Return the columns of time, sensor and value in a long file; None for a wide one."""
     names = [name.lower() for name in header]
-    at, who = _first(names, TIMES), _first(names, SENSORS)
-    if at is None or who is None:
+    at, sensor = _first(names, TIMES), _first(names, SENSORS)
+    if at is None or sensor is None:
         return None
     value = _first(names, READINGS)
     if value is None and len(names) == 3:
-        value = 3 - at - who
+        value = 3 - at - sensor
     if value is None:
         raise DataError(
-            f"{path}, line 1: has a time and a sensor column, and no value column in "
+            f"{path}, line 1: has a time and a sensor column, but no value column in "
             f"{', '.join(header)}.\nName one of them 'value'."
         )
-    return at, who, value
+    return at, sensor, value
 
 
 def _first(names: list[str], known: tuple[str, ...]) -> int | None:
@@ -160,23 +159,23 @@ def _first(names: list[str], known: tuple[str, ...]) -> int | None:
 
 
 def read_wide(path: Path, header: list[str], rows: Iterable[tuple[int, list[str]]]) -> Table:
-    """Give the readings of a file with a column per sensor."""
-    sensors = clean_names(path, header[1:])
-    clock = Clock(path, header[0])
+    """Return the readings of a file with a column per sensor."""
+    sensors = topic_names(path, header[1:])
+    parser = TimeParser(path, header[0])
     width = len(sensors)
     times: list[float] = []
     reading: list[float] = []
     for number, row in rows:
-        times.append(clock.read(number, row[0]))
+        times.append(parser.read(number, row[0]))
         reading.extend(read_values(path, number, row[1:], sensors))
     return Table(
-        column=clock.column(),
+        time_format=parser.time_format(),
         times=times,
         row=[i for i in range(len(times)) for _ in range(width)],
-        who=list(range(width)) * len(times),
+        sensor=list(range(width)) * len(times),
         reading=reading,
         sensors=sensors,
-        long=False,
+        is_long=False,
     )
 
 
@@ -186,32 +185,32 @@ def read_long(
     columns: tuple[int, int, int],
     rows: Iterable[tuple[int, list[str]]],
 ) -> Table:
-    """Give the readings of a file with a row per reading; sensors in their order of appearance."""
+    """Return the readings of a file with a row per reading; sensors in order of appearance."""
     at, name, value = columns
-    clock = Clock(path, header[at])
+    parser = TimeParser(path, header[at])
     index: dict[str, int] = {}
     times: list[float] = []
-    who: list[int] = []
+    sensor: list[int] = []
     reading: list[float] = []
     for number, row in rows:
-        times.append(clock.read(number, row[at]))
-        who.append(index.setdefault(row[name].strip(), len(index)))
+        times.append(parser.read(number, row[at]))
+        sensor.append(index.setdefault(row[name].strip(), len(index)))
         reading.extend(read_values(path, number, [row[value]], [row[name]]))
     return Table(
-        column=clock.column(),
+        time_format=parser.time_format(),
         times=times,
         row=list(range(len(times))),
-        who=who,
+        sensor=sensor,
         reading=reading,
-        sensors=clean_names(path, list(index)),
-        long=True,
+        sensors=topic_names(path, list(index)),
+        is_long=True,
     )
 
 
-def clean_names(path: Path, names: list[str]) -> list[str]:
-    """Give each sensor a name fit for a topic level; raises `DataError` if two become one.
+def topic_names(path: Path, names: list[str]) -> list[str]:
+    """Return names fit for a topic level; raises `DataError` if two become the same.
 
-    >>> clean_names(Path("a.csv"), ["north hall", "n1"])
+    >>> topic_names(Path("a.csv"), ["north hall", "n1"])
     ['north-hall', 'n1']
     """
     cleaned = [re.sub(r"[^A-Za-z0-9_.-]+", "-", name.strip()) for name in names]
@@ -229,7 +228,7 @@ def clean_names(path: Path, names: list[str]) -> list[str]:
 
 
 def read_values(path: Path, number: int, cells: list[str], sensors: list[str]) -> list[float]:
-    """Give one row's readings, NaN for an empty cell."""
+    """Return the readings of one row, NaN for an empty cell."""
     try:
         values = [float(cell) if cell else nan for cell in cells]
     except ValueError:
@@ -251,16 +250,16 @@ def _value(path: Path, number: int, cell: str, sensor: str) -> float:
 
 def _not_a_number(path: Path, number: int, cell: str, sensor: str) -> DataError:
     return DataError(
-        f"{path}, line {number}: {sensor} reads {cell!r}; a reading is a finite number with a "
-        "decimal point, and an empty cell where there is none."
+        f"{path}, line {number}: {sensor} reads {cell!r}; write a finite number with a "
+        "decimal point, or leave the cell empty where there is no reading."
     )
 
 
 # -- times -------------------------------------------------------------------------------------
 
 
-class Clock:
-    """Reads the time column of one file; its first time says how the others are written."""
+class TimeParser:
+    """Reads the time column of one file; the first time decides the format of all."""
 
     def __init__(self, path: Path, header: str) -> None:
         self._path = path
@@ -269,12 +268,12 @@ class Clock:
         self._naive = False
         self._known: dict[str, float] = {}
 
-    def column(self) -> Column:
-        """Give how the times were written."""
-        return Column(self._kind or "count", self._naive)
+    def time_format(self) -> TimeFormat:
+        """Return how the times were written."""
+        return TimeFormat(self._kind or "count", self._naive)
 
     def read(self, number: int, text: str) -> float:
-        """Give the time of a row, in s since 1970, or in ms or steps as the file has it."""
+        """Return the time of a row: s since 1970, or ms or steps, as in the file."""
         at = self._known.get(text)
         if at is None:
             at = self._known[text] = self._parse(number, text.strip())
@@ -299,13 +298,13 @@ class Clock:
 
     def _unreadable(self, number: int, text: str) -> DataError:
         return DataError(
-            f"{self._path}, line {number}: the time is {text!r}; it can be, in all rows alike, "
-            "2026-03-02T08:00:00Z, seconds or milliseconds since 1970, or a step count."
+            f"{self._path}, line {number}: the time is {text!r}; write all times in one "
+            "format: 2026-03-02T08:00:00Z, seconds or milliseconds since 1970, or a step count."
         )
 
 
 def time_kind(text: str) -> str:
-    """Tell how a time is written.
+    """Return the format of a time.
 
     >>> [time_kind(t) for t in ("2026-03-02 08:00", "1772438400", "1772438400000", "12")]
     ['iso', 'seconds', 'milliseconds', 'count']
@@ -329,7 +328,7 @@ def _is_time(text: str) -> bool:
 
 
 def interval_in_name(path: Path) -> float | None:
-    """Give the interval a file name tells, in s.
+    """Return the interval in a file name, in s.
 
     >>> interval_in_name(Path("speed_10min.csv.gz")), interval_in_name(Path("speed.csv"))
     (600.0, None)
@@ -341,54 +340,57 @@ def interval_in_name(path: Path) -> float | None:
 # -- from readings to a grid -------------------------------------------------------------------
 
 
-def to_grid(path: Path, table: Table) -> GridRecording:
-    """Give the recording: readings averaged onto a regular grid, gaps filled."""
+def to_grid(path: Path, table: Table) -> Recording:
+    """Return the recording: readings averaged on a regular grid, gaps filled."""
     import numpy as np
 
     times = np.array(table.times, dtype=np.float64)
-    who = np.array(table.who, dtype=np.intp)
+    sensor = np.array(table.sensor, dtype=np.intp)
     row = np.array(table.row, dtype=np.intp)
     reading = np.array(table.reading, dtype=np.float64)
-    step = spacing(path, times, who if table.long else None)
+    step = spacing(path, times, sensor if table.is_long else None)
     index, T = grid_index(path, times, step, len(table.sensors))
     known = ~np.isnan(reading)
     shape = (T, len(table.sensors))
-    values, observed = bin_means(index[row[known]], who[known], reading[known], shape)
-    heard = observed.sum(axis=0) > 0
-    sensors = tuple(np.array(table.sensors)[heard].tolist())
-    check_sensors(str(path), sensors)
-    unit, clause = time_unit(path, table.column, step)
-    silent = [s for s, h in zip(table.sensors, heard, strict=True) if not h]
-    left_out = f" Left out, having no reading: {', '.join(silent)}." if silent else ""
-    return GridRecording(
+    values, observed = bin_means(index[row[known]], sensor[known], reading[known], shape)
+    has_reading = observed.sum(axis=0) > 0
+    sensors = tuple(np.array(table.sensors)[has_reading].tolist())
+    check_sensor_names(str(path), sensors)
+    unit, clause = time_unit(path, table.time_format, step)
+    silent = [s for s, has in zip(table.sensors, has_reading, strict=True) if not has]
+    left_out = f" Left out, without any reading: {', '.join(silent)}." if silent else ""
+    return Recording(
         name="csv",
         unit="",
         objective="max",
         sensors=sensors,
-        start=0.0 if table.column.kind == "count" else float(times.min()) * unit,
+        start=0.0 if table.time_format.kind == "count" else float(times.min()) * unit,
         interval=step * unit,
-        values=fill_gaps(values[:, heard], observed[:, heard]),
-        observed=np.ascontiguousarray(observed[:, heard]),
+        values=fill_gaps(values[:, has_reading], observed[:, has_reading]),
+        observed=np.ascontiguousarray(observed[:, has_reading]),
         source=f"{path.name}, your own file; {clause}.{left_out}",
     )
 
 
-def spacing(path: Path, times: "NDArray[np.float64]", who: "NDArray[np.intp] | None") -> float:
-    """Give the step of the grid in the unit of the times; `who` measured, for a long file."""
+def spacing(path: Path, times: "NDArray[np.float64]", sensor: "NDArray[np.intp] | None") -> float:
+    """Return the step of the grid in the unit of the times.
+
+    `sensor` is the sensor of each time in a long file, None for a wide one.
+    """
     import numpy as np
 
-    if who is None:
+    if sensor is None:
         steps = np.diff(np.unique(times))
     else:
-        order = np.lexsort((times, who))
-        steps = np.diff(times[order])[np.diff(who[order]) == 0]
+        order = np.lexsort((times, sensor))
+        steps = np.diff(times[order])[np.diff(sensor[order]) == 0]
     steps = steps[steps > 0]
     if not len(steps):
         raise DataError(
-            f"{path}: has no two readings of a sensor at different times; an interval wants two."
+            f"{path}: has no two readings of a sensor at different times; an interval needs two."
         )
-    common, often = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
-    if 2 * often >= len(steps):
+    common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
+    if 2 * count >= len(steps):
         return float(common)
     median = float(np.median(steps))
     return float(round(median)) if median >= 10 else median
@@ -397,31 +399,35 @@ def spacing(path: Path, times: "NDArray[np.float64]", who: "NDArray[np.intp] | N
 def grid_index(
     path: Path, times: "NDArray[np.float64]", step: float, sensors: int
 ) -> "tuple[NDArray[np.intp], int]":
-    """Give the nearest grid point of each time, and how many there are."""
+    """Return the nearest grid point of each time, and the number of grid points."""
     import numpy as np
 
     exact = (times - times.min()) / step
     T = int(exact.max() + 0.5) + 1
-    if T * sensors > LARGEST:
+    if T * sensors > MAX_CELLS:
         raise DataError(
-            f"{path}: from its first time to its last are {T} steps of {step:g}, for {sensors} "
-            f"sensors more than {LARGEST} cells.\nCut the file, or look for a stray time in it."
+            f"{path}: has {T} steps of {step:g} from its first to its last time; for {sensors} "
+            f"sensors that is more than {MAX_CELLS} cells.\n"
+            "Split the file, or look for a wrong time in it."
         )
     return np.floor(exact + 0.5).astype(np.intp), T
 
 
-def time_unit(path: Path, column: Column, step: float) -> tuple[float, str]:
-    """Give the seconds in a unit of the file's times, and the words for `source`."""
-    if column.kind == "count":
+def time_unit(path: Path, time_format: TimeFormat, step: float) -> tuple[float, str]:
+    """Return the seconds in a unit of the file's times, and a description for `source`."""
+    if time_format.kind == "count":
         named = interval_in_name(path)
-        interval = COUNT_INTERVAL if named is None else named
-        why = "for want of a time" if named is None else "as the file name says"
+        interval = DEFAULT_COUNT_INTERVAL if named is None else named
+        why = "by default" if named is None else "as the file name says"
         return interval / step, f"times are a step count, taken as {interval:g} s a step {why}"
-    if column.kind == "milliseconds":
+    if time_format.kind == "milliseconds":
         return 1e-3, "times in milliseconds since 1970"
-    if column.kind == "seconds":
+    if time_format.kind == "seconds":
         return 1.0, "times in seconds since 1970"
-    return 1.0, "times without a zone, taken as UTC" if column.naive else "times with their zone"
+    return (
+        1.0,
+        "times without a zone, taken as UTC" if time_format.naive else "times with their zone",
+    )
 
 
 dataset = Csv()

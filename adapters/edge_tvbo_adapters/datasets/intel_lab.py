@@ -1,11 +1,11 @@
-"""The Intel Berkeley Research Lab, 2004: temperature at 54 motes in an office of 40 x 30 m.
+"""The dataset `intel-lab`: temperature at 54 motes of the Intel Berkeley Research Lab, 2004.
 
-Two files hold it: the publisher's `data.txt`, one line a sample, and `intel_lab_10min.csv`, the
-same already averaged over 10 minutes. Both lead to the recording of the papers: 46 motes,
-2004-03-01 to 2004-03-08, 1152 intervals.
+Two files contain it: the publisher's `data.txt`, with a line for each sample, and
+`intel_lab_10min.csv`, already averaged over 10 minutes. Both give the recording of the papers:
+46 motes, 2004-03-01 to 2004-03-08, 1152 intervals.
 
-The publisher's text is as the motes left it: not sorted, lines cut short, mote ids that no mote
-had, and batteries that below about 2.35 V report up to 122 °C.
+The publisher's text is raw: unsorted, with truncated lines and invalid mote ids; and motes whose
+battery is below about 2.35 V report up to 122 °C.
 """
 
 from array import array
@@ -16,15 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edge_tvbo.errors import DataError
-from edge_tvbo_adapters.datasets.fetch import (
-    Progress,
-    RemoteFile,
-    fetch_files,
-    find,
-    look_for,
-    verify,
-)
-from edge_tvbo_adapters.datasets.recording import GridRecording, bin_means, fill_gaps, open_text
+from edge_tvbo.simulation.recording import Recording
+from edge_tvbo_adapters.datasets.fetch import Progress, RemoteFile, fetch_files
+from edge_tvbo_adapters.datasets.files import find, look_for, verify
+from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps, open_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,13 +33,13 @@ MOTES = 54  # the lab's motes are 1..54
 KEPT = 46
 DAYS = range(1, 9)  # of March 2004
 INTERVAL = 600.0  # s
-LOWEST_VOLTAGE = 2.35  # V; below, the thermometers drift upwards
-LOWEST, HIGHEST = -10.0, 60.0  # °C
+MIN_VOLTAGE = 2.35  # V; below it the thermometers drift upwards
+MIN_TEMPERATURE, MAX_TEMPERATURE = -10.0, 60.0  # °C
 
 DATA = ("intel_lab_10min.csv.gz", "intel_lab_10min.csv", "data.txt.gz", "data.txt")
 LOCATIONS = "mote_locs.txt"
 COLUMNS = ("timestamp", "mote_id", "temperature_c", "voltage")
-ADVICE = "Get it:  edge-tvbo data fetch intel-lab\nor say where it is with --data-dir."
+ADVICE = "Get it:  edge-tvbo data fetch intel-lab\nor give its directory with --data-dir."
 
 
 class IntelLab:
@@ -58,12 +53,12 @@ class IntelLab:
         ("https://db.csail.mit.edu/labdata/mote_locs.txt", LOCATIONS, None),
     )
 
-    def load(self, directories: Iterable[str]) -> GridRecording:
+    def load(self, directories: Iterable[str]) -> Recording:
         """Read the 46 x 1152 recording; raises `DataError`."""
         directories = list(directories)
-        path = find(directories, DATA, f"{self.name} is not here. {ADVICE}")
-        values, observed, motes = choose_motes(*screen(path))
-        return GridRecording(
+        path = find(directories, DATA, f"{self.name} is not on this machine. {ADVICE}")
+        values, observed, motes = choose_motes(*valid_means(path))
+        return Recording(
             name=self.name,
             unit="°C",
             objective="max",
@@ -79,12 +74,12 @@ class IntelLab:
         )
 
     def fetch(self, directory: Path, progress: Progress) -> None:
-        """Download the publisher's text and the motes' places; raises `DataError`."""
+        """Download the publisher's text and the positions of the motes; raises `DataError`."""
         fetch_files(self.files, directory, progress)
 
 
-def screen(path: Path) -> "Grid":
-    """Give the 10-minute means of all motes, and which are there and from a sound battery.
+def valid_means(path: Path) -> "Grid":
+    """Return the 10-minute means of all motes, and which are valid and from a good battery.
 
     Returns
     -------
@@ -94,16 +89,16 @@ def screen(path: Path) -> "Grid":
     import numpy as np
 
     step, mote, reading, voltage = samples(path)
-    shape = (len(step_of()), MOTES)
-    sound = (reading >= LOWEST) & (reading <= HIGHEST) & np.isfinite(voltage)
-    step, mote = step[sound], mote[sound]
-    values, observed = bin_means(step, mote, reading[sound], shape)
-    volts, _ = bin_means(step, mote, voltage[sound], shape)
-    observed &= volts >= LOWEST_VOLTAGE  # of the bin, as in the papers' arrays
+    shape = (len(interval_table()), MOTES)
+    valid = (reading >= MIN_TEMPERATURE) & (reading <= MAX_TEMPERATURE) & np.isfinite(voltage)
+    step, mote = step[valid], mote[valid]
+    values, observed = bin_means(step, mote, reading[valid], shape)
+    volts, _ = bin_means(step, mote, voltage[valid], shape)
+    observed &= volts >= MIN_VOLTAGE  # mean of the interval, as in the papers' arrays
     if not observed.any():
         raise DataError(
-            f"{path}: holds no sound reading of 2004-03-{DAYS[0]:02} to 2004-03-{DAYS[-1]:02}.\n"
-            f"It may be another file, or a web page saved under its name. Remove it. {ADVICE}"
+            f"{path}: holds no valid reading of 2004-03-{DAYS[0]:02} to 2004-03-{DAYS[-1]:02}.\n"
+            f"It may be another file, or a web page saved under this name. Remove it. {ADVICE}"
         )
     return values, observed
 
@@ -111,7 +106,10 @@ def screen(path: Path) -> "Grid":
 def choose_motes(
     values: "NDArray[np.float64]", observed: "NDArray[np.bool_]"
 ) -> "tuple[NDArray[np.float64], NDArray[np.bool_], list[int]]":
-    """Keep the motes with most good intervals; the lower id wins a tie."""
+    """Return values, observed and ids of the motes with most valid intervals.
+
+    Of motes with equally many, the lower id is taken.
+    """
     import numpy as np
 
     count = observed.sum(axis=0)
@@ -123,19 +121,19 @@ def choose_motes(
 def samples(
     path: Path,
 ) -> "tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]":
-    """Give interval, mote - 1, °C and V of each sample in the days kept."""
+    """Return interval, mote - 1, °C and V of each sample in the 8 days, each (n,)."""
     import numpy as np
 
-    steps = step_of()
+    steps = interval_table()
     motes = {str(mote): mote - 1 for mote in range(1, MOTES + 1)}
     step, mote, reading, voltage = array("q"), array("q"), array("d"), array("d")
-    for at, who, celsius, volt in rows(path):
-        if (t := steps.get(at)) is None or (j := motes.get(who)) is None:
+    for at, mote_id, celsius, volt in rows(path):
+        if (t := steps.get(at)) is None or (j := motes.get(mote_id)) is None:
             continue
         try:
             sample = float(celsius), float(volt)
         except ValueError:
-            continue  # a line cut short inside a number
+            continue  # a line truncated inside a number
         step.append(t)
         mote.append(j)
         reading.append(sample[0])
@@ -148,10 +146,10 @@ def samples(
     )
 
 
-def step_of() -> dict[str, int]:
-    """Give the interval of a time by its first 15 characters: the date, the hour, tens of minutes.
+def interval_table() -> dict[str, int]:
+    """Return a table from the first 15 characters of a time, up to tens of minutes, to intervals.
 
-    >>> step_of()["2004-03-02 01:2"]
+    >>> interval_table()["2004-03-02 01:2"]
     152
     """
     tens = product(DAYS, range(24), range(6))
@@ -159,13 +157,13 @@ def step_of() -> dict[str, int]:
 
 
 def rows(path: Path) -> Iterator[Row]:
-    """Give the rows of either file."""
+    """Yield the rows of either file."""
     with open_text(path) as lines:
         yield from csv_rows(path, lines) if ".csv" in path.suffixes else raw_rows(lines)
 
 
 def raw_rows(lines: Iterable[str]) -> Iterator[Row]:
-    """Give the whole lines of `date time epoch moteid temperature humidity light voltage`."""
+    """Yield the complete lines: `date time epoch moteid temperature humidity light voltage`."""
     for line in lines:
         words = line.split()
         if len(words) == 8:
@@ -173,12 +171,12 @@ def raw_rows(lines: Iterable[str]) -> Iterator[Row]:
 
 
 def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[Row]:
-    """Give the rows of `intel_lab_10min.csv`, its columns found by name."""
+    """Yield the rows of `intel_lab_10min.csv`, whose columns are found by name."""
     header = next(lines, "").strip().split(",")
     if missing := [column for column in COLUMNS if column not in header]:
         raise DataError(
             f"{path}, line 1: there is no column {', '.join(missing)}; found {', '.join(header)}.\n"
-            "Another CSV file can be read as the dataset 'csv'."
+            "Use the dataset 'csv' for another CSV file."
         )
     at, mote, reading, voltage = map(header.index, COLUMNS)
     for number, line in enumerate(lines, start=2):
@@ -192,7 +190,7 @@ def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[Row]:
 
 
 def read_positions(directories: Iterable[str], motes: list[int]) -> "NDArray[np.float64] | None":
-    """Give x and y of each mote in metres; None where there is no `mote_locs.txt`."""
+    """Return the positions of the motes, (M, 2) m; None if there is no `mote_locs.txt`."""
     import numpy as np
 
     path = look_for(directories, (LOCATIONS,))
@@ -206,7 +204,7 @@ def read_positions(directories: Iterable[str], motes: list[int]) -> "NDArray[np.
     if absent := [str(mote) for mote in motes if mote not in places]:
         raise DataError(
             f"{path}: has no line for mote {', '.join(absent)}; "
-            "a line is '<mote> <x in m> <y in m>'. Remove the file to do without positions."
+            "write lines '<mote> <x in m> <y in m>'. Remove the file to use no positions."
         )
     return np.array([places[mote] for mote in motes], dtype=np.float64)
 

@@ -1,13 +1,15 @@
-"""METR-LA: the speed of traffic at 207 loop detectors on the highways of Los Angeles."""
+"""The dataset `metr-la`: traffic speed at 207 loop detectors on highways of Los Angeles."""
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edge_tvbo.errors import DataError
+from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets import csv as table
-from edge_tvbo_adapters.datasets.fetch import Progress, cannot_fetch, find, look_for, verify
-from edge_tvbo_adapters.datasets.recording import GridRecording, fill_gaps, open_text
+from edge_tvbo_adapters.datasets.fetch import Progress, cannot_fetch
+from edge_tvbo_adapters.datasets.files import find, look_for, verify
+from edge_tvbo_adapters.datasets.grid import fill_gaps, open_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,11 +17,11 @@ if TYPE_CHECKING:
 
 DATA = ("metr_la_week_5min.csv.gz", "metr_la_week_5min.csv")
 LOCATIONS = ("metr_la_sensor_locs.csv.gz", "metr_la_sensor_locs.csv")
-EARTH = 6_371_000.0  # m, mean radius
+EARTH_RADIUS = 6_371_000.0  # m, mean
 ADVICE = (
     "It is published as an HDF5 file with DCRNN (github.com/liyaguang/DCRNN, Li et al. 2018); "
-    f"write a week of it as {DATA[1]}, 'timestamp' and one column a detector, "
-    "and say where it is with --data-dir."
+    f"write a week of it as {DATA[1]}, with the column 'timestamp' and a column for each "
+    "detector, and give its directory with --data-dir."
 )
 
 
@@ -32,19 +34,19 @@ class MetrLa:
     )
     url: str | None = None
 
-    def load(self, directories: Iterable[str]) -> GridRecording:
-        """Read the week; raises `DataError`. A speed of 0 is a missing reading in METR-LA."""
+    def load(self, directories: Iterable[str]) -> Recording:
+        """Read the week; raises `DataError`. A speed of 0 means a missing reading in METR-LA."""
         directories = list(directories)
-        path = find(directories, DATA, f"{self.name} is not here. {ADVICE}")
+        path = find(directories, DATA, f"{self.name} is not on this machine. {ADVICE}")
         week = table.read(path)
         observed = week.observed & (week.values != 0.0)
         if silent := [
             s for s, seen in zip(week.sensors, observed.any(axis=0), strict=True) if not seen
         ]:
             raise DataError(
-                f"{path}: detector {', '.join(silent)} has no reading but 0; leave its column out."
+                f"{path}: detector {', '.join(silent)} has no reading but 0; remove its column."
             )
-        return GridRecording(
+        return Recording(
             name=self.name,
             unit="mph",
             objective="max",
@@ -59,14 +61,14 @@ class MetrLa:
         )
 
     def fetch(self, directory: Path, progress: Progress) -> None:
-        """Raise `DataError` saying where the data come from."""
+        """Raise `DataError`, which says where the data can be found."""
         cannot_fetch(self.name, ADVICE)
 
 
 def read_positions(
     directories: Iterable[str], sensors: tuple[str, ...]
 ) -> "NDArray[np.float64] | None":
-    """Give each detector's place in metres; None where the file of locations is absent."""
+    """Return the positions of the detectors, (M, 2) m; None without the file of locations."""
     path = look_for(directories, LOCATIONS)
     if path is None:
         return None
@@ -76,8 +78,8 @@ def read_positions(
         places = dict(_place(path, n, line) for n, line in enumerate(lines, 2) if line.strip())
     if absent := [sensor for sensor in sensors if sensor not in places]:
         raise DataError(
-            f"{path}: has no line for sensor {', '.join(absent)}; a line is "
-            "'sensor_id,latitude,longitude'. Remove the file to do without positions."
+            f"{path}: has no line for sensor {', '.join(absent)}; write lines "
+            "'sensor_id,latitude,longitude'. Remove the file to use no positions."
         )
     return degrees_to_metres([places[sensor] for sensor in sensors])
 
@@ -94,7 +96,9 @@ def _place(path: Path, number: int, line: str) -> tuple[str, tuple[float, float]
 
 
 def degrees_to_metres(places: list[tuple[float, float]]) -> "NDArray[np.float64]":
-    """Give metres east and north of the south-west corner, for places within a few 100 km.
+    """Convert (latitude, longitude) to metres east and north of the south-west corner, (M, 2).
+
+    The approximation holds for places within a few 100 km.
 
     >>> degrees_to_metres([(34.0, -118.0), (34.0, -118.1)]).round(0).tolist()
     [[9218.0, 0.0], [0.0, 0.0]]
@@ -102,8 +106,8 @@ def degrees_to_metres(places: list[tuple[float, float]]) -> "NDArray[np.float64]
     import numpy as np
 
     latitude, longitude = np.radians(np.array(places, dtype=np.float64)).T
-    east = EARTH * np.cos(latitude.mean()) * longitude
-    north = EARTH * latitude
+    east = EARTH_RADIUS * np.cos(latitude.mean()) * longitude
+    north = EARTH_RADIUS * latitude
     metres: NDArray[np.float64] = np.column_stack([east - east.min(), north - north.min()])
     return metres
 

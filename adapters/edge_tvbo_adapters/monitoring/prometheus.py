@@ -5,13 +5,11 @@ that fell silent, or that the configuration no longer has, are simply not there 
 """
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from http import HTTPStatus
 from importlib.util import find_spec
 from ipaddress import ip_address
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,16 +23,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TALLIES = {
-    "decisions": "Sensors selected.",
-    "activations": "Sensors whose turn came; they are told so where the mode is live.",
-    "answered": "Intervals whose sensor answered.",
-    "missed": "Intervals whose sensor did not answer.",
-    "resets": "Times the model began anew.",
+COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {
+    "decisions": ("Sensors selected.", lambda field: field.decisions),
+    "activations": (
+        "Sensors activated, or recommended in advise mode.",
+        lambda field: field.activations,
+    ),
+    "answered": ("Intervals whose sensor replied in time.", lambda field: field.health.answered),
+    "missed": ("Intervals whose sensor timed out.", lambda field: field.health.missed),
+    "resets": ("Resets of the model.", lambda field: field.resets),
 }
 
 
-def monitor(host: str, port: int, status: Callable[[], Status]) -> HttpServer:
+def open_endpoint(host: str, port: int, status: Callable[[], Status]) -> HttpServer:
     """Listen on `host` and `port`; raises `MissingExtra`, or `EdgeTvboError` for a taken port."""
     if find_spec("prometheus_client") is None:
         raise MissingExtra("The package prometheus-client, which [metrics] wants,", "metrics")
@@ -62,8 +63,8 @@ def _health(status: Status) -> Page:
         "reason": status.reason,
         "broker": "online" if status.online else "away",
         "uptime_s": round(status.uptime),
-        "version": status.version,
-        "selected": {name: field.selected for name, field in status.fields.items()},
+        "version": status.health.version,
+        "selected": {name: field.health.selected for name, field in status.fields.items()},
     }
     code = HTTPStatus.OK if status.healthy else HTTPStatus.SERVICE_UNAVAILABLE
     return Page(code, "application/json", msgspec.json.encode(document) + b"\n")
@@ -93,7 +94,7 @@ def _daemon(status: Status) -> "Iterator[Metric]":
         return GaugeMetricFamily(f"edge_tvbo_{name}", meaning, value=value)
 
     info = GaugeMetricFamily("edge_tvbo_info", "The version that runs.", labels=["version"])
-    info.add_metric([status.version], 1)
+    info.add_metric([status.health.version], 1)
     yield info
     yield gauge("uptime_seconds", "Since the start.", status.uptime)
     yield gauge("healthy", "Whether /healthz says 200.", status.healthy)
@@ -104,17 +105,17 @@ def _daemon(status: Status) -> "Iterator[Metric]":
     )
     if status.written is not None:
         yield CounterMetricFamily("edge_tvbo_written_bytes", "State on disk.", status.written)
-    if (resident := resident_bytes()) is not None:
-        yield GaugeMetricFamily("process_resident_memory_bytes", "RSS.", value=resident)
+    if status.resident is not None:
+        yield GaugeMetricFamily("process_resident_memory_bytes", "RSS.", value=status.resident)
 
 
 def _fields(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
-    for name, meaning in TALLIES.items():
+    for name, (meaning, value) in COUNTERS.items():
         counter = CounterMetricFamily(f"edge_tvbo_{name}", meaning, labels=["field"])
         for field, each in fields.items():
-            counter.add_metric([field], getattr(each.tally, name))
+            counter.add_metric([field], value(each))
         yield counter
     refused = CounterMetricFamily(
         "edge_tvbo_refused", "Readings and messages not used.", labels=["field", "reason"]
@@ -124,10 +125,10 @@ def _fields(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
         "edge_tvbo_suspects", "Sensors that did not answer.", labels=["field"]
     )
     for field, each in fields.items():
-        for reason, count in each.refused.items():
+        for reason, count in each.health.refused.items():
             refused.add_metric([field, reason], count)
         sensors.add_metric([field], each.sensors)
-        suspects.add_metric([field], each.suspects)
+        suspects.add_metric([field], len(each.health.suspects))
     yield from (refused, sensors, suspects)
 
 
@@ -143,12 +144,12 @@ def _energy(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
         "edge_tvbo_low_batteries", "Sensors not asked for that.", labels=["field"]
     )
     for field, each in fields.items():
-        if each.energy is None:
+        if each.health.energy is None:
             continue
-        spent.add_metric([field, each.energy.unit], each.energy.spent)
-        low.add_metric([field], len(each.energy.low_battery))
-        if each.energy.left is not None:
-            left.add_metric([field, each.energy.unit], each.energy.left)
+        spent.add_metric([field, each.health.energy.unit], each.health.energy.spent)
+        low.add_metric([field], len(each.health.energy.low_battery))
+        if each.health.energy.left is not None:
+            left.add_metric([field, each.health.energy.unit], each.health.energy.left)
     yield from (each for each in (spent, left, low) if each.samples)
 
 
@@ -160,21 +161,12 @@ def _sensors(status: Status) -> "Iterator[Metric]":
     value = GaugeMetricFamily("edge_tvbo_reading", "In the field's unit.", labels=labels)
     age = GaugeMetricFamily("edge_tvbo_reading_age_seconds", "Since it came.", labels=labels)
     for field, each in status.fields.items():
-        if each.selected is not None:
-            selected.add_metric([field, each.selected], 1)
-        for sensor, latest in each.latest.items():
+        if each.health.selected is not None:
+            selected.add_metric([field, each.health.selected], 1)
+        for sensor, latest in each.last_readings.items():
             value.add_metric([field, sensor], latest.value)
             age.add_metric([field, sensor], max(0.0, status.at - latest.received))
     yield from (selected, value, age)
-
-
-def resident_bytes() -> int | None:
-    """Give the memory this process holds; None where the system does not say."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
-        return None
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,7 +1,6 @@
-"""What systemd is told, by datagrams to the socket that it named: sd_notify(3), without libsystemd.
+"""systemd notifications: sd_notify(3) datagrams, without libsystemd.
 
-Nothing here raises or waits: a daemon does not stumble over its supervisor. Without a socket in
-the environment all of it is silent.
+Nothing here raises or waits. Without ``$NOTIFY_SOCKET`` every method does nothing.
 """
 
 import logging
@@ -12,51 +11,52 @@ from collections.abc import Mapping
 
 log = logging.getLogger(__name__)
 
-LONGEST = 256  # characters of a status that systemd is shown
-
-
-def notifier(environment: Mapping[str, str] = os.environ) -> "SystemdNotifier":
-    """Give a notifier for whoever started this process, as its environment says."""
-    return SystemdNotifier(environment)
+MAX_STATUS_LENGTH = 256  # characters
 
 
 class SystemdNotifier:
-    """A `Notifier` to the socket in ``$NOTIFY_SOCKET``; see `notifier`."""
+    """Notifies the service manager that started this process.
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._address = address(environment.get("NOTIFY_SOCKET", ""))
-        self._patience = patience(environment) if self._address else None
-        self._said = ""
+    Parameters
+    ----------
+    environment : mapping
+        Names the socket (``$NOTIFY_SOCKET``) and the watchdog's timeout (``$WATCHDOG_USEC``).
+    """
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._address = socket_address(environment.get("NOTIFY_SOCKET", ""))
+        self._timeout = watchdog_timeout(environment) if self._address else None
+        self._status = ""
 
     @property
-    def patience(self) -> float | None:
-        """Seconds that systemd waits for `feed`; None where it does not."""
-        return self._patience
+    def watchdog_timeout(self) -> float | None:
+        """Seconds without `alive` after which systemd restarts the daemon; None for never."""
+        return self._timeout
 
     def ready(self, text: str) -> None:
-        """Say that the start, or a reload, is over."""
+        """Report that the start, or a reload, is complete."""
         self._send(f"READY=1\nSTATUS={self._line(text)}")
 
     def status(self, text: str) -> None:
-        """Say in one line how it goes, once for each text."""
-        if text != self._said:
+        """Report a one-line status, unless it is the last one again."""
+        if text != self._status:
             self._send(f"STATUS={self._line(text)}")
 
-    def feed(self) -> None:
-        """Feed the watchdog."""
+    def alive(self) -> None:
+        """Report that the daemon makes progress."""
         self._send("WATCHDOG=1")
 
     def reloading(self) -> None:
-        """Say that the configuration is read again; Type=notify-reload wants the time too."""
+        """Report a reload; Type=notify-reload requires the time too."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """Say that the end has begun."""
+        """Report that the daemon is stopping."""
         self._send("STOPPING=1")
 
     def _line(self, text: str) -> str:
-        self._said = text
-        return " ".join(text.split())[:LONGEST]
+        self._status = text
+        return " ".join(text.split())[:MAX_STATUS_LENGTH]
 
     def _send(self, message: str) -> None:
         if not self._address:
@@ -66,26 +66,28 @@ class SystemdNotifier:
                 sock.setblocking(False)
                 sock.sendto(message.encode(), self._address)
         except OSError as error:  # gone, or full: the next message may get through
-            log.debug("systemd was not told %r: %s", message, error)
+            log.debug("systemd did not receive %r: %s", message, error)
 
 
-def address(text: str) -> str:
-    r"""Give what to send to: a path, or with @ an abstract name; nothing for what is neither.
+def socket_address(text: str) -> str:
+    r"""Return the address of a path or, with @, of an abstract name; "" for anything else.
 
-    >>> address("/run/systemd/notify"), address("@/org/systemd"), address("vsock:2:99")
-    ('/run/systemd/notify', '\x00/org/systemd', '')
+    >>> socket_address("/run/systemd/notify"), socket_address("@/org/systemd")
+    ('/run/systemd/notify', '\x00/org/systemd')
+    >>> socket_address("vsock:2:99")
+    ''
     """
     if text.startswith("@"):
         return "\0" + text[1:]
     return text if text.startswith("/") else ""
 
 
-def patience(environment: Mapping[str, str]) -> float | None:
-    """Give the seconds in ``$WATCHDOG_USEC`` where they are meant for this process.
+def watchdog_timeout(environment: Mapping[str, str]) -> float | None:
+    """Return the seconds of ``$WATCHDOG_USEC``; None where it is not meant for this process.
 
-    >>> patience({"WATCHDOG_USEC": "30000000"}), patience({"WATCHDOG_USEC": "soon"})
+    >>> watchdog_timeout({"WATCHDOG_USEC": "30000000"}), watchdog_timeout({"WATCHDOG_USEC": "soon"})
     (30.0, None)
-    >>> patience({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"})
+    >>> watchdog_timeout({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"})
     """
     if environment.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None

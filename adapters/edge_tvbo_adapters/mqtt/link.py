@@ -42,7 +42,6 @@ from edge_tvbo_adapters.mqtt.dns import is_here
 from edge_tvbo_adapters.mqtt.outage_log import ConnectionProblem, Outage
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.publisher import Publisher
-from edge_tvbo_adapters.mqtt.rejection_log import Refusals
 from edge_tvbo_adapters.mqtt.subscriber import Subscriber
 from edge_tvbo_adapters.mqtt.topics import LONGEST, default_client_id
 
@@ -127,8 +126,7 @@ class MqttLink:
         self._wall = wall
         self._base = f"edge_tvbo/{broker.instance}"
         self._client_id = broker.client_id or default_client_id(broker.instance)
-        self._refusals = Refusals(log)
-        self._inbox = Subscriber(fields, wall, self._refusals)
+        self._inbox = Subscriber(fields, wall)
         self._commands = commands
         self._discovery = discovery
         self._outbox = Outbox()
@@ -224,11 +222,12 @@ class MqttLink:
 
     def report(self, health: Health) -> None:
         """Publish the daemon's health, retained."""
-        for field, each in health.fields.items():
-            self._refusals.counted(field, each.refused)
-        self._idle = health.paused
         self._publisher.report(health)
         self._flush_outbox()
+
+    def expect_readings(self, expected: bool) -> None:
+        """Set whether silence of all sensors is a fault of the connection."""
+        self._idle = not expected
 
     def close(self) -> None:
         """Publish ``offline``, wait a moment for it to leave, and disconnect."""

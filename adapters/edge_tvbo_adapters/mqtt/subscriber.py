@@ -12,9 +12,8 @@ from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.events import BatteryReported, Event, Reading, Unreadable
 from edge_tvbo.ports import Batteries, Wiring
 from edge_tvbo_adapters.mqtt.codec import Message
-from edge_tvbo_adapters.mqtt.rejection_log import Refusals
 from edge_tvbo_adapters.mqtt.topics import Template
-from edge_tvbo_adapters.payloads import finite
+from edge_tvbo_adapters.payloads.decode import finite
 
 SHOWN = 200  # characters of a topic or an error that are kept
 BURST = 10.0  # s; what a sensor may send in so long, it may send at once
@@ -30,14 +29,9 @@ class Subscriber:
         The wiring of each field.
     wall : callable
         Gives the time, in s since 1970, at which a message is received.
-    refusals : Refusals
-        Is told of every message that is of no use.
     """
 
-    def __init__(
-        self, fields: Mapping[str, Wiring], wall: Callable[[], float], refusals: Refusals
-    ) -> None:
-        self._refusals = refusals
+    def __init__(self, fields: Mapping[str, Wiring], wall: Callable[[], float]) -> None:
         self._routes = [route for name, wiring in fields.items() for route in routes(name, wiring)]
         self._wall = wall
         self._messages: deque[ReceivedMessage] = deque()
@@ -69,8 +63,6 @@ class Subscriber:
                 event = Unreadable("bad-topic", topic, "it is not UTF-8")
             if event is None:
                 continue
-            if type(event) is not Reading or event.retained or not route.knows(sensor):
-                self._remark(route, sensor, topic, event)
             yield route.name, event
 
     def _destinations(self, message: Message) -> "list[Match]":
@@ -84,17 +76,6 @@ class Subscriber:
         if readable and any(route.knows(sensor) for route, sensor, _, _ in found):
             self._known[message.name] = found
         return found
-
-    def _remark(self, route: "Route", sensor: str, topic: str, event: Event) -> None:
-        match event:
-            case Unreadable(reason=reason, detail=detail):
-                self._refusals.note(route.name, reason, topic, detail)
-            case Reading() | BatteryReported() if not route.knows(sensor):
-                self._refusals.note(route.name, "unknown-sensor", topic)
-            case Reading(retained=True):
-                self._refusals.note(route.name, "retained", topic)
-            case _:
-                pass
 
 
 class ReceivedMessage(NamedTuple):

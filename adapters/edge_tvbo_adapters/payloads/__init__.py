@@ -1,50 +1,47 @@
-"""How different makes of sensor write a reading."""
+"""Payload formats: how each integration writes a reading.
+
+A format is one module with a function `codec` that makes a codec from settings and, where the
+integration has usual topics, a `preset`; and one line below.
+"""
 
 from collections.abc import Mapping
-from math import isfinite
+from importlib import import_module
 
-from edge_tvbo.errors import ConfigError, PayloadError, hint
+from edge_tvbo.messages.payloads import PayloadCodec, Preset
+from edge_tvbo.plugins import Registry
 
-
-def number_in(text: str) -> float:
-    """Give the finite number that `text` is; raises `PayloadError`.
-
-    >>> number_in(" 21.3 ")
-    21.3
-    """
-    text = text.strip()
-    if not text:
-        raise PayloadError("empty", "there is nothing in it")
-    try:
-        value = float(text) if text.isascii() and "_" not in text else None
-    except ValueError:
-        value = None
-    if value is None:
-        comma = "; a decimal comma?" if text.count(",") == 1 else ""
-        raise PayloadError("not-a-number", f"{text[:40]!r} is no number{comma}")
-    return finite(value)
-
-
-def finite(value: float) -> float:
-    """Give `value`, or raise `PayloadError` where it is NaN or infinite."""
-    if not isfinite(value):
-        raise PayloadError("non-finite", f"{value} is no reading")
-    return value
+_HERE = __name__
+FORMATS = Registry(
+    "payloads",
+    {
+        "number": f"{_HERE}.number:codec",
+        "json": f"{_HERE}.json:codec",
+        "jmespath": f"{_HERE}.jmespath:codec",
+        "senml": f"{_HERE}.senml:codec",
+        "thingsboard": f"{_HERE}.thingsboard:codec",
+        "zigbee2mqtt": f"{_HERE}.zigbee2mqtt:codec",
+        "tasmota": f"{_HERE}.tasmota:codec",
+        "esphome": f"{_HERE}.esphome:codec",
+        "shelly": f"{_HERE}.shelly:codec",
+        "homie": f"{_HERE}.homie:codec",
+        "the-things-stack": f"{_HERE}.the_things_stack:codec",
+        "chirpstack": f"{_HERE}.chirpstack:codec",
+    },
+)
 
 
-def decoded_text(payload: bytes) -> str:
-    """Give the payload as text; raises `PayloadError`."""
-    try:
-        return payload.decode("utf-8")
-    except UnicodeDecodeError:
-        raise PayloadError("not-utf8", "it is not in UTF-8") from None
+def make_codec(name: str, settings: Mapping[str, str]) -> PayloadCodec:
+    """Return the codec of the format `name`; raises `ConfigError`."""
+    codec: PayloadCodec = FORMATS.load(name)(settings)
+    return codec
 
 
-def known_settings(settings: Mapping[str, str], known: tuple[str, ...], codec: str) -> None:
-    """Raise `ConfigError` for a setting that the codec does not have."""
-    for name in settings:
-        if name not in known:
-            has = ", ".join(known) or "none"
-            raise ConfigError(
-                f"payload {codec!r} has no setting {name!r}; it has {has}.{hint(name, known)}"
-            )
+def preset_of(name: str) -> Preset | None:
+    """Return the preset of the format `name`; None where it has no usual topics."""
+    return getattr(import_module(FORMATS.load(name).__module__), "preset", None)
+
+
+def all_presets() -> dict[str, Preset]:
+    """Return every preset by the name of its format."""
+    found = {name: preset_of(name) for name in FORMATS}
+    return {name: preset for name, preset in found.items() if preset is not None}

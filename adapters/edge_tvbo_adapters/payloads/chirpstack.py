@@ -11,16 +11,16 @@ https://www.chirpstack.io/docs/chirpstack/integrations/mqtt.html
 from collections.abc import Mapping
 
 from edge_tvbo.errors import PayloadError
-from edge_tvbo.ports import Activation, PayloadCodec
-from edge_tvbo_adapters.payloads import known_settings
+from edge_tvbo.messages.payloads import Activation, PayloadCodec
+from edge_tvbo_adapters.payloads.decode import known_settings
 from edge_tvbo_adapters.payloads.json import at, moment, number, parsed, path
 from edge_tvbo_adapters.payloads.presets import DevicePreset, values_below
 
 
-def make(settings: Mapping[str, str]) -> PayloadCodec:
+def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Give the codec for the path ``value``, below ``object``.
 
-    >>> make({})(
+    >>> codec({})(
     ...     b'{"time": "2022-07-18T09:34:15.775023242+00:00", "deviceInfo": {},'
     ...     b' "fPort": 1, "object": {"temperature": 25.5}}'
     ... )

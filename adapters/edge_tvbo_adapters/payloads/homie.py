@@ -8,15 +8,15 @@ https://homieiot.github.io/specification/
 
 from collections.abc import Mapping
 
-from edge_tvbo.ports import PayloadCodec
-from edge_tvbo_adapters.payloads import decoded_text, known_settings, number_in
+from edge_tvbo.messages.payloads import PayloadCodec
+from edge_tvbo_adapters.payloads.decode import decoded_text, known_settings, number_in
 from edge_tvbo_adapters.payloads.presets import DevicePreset, one_number
 
 
-def make(settings: Mapping[str, str]) -> PayloadCodec:
+def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Give the codec, for integers and floats; it has no settings.
 
-    >>> make({})(b"21.5")
+    >>> codec({})(b"21.5")
     (21.5, None)
     """
     known_settings(settings, (), "homie")

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from edge_tvbo.errors import ConfigError, PayloadError
-from edge_tvbo.ports import PayloadCodec
-from edge_tvbo_adapters.payloads import known_settings
+from edge_tvbo.messages.payloads import PayloadCodec
+from edge_tvbo_adapters.payloads.decode import known_settings
 from edge_tvbo_adapters.payloads.json import moment, number, parsed, timezone
 
 
-def make(settings: Mapping[str, str]) -> PayloadCodec:
+def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Give the codec for the expressions ``value`` and, optionally, ``time``.
 
-    >>> make({"value": "sensors[?type=='temp'].reading | [0]", "time": "at"})(
+    >>> codec({"value": "sensors[?type=='temp'].reading | [0]", "time": "at"})(
     ...     b'{"at": 1078646400, "sensors": [{"type": "rh", "reading": 40},'
     ...     b' {"type": "temp", "reading": 21.3}]}'
     ... )

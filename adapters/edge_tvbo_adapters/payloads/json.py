@@ -8,24 +8,24 @@ from typing import Any
 import msgspec
 
 from edge_tvbo.errors import ConfigError, PayloadError, hint
-from edge_tvbo.ports import PayloadCodec
-from edge_tvbo_adapters.payloads import decoded_text, finite, known_settings, number_in
+from edge_tvbo.messages.payloads import PayloadCodec
+from edge_tvbo_adapters.payloads.decode import decoded_text, finite, known_settings, number_in
 
 MILLISECONDS = 1e11  # a time above this is in ms: as seconds it would lie after the year 5138
 Path = tuple[str | int, ...]
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
-def make(settings: Mapping[str, str]) -> PayloadCodec:
+def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Give the codec for the paths ``value`` and, optionally, ``time``.
 
     A path is names and indices: ``sensors[0].temperature``; none at all is the document itself.
     A time is seconds or milliseconds since 1970, or RFC 3339 with its offset; without the offset
     it is refused, unless ``timezone`` names the zone in which it is local.
 
-    >>> make({"value": "t", "time": "ts"})(b'{"t": 21.3, "ts": "2004-03-07T08:00:00Z"}')
+    >>> codec({"value": "t", "time": "ts"})(b'{"t": 21.3, "ts": "2004-03-07T08:00:00Z"}')
     (21.3, 1078646400.0)
-    >>> local = make({"value": "t", "time": "ts", "timezone": "Europe/Berlin"})
+    >>> local = codec({"value": "t", "time": "ts", "timezone": "Europe/Berlin"})
     >>> local(b'{"t": 21.3, "ts": "2004-03-07 09:00:00"}')
     (21.3, 1078646400.0)
     """

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from edge_tvbo.ports import PayloadCodec
-from edge_tvbo_adapters.payloads import decoded_text, known_settings, number_in
+from edge_tvbo.messages.payloads import PayloadCodec
+from edge_tvbo_adapters.payloads.decode import decoded_text, known_settings, number_in
 
 
-def make(settings: Mapping[str, str]) -> PayloadCodec:
+def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Give the codec; it has no settings.
 
-    >>> make({})(b"21.3")
+    >>> codec({})(b"21.3")
     (21.3, None)
     """
     known_settings(settings, (), "number")

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from edge_tvbo.errors import PayloadError
-from edge_tvbo.ports import Activation, Sighting
-from edge_tvbo_adapters.payloads import decoded_text, number_in
+from edge_tvbo.messages.payloads import Activation, DetectedSensor
+from edge_tvbo_adapters.payloads.decode import decoded_text, number_in
 from edge_tvbo_adapters.payloads.json import parsed
 
 DEEPEST = 4  # levels of a document in which values are looked for
@@ -29,7 +29,7 @@ class DevicePreset(msgspec.Struct, frozen=True):
     activate: Activation | None = None
     other: "DevicePreset | None" = None  # another topic of the same make
 
-    def recognise(self, topic: str, payload: bytes) -> Sighting | None:
+    def recognise(self, topic: str, payload: bytes) -> DetectedSensor | None:
         """Say what is seen in a message; None where it looks like none of this make."""
         words = re.fullmatch(_pattern(self.topic), topic)
         if words is None:
@@ -43,7 +43,7 @@ class DevicePreset(msgspec.Struct, frozen=True):
         activate = self.activate
         if activate is not None:
             activate = msgspec.structs.replace(activate, topic=_filled(activate.topic, found))
-        return Sighting(sensor, _filled(self.topic, found), values, activate)
+        return DetectedSensor(sensor, _filled(self.topic, found), values, activate)
 
 
 def values_below(*path: str) -> Callable[[bytes], tuple[str, ...]]:

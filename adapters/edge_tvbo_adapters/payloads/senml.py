@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from edge_tvbo.errors import PayloadError
-from edge_tvbo.ports import PayloadCodec
-from edge_tvbo_adapters.payloads import known_settings
+from edge_tvbo.messages.payloads import PayloadCodec
+from edge_tvbo_adapters.payloads.decode import known_settings
 from edge_tvbo_adapters.payloads.json import number, parsed
 
 VERSION = 10  # the newest that we know, and the one that is meant where none is said
@@ -38,12 +38,12 @@ class Measurement(msgspec.Struct, frozen=True):
         return self.time < ABSOLUTE, self.time
 
 
-def make(settings: Mapping[str, str]) -> PayloadCodec:
+def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Give the codec for the name ``value`` and the ``unit``, of which either may be left out.
 
     A name is the whole one, or what it ends in. Of several records it gives the newest.
 
-    >>> make({"value": "current"})(
+    >>> codec({"value": "current"})(
     ...     b'[{"bn": "urn:dev:ow:10e2073a0108006:", "bt": 1.276020076e+09, "bu": "A",'
     ...     b' "n": "voltage", "u": "V", "v": 120.1}, {"n": "current", "t": -5, "v": 1.2},'
     ...     b' {"n": "current", "v": 1.7}]'

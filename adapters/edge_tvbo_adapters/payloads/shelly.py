@@ -10,8 +10,8 @@ https://shelly-api-docs.shelly.cloud/gen2/General/Notifications
 from collections.abc import Mapping
 
 from edge_tvbo.errors import PayloadError
-from edge_tvbo.ports import PayloadCodec
-from edge_tvbo_adapters.payloads import known_settings
+from edge_tvbo.messages.payloads import PayloadCodec
+from edge_tvbo_adapters.payloads.decode import known_settings
 from edge_tvbo_adapters.payloads.json import at, moment, number, parsed, path
 from edge_tvbo_adapters.payloads.presets import DevicePreset, values_below
 
@@ -19,14 +19,14 @@ STATUS = ("NotifyStatus", "NotifyFullStatus")
 SET = 1e9  # s since 1970; a device whose clock was never set counts from its start
 
 
-def make(settings: Mapping[str, str]) -> PayloadCodec:
+def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Give the codec for the path ``value``, a component and the name of its value.
 
     The topic of a status names the component already: there the name alone is looked for.
 
-    >>> make({})(b'{"id": 0, "tC": 19.9, "tF": 67.8}')
+    >>> codec({})(b'{"id": 0, "tC": 19.9, "tF": 67.8}')
     (19.9, None)
-    >>> make({"value": "humidity:0.rh"})(
+    >>> codec({"value": "humidity:0.rh"})(
     ...     b'{"method": "NotifyStatus", "params": {"ts": 1674473304.12, "humidity:0": {"rh": 54}}}'
     ... )
     (54.0, 1674473304.12)

@@ -11,20 +11,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from edge_tvbo.errors import ConfigError, PayloadError
-from edge_tvbo.ports import Activation, PayloadCodec
-from edge_tvbo_adapters.payloads import known_settings
+from edge_tvbo.messages.payloads import Activation, PayloadCodec
+from edge_tvbo_adapters.payloads.decode import known_settings
 from edge_tvbo_adapters.payloads.json import Path, at, moment, number, parsed, path, timezone
 from edge_tvbo_adapters.payloads.presets import DevicePreset, values_below
 
 TEMPERATURES = ("Temperature", "DewPoint")
 
 
-def make(settings: Mapping[str, str]) -> PayloadCodec:
+def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Give the codec for the path ``value``, or for a name that one of the sensors alone has.
 
     Temperatures come out in ``unit``, C or F.
 
-    >>> make({"value": "SCD30.Temperature", "timezone": "America/Denver"})(
+    >>> codec({"value": "SCD30.Temperature", "timezone": "America/Denver"})(
     ...     b'{"Time": "2022-09-06T08:52:59", "ANALOG": {"A0": 542},'
     ...     b' "SCD30": {"Temperature": 71.6, "Humidity": 61.6}, "TempUnit": "F"}'
     ... )

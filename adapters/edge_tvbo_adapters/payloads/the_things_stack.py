@@ -10,18 +10,18 @@ https://www.thethingsindustries.com/docs/integrations/other-integrations/mqtt/
 from collections.abc import Mapping
 
 from edge_tvbo.errors import PayloadError
-from edge_tvbo.ports import Activation, PayloadCodec
-from edge_tvbo_adapters.payloads import known_settings
+from edge_tvbo.messages.payloads import Activation, PayloadCodec
+from edge_tvbo_adapters.payloads.decode import known_settings
 from edge_tvbo_adapters.payloads.json import at, moment, number, parsed, path
 from edge_tvbo_adapters.payloads.presets import DevicePreset, values_below
 
 
-def make(settings: Mapping[str, str]) -> PayloadCodec:
+def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Give the codec for the path ``value``, below ``decoded_payload``.
 
     The time is when the network received the uplink.
 
-    >>> make({"value": "temperature"})(
+    >>> codec({"value": "temperature"})(
     ...     b'{"received_at": "2021-12-02T09:34:06.596658678Z",'
     ...     b' "uplink_message": {"decoded_payload": {"light": 177, "temperature": 23.2}}}'
     ... )

@@ -13,15 +13,15 @@ from math import inf
 from typing import Any
 
 from edge_tvbo.errors import PayloadError
-from edge_tvbo.ports import PayloadCodec
-from edge_tvbo_adapters.payloads import known_settings
+from edge_tvbo.messages.payloads import PayloadCodec
+from edge_tvbo_adapters.payloads.decode import known_settings
 from edge_tvbo_adapters.payloads.json import Path, at, moment, number, parsed, path
 
 
-def make(settings: Mapping[str, str]) -> PayloadCodec:
+def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Give the codec for the path ``value``; of several readings it gives the newest.
 
-    >>> make({})(
+    >>> codec({})(
     ...     b'[{"ts": 1451649601000, "values": {"temperature": 22.7}},'
     ...     b' {"ts": 1451649600000, "values": {"temperature": 22.5}}]'
     ... )

@@ -10,16 +10,16 @@ https://www.zigbee2mqtt.io/guide/usage/mqtt_topics_and_messages.html
 from collections.abc import Mapping
 
 from edge_tvbo.errors import PayloadError
-from edge_tvbo.ports import Activation, PayloadCodec
-from edge_tvbo_adapters.payloads import known_settings
+from edge_tvbo.messages.payloads import Activation, PayloadCodec
+from edge_tvbo_adapters.payloads.decode import known_settings
 from edge_tvbo_adapters.payloads.json import at, moment, number, parsed, path
 from edge_tvbo_adapters.payloads.presets import DevicePreset, values_below
 
 
-def make(settings: Mapping[str, str]) -> PayloadCodec:
+def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Give the codec for the path ``value``; ``last_seen``, where it is there, is the time.
 
-    >>> make({})(b'{"temperature": 27.34, "last_seen": "2020-02-17T07:49:00+01:00"}')
+    >>> codec({})(b'{"temperature": 27.34, "last_seen": "2020-02-17T07:49:00+01:00"}')
     (27.34, 1581922140.0)
     """
     known_settings(settings, ("value",), "zigbee2mqtt")

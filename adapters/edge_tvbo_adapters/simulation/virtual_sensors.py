@@ -19,7 +19,8 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.ports import Broker, Recording
+from edge_tvbo.ports import Broker
+from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.mqtt.topics import Template
 
 log = logging.getLogger(__name__)

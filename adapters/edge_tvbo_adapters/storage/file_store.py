@@ -19,15 +19,11 @@ LARGEST = 2**28  # bytes of a document that is read
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def open_store(directory: str, name: str) -> "FileStore":
-    """Give a store of the documents of the daemon `name` in `directory`; touches nothing yet."""
-    return FileStore(Path(directory), name)
-
-
 class FileStore:
     """A `Store` in files; see `open_store`."""
 
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: str | Path, name: str) -> None:
+        directory = Path(directory)
         self._directory = directory
         self._current = directory / f"{name}.state"
         self._previous = directory / f"{name}.state.previous"

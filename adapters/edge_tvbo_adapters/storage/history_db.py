@@ -25,7 +25,7 @@ from pathlib import Path
 import msgspec
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.history import Entry
+from edge_tvbo.messages.history import HistoryEntry
 
 log = logging.getLogger(__name__)
 
@@ -56,30 +56,33 @@ _PRAGMAS = ("synchronous = NORMAL", "wal_autocheckpoint = 0", "secure_delete = O
 _INSERT = "INSERT INTO batches (field, first, last, entries) VALUES (?, ?, ?, ?)"
 
 
-def place(directory: str, name: str) -> Path:
-    """Give the file of the daemon `name`.
+def history_file(directory: str, instance: str) -> Path:
+    """Return the history file of the daemon `instance`.
 
-    >>> place("/var/lib/edge-tvbo", "lab").name
+    >>> history_file("/var/lib/edge-tvbo", "lab").name
     'lab.history.db'
     """
-    return Path(directory) / f"{name}.history.db"
+    return Path(directory) / f"{instance}.history.db"
 
 
-def open_history(directory: str, name: str, largest: int) -> "SqliteHistory":
-    """Give the history of the daemon `name` in `directory`; touches nothing yet.
+class HistoryDatabase:
+    """Writes the decision history of a daemon; opens its file when it is first used.
 
-    `largest` is the size of its files together, in bytes, at least twice `MOST_WAL`.
+    Parameters
+    ----------
+    directory : str
+        The state directory of the daemon.
+    instance : str
+        Its name.
+    max_size : int
+        Bytes of its files together, at least twice `MOST_WAL`.
     """
-    return SqliteHistory(place(directory, name), largest)
 
-
-class SqliteHistory:
-    """A `History` in one file; see `open_history`."""
-
-    def __init__(self, path: Path, largest: int) -> None:
+    def __init__(self, directory: str, instance: str, max_size: int) -> None:
+        path = history_file(directory, instance)
         self._path = path
         self._wal = path.with_name(f"{path.name}-wal")
-        self._largest = largest
+        self._largest = max_size
         self._connection: sqlite3.Connection | None = None
         self._written = 0
         self._trouble = ""  # what was last said of the disk
@@ -89,7 +92,7 @@ class SqliteHistory:
         """Bytes written since the start, at the most."""
         return self._written
 
-    def keep(self, entries: Sequence[Entry]) -> bool:
+    def store(self, entries: Sequence[HistoryEntry]) -> bool:
         """Keep `entries`, all or none, each instead of what was kept of the same interval."""
         try:
             connection = self._connected()
@@ -108,7 +111,7 @@ class SqliteHistory:
         self._say("")
         return True
 
-    def latest(self, field: str) -> Entry | None:
+    def latest(self, field: str) -> HistoryEntry | None:
         """Give the newest entry of `field`, where there is one that can be read."""
         try:
             if not self._path.exists():
@@ -238,7 +241,7 @@ def _number(connection: sqlite3.Connection, pragma: str) -> int:
 # --- a batch as a row ---------------------------------------------------------------------------
 
 
-def packed(entries: Sequence[Entry]) -> Iterator[tuple[str, int, int, bytes]]:
+def packed(entries: Sequence[HistoryEntry]) -> Iterator[tuple[str, int, int, bytes]]:
     """Yield field, first and last number, and content of a batch for each field."""
     of_field = attrgetter("field")
     for field, group in groupby(sorted(entries, key=of_field), key=of_field):
@@ -247,11 +250,11 @@ def packed(entries: Sequence[Entry]) -> Iterator[tuple[str, int, int, bytes]]:
         yield field, min(numbers), max(numbers), zlib.compress(msgspec.json.encode(batch))
 
 
-def unpacked(blob: bytes) -> list[Entry]:
+def unpacked(blob: bytes) -> list[HistoryEntry]:
     """Give the entries of a batch, at least one, oldest first; raises `DataError`."""
     try:
         reader = zlib.decompressobj()
-        batch = msgspec.json.decode(reader.decompress(blob, LARGEST_BATCH), type=list[Entry])
+        batch = msgspec.json.decode(reader.decompress(blob, LARGEST_BATCH), type=list[HistoryEntry])
     except (TypeError, ValueError, RecursionError, zlib.error) as error:
         raise DataError(f"An entry of the history does not decode: {error}.") from error
     if not batch:

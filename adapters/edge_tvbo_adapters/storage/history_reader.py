@@ -12,21 +12,25 @@ from itertools import islice
 from pathlib import Path
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.history import Entry
-from edge_tvbo_adapters.storage.history_db import VERSION, place, unpacked
+from edge_tvbo.messages.history import HistoryEntry
+from edge_tvbo_adapters.storage.history_db import VERSION, history_file, unpacked
 
 log = logging.getLogger(__name__)
 
 
-def open_past(directory: str, name: str) -> "SqlitePast":
-    """Give what the daemon `name` has kept in `directory`; raises `DataError`."""
-    return SqlitePast(place(directory, name))
+class HistoryReader:
+    """Reads the decision history of a daemon, beside it or after it; raises `DataError`.
 
+    Parameters
+    ----------
+    directory : str
+        The state directory of the daemon.
+    instance : str
+        Its name.
+    """
 
-class SqlitePast:
-    """A `Past` in one file; see `open_past`."""
-
-    def __init__(self, path: Path) -> None:
+    def __init__(self, directory: str, instance: str) -> None:
+        path = history_file(directory, instance)
         self._path = path
         self._complained = False
         with self._troubles():
@@ -45,15 +49,15 @@ class SqlitePast:
             first, last = self._connection.execute(query, (field,)).fetchone()
         return None if first is None else (first, last)
 
-    def entry(self, field: str, interval: int) -> Entry | None:
+    def entry(self, field: str, interval: int) -> HistoryEntry | None:
         """Give what became of one interval, where that is kept; raises `DataError`."""
         return next(self._entries(field, interval, interval), None)
 
-    def newest(self, field: str, count: int) -> list[Entry]:
+    def newest(self, field: str, count: int) -> list[HistoryEntry]:
         """Give the last `count` entries, the newest first; raises `DataError`."""
         return list(islice(self._entries(field, 0, 2**62), count))
 
-    def between(self, field: str, first: int, last: int) -> list[Entry]:
+    def between(self, field: str, first: int, last: int) -> list[HistoryEntry]:
         """Give the entries with these numbers and all in between, oldest first."""
         return list(self._entries(field, first, last))[::-1]
 
@@ -61,7 +65,7 @@ class SqlitePast:
         """Let go of the file."""
         self._connection.close()
 
-    def _entries(self, field: str, first: int, last: int) -> Iterator[Entry]:
+    def _entries(self, field: str, first: int, last: int) -> Iterator[HistoryEntry]:
         """Yield the entries with such numbers, the newest first, each as it was kept last."""
         query = "SELECT id, entries FROM batches WHERE field = ? AND first <= ? AND last >= ?"
         batches = (f"{query} ORDER BY id DESC", (field, last, first))
@@ -74,7 +78,7 @@ class SqlitePast:
                         seen.add(number)
                         yield entry
 
-    def _unpacked(self, batch: int, blob: bytes) -> list[Entry]:
+    def _unpacked(self, batch: int, blob: bytes) -> list[HistoryEntry]:
         """Give the entries of a batch, none where it does not decode."""
         try:
             return unpacked(blob)

@@ -1,17 +1,19 @@
-"""The experiments of the five papers, E1 to E11: each a module that says what one run measures.
+"""Experiments of the five papers, E1 to E11, and of the policy `auto`: one module for each.
 
-`runner` carries runs out, `report` compares them with print, `truth` draws fields, `play` lets a
-policy follow one. The same seed gives the same bytes, whatever the number of workers.
+`base` says what an experiment provides, `runner` runs it, `report` compares the results with the
+papers. The same seed gives the same bytes, whatever the number of workers. A new experiment needs
+its module and a line of the table below.
 """
 
 from importlib import import_module
-from typing import Any
 
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.research.experiments.base import Experiment
+from edge_tvbo.simulation.dataset_lookup import DataSource
 
-_MODULES = {
+CLASSES = {
     "E1": "e01_within_model:WithinModel",
-    "E2": "e02_trigger_sensitivity:Sensitivity",
+    "E2": "e02_trigger_sensitivity:TriggerSensitivity",
     "E3": "e03_reset_times:ResetTimes",
     "E4": "e04_temperature:Temperature",
     "E5": "e05_policy_search:PolicySearch",
@@ -19,27 +21,28 @@ _MODULES = {
     "E7": "e07_synthetic:Synthetic",
     "E8": "e08_traffic:Traffic",
     "E9": "e09_constant_beta:ConstantBetas",
-    "E10": "e10_model_mismatch:Mismatch",
+    "E10": "e10_model_mismatch:ModelMismatch",
     "E11": "e11_length_scale:LengthScale",
-    "AUTO": "auto:Automatic",
+    "AUTO": "auto:AutoPolicy",
 }
 
 
 def names() -> tuple[str, ...]:
-    """Give the names of all experiments."""
-    return tuple(_MODULES)
+    """Return the names of all experiments."""
+    return tuple(CLASSES)
 
 
-def load(name: str, data_dirs: tuple[str, ...] = ()) -> Any:
-    """Give the experiment `name`, which looks for recorded data in `data_dirs` first.
+def load(name: str, data: DataSource) -> Experiment:
+    """Return the experiment `name`, which reads its recordings from `data`.
 
     Raises
     ------
     ConfigError
-        For a name that there is not.
+        If there is no experiment of this name.
     """
-    entry = _MODULES.get(name.upper())
-    if entry is None:
-        raise ConfigError(f"There is no experiment {name!r}; there are {', '.join(_MODULES)}.")
-    module, _, maker = entry.partition(":")
-    return getattr(import_module(f"{__name__}.{module}"), maker)(data_dirs)
+    place = CLASSES.get(name.upper())
+    if place is None:
+        raise ConfigError(f"There is no experiment {name!r}; there are {', '.join(CLASSES)}.")
+    module, _, class_name = place.partition(":")
+    experiment: Experiment = getattr(import_module(f"{__name__}.{module}"), class_name)(data)
+    return experiment

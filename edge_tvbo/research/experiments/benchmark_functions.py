@@ -1,6 +1,6 @@
-"""Test functions of one or a few variables, each with its domain and its known maximum.
+"""Benchmark functions of one or a few variables, with domain and known maximum.
 
-Two stand still ([LB] section 5): what varies over them is how smooth they are. Two move ([ET]
+Two are static ([LB] section 5), and their smoothness differs from place to place. Two change ([ET]
 App. B, after Deng et al. 2022): an abrupt and a slow change of a function on [0, 1].
 """
 
@@ -16,12 +16,12 @@ from edge_tvbo.numerics.jit import Matrix, Vector
 HORIZON = 500  # intervals, [ET] Table 8
 ARMS = 100  # on [0, 1]
 LENGTH_SCALE = 0.2  # ibid.
-CHANGES = (100, 200)  # the intervals in which another function takes over, [ET] App. B
+CHANGES = (100, 200)  # intervals at which the function is replaced, [ET] App. B
 CENTRES = 30  # kernels summed into one random function
 
 
 class Landscape(NamedTuple):
-    """A function to maximise, with its box and the answer."""
+    """A function to maximise, with its box and its maximum."""
 
     evaluate: Callable[[ArrayLike], Vector]  # float64[..., d] -> float64[...]
     lower: Vector  # float64[d]
@@ -30,21 +30,21 @@ class Landscape(NamedTuple):
     maximum: float
 
 
-class Drift(NamedTuple):
-    """A function on a grid that moves, with what the best arm gave."""
+class ChangingArms(NamedTuple):
+    """A function on a grid that changes with time, with the value of the best arm."""
 
     arms: Vector  # float64[M]
     values: Matrix  # float64[T, M], without noise
-    best: Vector  # float64[T], the maximum of each row
+    best: Vector  # float64[T], maximum of each row
 
 
 def berkenkamp(x: ArrayLike) -> Vector:
-    """Give the toy function at float64[..., 1] places in [0, 1]: a long slope and one narrow peak.
+    """Return Berkenkamp's function at float64[..., 1] places in [0, 1]: a slope and a narrow peak.
 
-    0.6 x + N(x; 0.2, 0.08²)/8. The slope tops out at x = 1 with 0.6, where a long length scale
-    fits everything seen; the maximum, 0.745, is in the peak on the left. The formula is the one of
-    the public code of [LB] (github.com/JuliuszZiomek/LB-GP-UCB, ``utils/_experiments.py``), which
-    names it after Berkenkamp et al. 2019.
+    0.6 x + N(x; 0.2, 0.08²)/8. The slope ends at x = 1 with 0.6, where a long length scale fits all
+    readings; the maximum, 0.745, is in the peak on the left. The formula is that of the public
+    code of [LB] (github.com/JuliuszZiomek/LB-GP-UCB, ``utils/_experiments.py``), named after
+    Berkenkamp et al. 2019.
 
     >>> round(float(berkenkamp([1.0])), 6)
     0.6
@@ -55,10 +55,10 @@ def berkenkamp(x: ArrayLike) -> Vector:
 
 
 def michalewicz(x: ArrayLike) -> Vector:
-    """Give Michalewicz' function at float64[..., d] places in [0, π]^d, turned round to maximise.
+    """Return Michalewicz' function at float64[..., d] places in [0, π]^d, negated to be maximised.
 
-    Σ_i sin(x_i) sin(i x_i²/π)^(2m) with m = 10: d ridges as narrow as 1/m in flat country. [LB]
-    takes d = 5; Michalewicz, *Genetic Algorithms + Data Structures = Evolution Programs*, 1992.
+    Σ_i sin(x_i) sin(i x_i²/π)^(2m) with m = 10: d ridges of width 1/m in a flat region. [LB] uses
+    d = 5; Michalewicz, *Genetic Algorithms + Data Structures = Evolution Programs*, 1992.
 
     >>> round(float(michalewicz([2.2029055, 1.5707963])), 4)
     1.8013
@@ -75,7 +75,7 @@ BERKENKAMP = Landscape(
     argmax=np.array([0.20617869024055846]),
     maximum=0.7451981532422828,
 )
-# The sum is separable: each coordinate's maximum was found alone.
+# The sum is separable: the maximum was found for each coordinate separately.
 MICHALEWICZ = Landscape(
     evaluate=michalewicz,
     lower=np.zeros(5),
@@ -88,11 +88,11 @@ MICHALEWICZ = Landscape(
 
 
 def random_function(arms: Vector, seed: int, number: int) -> Vector:
-    """Give a random smooth function at float64[M] `arms`, with root mean square 1 over them.
+    """Return a random smooth function at float64[M] `arms`, with root mean square 1 over them.
 
     Σ_i a_i k(x, z_i), 30 terms, k the squared exponential with l = 0.2, a_i uniform on [-1, 1] and
     z_i on [0, 1]: a member of the kernel's RKHS, as Chowdhury & Gopalan 2017 draw theirs. The unit
-    root mean square fits a prior of variance 1. `number` tells one seed's functions apart.
+    root mean square fits a prior of variance 1. `number` distinguishes the functions of one seed.
     """
     rng = np.random.default_rng((seed, number))
     centres = rng.random(CENTRES)
@@ -101,14 +101,14 @@ def random_function(arms: Vector, seed: int, number: int) -> Vector:
     return np.asarray(f / np.sqrt(np.mean(f**2)))
 
 
-def abrupt(seed: int) -> Drift:
-    """Give a function on 100 arms that is replaced at t = 100 and t = 200, for 500 intervals.
+def abrupt(seed: int) -> ChangingArms:
+    """Return a function on 100 arms that is replaced at t = 100 and t = 200, for 500 intervals.
 
-    Row t, counted from 0, is the function of interval t. What it is made of is our own: [ET] App. B
-    gives the moments of change, l and T and refers to Deng et al. 2022, *Weighted Gaussian Process
-    Bandits for Non-stationary Environments*, for the rest, and neither its text nor its Matlab code
-    (the supplement of proceedings.mlr.press/v151/deng22b) was within our reach. So regrets compare
-    between policies here, not with the numbers of [ET] Table 2.
+    Row t, counted from 0, is the function of interval t. The functions are our own: [ET] App. B
+    states the times of change, l and T and refers to Deng et al. 2022, *Weighted Gaussian Process
+    Bandits for Non-stationary Environments*, for the rest, whose text and Matlab code (supplement
+    of proceedings.mlr.press/v151/deng22b) were not available to us. So regrets can be compared
+    between policies, not with the numbers of [ET] Table 2.
 
     >>> abrupt(0).values.shape
     (500, 100)
@@ -117,14 +117,14 @@ def abrupt(seed: int) -> Drift:
     pieces = [random_function(arms, seed, number) for number in range(len(CHANGES) + 1)]
     which = np.searchsorted(CHANGES, np.arange(HORIZON), side="right")
     values = np.stack(pieces)[which]
-    return Drift(arms, values, values.max(axis=1))
+    return ChangingArms(arms, values, values.max(axis=1))
 
 
-def slow(seed: int) -> Drift:
-    """Give a function on 100 arms that turns evenly into another within 500 intervals.
+def slow(seed: int) -> ChangingArms:
+    """Return a function on 100 arms that changes evenly to another one within 500 intervals.
 
-    f_t = cos(θ) f + sin(θ) g with θ from 0 to π/2: each step is of the same size and the function
-    keeps its own. It is as much our own as `abrupt` is, and for the same reason.
+    f_t = cos(θ) f + sin(θ) g with θ from 0 to π/2: all steps have the same size, and the norm of
+    the function stays the same. The functions are our own, as those of `abrupt`.
 
     >>> slow(0).best.shape
     (500,)
@@ -133,4 +133,4 @@ def slow(seed: int) -> Drift:
     angle = np.linspace(0.0, pi / 2, HORIZON)[:, None]
     f, g = (random_function(arms, seed, number) for number in range(2))
     values = np.cos(angle) * f + np.sin(angle) * g
-    return Drift(arms, values, values.max(axis=1))
+    return ChangingArms(arms, values, values.max(axis=1))

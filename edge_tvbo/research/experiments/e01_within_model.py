@@ -1,6 +1,7 @@
-"""E1: fields as the theory assumes them, with the rate of change known, and with a wrong one.
+"""E1: fields that follow the assumed model, with the right, an unknown or a wrong rate of change.
 
-[ET] section 6 and table 1 (settings: table 5). Their continuous [0, 1]² is a grid of 50 x 50 here.
+[ET] section 6 and table 1 (settings: table 5). The paper's continuous [0, 1]² is a grid of 50 x 50
+places here.
 """
 
 import math
@@ -8,17 +9,22 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.triggers import Bounds
-from edge_tvbo.policy import make_policy
 from edge_tvbo.research.experiments import sample_fields
-from edge_tvbo.research.experiments.base import Expectation, PublishedValue, Row, Summary
-from edge_tvbo.research.experiments.per_run import OnGrid
-from edge_tvbo.research.experiments.run_policy import play
-from edge_tvbo.research.experiments.statistics import errors_apart
+from edge_tvbo.research.experiments.base import (
+    Expectation,
+    PolicyCase,
+    PublishedValue,
+    ResultTable,
+    Row,
+    case_labels,
+)
+from edge_tvbo.research.experiments.curves import plot_mean_curves
+from edge_tvbo.research.experiments.grid_experiment import GridExperiment
+from edge_tvbo.research.experiments.run_policy import Array, run_policy
+from edge_tvbo.research.experiments.statistics import standard_errors_apart
 
 HORIZON = 400
 NOISE_VARIANCE = 0.02
@@ -26,7 +32,7 @@ BETA = LogBeta(0.4, 4.0)
 RATES = (0.01, 0.03, 0.05)
 PERIODS = {0.01: 38, 0.03: 29, 0.05: 26, 0.001: 68, 0.2: 17}
 INTERVALS = {"[.01,.05]": (0.01, 0.05), "[.001,.1]": (0.001, 0.1), "[0,1]": (0.0, 1.0)}
-KEPT = {"et, keeps nothing": False, "et, keeps last": True}
+ET_VARIANTS = {"et, keeps nothing": False, "et, keeps last": True}
 COLUMNS = (".01", ".03", ".05", ".05 told .001", ".05 told .2")
 TABLE = {  # [ET] table 1: mean and sd of R_T/T over 50 runs, column by column
     "gp-ucb": ((0.756, 0.210), (1.079, 0.199), (1.256, 0.215), None, None),
@@ -37,23 +43,21 @@ TABLE = {  # [ET] table 1: mean and sd of R_T/T over 50 runs, column by column
     "tv-gp-ucb": ((0.301, 0.089), (0.504, 0.089), (0.640, 0.084), (0.961, 0.176), (1.256, 0.215)),
     "ui-tvbo": ((0.344, 0.056), (0.641, 0.064), (0.871, 0.057), (0.954, 0.185), (1.380, 0.052)),
 }
+MISPRINT = "TV told .2 is printed with all digits of GP-UCB's cell: probably a misprint"
 
 
-MISPRINT = "TV told .2 is printed as GP-UCB's cell to the last digit: a misprint, it seems"
-
-
-class WithinModel(OnGrid):
+class WithinModel(GridExperiment):
     """R_T/T of each policy, by rate of change."""
 
     name = "E1"
-    title = "within the model, the rate of change known or not"
+    title = "within the model, with the right, an unknown or a wrong rate of change"
     source = "[ET] table 1"
     runs = 50
     spatial = SpatialKernel(math.inf, 0.2)
     noise_variance = NOISE_VARIANCE
 
-    def printed(self) -> list[PublishedValue]:
-        """Give table 1."""
+    def published(self) -> list[PublishedValue]:
+        """Return table 1."""
         return [
             PublishedValue({"policy": policy, "column": column}, "R_T/T", *cell, 50)
             for policy, cells in TABLE.items()
@@ -61,107 +65,94 @@ class WithinModel(OnGrid):
             if cell is not None
         ]
 
-    def claims(self, summary: Summary) -> list[Expectation]:
-        """Compare the cells, and the order of the algorithms, column by column."""
+    def expectations(self, results: ResultTable) -> list[Expectation]:
+        """Compare the cells, and the order of the policies in each column."""
         return [
-            self._near(summary),
-            *(_same_order(summary, column) for column in COLUMNS),
+            self._cells_agree(results),
+            *(_same_order(results, column) for column in COLUMNS),
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], summary: Summary) -> None:
+    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
         """Draw regret so far over time, a panel for each rate ([ET] figure 4)."""
         panels = figure.subplots(1, len(RATES), sharey=True)
         for axes, column in zip(panels, COLUMNS, strict=False):
-            for policy in TABLE:
-                curves = [
-                    row.curves["R_t/t"]
-                    for row in rows
-                    if row.case == {"policy": policy, "column": column}
-                ]
-                t = np.linspace(1, HORIZON, len(curves[0]))
-                axes.plot(t, np.mean(curves, axis=0), label=policy)
+            cases = {policy: case_labels(policy=policy, column=column) for policy in TABLE}
+            plot_mean_curves(axes, rows, "R_t/t", cases, step=10)
             axes.set(title=f"ε = {column}", xlabel="t", ylim=(0, None))
-            axes.grid(alpha=0.3)
         panels[0].set_ylabel("R_t / t")
         figure.legend(
             *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8
         )
 
-    def _near(self, summary: Summary) -> Expectation:
+    def _cells_agree(self, results: ResultTable) -> Expectation:
         far = [
             f"{each.case['policy']} at ε = {each.case['column']}"
-            for each in self.printed()
-            if abs(errors_apart(summary.cell(each.number, each.case), each) or 0.0) > 3.0
+            for each in self.published()
+            if abs(standard_errors_apart(results.cell(each.number, each.case), each) or 0.0) > 3.0
         ]
         text = "every cell of table 1 within three standard errors"
         if far:
-            text += f", but {', '.join(far)}"
+            text += f", except {', '.join(far)}"
         return Expectation(f"{text} ({MISPRINT})", not far)
 
-    def _run(self, run: int, generator: np.random.Generator) -> Iterator[Row]:
+    def _run(self, run: int, seed: int) -> Iterator[Row]:
+        generator = self._generator(seed, run)
         g = sample_fields.draws(self._factor, HORIZON, generator)
         noise = generator.standard_normal(HORIZON) * NOISE_VARIANCE**0.5
         for rate, column in zip(RATES, COLUMNS, strict=False):
             f = sample_fields.drifting(g, rate)
-            for label, policy, settings in (*_told(rate), *_event_triggered()):
-                yield self._row(run, label, column, policy, settings, f, noise)
-        for told, column in ((0.001, COLUMNS[3]), (0.2, COLUMNS[4])):
-            for label, policy, settings in _told(told)[1:]:
-                yield self._row(run, label, column, policy, settings, f, noise)
+            for case in (*_with_rate(rate), *_event_triggered()):
+                yield self._row(run, case, column, f, noise)
+        for wrong_rate, column in ((0.001, COLUMNS[3]), (0.2, COLUMNS[4])):
+            for case in _with_rate(wrong_rate)[1:]:
+                yield self._row(run, case, column, f, noise)
 
-    def _row(
-        self,
-        run: int,
-        label: str,
-        column: str,
-        policy: str,
-        settings: dict[str, Any],
-        f: Any,
-        noise: Any,
-    ) -> Row:
-        window = settings.get("n_upper", settings.get("period", HORIZON))
-        made = make_policy(policy, self._field, window=window, beta=BETA, seed=run, **settings)
-        played = play(made, f, noise)
-        so_far = played.regret.cumsum() / np.arange(1, HORIZON + 1)
-        numbers = {"R_T/T": float(so_far[-1]), "resets": float(played.resets)}
+    def _row(self, run: int, case: PolicyCase, column: str, f: Array, noise: Array) -> Row:
+        window = case.settings.get("n_upper", case.settings.get("period", HORIZON))
+        policy = case.make(self._field, window=window, beta=BETA, seed=run)
+        result = run_policy(policy, f, noise)
+        curve = result.mean_regret
         return Row(
             run,
-            {"policy": label, "column": column},
-            numbers,
-            {"R_t/t": so_far[9::10].round(5).tolist()},
+            case_labels(policy=case.label, column=column),
+            {"R_T/T": float(curve[-1]), "resets": float(result.resets)},
+            {"R_t/t": curve[9::10].round(5).tolist()},
         )
 
 
-def _told(rate: float) -> list[tuple[str, str, dict[str, Any]]]:
-    """Give the policies that are told the rate; the first needs none."""
+def _with_rate(rate: float) -> list[PolicyCase]:
+    """Return the policies that are given the rate of change; the first one does not use it."""
     return [
-        ("gp-ucb", "gp-ucb", {}),
-        ("r-gp-ucb", "r-gp-ucb", {"period": PERIODS[rate]}),
-        ("tv-gp-ucb", "tv-gp-ucb", {"epsilon": rate}),
-        ("ui-tvbo", "ui-tvbo", {"sigma_w2": rate}),
+        PolicyCase("gp-ucb", "gp-ucb"),
+        PolicyCase("r-gp-ucb", "r-gp-ucb", {"period": PERIODS[rate]}),
+        PolicyCase("tv-gp-ucb", "tv-gp-ucb", {"epsilon": rate}),
+        PolicyCase("ui-tvbo", "ui-tvbo", {"sigma_w2": rate}),
     ]
 
 
-def _event_triggered() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for kept, keep_last in KEPT.items():
+def _event_triggered() -> Iterator[PolicyCase]:
+    for variant, keep_last in ET_VARIANTS.items():
         for interval, ends in INTERVALS.items():
             bounds = Bounds.of(*ends, horizon=HORIZON)
             settings = {"delta_b": 0.1, "n_lower": bounds.n_lower, "n_upper": bounds.n_upper}
-            yield f"{kept} {interval}", "et-gp-ucb", {**settings, "keep_last": keep_last}
+            yield PolicyCase(
+                f"{variant} {interval}", "et-gp-ucb", {**settings, "keep_last": keep_last}
+            )
 
 
-def _same_order(summary: Summary, column: str) -> Expectation:
-    """Say whether the algorithms rank as in table 1, where two standard errors tell them apart."""
+def _same_order(results: ResultTable, column: str) -> Expectation:
+    """Check that policies rank as in table 1, unless they are within two standard errors."""
     at = COLUMNS.index(column)
     theirs = {policy: cells[at][0] for policy, cells in TABLE.items() if cells[at]}  # type: ignore[index]
     ranked = sorted(theirs, key=lambda policy: theirs[policy])
     ours = {
-        policy: summary.cell("R_T/T", {"policy": policy, "column": column}) for policy in ranked
+        policy: results.cell("R_T/T", case_labels(policy=policy, column=column))
+        for policy in ranked
     }
     flipped = [
         f"{b} before {a}"
         for a, b in pairwise(ranked)
         if ours[a].mean - ours[b].mean > 2.0 * math.hypot(ours[a].error, ours[b].error)
     ]
-    text = f"ε = {column}: the same order as in the table, neighbours within 2 errors aside"
+    text = f"ε = {column}: the order of the table, except for neighbours within 2 errors"
     return Expectation(f"{text}; but {', '.join(flipped)}" if flipped else text, not flipped)

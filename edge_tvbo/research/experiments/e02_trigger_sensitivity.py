@@ -1,23 +1,27 @@
-"""E2: how much the event trigger depends on δ_B.
+"""E2: sensitivity of the event trigger to δ_B.
 
 [ET] appendix C and table 3 (settings: table 10): the setting of E1 with the widest window, W = T,
-taken as no bounds at all. With N_lo = 12, which is what ε in [0, 1] gives, there are up to 1.8
-resets fewer than printed at δ_B = .5; without, the printed R_T is that of `keep_last`.
+which is taken to mean no bounds at all. With N_lo = 12, which follows from ε in [0, 1], there are
+up to 1.8 resets fewer than printed at δ_B = .5; without it, the printed R_T is that of `keep_last`.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy
 from edge_tvbo.research.experiments import sample_fields
-from edge_tvbo.research.experiments.base import Expectation, PublishedValue, Row, Summary
-from edge_tvbo.research.experiments.per_run import OnGrid
-from edge_tvbo.research.experiments.run_policy import play
+from edge_tvbo.research.experiments.base import (
+    Expectation,
+    PublishedValue,
+    ResultTable,
+    Row,
+    case_labels,
+)
+from edge_tvbo.research.experiments.grid_experiment import GridExperiment
+from edge_tvbo.research.experiments.run_policy import run_policy
 
 HORIZON = 400
 NOISE_VARIANCE = 0.02
@@ -30,10 +34,11 @@ TABLE = {  # [ET] table 3: average resets and R_T for each rate
     0.1: ((3.38, 200.33), (8.04, 271.59), (11.88, 332.04)),
     0.5: ((3.98, 196.03), (10.32, 280.05), (14.44, 334.80)),
 }
-KEPT = {"nothing": False, "last": True}
+KEEP_LAST = {"nothing": False, "last": True}
+TOLERANCE = 0.6  # resets
 
 
-class Sensitivity(OnGrid):
+class TriggerSensitivity(GridExperiment):
     """Resets and R_T of ET-GP-UCB, by δ_B and rate of change."""
 
     name = "E2"
@@ -43,25 +48,30 @@ class Sensitivity(OnGrid):
     spatial = SpatialKernel(math.inf, 0.2)
     noise_variance = NOISE_VARIANCE
 
-    def printed(self) -> list[PublishedValue]:
-        """Give table 3, which has no spreads."""
+    def published(self) -> list[PublishedValue]:
+        """Return table 3, which states no spreads."""
         return [
-            PublishedValue(_case(kept, delta_b, rate), number, value, None, 50)
-            for kept in KEPT
+            PublishedValue(
+                case_labels(keeps=keeps, delta_b=delta_b, epsilon=rate), number, value, None, 50
+            )
+            for keeps in KEEP_LAST
             for delta_b, cells in TABLE.items()
             for rate, cell in zip(RATES, cells, strict=True)
             for number, value in zip(("resets", "R_T"), cell, strict=True)
         ]
 
-    def claims(self, summary: Summary) -> list[Expectation]:
-        """Compare the resets, and how they go with δ_B."""
-        return [_near(summary, kept, self.printed()) for kept in KEPT]
+    def expectations(self, results: ResultTable) -> list[Expectation]:
+        """Compare the numbers of resets."""
+        return [_resets_agree(results, keeps, self.published()) for keeps in KEEP_LAST]
 
-    def draw(self, figure: Any, rows: Sequence[Row], summary: Summary) -> None:
+    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
         """Draw resets and regret over δ_B."""
         for axes, number in zip(figure.subplots(1, 2), ("resets", "R_T"), strict=True):
             for rate in RATES:
-                ours = [summary.mean(number, **_case("last", d, rate)) for d in TABLE]
+                ours = [
+                    results.mean(number, keeps="last", delta_b=delta_b, epsilon=rate)
+                    for delta_b in TABLE
+                ]
                 at = number == "R_T"
                 theirs = [cells[RATES.index(rate)][at] for cells in TABLE.values()]
                 (line,) = axes.plot(list(TABLE), ours, "o-", label=f"ε = {rate}")
@@ -70,13 +80,14 @@ class Sensitivity(OnGrid):
             axes.grid(alpha=0.3)
             axes.legend()
 
-    def _run(self, run: int, generator: np.random.Generator) -> Iterator[Row]:
+    def _run(self, run: int, seed: int) -> Iterator[Row]:
+        generator = self._generator(seed, run)
         g = sample_fields.draws(self._factor, HORIZON, generator)
         noise = generator.standard_normal(HORIZON) * NOISE_VARIANCE**0.5
         for rate in RATES:
             f = sample_fields.drifting(g, rate)
             for delta_b in TABLE:
-                for kept, keep_last in KEPT.items():
+                for keeps, keep_last in KEEP_LAST.items():
                     policy = make_policy(
                         "et-gp-ucb",
                         self._field,
@@ -86,21 +97,25 @@ class Sensitivity(OnGrid):
                         beta=BETA,
                         seed=run,
                     )
-                    played = play(policy, f, noise)
-                    numbers = {"resets": float(played.resets), "R_T": float(played.regret.sum())}
-                    yield Row(run, _case(kept, delta_b, rate), numbers)
+                    result = run_policy(policy, f, noise)
+                    yield Row(
+                        run,
+                        case_labels(keeps=keeps, delta_b=delta_b, epsilon=rate),
+                        {"resets": float(result.resets), "R_T": float(result.regret.sum())},
+                    )
 
 
-def _near(summary: Summary, kept: str, printed: Sequence[PublishedValue]) -> Expectation:
-    far = [
-        abs(summary.cell("resets", each.case).mean - each.mean)
-        for each in printed
-        if each.number == "resets" and each.case["keeps"] == kept
+def _resets_agree(
+    results: ResultTable, keeps: str, published: Sequence[PublishedValue]
+) -> Expectation:
+    distances = [
+        abs(results.cell("resets", each.case).mean - each.mean)
+        for each in published
+        if each.number == "resets" and each.case["keeps"] == keeps
     ]
-    near = sum(distance <= 0.6 for distance in far)
-    text = f"keeps {kept}: average resets within 0.6 of table 3 in {near} of {len(far)} cells"
-    return Expectation(f"{text} (farthest {max(far):.2f})", near == len(far))
-
-
-def _case(kept: str, delta_b: float, rate: float) -> dict[str, str]:
-    return {"keeps": kept, "delta_b": str(delta_b), "epsilon": str(rate)}
+    near = sum(distance <= TOLERANCE for distance in distances)
+    text = (
+        f"keeps {keeps}: average resets within {TOLERANCE} of table 3 "
+        f"in {near} of {len(distances)} cells (largest difference {max(distances):.2f})"
+    )
+    return Expectation(text, near == len(distances))

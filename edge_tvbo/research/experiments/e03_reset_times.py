@@ -1,8 +1,8 @@
-"""E3: when the event trigger resets, and what the freedom to do so is worth.
+"""E3: reset times of the event trigger, and the regret by the window of allowed reset times.
 
 [ET] section 5, figures 2 and 7 (settings: table 4). The window W = N_hi - N_lo in which the
 trigger may reset grows around the block length N of R-GP-UCB; β_t is that of E1, which the paper
-refers to. Its continuous [0, 1]² is a grid here.
+refers to. The paper's continuous [0, 1]² is a grid here.
 """
 
 import math
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.research.experiments import sample_fields
-from edge_tvbo.research.experiments.base import Expectation, PublishedValue, Row, Summary
-from edge_tvbo.research.experiments.inverse_gamma import likelier_than_gamma
-from edge_tvbo.research.experiments.monte_carlo import follow
-from edge_tvbo.research.experiments.per_run import Gridded
-from edge_tvbo.research.experiments.run_policy import rng
+from edge_tvbo.research.experiments.base import Expectation, Labels, ResultTable, Row
+from edge_tvbo.research.experiments.grid_experiment import GridExperiment
+from edge_tvbo.research.experiments.inverse_gamma import fit_inverse_gamma
+from edge_tvbo.research.experiments.monte_carlo import run_resetting_policy
+from edge_tvbo.simulation.dataset_lookup import DataSource
 
 HORIZON = 200
 NOISE_VARIANCE = 0.02
@@ -28,20 +28,20 @@ BETA = LogBeta(0.4, 4.0)
 SIDE = 25
 PERIODS = {0.03: 29, 0.1: 22}  # N = ⌈12 ε^(-1/4)⌉
 WINDOWS = (0, 10, 20, 40, 80, 120, 160, 199)
-KEPT = {"keeps nothing": False, "keeps last": True}
+KEEP_LAST = {"keeps nothing": False, "keeps last": True}
 
 
-class Trigger(NamedTuple):
-    """One setting of a policy that resets."""
+class ResetRule(NamedTuple):
+    """When a policy resets: periodically, or by the event trigger."""
 
     label: str
-    period: int = 0
+    period: int = 0  # 0 for no periodic reset
     n_lower: int = 1
-    n_upper: int = 0
+    n_upper: int = 0  # 0 for no event trigger
     keep_last: bool = True
 
 
-class ResetTimes(Gridded):
+class ResetTimes(GridExperiment):
     """Reset times and R_T/T, by window size and rate of change."""
 
     name = "E3"
@@ -52,37 +52,28 @@ class ResetTimes(Gridded):
     spatial = SpatialKernel(math.inf, 0.2)
     noise_variance = NOISE_VARIANCE
 
-    def __init__(self, data_dirs: tuple[str, ...] = (), *, side: int = SIDE) -> None:
-        super().__init__(data_dirs, side=side)
+    def __init__(self, data: DataSource | None = None, *, side: int = SIDE) -> None:
+        super().__init__(data, side=side)
 
     def measure(self, runs: range, seed: int) -> list[Row]:
-        """Carry out some runs; histograms of reset times are one row for all of them."""
+        """Return the rows of some runs; a histogram of reset times is one row for all of them."""
         histograms = {
-            (rate, trigger.label): np.zeros(HORIZON + 1, np.int64)
+            (rate, rule.label): np.zeros(HORIZON + 1, np.int64)
             for rate, period in PERIODS.items()
-            for trigger in _triggers(period)
-            if trigger.n_upper
+            for rule in _reset_rules(period)
+            if rule.n_upper
         }
-        rows = [row for run in runs for row in self._resets(run, seed, histograms)]
+        rows = [row for run in runs for row in self._run(run, seed, histograms)]
         for (rate, label), counts in histograms.items():
-            case = {"epsilon": str(rate), "reset times of": label}
-            rows.append(Row(runs.start, case, {}, {"counts": counts.astype(float).tolist()}))
+            curves = {"counts": counts.astype(float).tolist()}
+            rows.append(Row(runs.start, _histogram_case(rate, label), {}, curves))
         return rows
 
-    def printed(self) -> list[PublishedValue]:
-        """Give nothing: the paper has figures, no numbers."""
-        return []
+    def expectations(self, results: ResultTable) -> list[Expectation]:
+        """Compare ET with R, window by window."""
+        return [_below_periodic(results, rate, keeps) for rate in PERIODS for keeps in KEEP_LAST]
 
-    def claims(self, summary: Summary) -> list[Expectation]:
-        """Compare ET with R and with resets at N_lo, window by window."""
-        return [
-            claim
-            for rate in PERIODS
-            for kept in KEPT
-            for claim in _claims(summary, str(rate), kept)
-        ]
-
-    def draw(self, figure: Any, rows: Sequence[Row], summary: Summary) -> None:
+    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
         """Draw histograms of reset times, and regret over the window (figure 2)."""
         panels = figure.subplots(1, 1 + len(PERIODS))
         for axes, rate in zip(panels, PERIODS, strict=False):
@@ -91,31 +82,36 @@ class ResetTimes(Gridded):
                 share = counts / max(counts.sum(), 1)
                 axes.step(np.arange(HORIZON + 1), share, where="mid", label=f"W = {window}")
             counts = histogram(rows, rate, f"et keeps nothing, W={WINDOWS[-1]}")
-            if counts.any():
-                fits, alpha, scale = likelier_than_gamma(counts)
+            if np.count_nonzero(counts) > 1:
+                fitted = fit_inverse_gamma(counts)
                 t = np.arange(1, HORIZON + 1)
-                norm = alpha * math.log(scale) - math.lgamma(alpha)
-                density = np.exp(norm - (alpha + 1.0) * np.log(t) - scale / t)
-                axes.plot(t, density, "k:", label="inverse gamma" + ("" if fits else " (poor)"))
+                poor = "" if fitted.is_better_than_gamma else " (poor)"
+                axes.plot(t, fitted.density(t), "k:", label=f"inverse gamma{poor}")
             axes.set(xlabel="reset time t'", title=f"ε = {rate}", xlim=(0, 120), ylim=(0, 0.1))
             axes.legend(fontsize=8)
         for rate, colour in zip(PERIODS, ("tab:blue", "tab:orange"), strict=True):
-            case = {"epsilon": str(rate)}
-            for kept, style in zip(KEPT, ("o-", "s-"), strict=True):
-                ours = [summary.mean(f"et {kept}, W={window}", **case) for window in WINDOWS]
-                panels[-1].plot(WINDOWS, ours, style, color=colour, label=f"ET {kept}, ε = {rate}")
-            lower = [summary.mean(f"at N_lo, W={window}", **case) for window in WINDOWS]
+            for keeps, style in zip(KEEP_LAST, ("o-", "s-"), strict=True):
+                ours = [results.mean(f"et {keeps}, W={window}", epsilon=rate) for window in WINDOWS]
+                panels[-1].plot(WINDOWS, ours, style, color=colour, label=f"ET {keeps}, ε = {rate}")
+            lower = [results.mean(f"at N_lo, W={window}", epsilon=rate) for window in WINDOWS]
             panels[-1].plot(WINDOWS, lower, "--", color=colour, label=f"always at N_lo, ε = {rate}")
             panels[-1].axhline(
-                summary.mean("r-gp-ucb", **case), color=colour, ls="-.", label=f"R, ε = {rate}"
+                results.mean("r-gp-ucb", epsilon=rate),
+                color=colour,
+                ls="-.",
+                label=f"R, ε = {rate}",
             )
         panels[-1].set(xlabel="window W", ylabel="R_T / T")
         panels[-1].legend(fontsize=7)
 
-    def _resets(
-        self, run: int, seed: int, histograms: dict[tuple[float, str], NDArray[np.int64]]
+    def _run(
+        self,
+        run: int,
+        seed: int,
+        histograms: dict[tuple[float, str], NDArray[np.int64]] | None = None,
     ) -> Iterator[Row]:
-        generator = rng(self.name, seed, run)
+        """Yield the rows of one run, and add its reset times to `histograms`."""
+        generator = self._generator(seed, run)
         M = len(self._field)
         g = sample_fields.draws(self._factor, HORIZON, generator)
         noise = generator.standard_normal(HORIZON) * NOISE_VARIANCE**0.5
@@ -125,45 +121,47 @@ class ResetTimes(Gridded):
         for rate, period in PERIODS.items():
             f = sample_fields.drifting(g, rate)
             numbers = {}
-            for trigger in _triggers(period):
-                _, every, lower, upper, keep_last = trigger
-                resets = follow(
+            for rule in _reset_rules(period):
+                label, every, lower, upper, keep_last = rule
+                resets = run_resetting_policy(
                     f, noise, self._field.kernel, NOISE_VARIANCE, widths, every, lower, upper,
                     DELTA_B, keep_last, run, V, mean, variance, bound, regret, ages,
                 )  # fmt: skip
-                numbers[trigger.label] = float(regret.mean())
-                if upper:
-                    counts = histograms[rate, trigger.label]
-                    counts += np.bincount(ages[:resets], minlength=HORIZON + 1)
+                numbers[label] = float(regret.mean())
+                if upper and histograms is not None:
+                    histograms[rate, label] += np.bincount(ages[:resets], minlength=HORIZON + 1)
             yield Row(run, {"epsilon": str(rate)}, numbers)
 
 
 def histogram(rows: Sequence[Row], rate: float, label: str) -> NDArray[np.float64]:
-    """Give how often each reset time 0..T came, over all runs."""
-    case = {"epsilon": str(rate), "reset times of": label}
+    """Return how often each reset time 0..T occurred in all runs, (T + 1,)."""
+    case = _histogram_case(rate, label)
     counts = [row.curves["counts"] for row in rows if row.case == case]
     return np.asarray(np.sum(counts, axis=0))
 
 
-def _triggers(period: int) -> Iterator[Trigger]:
-    yield Trigger("r-gp-ucb", period=period)
+def _histogram_case(rate: float, label: str) -> Labels:
+    return {"epsilon": str(rate), "reset times of": label}
+
+
+def _reset_rules(period: int) -> Iterator[ResetRule]:
+    yield ResetRule("r-gp-ucb", period=period)
     for window in WINDOWS:
         lower = max(1, period - window // 2)
         upper = min(lower + window, HORIZON)
-        for kept, keep_last in KEPT.items():
-            yield Trigger(f"et {kept}, W={window}", 0, lower, upper, keep_last)
-        yield Trigger(f"at N_lo, W={window}", period=lower)
+        for keeps, keep_last in KEEP_LAST.items():
+            yield ResetRule(f"et {keeps}, W={window}", 0, lower, upper, keep_last)
+        yield ResetRule(f"at N_lo, W={window}", period=lower)
 
 
-def _claims(summary: Summary, rate: str, kept: str) -> list[Expectation]:
-    case = {"epsilon": rate}
-    base = summary.mean("r-gp-ucb", **case)
+def _below_periodic(results: ResultTable, rate: float, keeps: str) -> Expectation:
+    periodic = results.mean("r-gp-ucb", epsilon=rate)
     above = [
         window
-        for window in WINDOWS[1:]  # with none, a reset comes at N whatever is read
-        if summary.mean(f"et {kept}, W={window}", **case) >= base
+        for window in WINDOWS[1:]  # with W = 0 every reset is at N
+        if results.mean(f"et {keeps}, W={window}", epsilon=rate) >= periodic
     ]
-    text = f"ε = {rate}: ET that {kept} stays below R at every window size"
+    text = f"ε = {rate}: ET that {keeps} has less regret than R at every window size"
     if above:
         text += f"; but not at W = {', '.join(map(str, above))}"
-    return [Expectation(text, not above)]
+    return Expectation(text, not above)

@@ -1,23 +1,23 @@
-"""E5: the gains of a controller are searched while the bearing wears.
+"""E5: search for the gains of a controller while a bearing wears.
 
 [ET] section 6, appendix A.3, figure 3 d (settings: table 7): four gains of a pendulum's controller,
-T = 300, σ_n² = .02, c1 = .8, c2 = 4; from t = 100 the bearing's friction is 2.5 times as much. The
-plant is `pendulum`, which says where it differs. Regret is against the best controller of the box
-at the friction of the moment, in standard deviations of the reward over the box.
+T = 300, σ_n² = .02, c1 = .8, c2 = 4; from t = 100 the bearing's friction is 2.5 times as large. The
+plant is in `pendulum`, which lists the differences. Regret is against the best controller of the
+box at the present friction, in standard deviations of the reward over the box.
 
-Length scales are fitted online, the same way for each policy: one for each gain, maximum a
+Length scales are fitted online, in the same way for each policy: one for each gain, maximum a
 posteriori under Gamma(15, 10/3), in units of the table's scaling factors, by which the paper's code
 divides the gains ([1/8, 1/4, 3, 1/8]: the prior's mode, 4.2, is half of the box for three gains and
 a quarter of it for the last). The fits and their bounds are ours: see `ArdMapPosterior`.
 
-Ours as well, for want of a word in the paper: the variance stays 1; the bound is maximised among
-256 Sobol points and from the best three of them; ET's bounds are those of ε in [0, 1]; there are no
-initial readings (the code of the forerunner of [ET] takes 30 that are drawn); all readings since
-the last reset are held.
+The paper leaves open, and our choice is: the variance is always 1; the bound is maximised among 256
+Sobol points and from the best three of them; ET's bounds are those of ε in [0, 1]; there are no
+initial readings (the code of the paper's forerunner draws 30); all readings since the last reset
+are kept.
 
-To be known when reading the claims: in this plant wear lowers the level of the reward (its maximum
-from 1.52 to .08) more than it moves the maximum (who stays at the old one loses .25), and corners
-of the box, where a reset sends whoever forgets, give down to -13.6, in units of a prior deviation.
+Background of the expectations: in this plant wear lowers the reward everywhere (its maximum from
+1.52 to .08) more than it moves the maximum (the old one loses .25), and corners of the box, which
+policies without memory visit after a reset, have rewards down to -13.6, in prior deviations.
 """
 
 import math
@@ -41,8 +41,9 @@ from edge_tvbo.models.temporal_models import (
 from edge_tvbo.models.triggers import Bounds, ErrorBound, EveryPeriod, Never, Trigger
 from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.research.experiments import pendulum
-from edge_tvbo.research.experiments.base import Expectation, PublishedValue, Row, Summary
-from edge_tvbo.research.experiments.run_policy import rng
+from edge_tvbo.research.experiments.base import Expectation, Experiment, ResultTable, Row
+from edge_tvbo.research.experiments.curves import mean_curve
+from edge_tvbo.simulation.dataset_lookup import DataSource
 
 Array = NDArray[np.float64]
 
@@ -54,9 +55,13 @@ CANDIDATES = 256
 EPSILON = 0.03  # and σ_w² of UI
 PERIOD = 29
 DELTA_B = 0.1
+TEMPORAL_KERNELS: dict[str, TemporalKernel] = {  # of the other policies: static
+    "tv-gp-ucb": TimeVaryingKernel(EPSILON),
+    "ui-tvbo": WienerKernel(EPSILON),
+}
 POLICIES = ("et-gp-ucb", "tv-gp-ucb", "ui-tvbo", "r-gp-ucb", "gp-ucb")
-EARLY = "resets, t < 100"
-PHASES = {  # first and last in sixths of the horizon; the names are those of T = 300
+EARLY_RESETS = "resets, t < 100"
+PHASES = {  # from and to, in sixths of the horizon; the names are for T = 300
     "r, t < 100": (0, 2),
     "r, 100 to 149": (2, 3),
     "r, t >= 150": (3, 6),
@@ -64,29 +69,29 @@ PHASES = {  # first and last in sixths of the horizon; the names are those of T 
 }
 
 
-class Trial(NamedTuple):
-    """How one policy did."""
+class SearchResult(NamedTuple):
+    """Regret and resets of one policy."""
 
     regret: Array  # (T,)
-    resets: Array  # (T,), so far
+    resets: Array  # (T,), cumulative
 
 
-class PolicySearch:
+class PolicySearch(Experiment):
     """Regret of each policy before the bearing wears, just after, and later."""
 
     name = "E5"
     title = "policy search for a pendulum whose bearing wears"
     source = "[ET] figure 3 d, table 7"
     runs = 50
-    block = 1
 
     def __init__(
         self,
-        data_dirs: tuple[str, ...] = (),
+        data: DataSource | None = None,
         *,
         horizon: int = HORIZON,
         candidates: int = CANDIDATES,
     ) -> None:
+        super().__init__(data)
         self._horizon = horizon
         self._candidates = candidates
 
@@ -102,36 +107,29 @@ class PolicySearch:
         frictions = (pendulum.FRICTION, pendulum.WORN_FRICTION)
         return {friction: pendulum.optimum(friction)[1] for friction in frictions}
 
-    def measure(self, runs: range, seed: int) -> list[Row]:
-        """Carry out some runs: the policies of one meet the same noise."""
-        return [row for run in runs for row in self._run(run, rng(self.name, seed, run))]
-
-    def printed(self) -> list[PublishedValue]:
-        """Give nothing: the paper has a figure, no numbers."""
-        return []
-
-    def claims(self, summary: Summary) -> list[Expectation]:
-        """Look who recovers."""
-        late = {each: summary.mean("r, t >= 150", policy=each) for each in POLICIES}
-        total = {each: summary.mean("R_T/T", policy=each) for each in POLICIES}
+    def expectations(self, results: ResultTable) -> list[Expectation]:
+        """Compare the regret of ET after the change, and in total, with the others'."""
+        late = {each: results.mean("r, t >= 150", policy=each) for each in POLICIES}
+        total = {each: results.mean("R_T/T", policy=each) for each in POLICIES}
         first, et = min(total, key=total.__getitem__), late["et-gp-ucb"]
         found = [
             Expectation(
-                f"after the change ET recovers below {other} ({et:.3f} and {late[other]:.3f} "
-                "an interval from t = 150 on)", et < late[other])
+                f"after the change ET has less regret than {other} ({et:.3f} and {late[other]:.3f} "
+                "per interval from t = 150 on)", et < late[other])
             for other in ("tv-gp-ucb", "r-gp-ucb", "ui-tvbo", "gp-ucb")
         ]  # fmt: skip
         return [
             *found,
-            Expectation(f"ET has the least regret of all (it is {first})", first == "et-gp-ucb"),
+            Expectation(
+                f"ET has the least regret of all policies (it is {first})", first == "et-gp-ucb"
+            ),
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], summary: Summary) -> None:
-        """Draw regret of an interval, and of all so far (figure 3 d)."""
+    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+        """Draw regret per interval, and cumulative regret (figure 3 d)."""
         left, right = figure.subplots(1, 2)
         for policy in POLICIES:
-            mine = [row.curves["r_t"] for row in rows if row.case == {"policy": policy}]
-            r = np.mean(mine, axis=0)
+            r = mean_curve(rows, "r_t", {"policy": policy})
             right.plot(np.arange(1, len(r) + 1), r.cumsum(), label=policy)
             smooth = np.convolve(r, np.full(5, 0.2), mode="valid")
             left.plot(np.arange(3, len(r) - 1), smooth, label=policy)
@@ -142,21 +140,23 @@ class PolicySearch:
             axes.grid(alpha=0.3)
         right.legend()
 
-    def _run(self, run: int, generator: np.random.Generator) -> Iterator[Row]:
+    def _run(self, run: int, seed: int) -> Iterator[Row]:
+        """Yield the rows of one run, in which all policies have the same noise."""
+        generator = self._generator(seed, run)
         noise = generator.standard_normal(self._horizon) * NOISE_VARIANCE**0.5
-        seed = int(generator.integers(2**31))
+        policy_seed = int(generator.integers(2**31))
         for name in POLICIES:
-            trial = self._play(self._policy(name, seed), noise)
-            regret, sixth = trial.regret, self._horizon / 6
+            search = self._search(self._policy(name, policy_seed), noise)
+            regret, sixth = search.regret, self._horizon / 6
             numbers = {"R_T/T": float(regret.mean())}
             for label, (first, last) in PHASES.items():
                 part = regret[round(first * sixth) : round(last * sixth)]
                 numbers[label] = float(part.mean())
-            numbers[EARLY] = float(trial.resets[round(2 * sixth) - 1])
-            numbers["resets"] = float(trial.resets[-1])
+            numbers[EARLY_RESETS] = float(search.resets[round(2 * sixth) - 1])
+            numbers["resets"] = float(search.resets[-1])
             yield Row(run, {"policy": name}, numbers, {"r_t": regret.round(5).tolist()})
 
-    def _play(self, policy: UpperConfidence, noise: Array) -> Trial:
+    def _search(self, policy: UpperConfidence, noise: Array) -> SearchResult:
         regret, resets = np.empty(len(noise)), np.empty(len(noise))
         for t in range(len(noise)):
             friction = self._friction(t)
@@ -166,41 +166,25 @@ class PolicySearch:
             policy.advance()
             regret[t] = max(self._best[friction] - reward, 0.0)
             resets[t] = policy.resets
-        return Trial(regret, resets)
+        return SearchResult(regret, resets)
 
     def _friction(self, t: int) -> float:
-        """Give the friction; it changes after a third of a horizon that is not the paper's."""
+        """Return the friction in interval `t`; it changes after a third of any horizon."""
         return pendulum.friction_at(t * HORIZON // self._horizon)
 
     def _policy(self, name: str, seed: int) -> UpperConfidence:
         posterior = ArdMapPosterior(
             self._field,
-            _temporal(name),
+            TEMPORAL_KERNELS.get(name, StaticKernel()),
             self._horizon,
             units=pendulum.SCALES.tolist(),
             shape=SHAPE,
             rate=RATE,
         )
-        trigger = _trigger(name, self._horizon)
+        bounds = Bounds.of(0.0, 1.0, horizon=self._horizon)
+        triggers: dict[str, Trigger] = {
+            "et-gp-ucb": ErrorBound(NOISE_VARIANCE, DELTA_B, bounds.n_lower, bounds.n_upper),
+            "r-gp-ucb": EveryPeriod(PERIOD),
+        }
+        trigger = triggers.get(name, Never())
         return UpperConfidence(name, self._field, posterior, BETA, trigger, seed=seed)
-
-
-def _temporal(name: str) -> TemporalKernel:
-    match name:
-        case "tv-gp-ucb":
-            return TimeVaryingKernel(EPSILON)
-        case "ui-tvbo":
-            return WienerKernel(EPSILON)
-        case _:
-            return StaticKernel()
-
-
-def _trigger(name: str, horizon: int) -> Trigger:
-    match name:
-        case "et-gp-ucb":
-            bounds = Bounds.of(0.0, 1.0, horizon=horizon)
-            return ErrorBound(NOISE_VARIANCE, DELTA_B, bounds.n_lower, bounds.n_upper)
-        case "r-gp-ucb":
-            return EveryPeriod(PERIOD)
-        case _:
-            return Never()

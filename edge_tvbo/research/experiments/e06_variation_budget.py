@@ -1,27 +1,27 @@
-"""E6: functions whose change has a budget, and the policies that are told how large it is.
+"""E6: functions whose change has a budget, and policies that are given its size.
 
 [ET] appendix B, table 2 (settings: tables 8 and 9), run on the code of Deng et al. 2022: (a) a
 function on [0, 1] that is replaced at t = 100 and t = 200, (b) one that changes slowly, T = 500,
-(c) 48 stock prices of 823 days. **What the functions of (a) and (b) are could not be had**: ours,
-in `functions`, are of our own making. So the printed numbers stand beside ours for their order
-alone; how far apart they are says nothing.
+(c) 48 stock prices of 823 days. **The functions of (a) and (b) could not be obtained**: those in
+`benchmark_functions` are our own. So only the order of the policies can be compared with the
+published numbers, not the numbers.
 
-(c) is no public file. Whoever has it, or any like it, puts ``stocks.csv`` (a row for each day, a
-column for each share, the first column the time) into a directory given with ``--data-dir``; then
-it is played, and left out without. All of it is normalised to mean 0 and deviation 1 and gives the
-covariance, σ² = .01; days without a price at all (Sundays) are left out. Table 2's regrets of (c),
-13 to 55 a day, must be in dollars, and are not among the printed.
+(c) is not public. With a file ``stocks.csv`` of such prices (a row for each day, a column for each
+share, the first column the time) in a directory given by ``--data-dir``, it is run too. The prices
+are normalised to mean 0 and deviation 1 and give the covariance, σ² = .01; days without any price
+(Sundays) are left out. Table 2's regrets of (c), 13 to 55 per day, must be in dollars, and are not
+among the published values here.
 
 Settings where the paper leaves a choice:
 
-- σ² = .1: the text of appendix B says so; table 8 says {.01, 1}, of which 1 is the first version.
+- σ² = .1: the text of appendix B says so; table 8 says {.01, 1}, where 1 is from an older version.
 - H, w and 1/(1-γ) are γ_T^(1/4) (T/P_T)^(1/2) ([ZS21] remarks 2 and 3), γ_T the greedy gain and
-  P_T the true one of each run's function, in the kernel's norm: they are told what they rely on.
-  Of shares nobody knows P_T, and it is 1.
+  P_T the true one of each run's function, in the kernel's norm: the policies are given what they
+  assume. For shares P_T is unknown, and 1 is used.
 - β of the agnostic policies is B + R √(2(γ + 1 + ln 1/δ)) with B = 1, R = σ, δ = .1; that of ET is
-  .8 ln(4t). ET is without bounds, as in the paper.
-- Functions, first choice and noise are drawn anew in each run; in the paper the functions seem to
-  stay, so small is the spread. Of shares nothing but the first choice differs.
+  .8 ln(4t). ET has no bounds, as in the paper.
+- Functions, first choice and noise are drawn for each run; in the paper the functions seem to be
+  fixed, since the spread is small. For shares only the first choice is random.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,11 +35,19 @@ from numpy.typing import NDArray
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import squared_exponential
-from edge_tvbo.policy import make_policy
 from edge_tvbo.research.experiments import benchmark_functions
-from edge_tvbo.research.experiments.base import Expectation, PublishedValue, Row, Summary
-from edge_tvbo.research.experiments.run_policy import play, rng
-from edge_tvbo.simulation import dataset_lookup
+from edge_tvbo.research.experiments.base import (
+    Expectation,
+    Experiment,
+    PolicyCase,
+    PublishedValue,
+    ResultTable,
+    Row,
+    case_labels,
+)
+from edge_tvbo.research.experiments.curves import mean_curve
+from edge_tvbo.research.experiments.run_policy import run_policy
+from edge_tvbo.simulation.dataset_lookup import DataSource, search_directories
 from edge_tvbo.theory import greedy_gain, restart_interval, window_length
 from edge_tvbo.training.covariance import train
 
@@ -49,16 +57,16 @@ NOISE_VARIANCE = 0.1
 STOCKS_NOISE = 0.01
 BETA = LogBeta(0.8, 4.0)  # of ET
 DELTA_B = 0.1
-REACH = 4  # of W: weights below e^-4 of a new reading's are left out, for speed
-JITTER = 1e-6  # in the norm of a change: of the kernel's variance
+WINDOWS_KEPT = 4  # of W: readings weighted less than e^-4 are dropped, for speed
+JITTER = 1e-6  # in the norm of a change, as a share of the kernel's variance
 POLICIES = ("igp-ucb", "br-gp-ucb", "sw-gp-ucb", "w-gp-ucb", "et-gp-ucb", "random")
-KINDS: dict[str, Callable[[int], benchmark_functions.Drift]] = {
+KINDS: dict[str, Callable[[int], benchmark_functions.ChangingArms]] = {
     "abrupt": benchmark_functions.abrupt,
     "slow": benchmark_functions.slow,
 }
 STOCKS = "stocks"
 FILES = ("stocks.csv", "stocks.csv.gz")
-TABLE = {  # [ET] table 2, other functions than ours: mean and sd of R_T over 20 runs
+TABLE = {  # [ET] table 2, on other functions: mean and sd of R_T over 20 runs
     "igp-ucb": ((704.6, 238.9), (136.0, 32.2)),
     "br-gp-ucb": ((312.5, 4.3), (153.9, 11.0)),
     "sw-gp-ucb": ((233.2, 9.1), (111.6, 15.7)),
@@ -67,28 +75,25 @@ TABLE = {  # [ET] table 2, other functions than ours: mean and sd of R_T over 20
 }
 
 
-class Problem(NamedTuple):
-    """What is to be followed, and what is known of it beforehand."""
+class ChangingFunction(NamedTuple):
+    """A function that changes, its readings' noise, and its budget of change."""
 
     field: SensorField
     values: Array  # (T, M), model units
     noise: Array  # (T,)
-    variation: float | None  # P_T; None where nobody knows it
+    variation: float | None  # P_T; None if it is unknown
 
 
-class VariationBudget:
+class VariationBudget(Experiment):
     """R_T of each policy on functions that change abruptly, or slowly; and on share prices."""
 
     name = "E6"
-    title = "a budget of change (functions of our own: not those of the paper)"
-    source = "[ET] table 2, for the order alone: its functions could not be had"
+    title = "a budget of change (on our own functions, not those of the paper)"
+    source = "[ET] table 2, for the order only: its functions could not be obtained"
     runs = 20
-    block = 1
 
-    def __init__(
-        self, data_dirs: tuple[str, ...] = (), *, horizon: int = benchmark_functions.HORIZON
-    ) -> None:
-        self._data_dirs = data_dirs
+    def __init__(self, data: DataSource, *, horizon: int = benchmark_functions.HORIZON) -> None:
+        super().__init__(data)
         self._horizon = horizon
 
     @cached_property
@@ -98,44 +103,41 @@ class VariationBudget:
         return SensorField([str(arm) for arm in range(benchmark_functions.ARMS)], K, NOISE_VARIANCE)
 
     @cached_property
-    def _stocks(self) -> Problem | None:
-        """What a user's file of prices makes, if there is one."""
-        path = _stocks_file(self._data_dirs)
+    def _stocks(self) -> ChangingFunction | None:
+        """The prices of a user's file, if there is one."""
+        path = _stocks_file(self.data.directories)
         if path is None:
             return None
-        recording = dataset_lookup.recording("csv", [str(path)])
+        recording = self.data._replace(directories=(str(path),)).load("csv")
         prices = recording.values[recording.observed.any(axis=1)]
-        field = train(prices, tuple(recording.sensors), noise_variance=STOCKS_NOISE)
+        field = train(prices, recording.sensors, noise_variance=STOCKS_NOISE)
         values = (prices - field.center) / field.scale
-        return Problem(field, values, np.zeros(len(values)), None)
+        return ChangingFunction(field, values, np.zeros(len(values)), None)
 
-    def measure(self, runs: range, seed: int) -> list[Row]:
-        """Carry out some runs: other functions in each."""
-        return [row for run in runs for row in self._run(run, seed)]
-
-    def printed(self) -> list[PublishedValue]:
-        """Give the means of table 2 (a) and (b); its functions are not these, nor its spreads."""
+    def published(self) -> list[PublishedValue]:
+        """Return the means of table 2 (a) and (b), which are of other functions."""
         return [
             PublishedValue({"policy": policy, "function": kind}, "R_T", cell[0], None, 20)
             for policy, cells in TABLE.items()
             for kind, cell in zip(KINDS, cells, strict=True)
         ]
 
-    def claims(self, summary: Summary) -> list[Expectation]:
-        """Look whether ET is first, as it is in the paper, and who stands where."""
-        played = [kind for kind in (*KINDS, STOCKS) if _played(summary, kind)]
-        return [claim for kind in played for claim in _order(summary, kind)]
+    def expectations(self, results: ResultTable) -> list[Expectation]:
+        """Compare the order of the policies with table 2, in which ET is first."""
+        return [
+            expectation
+            for kind in results.values_of("function")
+            for expectation in _order(results, kind)
+        ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], summary: Summary) -> None:
+    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
         """Draw cumulative regret over time (figure 5)."""
-        kinds = [kind for kind in (*KINDS, STOCKS) if _played(summary, kind)]
+        kinds = results.values_of("function")
         panels = figure.subplots(1, len(kinds), squeeze=False)[0]
         for axes, kind in zip(panels, kinds, strict=True):
             for policy in POLICIES:
-                case = {"policy": policy, "function": kind}
-                curves = np.array([row.curves["R_t"] for row in rows if row.case == case])
-                t = np.arange(1, curves.shape[1] + 1)
-                (line,) = axes.plot(t, curves.mean(axis=0), label=policy)
+                curve = mean_curve(rows, "R_t", case_labels(policy=policy, function=kind))
+                (line,) = axes.plot(np.arange(1, len(curve) + 1), curve, label=policy)
                 if policy == "random":
                     line.set(color="grey", linestyle=":")
             axes.set(title=kind, xlabel="t", ylim=(0, None))
@@ -144,54 +146,49 @@ class VariationBudget:
         panels[0].legend(fontsize=8)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        generator = rng(self.name, seed, run)
+        """Yield the rows of one run; each run has other functions."""
+        generator = self._generator(seed, run)
         first = int(generator.integers(2**31))
         noise = generator.standard_normal(benchmark_functions.HORIZON) * NOISE_VARIANCE**0.5
         for kind, make in KINDS.items():
             values = make(first).values[_thinned(self._horizon)]
             variation = _variation(self._line.kernel, values)
-            problem = Problem(self._line, values, noise[: self._horizon], variation)
-            yield from _rows(run, kind, problem, first)
+            function = ChangingFunction(self._line, values, noise[: self._horizon], variation)
+            yield from _rows(run, kind, function, first)
         if self._stocks is not None:
             yield from _rows(run, STOCKS, self._stocks, first)
 
 
-def _rows(run: int, kind: str, problem: Problem, seed: int) -> Iterator[Row]:
-    T = len(problem.values)
-    gain = float(greedy_gain(problem.field, T)[-1])
-    length = restart_interval(T, gain=gain, variation=problem.variation)
-    window = window_length(T, gain=gain, variation=problem.variation)
-    for name in POLICIES:
-        settings = _settings(name, length, window)
-        policy = make_policy(name, problem.field, seed=seed, **settings)
-        played = play(policy, problem.values, problem.noise)
-        so_far = played.regret.cumsum()
-        numbers = {"R_T": float(so_far[-1]), "resets": float(played.resets)}
-        if name == "br-gp-ucb":
+def _rows(run: int, kind: str, function: ChangingFunction, seed: int) -> Iterator[Row]:
+    T = len(function.values)
+    gain = float(greedy_gain(function.field, T)[-1])
+    length = restart_interval(T, gain=gain, variation=function.variation)
+    window = window_length(T, gain=gain, variation=function.variation)
+    for case in _cases(length, window):
+        policy = case.make(function.field, seed=seed)
+        result = run_policy(policy, function.values, function.noise)
+        so_far = result.regret.cumsum()
+        numbers = {"R_T": float(so_far[-1]), "resets": float(result.resets)}
+        if case.policy == "br-gp-ucb":
             numbers["H"] = float(length)
         if kind == STOCKS:
-            numbers["R_T, as in the file"] = float(so_far[-1]) * problem.field.scale
-        case = {"policy": name, "function": kind}
-        yield Row(run, case, numbers, {"R_t": so_far.round(4).tolist()})
+            numbers["R_T, as in the file"] = float(so_far[-1]) * function.field.scale
+        labels = case_labels(policy=case.label, function=kind)
+        yield Row(run, labels, numbers, {"R_t": so_far.round(4).tolist()})
 
 
-def _settings(name: str, length: int, window: int) -> dict[str, Any]:
-    """Give what a policy is told."""
-    match name:
-        case "br-gp-ucb":
-            return {"period": length}
-        case "sw-gp-ucb":
-            return {"window": window}
-        case "w-gp-ucb":
-            return {"gamma": 1.0 - 1.0 / max(window, 2), "window": REACH * window}
-        case "et-gp-ucb":
-            return {"delta_b": DELTA_B, "beta": BETA}
-        case _:
-            return {}
+def _cases(length: int, window: int) -> list[PolicyCase]:
+    settings: dict[str, dict[str, Any]] = {
+        "br-gp-ucb": {"period": length},
+        "sw-gp-ucb": {"window": window},
+        "w-gp-ucb": {"gamma": 1.0 - 1.0 / max(window, 2), "window": WINDOWS_KEPT * window},
+        "et-gp-ucb": {"delta_b": DELTA_B, "beta": BETA},
+    }
+    return [PolicyCase(name, name, settings.get(name, {})) for name in POLICIES]
 
 
 def _variation(K: Array, values: Array) -> float:
-    """Give P_T = Σ ‖f_{t+1} - f_t‖, in the norm of the kernel `K`, as far as arms show it."""
+    """Return P_T = Σ ‖f_{t+1} - f_t‖ of `values` (T, M), in the norm of the kernel `K` (M, M)."""
     steps = np.diff(values, axis=0).T
     lifted = K + JITTER * float(K.max()) * np.eye(len(K))
     squares = (steps * np.linalg.solve(lifted, steps)).sum(axis=0)
@@ -199,28 +196,26 @@ def _variation(K: Array, values: Array) -> float:
 
 
 def _thinned(horizon: int) -> NDArray[np.intp]:
-    """Give the intervals of the paper's horizon that a shorter one plays, evenly spread."""
+    """Return `horizon` intervals of the paper's horizon, evenly spaced."""
     return np.arange(horizon) * benchmark_functions.HORIZON // horizon
 
 
-def _stocks_file(data_dirs: tuple[str, ...]) -> Path | None:
-    """Give the first file of prices in the directories of data, or named itself."""
-    for entry in map(Path, dataset_lookup.directories(data_dirs)):
+def _stocks_file(directories: tuple[str, ...]) -> Path | None:
+    """Return the first file of prices in the directories, or given itself; None without one."""
+    for entry in map(Path, search_directories(directories)):
         for path in (entry, *(entry / name for name in FILES)):
             if path.name in FILES and path.is_file():
                 return path
     return None
 
 
-def _played(summary: Summary, kind: str) -> bool:
-    return any(cell.case["function"] == kind for cell in summary.cells)
-
-
-def _order(summary: Summary, kind: str) -> list[Expectation]:
-    total = {each: summary.mean("R_T", policy=each, function=kind) for each in POLICIES}
+def _order(results: ResultTable, kind: str) -> list[Expectation]:
+    total = {each: results.mean("R_T", policy=each, function=kind) for each in POLICIES}
     ranked = sorted(total, key=total.__getitem__)
     order = ", ".join(f"{each} {total[each]:.0f}" for each in ranked)
-    found = [Expectation(f"{kind}: ET-GP-UCB is first ({order})", ranked[0] == "et-gp-ucb")]
+    found = [
+        Expectation(f"{kind}: ET-GP-UCB has the least regret ({order})", ranked[0] == "et-gp-ucb")
+    ]
     if kind in KINDS:
         at = list(KINDS).index(kind)
         theirs = sorted(TABLE, key=lambda each: TABLE[each][at][0])

@@ -1,4 +1,4 @@
-"""E9: which constant β is best, by rate of change and noise.
+"""E9: the best constant β, by rate of change and noise.
 
 [M24] chapter 5, figures 5.1-5.4: 50 x 50 places, squared exponential, l = √0.2.
 """
@@ -8,16 +8,21 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy
 from edge_tvbo.research.experiments import sample_fields
-from edge_tvbo.research.experiments.base import Expectation, Row, Summary
-from edge_tvbo.research.experiments.per_run import SIDE, PerRunExperiment
-from edge_tvbo.research.experiments.run_policy import play
+from edge_tvbo.research.experiments.base import (
+    Expectation,
+    Experiment,
+    ResultTable,
+    Row,
+    case_labels,
+)
+from edge_tvbo.research.experiments.grid_experiment import SIDE
+from edge_tvbo.research.experiments.run_policy import run_policy
+from edge_tvbo.simulation.dataset_lookup import DataSource
 
 HORIZON = 200
 BETAS = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 16.0)
@@ -25,15 +30,16 @@ GROWING = ".8 ln(4t)"
 SETTINGS = ((0.09, 0.1), (0.03, 0.1), (0.003, 0.1), (0.03, 0.01), (0.03, 0.5))  # ε, σ
 
 
-class ConstantBetas(PerRunExperiment):
-    """R_T/T of TV-GP-UCB that is told the truth, by β."""
+class ConstantBetas(Experiment):
+    """R_T/T of TV-GP-UCB with the true rate of change, by β."""
 
     name = "E9"
     title = "TV-GP-UCB with a constant β"
     source = "[M24] figures 5.1-5.4"
     runs = 200
 
-    def __init__(self, data_dirs: tuple[str, ...] = (), *, side: int = SIDE) -> None:
+    def __init__(self, data: DataSource | None = None, *, side: int = SIDE) -> None:
+        super().__init__(data)
         self._side = side
 
     @cached_property
@@ -45,42 +51,43 @@ class ConstantBetas(PerRunExperiment):
     def _factor(self) -> Any:
         return sample_fields.factor(next(iter(self._fields.values())).kernel)
 
-    def claims(self, summary: Summary) -> list[Expectation]:
-        """Look for the best β."""
-        best = {setting: _best(summary, *setting) for setting in SETTINGS}
+    def expectations(self, results: ResultTable) -> list[Expectation]:
+        """Compare the best β, and the constant ones with the growing one."""
+        best = {setting: _best(results, *setting) for setting in SETTINGS}
         found = [
             Expectation(
-                f"ε = {rate}, σ = {sigma}: the best β, {beta:g}, lies in [1, 4]", 1 <= beta <= 4
+                f"ε = {rate}, σ = {sigma}: the best β, {beta:g}, is in [1, 4]", 1 <= beta <= 4
             )
             for (rate, sigma), beta in best.items()
             if sigma == 0.1
         ]
         fast, slow = best[0.09, 0.1], best[0.003, 0.1]
         falls = f"the best β falls as ε grows: {slow:g} at .003, {fast:g} at .09"
-        growing = summary.mean("R_T/T", **_case(0.09, 0.1, GROWING))
+        growing = _regret(results, 0.09, 0.1, GROWING)
         between = [beta for beta in BETAS if 0.5 <= beta <= 5.0]
-        beaten = all(
-            summary.mean("R_T/T", **_case(0.09, 0.1, f"{beta:g}")) < growing for beta in between
-        )
+        all_better = all(_regret(results, 0.09, 0.1, f"{beta:g}") < growing for beta in between)
         return [
             *found,
             Expectation(falls, fast < slow),
-            Expectation(f"ε = .09: every constant β in [.5, 5] beats {GROWING}", beaten),
+            Expectation(
+                f"ε = .09: every constant β in [.5, 5] has less regret than {GROWING}", all_better
+            ),
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], summary: Summary) -> None:
-        """Draw regret over β, with that of the growing one as a line."""
+    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+        """Draw regret over β, and that of the growing β as a line."""
         axes = figure.subplots()
         for rate, sigma in SETTINGS:
-            means = [summary.mean("R_T/T", **_case(rate, sigma, f"{beta:g}")) for beta in BETAS]
+            means = [_regret(results, rate, sigma, f"{beta:g}") for beta in BETAS]
             (line,) = axes.semilogx(BETAS, means, "o-", label=f"ε = {rate}, σ = {sigma}")
-            growing = summary.mean("R_T/T", **_case(rate, sigma, GROWING))
+            growing = _regret(results, rate, sigma, GROWING)
             axes.axhline(growing, color=line.get_color(), ls=":", alpha=0.7)
         axes.set(xlabel=f"β (dotted: {GROWING})", ylabel="R_T / T", ylim=(0, None))
         axes.grid(alpha=0.3)
         axes.legend()
 
-    def _run(self, run: int, generator: np.random.Generator) -> Iterator[Row]:
+    def _run(self, run: int, seed: int) -> Iterator[Row]:
+        generator = self._generator(seed, run)
         g = sample_fields.draws(self._factor, HORIZON, generator)
         noise = generator.standard_normal(HORIZON)
         schedules: dict[str, Any] = {f"{beta:g}": beta for beta in BETAS}
@@ -96,13 +103,14 @@ class ConstantBetas(PerRunExperiment):
                     beta=beta,
                     seed=run,
                 )
-                regret = play(policy, f, noise * sigma).regret
-                yield Row(run, _case(rate, sigma, label), {"R_T/T": float(regret.mean())})
+                regret = run_policy(policy, f, noise * sigma).regret
+                case = case_labels(epsilon=rate, sigma=sigma, beta=label)
+                yield Row(run, case, {"R_T/T": float(regret.mean())})
 
 
-def _case(rate: float, sigma: float, beta: str) -> dict[str, str]:
-    return {"epsilon": str(rate), "sigma": str(sigma), "beta": beta}
+def _regret(results: ResultTable, rate: float, sigma: float, beta: str) -> float:
+    return results.mean("R_T/T", epsilon=rate, sigma=sigma, beta=beta)
 
 
-def _best(summary: Summary, rate: float, sigma: float) -> float:
-    return min(BETAS, key=lambda beta: summary.mean("R_T/T", **_case(rate, sigma, f"{beta:g}")))
+def _best(results: ResultTable, rate: float, sigma: float) -> float:
+    return min(BETAS, key=lambda beta: _regret(results, rate, sigma, f"{beta:g}"))

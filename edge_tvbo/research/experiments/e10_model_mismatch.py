@@ -1,8 +1,8 @@
-"""E10: three models of change, each on its own data and on the others'.
+"""E10: three models of change, each on data of its own kind and of the other kinds.
 
-[M24] chapter 10: 50 x 50 places, squared exponential, l = √0.2, σ = 0.1. Parameters are fitted
-each interval (algorithm 3), or told. The thesis does not say which β it takes here; chapter 5's
-best, 2, is taken.
+[M24] chapter 10: 50 x 50 places, squared exponential, l = √0.2, σ = 0.1. Parameters are fitted in
+each interval (algorithm 3), or given. The thesis does not state β here; it is 2, the best of
+chapter 5.
 """
 
 import math
@@ -25,82 +25,83 @@ from edge_tvbo.models.temporal_models import (
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.research.experiments import sample_fields
-from edge_tvbo.research.experiments.base import Expectation, Row, Summary
-from edge_tvbo.research.experiments.per_run import OnGrid
-from edge_tvbo.research.experiments.run_policy import play
+from edge_tvbo.research.experiments.base import Expectation, ResultTable, Row, case_labels
+from edge_tvbo.research.experiments.curves import mean_curve
+from edge_tvbo.research.experiments.grid_experiment import GridExperiment
+from edge_tvbo.research.experiments.run_policy import run_policy
 
 HORIZON = 200
 SIGMA = 0.1
 BETA = ConstantBeta(2.0)
-SMOOTHED = 20  # intervals of the moving average
+SMOOTHING = 20  # intervals of the moving average
 
 
-class Data(NamedTuple):
-    """How a field changes, and how many starts a fit to it makes."""
+class FieldChange(NamedTuple):
+    """How a field changes, and the number of starts of a fit to it."""
 
     kernel: FittableKernel
     restarts: int
 
 
 DATA = {
-    "TV": Data(TimeVaryingKernel(0.01), 10),
-    "MTV": Data(MomentumKernel(0.99, 0.98), 10),
-    "TTV ρ=5": Data(SigmoidKernel(100.0, 5.0), 3),
-    "TTV ρ=20": Data(SigmoidKernel(100.0, 20.0), 3),
+    "TV": FieldChange(TimeVaryingKernel(0.01), 10),
+    "MTV": FieldChange(MomentumKernel(0.99, 0.98), 10),
+    "TTV ρ=5": FieldChange(SigmoidKernel(100.0, 5.0), 3),
+    "TTV ρ=20": FieldChange(SigmoidKernel(100.0, 20.0), 3),
 }
 STARTS: dict[str, FittableKernel] = {
     "TV": TimeVaryingKernel(0.03),
     "MTV": MomentumKernel(0.97, 0.5),
     "TTV": SigmoidKernel(100.0, 10.0),
 }
-TOLD = "told the truth"
+TRUE_MODEL = "told the truth"
 
 
-class Mismatch(OnGrid):
+class ModelMismatch(GridExperiment):
     """R_T/T of each model on each model's data."""
 
     name = "E10"
-    title = "models of change on their own data and on others'"
+    title = "models of change on data of their own kind and of other kinds"
     source = "[M24] figures 10.1-10.4"
     runs = 200
     spatial = SpatialKernel(math.inf, math.sqrt(0.2))
     noise_variance = SIGMA**2
 
-    def claims(self, summary: Summary) -> list[Expectation]:
-        """Say which model wins where, told and fitted."""
-        told = [
-            Expectation(f"{data} data: the model that is told the truth is the best", best == TOLD)
+    def expectations(self, results: ResultTable) -> list[Expectation]:
+        """Compare the best models, with the true one and among the fitted ones."""
+        true = [
+            Expectation(f"{data} data: the true model is the best", best == TRUE_MODEL)
             for data in DATA
-            for best in [_best(summary, data, (*STARTS, TOLD))]
+            for best in [_best(results, data, (*STARTS, TRUE_MODEL))]
         ]
         fitted = [
             Expectation(f"{data} data: the best fitted model is {best}", best == data[:3].strip())
             for data in DATA
-            for best in [_best(summary, data, tuple(STARTS))]
+            for best in [_best(results, data, tuple(STARTS))]
         ]
-        total = {model: sum(_mean(summary, data, model) for data in DATA) for model in STARTS}
-        rounder = min(total, key=total.__getitem__)
-        return [*told, *fitted, Expectation("MTV is the best all-rounder", rounder == "MTV")]
+        total = {model: sum(_mean(results, data, model) for data in DATA) for model in STARTS}
+        best = min(total, key=total.__getitem__)
+        return [*true, *fitted, Expectation("MTV has the least regret in total", best == "MTV")]
 
-    def draw(self, figure: Any, rows: Sequence[Row], summary: Summary) -> None:
-        """Draw regret so far above, and its moving average below, a column for each data."""
+    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+        """Draw regret so far, and below it the moving average, a column for each kind of data."""
         panels = figure.subplots(2, len(DATA), sharex=True, sharey="row")
         t = np.arange(1, HORIZON + 1)
-        weights = np.ones(SMOOTHED) / SMOOTHED
+        weights = np.ones(SMOOTHING) / SMOOTHING
         for column, data in enumerate(DATA):
-            for model in (*STARTS, TOLD):
-                case = {"data": data, "model": model}
-                r = np.mean([row.curves["r_t"] for row in rows if row.case == case], axis=0)
+            for model in (*STARTS, TRUE_MODEL):
+                r = mean_curve(rows, "r_t", case_labels(data=data, model=model))
                 panels[0][column].plot(t, r.cumsum() / t, label=model)
                 smooth = np.convolve(r, weights, mode="valid")
-                panels[1][column].plot(t[SMOOTHED - 1 :], smooth)
+                panels[1][column].plot(t[SMOOTHING - 1 :], smooth)
             panels[0][column].set_title(f"{data} data")
             panels[1][column].set_xlabel("t")
         panels[0][0].set_ylabel("R_t / t")
-        panels[1][0].set_ylabel(f"r_t, mean of {SMOOTHED}")
+        panels[1][0].set_ylabel(f"r_t, mean of {SMOOTHING}")
         panels[0][0].legend(fontsize=8)
 
-    def _run(self, run: int, generator: np.random.Generator) -> Iterator[Row]:
+    def _run(self, run: int, seed: int) -> Iterator[Row]:
+        generator = self._generator(seed, run)
         g = sample_fields.draws(self._factor, HORIZON + 1, generator)
         noise = generator.standard_normal(HORIZON) * SIGMA
         for label, data in DATA.items():
@@ -113,13 +114,13 @@ class Mismatch(OnGrid):
             }
             for model, posterior in (
                 *posteriors.items(),
-                (TOLD, engine(self._field, data.kernel, HORIZON)),
+                (TRUE_MODEL, engine(self._field, data.kernel, HORIZON)),
             ):
                 policy = UpperConfidence(model, self._field, posterior, BETA, Never(), seed=run)
-                regret = play(policy, f, noise).regret
+                regret = run_policy(policy, f, noise).regret
                 yield Row(
                     run,
-                    {"data": label, "model": model},
+                    case_labels(data=label, model=model),
                     {"R_T/T": float(regret.mean())},
                     {"r_t": regret.round(5).tolist()},
                 )
@@ -136,9 +137,9 @@ def _field_of(kernel: FittableKernel, g: NDArray[np.float64]) -> NDArray[np.floa
     raise AssertionError(kernel)
 
 
-def _mean(summary: Summary, data: str, model: str) -> float:
-    return summary.mean("R_T/T", data=data, model=model)
+def _mean(results: ResultTable, data: str, model: str) -> float:
+    return results.mean("R_T/T", data=data, model=model)
 
 
-def _best(summary: Summary, data: str, models: tuple[str, ...]) -> str:
-    return min(models, key=lambda model: _mean(summary, data, model))
+def _best(results: ResultTable, data: str, models: tuple[str, ...]) -> str:
+    return min(models, key=lambda model: _mean(results, data, model))

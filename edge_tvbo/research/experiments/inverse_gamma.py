@@ -1,49 +1,41 @@
-"""Inverse-gamma distributions, fitted to counts of waiting times."""
+"""Inverse-gamma distribution of waiting times, fitted by scipy."""
 
-import math
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from edge_tvbo.errors import MissingExtra
 
 Array = NDArray[np.float64]
 
 
-def likelier_than_gamma(counts: Array) -> tuple[bool, float, float]:
-    """Say whether an inverse gamma fits better than a gamma, with its shape and scale.
+class InverseGamma(NamedTuple):
+    """An inverse-gamma distribution fitted to counts of waiting times."""
 
-    Both by maximum likelihood on `counts` of the values 0, 1, ... (no count at 0).
+    shape: float
+    scale: float
+    is_better_than_gamma: bool  # by the likelihood of the same counts
+
+    def density(self, times: ArrayLike) -> Array:
+        """Return the probability density at `times`."""
+        from scipy.stats import invgamma
+
+        return np.asarray(invgamma.pdf(times, self.shape, scale=self.scale))
+
+
+def fit_inverse_gamma(counts: Array) -> InverseGamma:
+    """Fit an inverse gamma and a gamma by maximum likelihood to `counts` of the times 0, 1, ...
+
+    The counts must be of two or more times, and not of 0. Raises `MissingExtra` without scipy.
     """
-    times = np.arange(len(counts), dtype=np.float64)[1:]
-    weights = counts[1:] / max(counts[1:].sum(), 1.0)
-    shape, rate = _gamma(1.0 / times, weights)
-    inverse = float(weights @ (_log_gamma(1.0 / times, shape, rate) - 2.0 * np.log(times)))
-    plain = float(weights @ _log_gamma(times, *_gamma(times, weights)))
-    return inverse > plain, shape, rate
-
-
-def _gamma(x: Array, weights: Array) -> tuple[float, float]:
-    """Give shape and rate of the likeliest gamma: ln k - ψ(k) = ln x̄ - mean ln x."""
-    mean = float(weights @ x)
-    gap = math.log(mean) - float(weights @ np.log(x))
-    low, high = 1e-3, 1e6
-    while high / low > 1 + 1e-12:
-        k = math.sqrt(low * high)
-        if math.log(k) - _digamma(k) > gap:
-            low = k
-        else:
-            high = k
-    return k, k / mean
-
-
-def _log_gamma(x: Array, shape: float, rate: float) -> Array:
-    norm = shape * math.log(rate) - math.lgamma(shape)
-    return np.asarray(norm + (shape - 1.0) * np.log(x) - rate * x)
-
-
-def _digamma(x: float) -> float:
-    shifted = 0.0
-    while x < 10.0:
-        shifted -= 1.0 / x
-        x += 1.0
-    y = 1.0 / (x * x)
-    return shifted + math.log(x) - 0.5 / x - y * (1 / 12 - y * (1 / 120 - y / 252))
+    try:
+        from scipy.stats import gamma, invgamma
+    except ImportError:
+        raise MissingExtra("scipy, which fits distributions,", "science") from None
+    times = np.repeat(np.arange(len(counts), dtype=np.float64), counts.astype(np.int64))
+    shape, _, inverse_scale = gamma.fit(1.0 / times, floc=0.0)  # 1/t of an inverse gamma is gamma
+    inverse = invgamma.logpdf(times, shape, scale=1.0 / inverse_scale).mean()
+    direct_shape, _, direct_scale = gamma.fit(times, floc=0.0)
+    direct = gamma.logpdf(times, direct_shape, scale=direct_scale).mean()
+    return InverseGamma(float(shape), float(1.0 / inverse_scale), bool(inverse > direct))

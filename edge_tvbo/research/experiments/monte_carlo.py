@@ -1,7 +1,7 @@
-"""Whole runs of the policies that reset a static model, for experiments with very many of them.
+"""Compiled runs of the policies that reset a static model, for experiments with very many runs.
 
-Choice for choice the same as `policies.resetting` on a `WindowPosterior`, without an object in
-between. It calls no kernel of another file: numba's cache would not notice when that changes.
+Every choice is that of `policy.resetting` on a `WindowPosterior`. The kernel calls no kernel of
+another file, because numba's cache would not notice when that one changes.
 """
 
 from math import log, pi, sqrt
@@ -15,7 +15,7 @@ from edge_tvbo.numerics.jit import Indices, Matrix, Vector, kernel
     "i8(f8[:, ::1], f8[::1], f8[:, ::1], f8, f8[::1], i8, i8, i8, f8, b1, i8,"
     " f8[:, ::1], f8[::1], f8[::1], f8[::1], f8[::1], i8[::1])"
 )
-def follow(
+def run_resetting_policy(
     truth: Matrix,
     noise: Vector,
     K: Matrix,
@@ -34,26 +34,26 @@ def follow(
     regret: Vector,
     ages: Indices,
 ) -> int:
-    """Follow `truth` for T intervals; give the number of resets by evidence.
+    """Run a policy on `truth` for T intervals; return the number of resets by the event trigger.
 
     Parameters
     ----------
     truth : float64[T, M], noise : float64[T]
-        The field, and what its readings are off by.
+        True values, and the noise of the readings.
     K : float64[M, M], noise_variance : float
         Prior covariance, and the variance of a reading's noise.
     widths : float64[T]
         √β_t.
     period : int
-        Resets come every so many intervals, before the choice ([B16] algorithm 1); 0 for never.
+        Intervals between periodic resets, before the choice ([B16] algorithm 1); 0 for never.
     n_lower, n_upper, delta_b, keep_last
         The event trigger of [ET] algorithm 1; `n_upper` = 0 for none.
     seed : int
-        Decides between arms that tie, as `acquisition.highest_bound` does.
+        Breaks ties between arms, as `acquisition.highest_bound` does.
     V : float64[T, M], mean, variance, bound : float64[M]
         Workspace.
     regret : float64[T], ages : int64[T]
-        Receive r_t, and t' of each reset by evidence in the order they come.
+        Output: r_t, and t' of each reset by the event trigger, in order.
 
     Notes
     -----
@@ -72,7 +72,7 @@ def follow(
             for j in range(M):
                 mean[j] = 0.0
                 variance[j] = K[j, j]
-        # choose: mean + √β_t std, ties by a draw
+        # select: mean + √β_t std, ties broken at random
         for j in range(M):
             bound[j] = mean[j] + widths[t] * sqrt(max(variance[j], 0.0))
         arm = 0
@@ -101,14 +101,14 @@ def follow(
             best = max(best, truth[t, j])
         regret[t] = best - truth[t, arm]
         y = truth[t, arm] + noise[t]
-        # judge: [ET] lemma 3, with the posterior before y
+        # event trigger: [ET] lemma 3, with the posterior before y
         stale = False
         if n_upper > 0:
             age += 1
             union = log(pi**2 * age * age / (3.0 * delta_b))
-            most = sqrt(2.0 * union) * sqrt(max(variance[arm], 0.0))
-            most += sqrt(2.0 * noise_variance * union)
-            stale = (abs(y - mean[arm]) > most and age >= n_lower) or age == n_upper
+            threshold = sqrt(2.0 * union) * sqrt(max(variance[arm], 0.0))
+            threshold += sqrt(2.0 * noise_variance * union)
+            stale = (abs(y - mean[arm]) > threshold and age >= n_lower) or age == n_upper
             if stale:
                 ages[resets] = age
                 resets += 1
@@ -119,7 +119,7 @@ def follow(
                     variance[j] = K[j, j]
         if stale and not keep_last:
             continue
-        # learn: one more row of V = L⁻¹ K(x, .), as in `window.append`
+        # update: one more row of V = L⁻¹ K(x, .), as in `window.append`
         rest = K[arm, arm] + noise_variance
         residual = y
         for j in range(M):

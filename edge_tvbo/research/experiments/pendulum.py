@@ -1,6 +1,6 @@
-"""The plant of the policy-search experiment: gains go in, what the optimiser maximises comes out.
+"""Pendulum: the plant of experiment E5, from the gains of a controller to its reward.
 
-An inverted pendulum stands on a cart whose speed follows the command u as a first-order lag:
+An inverted pendulum is on a cart whose speed follows the command u as a first-order lag:
 
     T1 s'' = K u - s'                                         cart
     J φ''  = m g (l/2) φ - m (l/2) s'' - μ φ'                 pole, φ = 0 upright
@@ -12,10 +12,10 @@ solution of these linear equations. Every controller of the box is then stable a
 The equations, their constants, the start, the weights and the sign come from the public code of
 Brunzema, von Rohr & Trimpe, *On Controller Tuning with Time-Varying Bayesian Optimization*, CDC
 2022 (github.com/brunzema/uitvbo, ``src/objective_functions_LQR.py``), which [ET] App. A.3 builds
-on; the box and the friction's step at t = 100 are [ET] Table 7 and section 6. Two things differ.
-Their simulation also shakes the state (sd 0.0006 each step), which here is left to the noise of the
-reading, so that regret has a noise-free reward to be measured in; and they normalise by the first
-30 readings of each run, here one pair of constants serves every run (see `normalisation`).
+on; the box and the friction's step at t = 100 are [ET] Table 7 and section 6. There are two
+differences. Their simulation also disturbs the state (sd 0.0006 each step); here only readings have
+noise, so that regret is measured by a noise-free reward. And they normalise by the first 30
+readings of each run; here the same two constants are used for all runs (see `normalisation`).
 """
 
 from functools import lru_cache
@@ -45,10 +45,10 @@ PERIOD = 0.02  # of the controller, s
 STEPS = 1000  # 20 s
 STATE_WEIGHT = 10.0  # Q = 10 I
 COMMAND_WEIGHT = 1.0  # R
-CEILING = 1e6  # cost of a pole that fell
+MAX_COST = 1e6  # of a pole that fell
 
-SAMPLE = 1024  # controllers behind `normalisation`
-STARTS = 4  # of the local searches behind `optimum`
+NORMALISATION_SAMPLE = 1024  # controllers
+SEARCH_STARTS = 4  # local searches for `optimum`
 
 
 @kernel("void(f8[:, ::1], f8[:, ::1], f8[:, ::1])")
@@ -65,7 +65,7 @@ def multiply(A: Matrix, B: Matrix, C: Matrix) -> None:
 
 @kernel("f8[:, ::1](f8[:, ::1])")
 def exponential(A: Matrix) -> Matrix:
-    """Give e^A to rounding for float64[n, n] A whose largest row sum is at most 16.
+    """Return e^A to rounding for float64[n, n] A whose largest row sum is at most 16.
 
     Taylor's series of A/16, 20 terms by Horner's rule, squared four times (Moler & Van Loan,
     *Nineteen Dubious Ways to Compute the Exponential of a Matrix*, method 3).
@@ -88,12 +88,14 @@ def exponential(A: Matrix) -> Matrix:
 
 @kernel("f8[:, ::1](f8)")
 def plant(friction: float) -> Matrix:
-    """Give one period of the plant: x_next = P[:4, :4] x + P[:4, 4] u, for `friction` in N m s/rad.
+    """Return one period of the plant: x_next = P[:4, :4] x + P[:4, 4] u.
+
+    `friction` is in N m s/rad.
 
     Returns
     -------
     float64[5, 5]
-        The exponential of [[A, B], [0, 0]] times the period, which holds u between two commands.
+        The exponential of [[A, B], [0, 0]] times the period; u is constant between two commands.
     """
     inertia = MASS * LENGTH * LENGTH / 3.0 + MASS * DIAMETER * DIAMETER / 16.0  # kg m²
     push = 0.5 * MASS * LENGTH / inertia  # rad/s² of the pole a m/s² of the cart, 1/m
@@ -111,7 +113,7 @@ def plant(friction: float) -> Matrix:
 
 @kernel("f8(f8[:, ::1], f8[::1], f8[::1])")
 def cost_from(P: Matrix, gains: Vector, start: Vector) -> float:
-    """Give the mean of xᵀQx + Ru² over the 1000 steps from `start`, at most `CEILING`.
+    """Return the mean of xᵀQx + Ru² over the 1000 steps from `start`, at most `MAX_COST`.
 
     Parameters
     ----------
@@ -122,8 +124,8 @@ def cost_from(P: Matrix, gains: Vector, start: Vector) -> float:
 
     Notes
     -----
-    About 30 multiply-adds a step. It grows with the square of `start`. A state that runs away, to
-    NaN included, costs the ceiling, so that every controller has a finite cost.
+    About 30 multiply-adds per step. The cost grows with the square of `start`. For a state that
+    diverges, or is NaN, it is `MAX_COST`, so that every controller has a finite cost.
     """
     x = start.copy()
     y = np.empty(4)
@@ -134,8 +136,8 @@ def cost_from(P: Matrix, gains: Vector, start: Vector) -> float:
             u -= gains[i] * x[i]
             total += STATE_WEIGHT * x[i] * x[i]
         total += COMMAND_WEIGHT * u * u
-        if not total < CEILING * STEPS:
-            return CEILING
+        if not total < MAX_COST * STEPS:
+            return MAX_COST
         for i in range(4):
             y[i] = P[i, 4] * u
             for j in range(4):
@@ -146,7 +148,7 @@ def cost_from(P: Matrix, gains: Vector, start: Vector) -> float:
 
 @kernel("f8(f8[::1], f8)")
 def cost(gains: Vector, friction: float) -> float:
-    """Give the mean quadratic cost a step of 20 s under u = -gains · x, without noise.
+    """Return the mean quadratic cost per step, over 20 s under u = -gains · x, without noise.
 
     Parameters
     ----------
@@ -158,16 +160,16 @@ def cost(gains: Vector, friction: float) -> float:
     Returns
     -------
     float
-        About 14 to 18 over the box; `CEILING` for a controller that lets the pole fall.
+        About 14 to 18 over the box; `MAX_COST` for a controller that lets the pole fall.
     """
     return cost_from(plant(friction), gains, START.copy())
 
 
 def spread(n: int) -> Matrix:
-    """Give `n` controllers spread evenly over the box, float64[n, 4], the same at every call.
+    """Return `n` controllers spread evenly over the box, float64[n, 4], the same at every call.
 
     The additive recurrence whose steps are powers of 1/φ, φ⁵ = φ + 1 (M. Roberts, *The Unreasonable
-    Effectiveness of Quasirandom Sequences*, 2018): as even as Sobol's points, in one line.
+    Effectiveness of Quasirandom Sequences*, 2018).
 
     >>> bool((spread(100) > LOWER).all() and (spread(100) < UPPER).all())
     True
@@ -178,7 +180,7 @@ def spread(n: int) -> Matrix:
 
 
 class Normalisation(NamedTuple):
-    """What a cost is measured against."""
+    """Mean and standard deviation that costs are normalised by."""
 
     mean: float
     sd: float
@@ -186,17 +188,17 @@ class Normalisation(NamedTuple):
 
 @lru_cache(maxsize=1)
 def normalisation() -> Normalisation:
-    """Give the mean and the standard deviation of the cost over the box before the bearing wears.
+    """Return the mean and the standard deviation of the cost over the box before the bearing wears.
 
     >>> normalisation().mean > normalisation().sd > 0
     True
     """
-    costs = np.array([cost(gains, FRICTION) for gains in spread(SAMPLE)])
+    costs = np.array([cost(gains, FRICTION) for gains in spread(NORMALISATION_SAMPLE)])
     return Normalisation(float(costs.mean()), float(costs.std()))
 
 
 def reward(gains: Vector, friction: float) -> float:
-    """Give what the optimiser maximises: the cost turned round, with mean 0 and sd 1 over the box.
+    """Return the negative cost, normalised to mean 0 and sd 1 over the box.
 
     Parameters
     ----------
@@ -210,7 +212,7 @@ def reward(gains: Vector, friction: float) -> float:
 
 
 def friction_at(t: int) -> float:
-    """Give the bearing's friction in interval `t`, N m s/rad: 2.5 times as much from t = 100 on.
+    """Return the bearing's friction in interval `t`, N m s/rad: 2.5 times as large from t = 100 on.
 
     >>> [round(friction_at(t), 4) for t in (99, 100)]
     [0.0022, 0.0055]
@@ -219,15 +221,16 @@ def friction_at(t: int) -> float:
 
 
 def optimum(friction: float) -> tuple[Vector, float]:
-    """Give the best controller of the box, float64[4], and its reward.
+    """Return the best controller of the box, float64[4], and its reward.
 
-    The best of four L-BFGS-B searches from `spread` controllers, the same at every call. The
-    horizon is long enough for it to be the LQR controller to three digits where that is in the box.
+    It is the best of four L-BFGS-B searches from `spread` controllers, the same at every call. The
+    horizon is so long that it agrees with the LQR controller to three digits, if that is in the
+    box.
 
     Raises
     ------
     MissingExtra
-        Where scipy is not installed.
+        If scipy is not installed.
     """
     try:
         from scipy.optimize import minimize
@@ -240,7 +243,7 @@ def optimum(friction: float) -> tuple[Vector, float]:
 
     found = [
         minimize(loss, (gains - LOWER) / width, jac="3-point", bounds=[(0.0, 1.0)] * 4, tol=1e-12)
-        for gains in spread(STARTS)
+        for gains in spread(SEARCH_STARTS)
     ]
     best = min(found, key=lambda result: float(result.fun))
     return LOWER + width * best.x, -float(best.fun)

@@ -1,4 +1,4 @@
-"""What runs came to: cells, a comparison with print, claims, files and figures."""
+"""Report of an experiment: files and figures of its results, and a comparison with the paper."""
 
 import csv
 import io
@@ -9,32 +9,33 @@ from typing import Any
 import msgspec
 
 from edge_tvbo.errors import MissingExtra
-from edge_tvbo.research.experiments.base import Expectation, Experiment, Row, Summary
-from edge_tvbo.research.experiments.statistics import errors_apart, summarise
+from edge_tvbo.messages.formatting import text_table
+from edge_tvbo.research.experiments.base import Expectation, Experiment, Labels, ResultTable, Row
+from edge_tvbo.research.experiments.statistics import standard_errors_apart, summarise
 
 
-def write(experiment: Experiment, rows: Sequence[Row], directory: Path) -> Summary:
-    """Write ``runs.csv``, ``summary.json``, ``figure.png`` and ``figure.svg``; give the summary.
+def write_report(experiment: Experiment, rows: Sequence[Row], directory: Path) -> ResultTable:
+    """Write ``runs.csv``, ``summary.json``, ``figure.png`` and ``figure.svg``; return the results.
 
     Raises
     ------
     MissingExtra
-        Without matplotlib; the other two files are there then.
+        If matplotlib is not installed; the first two files are written before.
     """
-    summary = summarise(rows)
+    results = summarise(rows)
     (directory / "runs.csv").write_text(_csv(rows), encoding="utf-8")
-    document = msgspec.json.format(msgspec.json.encode(_document(experiment, summary)), indent=1)
+    document = msgspec.json.format(msgspec.json.encode(_document(experiment, results)), indent=1)
     (directory / "summary.json").write_bytes(document + b"\n")
-    _figures(experiment, rows, summary, directory)
-    return summary
+    _draw_figures(experiment, rows, results, directory)
+    return results
 
 
-def table(experiment: Experiment, summary: Summary) -> str:
-    """Give the comparison with print as text."""
-    printed = {_key(each.number, each.case): each for each in experiment.printed()}
-    lines = [["case", "number", "here", "±", "printed", "±", "apart"]]
-    for cell in summary.cells:
-        theirs = printed.get(_key(cell.number, cell.case))
+def comparison_table(experiment: Experiment, results: ResultTable) -> str:
+    """Return the results beside the numbers of the paper as text."""
+    published = {_key(each.number, each.case): each for each in experiment.published()}
+    lines = [["case", "number", "here", "±", "published", "±", "difference"]]
+    for cell in results.cells:
+        theirs = published.get(_key(cell.number, cell.case))
         line = [
             " ".join(cell.case.values()),
             cell.number,
@@ -44,33 +45,22 @@ def table(experiment: Experiment, summary: Summary) -> str:
         if theirs is None:
             line += ["", "", ""]
         else:
-            apart = errors_apart(cell, theirs)
+            apart = standard_errors_apart(cell, theirs)
             line += [
                 f"{theirs.mean:.4g}",
                 "" if theirs.sd is None else f"{theirs.sd:.2g}",
                 "" if apart is None else f"{apart:+.1f} se",
             ]
         lines.append(line)
-    return _aligned(lines)
+    return text_table(lines, left=2)
 
 
-def verdicts(claims: Sequence[Expectation]) -> str:
-    """Give claims as text, one in a line."""
-    return "\n".join(f"{'holds' if each.holds else 'FAILS':6} {each.text}" for each in claims)
+def check_expectations(expectations: Sequence[Expectation]) -> str:
+    """Return the expectations as text, one per line, after whether each holds or fails."""
+    return "\n".join(f"{'holds' if each.holds else 'FAILS':6} {each.text}" for each in expectations)
 
 
-def _aligned(lines: list[list[str]]) -> str:
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join(
-        "  ".join(
-            word.ljust(width) if column < 2 else word.rjust(width)
-            for column, (word, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
-
-
-def _key(number: str, case: dict[str, str]) -> tuple[Any, ...]:
+def _key(number: str, case: Labels) -> tuple[Any, ...]:
     return (number, *sorted(case.items()))
 
 
@@ -78,35 +68,35 @@ def _csv(rows: Sequence[Row]) -> str:
     labels = list(dict.fromkeys(label for row in rows for label in row.case))
     numbers = list(dict.fromkeys(number for row in rows for number in row.numbers))
     text = io.StringIO()
-    sheet = csv.writer(text, lineterminator="\n")
-    sheet.writerow(["run", *labels, *numbers])
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["run", *labels, *numbers])
     for row in rows:
         cells = [row.case.get(label, "") for label in labels]
-        sheet.writerow([row.run, *cells, *(row.numbers.get(number, "") for number in numbers)])
+        writer.writerow([row.run, *cells, *(row.numbers.get(number, "") for number in numbers)])
     return text.getvalue()
 
 
-def _document(experiment: Experiment, summary: Summary) -> dict[str, Any]:
-    printed = {_key(each.number, each.case): each for each in experiment.printed()}
+def _document(experiment: Experiment, results: ResultTable) -> dict[str, Any]:
+    published = {_key(each.number, each.case): each for each in experiment.published()}
     cells = []
-    for cell in summary.cells:
+    for cell in results.cells:
         entry = {**cell._asdict(), "error": cell.error}
-        theirs = printed.get(_key(cell.number, cell.case))
+        theirs = published.get(_key(cell.number, cell.case))
         if theirs is not None:
             entry["printed"] = {"mean": theirs.mean, "sd": theirs.sd, "runs": theirs.runs}
-            entry["standard_errors_apart"] = errors_apart(cell, theirs)
+            entry["standard_errors_apart"] = standard_errors_apart(cell, theirs)
         cells.append(entry)
     return {
         "experiment": experiment.name,
         "title": experiment.title,
         "source": experiment.source,
-        "claims": [each._asdict() for each in experiment.claims(summary)],
+        "claims": [each._asdict() for each in experiment.expectations(results)],
         "cells": cells,
     }
 
 
-def _figures(
-    experiment: Experiment, rows: Sequence[Row], summary: Summary, directory: Path
+def _draw_figures(
+    experiment: Experiment, rows: Sequence[Row], results: ResultTable, directory: Path
 ) -> None:
     try:
         import matplotlib
@@ -115,6 +105,6 @@ def _figures(
         raise MissingExtra("matplotlib", "plots") from None
     with matplotlib.rc_context({"svg.hashsalt": "edge_tvbo"}):
         figure = Figure(figsize=(9, 5), layout="constrained")
-        experiment.draw(figure, rows, summary)
+        experiment.draw(figure, rows, results)
         figure.savefig(directory / "figure.png", dpi=120, metadata={"Software": None})
         figure.savefig(directory / "figure.svg", metadata={"Date": None})

@@ -1,4 +1,4 @@
-"""A policy follows a field that is known to whoever keeps the score."""
+"""Run of a policy on a field whose true values are known, with its regret."""
 
 from typing import NamedTuple
 
@@ -11,15 +11,20 @@ Array = NDArray[np.float64]
 
 
 class RunResult(NamedTuple):
-    """How it went, interval by interval."""
+    """Regret and choices of one run, interval by interval."""
 
-    regret: Array  # (T,), r_t, model units
+    regret: Array  # (T,), r_t, in model units
     picks: NDArray[np.int64]  # (T,), arms
     resets: int
 
+    @property
+    def mean_regret(self) -> Array:
+        """R_t/t, (T,)."""
+        return np.asarray(self.regret.cumsum() / np.arange(1, len(self.regret) + 1))
 
-def play(policy: Policy, truth: Array, noise: Array) -> RunResult:
-    """Let `policy` choose one arm an interval of `truth` (T, M), and read it with `noise` (T,)."""
+
+def run_policy(policy: Policy, truth: Array, noise: Array) -> RunResult:
+    """Let `policy` select and observe an arm in each interval of `truth` (T, M), `noise` (T,)."""
     picks = np.empty(len(truth), np.int64)
     for t, values in enumerate(truth):
         arm = policy.select().arm
@@ -28,8 +33,3 @@ def play(policy: Policy, truth: Array, noise: Array) -> RunResult:
         picks[t] = arm
     regret = truth.max(axis=1) - truth[np.arange(len(truth)), picks]
     return RunResult(regret, picks, policy.resets)
-
-
-def rng(experiment: str, seed: int, run: int) -> np.random.Generator:
-    """Give the generator of a run: the same for the same three, whatever else is run."""
-    return np.random.default_rng([seed, int(experiment[1:]), run])

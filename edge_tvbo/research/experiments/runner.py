@@ -1,68 +1,68 @@
-"""Carries an experiment out: units of work, each kept in a file when it is done."""
+"""Runner of experiments: jobs of some runs each, in an executor; results are kept in files."""
 
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from edge_tvbo.ports import Each
 from edge_tvbo.research.experiments import load
 from edge_tvbo.research.experiments.base import Row
-from edge_tvbo.research.resumable_jobs import ResumableJobs, write
+from edge_tvbo.research.resumable_jobs import ResumableJobs, write_atomically
+from edge_tvbo.simulation.dataset_lookup import DataSource
 
 
-def carry_out(
+def run_experiment(
     name: str,
     directory: Path,
     *,
     runs: int,
     seed: int,
-    each: Each,
-    data_dirs: tuple[str, ...] = (),
+    executor: Executor,
+    data: DataSource,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Row]:
-    """Give the rows of `runs` runs, doing what `directory` does not hold yet.
+    """Return the rows of `runs` runs, and measure those that `directory` does not hold yet.
 
-    What a unit gives depends on the seed and its number alone: rows are the same to the last bit,
-    whoever works for `each`, with one thread each, and however often it was stopped.
+    Rows depend on the seed and the number of the run alone: they are the same to the last bit for
+    every executor whose workers use one thread, and after every interruption.
 
     Raises
     ------
     ConfigError
-        Where `directory` holds another seed's or another experiment's runs.
+        If `directory` holds runs of another seed or another experiment.
     """
-    experiment = load(name, data_dirs)
+    experiment = load(name, data)
     manifest = {"experiment": experiment.name, "seed": seed, "block": experiment.block}
-    parts = ResumableJobs(directory, manifest)
-    units = {f"{unit.start:06}": unit for unit in _units(runs, experiment.block)}
-    begun = time.monotonic()
+    finished = ResumableJobs(directory, manifest)
+    jobs = {f"{job.start:06}": job for job in _blocks(runs, experiment.block)}
+    start = time.monotonic()
     try:
-        parts.carry_out(each, partial(measure, name, seed, data_dirs), units, progress)
+        finished.run(executor, partial(measure_runs, name, seed, data), jobs, progress)
     finally:
-        _add_time(directory, time.monotonic() - begun)
-    return [row for unit in units for row in parts.read(unit, list[Row]) if row.run < runs]
+        _add_time(directory, time.monotonic() - start)
+    return [row for job in jobs for row in finished.read(job, list[Row]) if row.run < runs]
 
 
-def seconds(directory: Path) -> float:
-    """Give how long the runs in `directory` took so far, by the clock on the wall."""
+def elapsed_seconds(directory: Path) -> float:
+    """Return the wall-clock time that the runs in `directory` took so far."""
     return float(json.loads((directory / "timing.json").read_text())["seconds"])
 
 
-def measure(name: str, seed: int, data_dirs: tuple[str, ...], runs: range) -> list[Row]:
-    """Carry one unit out: what a worker does."""
-    rows: list[Row] = load(name, data_dirs).measure(runs, seed)
-    return rows
+def measure_runs(name: str, seed: int, data: DataSource, runs: range) -> list[Row]:
+    """Return the rows of some runs; a job of a worker."""
+    return load(name, data).measure(runs, seed)
 
 
-def _units(runs: int, block: int) -> Iterator[range]:
+def _blocks(runs: int, block: int) -> Iterator[range]:
     for first in range(0, runs, block):
         yield range(first, first + block)
 
 
 def _add_time(directory: Path, elapsed: float) -> None:
     path = directory / "timing.json"
-    before = seconds(directory) if path.exists() else 0.0
-    write(path, msgspec.json.encode({"seconds": round(before + elapsed, 1)}))
+    before = elapsed_seconds(directory) if path.exists() else 0.0
+    write_atomically(path, msgspec.json.encode({"seconds": round(before + elapsed, 1)}))

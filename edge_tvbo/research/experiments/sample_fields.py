@@ -1,4 +1,4 @@
-"""Fields that change with time, drawn from the models the papers assume."""
+"""Sample fields that change with time, drawn from the models that the papers assume."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,21 +6,20 @@ from numpy.typing import NDArray
 from edge_tvbo.models.spatial_kernels import positive_definite
 
 Array = NDArray[np.float64]
-FORGOTTEN = 1e-12  # of a first momentum: how much is left of it when the record begins
 
 
 def factor(K: Array) -> Array:
-    """Give L with L Lᵀ = K, lifted by as little as makes it definite."""
+    """Return L with L Lᵀ = K, (M, M), after the smallest jitter that makes K positive definite."""
     return np.asarray(np.linalg.cholesky(positive_definite(K, 1e-10)))
 
 
 def draws(L: Array, T: int, rng: np.random.Generator) -> Array:
-    """Give T functions (T, M) drawn from the prior whose factor is `L`."""
+    """Return T functions, (T, M), drawn from the prior whose factor is `L`."""
     return rng.standard_normal((T, len(L))) @ L.T
 
 
 def drifting(g: Array, epsilon: float) -> Array:
-    """Give [B16] eq. 3 over draws `g` (T, M): f_{t+1} = √(1-ε) f_t + √ε g_{t+1}."""
+    """Return [B16] eq. 3 for draws `g` (T, M): f_{t+1} = √(1-ε) f_t + √ε g_{t+1}."""
     f = np.empty_like(g)
     f[0] = g[0]
     for t in range(1, len(g)):
@@ -29,10 +28,10 @@ def drifting(g: Array, epsilon: float) -> Array:
 
 
 def with_momentum(g: Array, epsilon: float, alpha: float) -> Array:
-    """Give [M24] eq. 8.1 over draws `g` (T, M), of variance 1 from the first interval on.
+    """Return [M24] eq. 8.1 for draws `g` (T, M), of variance 1 from the first interval on.
 
-    f_{t+1} = ε f_t + √λ u_{t+1} and u_{t+1} = α u_t + g_{t+1}; the first (f, u) is drawn from their
-    stationary law, for which `g` lends its first row and its last: (T-1, M) are given.
+    f_{t+1} = ε f_t + √λ u_{t+1} and u_{t+1} = α u_t + g_{t+1}. The first (f, u) is drawn from their
+    stationary distribution, which uses the first and the last row of `g`: the result is (T-1, M).
     """
     rate = (1 - epsilon**2) * (1 - alpha**2) * (1 - alpha * epsilon) / (1 + alpha * epsilon)
     shared = np.sqrt(rate) / ((1 - alpha**2) * (1 - alpha * epsilon))
@@ -46,6 +45,6 @@ def with_momentum(g: Array, epsilon: float, alpha: float) -> Array:
 
 
 def turning(g: Array, T: int, tau: float, rho: float) -> Array:
-    """Give [M24] eq. 9.1 for T intervals: the first of the draws `g` turns into the second."""
+    """Return [M24] eq. 9.1 for T intervals: the first of the draws `g` changes to the second."""
     s = 1.0 / (1.0 + np.exp((tau - np.arange(T)) / rho))
     return np.outer(1.0 - s, g[0]) + np.outer(s, g[1])

@@ -1,19 +1,19 @@
-"""From rows to cells, and how far a cell is from print."""
+"""Statistics of experiments: rows to cells, and the difference between a cell and the paper."""
 
 from collections.abc import Iterable
 
 import numpy as np
 
-from edge_tvbo.research.experiments.base import Cell, PublishedValue, Row, Summary
+from edge_tvbo.research.experiments.base import Cell, PublishedValue, ResultTable, Row
 
 
-def summarise(rows: Iterable[Row]) -> Summary:
-    """Give mean, sd and number of runs of each number of each case, in the order they come."""
+def summarise(rows: Iterable[Row]) -> ResultTable:
+    """Return mean, sd and number of runs of each number of each case, in the order of the rows."""
     values: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
     for row in rows:
         for number, value in row.numbers.items():
             values.setdefault((number, tuple(row.case.items())), []).append(value)
-    return Summary(
+    return ResultTable(
         [
             Cell(
                 dict(case),
@@ -27,9 +27,9 @@ def summarise(rows: Iterable[Row]) -> Summary:
     )
 
 
-def errors_apart(cell: Cell, printed: PublishedValue) -> float | None:
-    """Give (ours - theirs) in standard errors of both; None where the paper gives no spread."""
-    if printed.sd is None:
+def standard_errors_apart(cell: Cell, published: PublishedValue) -> float | None:
+    """Return (ours - published) in standard errors of both; None if the paper gives no spread."""
+    if published.sd is None:
         return None
-    error = float(np.hypot(cell.error, printed.sd / printed.runs**0.5))
-    return (cell.mean - printed.mean) / error if error > 0 else None
+    error = float(np.hypot(cell.error, published.sd / published.runs**0.5))
+    return (cell.mean - published.mean) / error if error > 0 else None

@@ -1,4 +1,4 @@
-"""The same results for programs: comma-separated values, and a table in Markdown."""
+"""CSV files and Markdown table of a comparison."""
 
 import csv
 import io
@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from edge_tvbo.messages.formatting import rfc3339
-from edge_tvbo.research.reports.summary import Summary, percent
-from edge_tvbo.simulation.backtest import ORACLE, UNIT
+from edge_tvbo.research.reports.summary import ComparisonSummary, percent
+from edge_tvbo.simulation.backtest import ORACLE, UNIT_LABEL
 
-RESULTS = (
+RESULT_COLUMNS = (
     "policy",
     "seed",
     "regret_per_interval",
@@ -21,7 +21,7 @@ RESULTS = (
     "settings",
     "decisions_sha256",
 )
-PICKS = (
+PICK_COLUMNS = (
     "policy",
     "seed",
     "interval",
@@ -39,36 +39,39 @@ PICKS = (
 )
 HEADINGS = (
     "policy",
-    f"regret per interval ({UNIT})",
+    f"regret per interval ({UNIT_LABEL})",
     "95 % interval",
-    "readings",
-    "of always-on",
-    "missed",
+    "activations",
+    "share of always-on",
+    "timed out",
     "resets",
 )
 
 
-def results(summary: Summary) -> str:
-    """Give a line for each policy and seed; regret in training standard deviations."""
-    return _sheet(RESULTS, _results(summary))
+def results(summary: ComparisonSummary) -> str:
+    """Return ``results.csv``: a line for each policy and seed.
 
-
-def picks(summary: Summary) -> str:
-    """Give a line for each policy, seed and interval, in the recording's unit.
-
-    An empty cell is what there was not: an answer, a belief, a threshold.
+    Regret is in standard deviations of the training data.
     """
-    return _sheet(PICKS, _picks(summary))
+    return _csv(RESULT_COLUMNS, _result_rows(summary))
 
 
-def cells(summary: Summary) -> list[tuple[str, ...]]:
-    """Give the table's rows under `HEADINGS`, always-on the last."""
+def picks(summary: ComparisonSummary) -> str:
+    """Return ``picks.csv``: a line for each policy, seed and interval, in the recording's unit.
+
+    A cell is empty if there is no such value: no reply, no model, or no threshold.
+    """
+    return _csv(PICK_COLUMNS, _pick_rows(summary))
+
+
+def cells(summary: ComparisonSummary) -> list[tuple[str, ...]]:
+    """Return the rows of the table under `HEADINGS`; always-on is the last."""
     rows = [
         (
             row.name,
             f"{row.mean:.3f}",
             row.interval,
-            f"{row.asked:.0f}",
+            f"{row.activations:.0f}",
             percent(row.share, 1),
             f"{row.missed:.4g}",
             f"{row.resets:.4g}",
@@ -78,16 +81,16 @@ def cells(summary: Summary) -> list[tuple[str, ...]]:
     return [*rows, ("always-on", "0.000", "", f"{summary.always_on}", "100.0 %", "", "")]
 
 
-def markdown(summary: Summary) -> str:
-    """Give title, sentences, table and origin as Markdown."""
+def markdown(summary: ComparisonSummary) -> str:
+    """Return ``results.md``: title, sentences, table and origin of the results."""
     table = [HEADINGS, ("---", *["---:"] * (len(HEADINGS) - 1)), *cells(summary)]
     lines = [f"# {summary.title}", "", *summary.sentences(), ""]
     lines += [f"| {' | '.join(row)} |" for row in table]
-    lines += ["", *(f"- {name}: {fact}" for name, fact in summary.facts().items())]
+    lines += ["", *(f"- {name}: {fact}" for name, fact in summary.origin().items())]
     return "\n".join(lines) + "\n"
 
 
-def _results(summary: Summary) -> Iterable[tuple[Any, ...]]:
+def _result_rows(summary: ComparisonSummary) -> Iterable[tuple[Any, ...]]:
     for result in summary.results:
         if result.policy == ORACLE:
             continue
@@ -104,7 +107,7 @@ def _results(summary: Summary) -> Iterable[tuple[Any, ...]]:
             yield result.policy, seed, regret, activations, missed, resets, settings, digest
 
 
-def _picks(summary: Summary) -> Iterable[tuple[Any, ...]]:
+def _pick_rows(summary: ComparisonSummary) -> Iterable[tuple[Any, ...]]:
     sensors = summary.backtest.recording.sensors
     times = [rfc3339(at) for at in summary.times]
     best = summary.best.tolist()
@@ -113,12 +116,12 @@ def _picks(summary: Summary) -> Iterable[tuple[Any, ...]]:
         if result.policy == ORACLE:
             continue
         for seed, steps in enumerate(result.steps):
-            for t, (pick, regret, answer, *belief, reset) in enumerate(steps.tolist()):
+            for t, (pick, regret, reply, *model, reset) in enumerate(steps.tolist()):
                 yield (
                     *(result.policy, seed, t, times[t]),
-                    *(sensors[pick] if pick >= 0 else "", _cell(answer)),
+                    *(sensors[pick] if pick >= 0 else "", _cell(reply)),
                     *(sensors[best[t]], best_values[t], round(regret, 9)),
-                    *map(_cell, belief),
+                    *map(_cell, model),
                     int(reset),
                 )
 
@@ -127,9 +130,9 @@ def _cell(value: float) -> float | str:
     return "" if value != value else round(value, 9)
 
 
-def _sheet(header: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
+def _csv(header: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
     text = io.StringIO()
-    sheet = csv.writer(text, lineterminator="\n")
-    sheet.writerow(header)
-    sheet.writerows(rows)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
     return text.getvalue()

@@ -1,4 +1,4 @@
-"""What people would look at: regret that adds up, who was asked, surprise, calibration."""
+"""Figures of a comparison: cumulative regret, activated sensors, errors, calibration."""
 
 from collections.abc import Sequence
 from statistics import NormalDist
@@ -8,245 +8,255 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.messages.formatting import rfc3339
-from edge_tvbo.research.reports.summary import Row, Summary, half_width, percent
-from edge_tvbo.research.reports.svg import Canvas, heat, room, ticks
-from edge_tvbo.simulation.backtest import UNIT
+from edge_tvbo.research.reports.summary import (
+    ComparisonSummary,
+    PolicySummary,
+    half_width,
+    percent,
+)
+from edge_tvbo.research.reports.svg import Canvas, heat_map, label_width, ticks
+from edge_tvbo.simulation.backtest import UNIT_LABEL
 
 Array = NDArray[np.float64]
-HUES = 5  # policies that have a colour of their own: those that missed least
-POINTS = 600  # of a line; more are thinned out
-SHOWN = 576  # intervals that a raster has room for: the last
+COLOURS = 5  # policies with a colour of their own: those with the least regret
+MAX_POINTS = 600  # of a line
+RASTER_INTERVALS = 576  # the last ones
 HOUR, DAY = 3600.0, 86_400.0  # s
-STEPS = tuple(hours * HOUR for hours in (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672))
-LEVELS = tuple(k / 10 for k in range(10))  # of predictive intervals in the figure
+TICK_STEPS = tuple(hours * HOUR for hours in (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672))
+LEVELS = tuple(k / 10 for k in range(10))  # of the predictive intervals
 BINS = 10  # of a histogram
-FIELD = "field"  # the heat map that all rasters share
+HEAT_MAP_ID = "field"  # all rasters share it
 
 
 class Figure(NamedTuple):
-    """A picture and what stands under it."""
+    """A picture and its caption."""
 
     svg: str
     caption: str
 
 
-def regret(summary: Summary) -> Figure:
-    """Draw the regret that has added up, with the 95 % interval of its mean over seeds."""
+def regret_figure(summary: ComparisonSummary) -> Figure:
+    """Draw the cumulative regret, with the 95 % interval of its mean over seeds."""
     sums = [row.result.regret.cumsum(axis=1) for row in summary.rows]
     middles = [each.mean(axis=0) for each in sums]
     halves = [np.nan_to_num(half_width(each)) for each in sums]
     top = max(float((m + h).max()) for m, h in zip(middles, halves, strict=True)) * 1.04 or 1.0
     chosen = _thinned(len(summary.times))
     times = np.array(summary.times)[chosen] + summary.backtest.recording.interval
-    right = room(f"{row.name} 1000" for row in summary.rows)
+    right = label_width(f"{row.name} 1000" for row in summary.rows)
     canvas = Canvas(_extent(summary), (0.0, top), height=400, right=right)
-    canvas.axes(_hours(*canvas.x), ticks(0.0, top), "time (UTC)", f"regret so far ({UNIT})")
+    canvas.axes(
+        _time_ticks(*canvas.x), ticks(0.0, top), "time (UTC)", f"cumulative regret ({UNIT_LABEL})"
+    )
     drawn = list(zip(summary.rows, middles, halves, strict=True))
     for place, (row, middle, half) in reversed(list(enumerate(drawn))):
-        css = hue(place, row)
-        if place < HUES and half.any():
+        css = colour_class(place, row)
+        if place < COLOURS and half.any():
             low, high = np.maximum(middle - half, 0.0), middle + half
             canvas.band(times, low[chosen], high[chosen], css)
         canvas.line(times, middle[chosen], css)
     canvas.labels(
-        (float(middle[-1]), f"{row.name} {middle[-1]:.0f}", hue(place, row))
+        (float(middle[-1]), f"{row.name} {middle[-1]:.0f}", colour_class(place, row))
         for place, (row, middle, _) in enumerate(drawn)
     )
     first, last = summary.rows[0], summary.rows[-1]
-    seen = f"Regret so far. In the end {first.name} has {middles[0][-1]:.0f}"
+    description = f"Cumulative regret. At the end {first.name} has {middles[0][-1]:.0f}"
     if last is not first:
-        seen += f", the least, and {last.name} {middles[-1][-1]:.0f}, the most"
+        description += f", the least, and {last.name} {middles[-1][-1]:.0f}, the most"
     return Figure(
-        canvas.svg(f"{seen}."),
-        "A line that is flat misses nothing; a straight one misses as much as ever. "
-        "Bands are 95 % confidence intervals of the mean over seeds (Student's t): they say how "
-        "much the draws matter, not how other days would turn out. Simple baselines are dashed.",
+        canvas.svg(f"{description}."),
+        "Where a line is flat there is no regret; where it is straight, regret does not decrease. "
+        "Bands are 95 % confidence intervals of the mean over seeds (Student's t): they show the "
+        "effect of the random draws, not that of other days. Simple baselines are dashed.",
     )
 
 
-def shared(summary: Summary) -> str:
-    """Give the heat map behind the rasters, which has to be on the page once."""
+def shared_heat_map(summary: ComparisonSummary) -> str:
+    """Return the heat map behind all rasters; the page must contain it once."""
     behind = summary.behind[_first(summary) :, _order(summary)]
-    uri = heat(np.clip(1.0 - behind / summary.backtest.field.scale, 0.0, 1.0).T)
+    uri = heat_map(np.clip(1.0 - behind / summary.backtest.field.scale, 0.0, 1.0).T)
     return (
         '<svg class="aside" aria-hidden="true"><defs>'
-        f'<image id="{FIELD}" href="{uri}" width="1" height="1" preserveAspectRatio="none"/>'
+        f'<image id="{HEAT_MAP_ID}" href="{uri}" width="1" height="1" preserveAspectRatio="none"/>'
         "</defs></svg>"
     )
 
 
-def raster(summary: Summary, row: Row) -> Figure:
-    """Draw whom a policy asked with seed 0, over the field and the sensor it should have asked."""
+def raster_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure:
+    """Draw the sensors that a policy activated with seed 0, over the field and its best sensor."""
     first = _first(summary)
     steps, best = row.result.steps[0][first:], summary.best[first:]
     times, interval = np.array(summary.times)[first:], summary.backtest.recording.interval
-    asked = steps["pick"] >= 0
-    picks = steps["pick"][asked]
+    activated = steps["pick"] >= 0
+    picks = steps["pick"][activated]
     rank = np.argsort(_order(summary))  # arm -> row
-    canvas = _field(summary, np.r_[best, picks], rank)
+    canvas = _field_canvas(summary, np.r_[best, picks], rank)
     canvas.vlines(times[steps["reset"]], "reset")
-    _follow(canvas, times, rank[best], interval)
-    canvas.dots(times[asked] + interval / 2, rank[picks] + 0.5, "pick", 3.2)
-    right = float((picks == best[asked]).mean()) if asked.any() else 0.0
+    _draw_best_sensor(canvas, times, rank[best], interval)
+    canvas.dots(times[activated] + interval / 2, rank[picks] + 0.5, "pick", 3.2)
+    right = float((picks == best[activated]).mean()) if activated.any() else 0.0
     resets = int(steps["reset"].sum())
-    said = f"{row.name} asked the {summary.extreme} sensor in {percent(right)} of the intervals"
-    begun = f" and began anew {resets} times" if resets else " and never began anew"
-    shown = "" if first == 0 else f" The last {SHOWN} of {len(summary.times)} intervals are shown."
+    times_reset = f"reset {resets} times" if resets else "never reset"
+    text = (
+        f"{row.name} activated the {summary.extreme} sensor in {percent(right)} of the intervals; "
+        f"its model was {times_reset}"
+    )
+    shown = f" The last {RASTER_INTERVALS} of {len(summary.times)} intervals are shown."
     return Figure(
-        canvas.svg(f"Whom {row.name} asked. {said}{begun}."), f"{said}{begun} (seed 0).{shown}"
+        canvas.svg(f"Activated sensors. {text}."), f"{text} (seed 0).{shown if first else ''}"
     )
 
 
-def surprise(summary: Summary, row: Row) -> Figure | None:
-    """Draw how surprising the answers were, and what the event trigger allowed; None without."""
+def trigger_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure | None:
+    """Draw errors and the threshold of the event trigger; None for a policy without a trigger."""
     first = _first(summary)
     steps = row.result.steps[0][first:]
-    allowed = steps["threshold"]
-    if not np.isfinite(allowed).any():
+    threshold = steps["threshold"]
+    if not np.isfinite(threshold).any():
         return None
     times = np.array(summary.times)[first:]
-    top = float(np.nanmax(np.r_[steps["surprise"], np.nanquantile(allowed, 0.98)])) * 1.05 or 1.0
+    top = float(np.nanmax(np.r_[steps["error"], np.nanquantile(threshold, 0.98)])) * 1.05 or 1.0
     canvas = Canvas(_extent(summary, first), (0.0, top), height=260)
-    unit = summary.backtest.recording.unit or UNIT
-    canvas.axes(_hours(*canvas.x), ticks(0.0, top, 5), "time (UTC)", f"surprise ({unit})")
+    unit = summary.backtest.recording.unit or UNIT_LABEL
+    canvas.axes(_time_ticks(*canvas.x), ticks(0.0, top, 5), "time (UTC)", f"error ({unit})")
     canvas.vlines(times[steps["reset"]], "reset")
-    canvas.line(times, np.minimum(allowed, top), "hue2")
-    answered = np.isfinite(steps["surprise"])
-    canvas.dots(times[answered], steps["surprise"][answered], "pick", 3.5)
-    fired = int((steps["surprise"] > allowed).sum())
-    begun = int(steps["reset"].sum())
-    said = (
-        f"{row.name} began anew {begun} times; {fired} answers were more surprising than the "
-        "trigger allows (seed 0)."
+    canvas.line(times, np.minimum(threshold, top), "hue2")
+    replied = np.isfinite(steps["error"])
+    canvas.dots(times[replied], steps["error"][replied], "pick", 3.5)
+    above = int((steps["error"] > threshold).sum())
+    resets = int(steps["reset"].sum())
+    text = (
+        f"{row.name} reset its model {resets} times; {above} replies were above the threshold of "
+        "the event trigger (seed 0)."
     )
     return Figure(
-        canvas.svg(f"Surprise and threshold. {said}"),
-        f"{said} Other resets were due by the bound on the answers between two. Dots are "
-        "|answer − mean|; the line is what would have been too much.",
+        canvas.svg(f"Errors and threshold. {text}"),
+        f"{text} The other resets came from the largest allowed number of replies between two "
+        "resets. Dots are errors, |reply − mean|; the line is the threshold.",
     )
 
 
 class Calibration(NamedTuple):
-    """How far a model's predictive distributions, taken as normal, are to be believed."""
+    """Calibration of a model's predictive distributions, which are taken as normal."""
 
     name: str
-    hue: str
-    z: Array  # (answers,), how far each was off, in standard deviations of what was foreseen
+    colour: str
+    z: Array  # (replies,), errors in standard deviations of the predictive distribution
 
     def covered(self, share: float) -> float:
-        """Give which share of the answers the central intervals of probability `share` held."""
+        """Return the share of replies in the central intervals of probability `share`."""
         reach = NormalDist().inv_cdf((1.0 + share) / 2.0)
         return float((np.abs(self.z) <= reach).mean())
 
     def tenths(self) -> list[float]:
-        """Give how often answers fell into each tenth of what was foreseen; 1 would be right."""
+        """Return the density of replies in each tenth of the prediction; ideal is 1."""
         edges = [NormalDist().inv_cdf(k / BINS) for k in range(1, BINS)]
         counts = np.bincount(np.searchsorted(edges, self.z), minlength=BINS)
         heights: list[float] = (counts * BINS / len(self.z)).tolist()
         return heights
 
 
-def calibrations(summary: Summary) -> list[Calibration]:
-    """Compare the answers, of all seeds, with what each policy that has a model foresaw."""
+def calibrations(summary: ComparisonSummary) -> list[Calibration]:
+    """Return the calibration of each policy that has a model, over the replies of all seeds."""
     found = []
     for place, row in enumerate(summary.rows):
         steps = row.result.steps
-        z = (steps["answer"] - steps["mean"]) / np.hypot(steps["std"], row.result.noise)
+        z = (steps["reply"] - steps["mean"]) / np.hypot(steps["std"], row.result.noise)
         if np.isfinite(z).any():
-            found.append(Calibration(row.name, hue(place, row), z[np.isfinite(z)]))
+            found.append(Calibration(row.name, colour_class(place, row), z[np.isfinite(z)]))
     return found
 
 
-def coverage(found: Sequence[Calibration]) -> Figure:
-    """Draw which share of the answers predictive intervals held, against what they promised."""
+def coverage_figure(found: Sequence[Calibration]) -> Figure:
+    """Draw the share of replies in predictive intervals against the probability of these."""
     most = LEVELS[-1]
-    right = room(f"{each.name} 100 %" for each in found)
+    right = label_width(f"{each.name} 100 %" for each in found)
     canvas = Canvas((0.0, most), (0.0, 1.0), height=400, right=right)
     fifths = [(k / 5, percent(k / 5)) for k in range(6)]
-    promised = [(k / 10, percent(k / 10)) for k in range(0, 10, 3)]
-    canvas.axes(promised, fifths, "promised", "held")
+    probabilities = [(k / 10, percent(k / 10)) for k in range(0, 10, 3)]
+    canvas.axes(probabilities, fifths, "probability of the interval", "share of replies")
     canvas.line((0.0, most), (0.0, most), "ideal")
     for each in reversed(found):
-        canvas.line(LEVELS, [each.covered(level) for level in LEVELS], each.hue)
+        canvas.line(LEVELS, [each.covered(level) for level in LEVELS], each.colour)
     ends = [(each.covered(most), f"{each.name} {percent(each.covered(most))}") for each in found]
-    canvas.labels((at, text, each.hue) for (at, text), each in zip(ends, found, strict=True))
-    held = ", ".join(text for _, text in ends)
+    canvas.labels((at, text, each.colour) for (at, text), each in zip(ends, found, strict=True))
+    shares = ", ".join(text for _, text in ends)
     return Figure(
-        canvas.svg(f"Calibration. Of the answers, {percent(most)} intervals held: {held}."),
-        "On the dotted line intervals hold what they promise; below it a model is surer than it "
-        "may be, above it less sure. Only the sensors that were asked count, which a policy chose "
-        "for what it hoped of them.",
+        canvas.svg(f"Calibration. Share of replies in {percent(most)} intervals: {shares}."),
+        "On the dotted line the intervals are right; below it they are too narrow, above it too "
+        "wide. Only the activated sensors count, which a policy chose for their high upper bounds.",
     )
 
 
-def histogram(each: Calibration) -> Figure:
-    """Draw where in its predictive distributions the answers fell: flat where it is right."""
+def histogram_figure(each: Calibration) -> Figure:
+    """Draw the density of replies in the predictive distribution: flat if the model is right."""
     heights = each.tenths()
     top = max(2.0, *heights) * 1.05
     canvas = Canvas((0.0, 1.0), (0.0, top), height=240)
     fifths = [(k / 5, percent(k / 5)) for k in range(6)]
-    foreseen = "probability that the answer is lower, as foreseen"
-    canvas.axes(fifths, ticks(0.0, top, 4), foreseen, "how often")
-    canvas.bars([k / BINS for k in range(BINS + 1)], heights, f"bar {each.hue}")
+    canvas.axes(fifths, ticks(0.0, top, 4), "predicted probability of a lower reply", "density")
+    canvas.bars([k / BINS for k in range(BINS + 1)], heights, f"bar {each.colour}")
     canvas.line((0.0, 1.0), (1.0, 1.0), "ideal")
     low, high = percent(heights[0] / BINS), percent(heights[-1] / BINS)
-    said = (
-        f"{each.name}: {low} of {len(each.z)} answers fell into the lowest tenth of what was "
-        f"foreseen, {high} into the highest"
+    text = (
+        f"{each.name}: {low} of {len(each.z)} replies are in the lowest tenth of the predictive "
+        f"distribution, {high} in the highest"
     )
-    return Figure(canvas.svg(f"Histogram. {said}."), f"{said}; 10 % each would be right.")
+    return Figure(canvas.svg(f"Histogram. {text}."), f"{text}; ideal is 10 % each.")
 
 
-def hue(place: int, row: Row) -> str:
-    """Give the style class of a policy in all figures, by its place in the table."""
-    colour = f"hue{place + 1}" if place < HUES else "rest"
-    return f"{colour} simple" if row.simple else colour
+def colour_class(place: int, row: PolicySummary) -> str:
+    """Return the CSS class of a policy in all figures, by its place in the table."""
+    colour = f"hue{place + 1}" if place < COLOURS else "rest"
+    return f"{colour} simple" if row.is_simple else colour
 
 
-def _extent(summary: Summary, first: int = 0) -> tuple[float, float]:
+def _extent(summary: ComparisonSummary, first: int = 0) -> tuple[float, float]:
     return summary.times[first], summary.times[-1] + summary.backtest.recording.interval
 
 
-def _first(summary: Summary) -> int:
-    return max(0, len(summary.times) - SHOWN)
+def _first(summary: ComparisonSummary) -> int:
+    return max(0, len(summary.times) - RASTER_INTERVALS)
 
 
-def _order(summary: Summary) -> NDArray[np.intp]:
-    """Give the arms, those first that were least behind on the whole."""
+def _order(summary: ComparisonSummary) -> NDArray[np.intp]:
+    """Return the arms, those with the smallest mean difference to the best first."""
     return np.asarray(np.argsort(summary.behind.mean(axis=0), kind="stable"))
 
 
 def _thinned(rows: int) -> NDArray[np.intp]:
-    return np.unique(np.linspace(0, rows - 1, min(rows, POINTS)).round().astype(np.intp))
+    return np.unique(np.linspace(0, rows - 1, min(rows, MAX_POINTS)).round().astype(np.intp))
 
 
-def _hours(begin: float, end: float) -> list[tuple[float, str]]:
-    """Give ticks at round hours, the date at midnight."""
-    step = next((each for each in STEPS if (end - begin) / each <= 8.5), STEPS[-1])
+def _time_ticks(begin: float, end: float) -> list[tuple[float, str]]:
+    """Return ticks at round hours; at midnight the label is the date."""
+    step = next((each for each in TICK_STEPS if (end - begin) / each <= 8.5), TICK_STEPS[-1])
     first = int(-(-begin // step))
     stamps = [k * step for k in range(first, int(end // step) + 1)]
-    return [(at, _clock(at)) for at in stamps]
+    return [(at, _time_label(at)) for at in stamps]
 
 
-def _clock(at: float) -> str:
+def _time_label(at: float) -> str:
     stamp = rfc3339(at)
     return stamp[5:10] if at % DAY == 0 else stamp[11:16]
 
 
-def _field(summary: Summary, arms: NDArray[np.intp], rank: NDArray[np.intp]) -> Canvas:
-    """Draw the field, a row for each sensor, and name those rows that `arms` has most often."""
+def _field_canvas(
+    summary: ComparisonSummary, arms: NDArray[np.intp], rank: NDArray[np.intp]
+) -> Canvas:
+    """Draw the field, a row for each sensor, with names for the most frequent of `arms`."""
     M = len(rank)
     sensors = summary.backtest.recording.sensors
     canvas = Canvas(
         _extent(summary, _first(summary)),
         (float(M), 0.0),
         height=max(170.0, 60 + 7.2 * M),
-        left=min(room(sensors), 200.0),
+        left=min(label_width(sensors), 200.0),
     )
     place = f"translate({canvas.left} {canvas.top})"
     size = f"scale({canvas.width - canvas.left - canvas.right} {canvas.depth})"
-    canvas.add(f'<use class="heat" href="#{FIELD}" transform="{place} {size}"/>')
-    canvas.axes(_hours(*canvas.x), (), "time (UTC)")
+    canvas.add(f'<use class="heat" href="#{HEAT_MAP_ID}" transform="{place} {size}"/>')
+    canvas.axes(_time_ticks(*canvas.x), (), "time (UTC)")
     named: list[float] = []
     for arm in np.argsort(-np.bincount(arms, minlength=M), kind="stable"):
         at = canvas.at_y(float(rank[arm]) + 0.5)
@@ -256,8 +266,10 @@ def _field(summary: Summary, arms: NDArray[np.intp], rank: NDArray[np.intp]) -> 
     return canvas
 
 
-def _follow(canvas: Canvas, times: Array, rows: NDArray[np.intp], interval: float) -> None:
-    """Draw the sensor to follow: a bar along its row for as long as it was that."""
+def _draw_best_sensor(
+    canvas: Canvas, times: Array, rows: NDArray[np.intp], interval: float
+) -> None:
+    """Draw the best sensor: a bar along its row for as long as it is the best."""
     ends = np.flatnonzero(np.r_[rows[1:] != rows[:-1], True])
     begins = np.r_[0, ends[:-1] + 1]
     xs = np.column_stack((times[begins], times[ends] + interval, times[ends]))

@@ -1,14 +1,13 @@
-"""The report as one page: no script, no network, no font of its own."""
+"""HTML report: one page without scripts, network access or fonts of its own."""
 
 from html import escape
 
 from edge_tvbo.research.reports import csv_tables, figures
 from edge_tvbo.research.reports.figures import Calibration, Figure
-from edge_tvbo.research.reports.summary import Summary, percent
-from edge_tvbo.simulation.backtest import UNIT
+from edge_tvbo.research.reports.summary import ComparisonSummary, percent
 
-OPEN = 2  # rasters that are unfolded from the start
-SHARES = (0.5, 0.8, 0.9, 0.95)  # of the table of calibration
+UNFOLDED_RASTERS = 2
+PROBABILITIES = (0.5, 0.8, 0.9, 0.95)  # of the intervals in the calibration table
 
 STYLE = """
 :root { color-scheme: light dark; --page: #fff; --ink: #1b1f24; --soft: #57606a; --line: #d8dee4;
@@ -55,44 +54,46 @@ code { font: .9em ui-monospace, monospace; }
 
 KEY = (
     ('<path class="line best" d="M0 6H16"/>', "the {extreme} sensor"),
-    ('<path class="pick" d="M6 3h5v5h-5z"/>', "the sensor that was asked"),
-    ('<path class="reset" d="M8 0v10"/>', "the model began anew"),
+    ('<path class="pick" d="M6 3h5v5h-5z"/>', "the activated sensor"),
+    ('<path class="reset" d="M8 0v10"/>', "a reset of the model"),
 )
 
 
-def html(summary: Summary) -> str:
-    """Give the whole page as HTML."""
+def html(summary: ComparisonSummary) -> str:
+    """Return the whole page as HTML."""
     sections = (
         _table(summary),
-        _section("Regret, added up", _figure(figures.regret(summary))),
+        _section("Cumulative regret", _figure(figures.regret_figure(summary))),
         _rasters(summary),
-        _surprises(summary),
+        _triggers(summary),
         _calibration(figures.calibrations(summary)),
         _origin(summary),
     )
     title = escape(summary.title)
-    said = "".join(f"<p>{escape(each)}</p>" for each in summary.sentences())
+    sentences = "".join(f"<p>{escape(each)}</p>" for each in summary.sentences())
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{STYLE}</style></head>\n<body><main><h1>{title}</h1>{said}\n"
+        f"<title>{title}</title><style>{STYLE}</style></head>\n<body><main><h1>{title}</h1>{sentences}\n"
         + "\n".join(sections)
         + "\n</main></body></html>\n"
     )
 
 
-def _table(summary: Summary) -> str:
-    caption = "The least regret first. Intervals are of the mean over seeds."
+def _table(summary: ComparisonSummary) -> str:
+    caption = "Ordered by regret. 95 % confidence intervals are of the mean over seeds."
     rows = csv_tables.cells(summary)
-    return _section("The policies", _tabular(caption, csv_tables.HEADINGS, rows, bold=1))
+    return _section("The policies", _html_table(caption, csv_tables.HEADINGS, rows, bold=1))
 
 
-def _rasters(summary: Summary) -> str:
-    drawn = [(row, _figure(figures.raster(summary, row))) for row in summary.rows]
-    unfolded = "".join(f"<h3>{escape(row.name)}</h3>{figure}" for row, figure in drawn[:OPEN])
+def _rasters(summary: ComparisonSummary) -> str:
+    drawn = [(row, _figure(figures.raster_figure(summary, row))) for row in summary.rows]
+    unfolded = "".join(
+        f"<h3>{escape(row.name)}</h3>{figure}" for row, figure in drawn[:UNFOLDED_RASTERS]
+    )
     folded = "".join(
         f"<details><summary>{escape(row.name)}</summary>{figure}</details>"
-        for row, figure in drawn[OPEN:]
+        for row, figure in drawn[UNFOLDED_RASTERS:]
     )
     samples = "".join(
         f'<span><svg viewBox="0 0 16 10" aria-hidden="true">{mark}</svg> '
@@ -101,44 +102,47 @@ def _rasters(summary: Summary) -> str:
     )
     far = f"{summary.backtest.field.scale:.2g} {summary.backtest.recording.unit}".strip()
     key = (
-        f"<p>A row is a sensor, the {summary.extreme} on the whole on top. The fuller its colour, "
-        f"the nearer it was to the {summary.extreme} of the interval; where it is blank it was "
-        f"{escape(far)} (one {UNIT}) behind, or more.</p>"
+        f"<p>Each row is a sensor; the one that is the {summary.extreme} on average is at the top. "
+        f"The stronger its colour, the closer it is to the {summary.extreme} sensor of the "
+        f"interval; without colour it is {escape(far)} (one standard deviation of the training "
+        "data) or more away.</p>"
         f'<p class="key">{samples}</p>'
     )
-    return _section("Who was asked", figures.shared(summary) + key + unfolded + folded)
+    return _section("Activated sensors", figures.shared_heat_map(summary) + key + unfolded + folded)
 
 
-def _surprises(summary: Summary) -> str:
-    drawn = [(row, figures.surprise(summary, row)) for row in summary.rows]
+def _triggers(summary: ComparisonSummary) -> str:
+    drawn = [(row, figures.trigger_figure(summary, row)) for row in summary.rows]
     parts = [f"<h3>{escape(row.name)}</h3>{_figure(each)}" for row, each in drawn if each]
-    return _section("Surprise and what the trigger allows", "".join(parts)) if parts else ""
+    return (
+        _section("Errors and the threshold of the event trigger", "".join(parts)) if parts else ""
+    )
 
 
 def _calibration(found: list[Calibration]) -> str:
     if not found:
         return ""
     rows = [
-        (each.name, f"{len(each.z)}", *(percent(each.covered(share), 1) for share in SHARES))
+        (each.name, f"{len(each.z)}", *(percent(each.covered(share), 1) for share in PROBABILITIES))
         for each in found
     ]
-    headings = ("policy", "answers", *(f"{percent(share)} intervals held" for share in SHARES))
-    caption = "How many of the answers the predictive intervals held, over all seeds."
-    body = _figure(figures.coverage(found)) + _tabular(caption, headings, rows)
-    histogram = _figure(figures.histogram(found[0]))
+    headings = ("policy", "replies", *(f"in {percent(p)} interval" for p in PROBABILITIES))
+    caption = "Share of replies in predictive intervals, over all seeds."
+    body = _figure(figures.coverage_figure(found)) + _html_table(caption, headings, rows)
+    histogram = _figure(figures.histogram_figure(found[0]))
     return _section("Calibration", f"{body}<h3>{escape(found[0].name)}</h3>{histogram}")
 
 
-def _origin(summary: Summary) -> str:
-    facts = summary.facts()
-    command = facts.pop("Again")
+def _origin(summary: ComparisonSummary) -> str:
+    facts = summary.origin()
+    command = facts.pop("Command")
     pairs = "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts.items())
-    again = f"<dt>Again</dt><dd><code>{escape(command)}</code></dd>"
-    beside = (
-        "<p>The numbers are in <code>results.csv</code>, every pick of every seed is in "
-        "<code>picks.csv</code>, and the table is in <code>results.md</code>.</p>"
+    command_line = f"<dt>Command</dt><dd><code>{escape(command)}</code></dd>"
+    files = (
+        "<p>The numbers are in <code>results.csv</code>, all activations of all seeds in "
+        "<code>picks.csv</code>, and the table in <code>results.md</code>.</p>"
     )
-    return _section("Where this comes from", f"<dl>{pairs}{again}</dl>{beside}")
+    return _section("Origin", f"<dl>{pairs}{command_line}</dl>{files}")
 
 
 def _section(title: str, body: str) -> str:
@@ -150,7 +154,7 @@ def _figure(figure: Figure) -> str:
     return f'<figure><div class="scroll" tabindex="0">{figure.svg}</div>{caption}</figure>'
 
 
-def _tabular(
+def _html_table(
     caption: str, headings: tuple[str, ...], rows: list[tuple[str, ...]], bold: int = 0
 ) -> str:
     head = "".join(f'<th scope="col">{escape(each)}</th>' for each in headings)

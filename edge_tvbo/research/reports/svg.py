@@ -1,6 +1,6 @@
-"""Shapes in a rectangle with two scales, as SVG: what a page needs of a drawing library.
+"""SVG drawing: lines, bands, dots, bars and labels in a plot area with two linear scales.
 
-Colours are classes of the page's style sheet, so that a figure follows its light and dark.
+Colours are classes of the page's style sheet, so that figures adapt to light and dark mode.
 """
 
 import zlib
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Ticks = Iterable[tuple[float, str]]
 LEVELS = 64  # of a heat map
-DENSEST = 0.6  # opacity of its highest
+MAX_OPACITY = 0.6
 
 
 @dataclass
 class Canvas:
-    """A plot area in a picture of `WIDTH` units; x and y are the values at its edges."""
+    """A picture with a plot area; `x` and `y` are the values at its edges."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -36,12 +36,12 @@ class Canvas:
     _parts: list[str] = field(default_factory=list)
 
     def at_x(self, value: float) -> float:
-        """Give where a value of x is."""
+        """Return the horizontal position of a value of x."""
         low, high = self.x
         return self.left + (value - low) / (high - low) * (self.width - self.left - self.right)
 
     def at_y(self, value: float) -> float:
-        """Give where a value of y is."""
+        """Return the vertical position of a value of y."""
         low, high = self.y
         return self.height - self.bottom - (value - low) / (high - low) * self.depth
 
@@ -51,7 +51,7 @@ class Canvas:
         return self.height - self.top - self.bottom
 
     def axes(self, x: Ticks, y: Ticks, x_title: str = "", y_title: str = "") -> None:
-        """Draw ticks with labels, lines across at those of y, and titles."""
+        """Draw ticks with labels, grid lines at those of y, and titles."""
         edge, floor_ = self.width - self.right, self.height - self.bottom
         for value, label in y:
             at = self.at_y(value)
@@ -80,7 +80,7 @@ class Canvas:
         self.add(f'<path class="line {css}" d="{"".join(d)}"/>')
 
     def band(self, xs: Array, low: Array, high: Array, css: str) -> None:
-        """Fill what lies between two lines."""
+        """Fill the area between two lines."""
         points = [*zip(xs, low, strict=True), *zip(xs[::-1], high[::-1], strict=True)]
         d = "L".join(f"{_n(self.at_x(x))} {_n(self.at_y(y))}" for x, y in points)
         self.add(f'<path class="band {css}" d="M{d}Z"/>')
@@ -96,7 +96,7 @@ class Canvas:
         self.add(f'<path class="{css}" d="{"".join(corners)}"/>')
 
     def bars(self, edges: Sequence[float], heights: Sequence[float], css: str) -> None:
-        """Draw a bar between each two edges."""
+        """Draw a bar between each pair of neighbouring edges."""
         for (x0, x1), y in zip(pairwise(edges), heights, strict=True):
             left, right, up = self.at_x(x0) + 1, self.at_x(x1) - 1, self.at_y(y)
             down = self.at_y(self.y[0])
@@ -109,49 +109,49 @@ class Canvas:
         d = "".join(f"M{_n(self.at_x(x))} {_n(self.top)}v{_n(self.depth)}" for x in xs)
         self.add(f'<path class="{css}" d="{d}"/>')
 
-    def labels(self, wanted: Iterable[tuple[float, str, str]], apart: float = 13.0) -> None:
-        """Write (y, text, css) beside the plot's right edge, moved apart where they would touch."""
+    def labels(self, wanted: Iterable[tuple[float, str, str]], distance: float = 13.0) -> None:
+        """Write labels (y, text, css) at the plot's right edge, moved apart if they overlap."""
         edge = self.width - self.right
         items = sorted(((self.at_y(y), text, css) for y, text, css in wanted), key=lambda i: -i[0])
         lowest = self.height - 4.0
         places = []
-        for at, _, _ in items:  # from below: none lower than it can be
+        for at, _, _ in items:  # from below: inside the picture
             lowest = min(at, lowest)
             places.append(lowest)
-            lowest -= apart
+            lowest -= distance
         highest = 12.0
-        for k in reversed(range(len(places))):  # from above: none higher than it can be
+        for k in reversed(range(len(places))):  # from above: likewise
             places[k] = max(places[k], highest)
-            highest = places[k] + apart
+            highest = places[k] + distance
         for place, (at, text, css) in zip(places, items, strict=True):
             d = f"M{_n(edge)} {_n(at)}L{_n(edge + 12)} {_n(place)}h5"
             self.add(f'<path class="line thin {css}" d="{d}"/>')
             self.text(edge + 20, place + 4, text, "start")
 
     def text(self, x: float, y: float, text: str, anchor: str) -> None:
-        """Write at a place of the picture."""
+        """Write `text` at a position of the picture."""
         if text:
             self.add(f'<text x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">{escape(text)}</text>')
 
     def add(self, part: str) -> None:
-        """Put a piece of SVG on top of what there is."""
+        """Add a piece of SVG on top."""
         self._parts.append(part)
 
     def svg(self, description: str) -> str:
-        """Give the picture; `description` is for those who cannot see it."""
+        """Return the picture as SVG; `description` is its text alternative."""
         size = f"0 0 {_n(self.width)} {_n(self.height)}"
         label = escape(description, quote=True)
         body = "".join(self._parts)
         return f'<svg viewBox="{size}" role="img" aria-label="{label}">{body}</svg>'
 
 
-def ticks(low: float, high: float, most: int = 6) -> list[tuple[float, str]]:
-    """Give round values between two, with their labels.
+def ticks(low: float, high: float, max_intervals: int = 6) -> list[tuple[float, str]]:
+    """Return round values between `low` and `high`, with their labels.
 
     >>> [label for _, label in ticks(0.0, 0.7)]
     ['0', '0.2', '0.4', '0.6']
     """
-    rough = (high - low) / most
+    rough = (high - low) / max_intervals
     power = 10.0 ** floor(log10(rough))
     step = next(power * each for each in (1, 2, 5, 10) if power * each >= rough * 0.999)
     first, last = -floor(1e-9 - low / step), floor(high / step + 1e-9)
@@ -159,18 +159,18 @@ def ticks(low: float, high: float, most: int = 6) -> list[tuple[float, str]]:
     return [(i * step, f"{i * step:.{digits}f}" if i else "0") for i in range(first, last + 1)]
 
 
-def room(texts: Iterable[str]) -> float:
-    """Give how much room the longest of some labels takes, and some more."""
+def label_width(texts: Iterable[str]) -> float:
+    """Return the width of the longest label, with a margin."""
     return 30.0 + 6.6 * max(map(len, texts))
 
 
-def heat(shares: Array) -> str:
-    """Give a data URI of a PNG that is one hue, as dense as its shares of 1 say; row 0 on top.
+def heat_map(shares: Array) -> str:
+    """Return a data URI of a PNG in one colour, whose opacity is the share of 1; row 0 is on top.
 
-    Its empty end is transparent, so that it stands on light and on dark.
+    A share of 0 is transparent, so that the picture fits light and dark backgrounds.
     """
     rows = (shares * (LEVELS - 1)).round().astype(np.uint8)
-    opacity = (np.arange(LEVELS) * DENSEST * 255 / (LEVELS - 1)).round().astype(np.uint8)
+    opacity = (np.arange(LEVELS) * MAX_OPACITY * 255 / (LEVELS - 1)).round().astype(np.uint8)
     chunks = (
         (b"IHDR", pack(">IIBBBBB", rows.shape[1], rows.shape[0], 8, 3, 0, 0, 0)),
         (b"PLTE", bytes((0xE0, 0x7B, 0x29)) * LEVELS),
@@ -186,5 +186,5 @@ def heat(shares: Array) -> str:
 
 
 def _n(number: float) -> str:
-    """Write a coordinate: a tenth of a unit is finer than anyone sees."""
+    """Return a coordinate as text, rounded to a tenth of a unit."""
     return f"{number:.1f}".removesuffix(".0")

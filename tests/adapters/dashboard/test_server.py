@@ -161,4 +161,4 @@ def test_what_cannot_be_shown_is_said_with_what_to_do(dashboard, laboratory):
     assert "edge-tvbo dashboard --dataset lab-sample" in said_to()
     taken = said_to(str(laboratory.config), "--port", str(dashboard.port))
     assert "--port 8788" in taken
-    assert "holds the days" in said_to("--dataset", "lab-sample", "--replay", "1999-01-01")
+    assert "contains the days" in said_to("--dataset", "lab-sample", "--replay", "1999-01-01")

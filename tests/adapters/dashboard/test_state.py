@@ -5,15 +5,19 @@ import json
 import msgspec
 import pytest
 from edge_tvbo_adapters.dashboard.day import MOST, MOST_CELLS, tape
-from edge_tvbo_adapters.dashboard.state import MOST_NOTICES, MOST_PICKS, DashboardState
+from edge_tvbo_adapters.dashboard.state import (
+    MOST_NOTICES,
+    MOST_PICKS,
+    DashboardField,
+    DashboardState,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.commands import Ending, Record
 from edge_tvbo.messages.documents import Decision, Model, Posterior, Reason
-from edge_tvbo.messages.history import Entry, PosteriorSnapshot, QuantizedArray
-from edge_tvbo.ports import Scene
+from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, QuantizedArray
 
 SENSORS = ("a", "b", "c")
 BASE = "edge_tvbo/lab"
@@ -21,7 +25,7 @@ KINDS = ("selected", "posterior", "hotspot", "event")
 
 
 def board():
-    return DashboardState("lab", {"heat": Scene(SENSORS, "°C", "max", 1.0, None)})
+    return DashboardState("lab", {"heat": DashboardField(SENSORS, "°C", "max", 1.0, None)})
 
 
 def decision(interval, sensor="a", *, resets=0, day=1):
@@ -167,7 +171,7 @@ def entry(interval, day=1):
     record = Record(interval, 0.0, "a", Ending.ANSWERED, 20.25, 0.5, None, False)
     levels = QuantizedArray(20.0, 22.0, bytes([0, 128, 255]))
     made = decision(interval, day=day)
-    return Entry("heat", made, record, (), PosteriorSnapshot(SENSORS, levels, levels))
+    return HistoryEntry("heat", made, record, (), PosteriorSnapshot(SENSORS, levels, levels))
 
 
 def test_a_day_is_put_together_of_the_history_and_what_was_heard_since():

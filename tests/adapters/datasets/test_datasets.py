@@ -1,38 +1,39 @@
-"""The datasets: each reads to the recording it promises, or says what is wrong and where."""
+"""Datasets: each gives the documented recording, or an error with file, line and cause."""
 
 import csv
 import gzip
 import subprocess
 import sys
 from datetime import UTC, datetime
-from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
+from edge_tvbo_adapters import datasets
 from edge_tvbo_adapters.datasets import csv as table
 from edge_tvbo_adapters.datasets import intel_lab, lab_sample, metr_la
-from edge_tvbo_adapters.datasets.recording import GridRecording, bin_means, fill_gaps
+from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.paths import SHARED
 
-from edge_tvbo.errors import DataError
+from edge_tvbo.errors import ConfigError, DataError
+from edge_tvbo.simulation.recording import Recording
 
 
 def shared(name: str) -> Path:
-    """Give a file of the shared data, or skip the test."""
+    """Return a file of the shared data; skip the test without it."""
     path = SHARED / name
     if not path.is_file():
-        pytest.skip(f"{path} is not here")
+        pytest.skip(f"{path} is missing")
     return path
 
 
-def recording(**changes: object) -> GridRecording:
-    """Give a sound recording of two sensors, but for `changes`."""
-    sound = {
+def recording(**changes: object) -> Recording:
+    """Return a valid recording of two sensors with some `changes`."""
+    valid = {
         "name": "a",
         "unit": "°C",
         "objective": "max",
@@ -43,7 +44,7 @@ def recording(**changes: object) -> GridRecording:
         "observed": np.ones((3, 2), dtype=bool),
         "source": "a test",
     }
-    return GridRecording(**(sound | changes))
+    return Recording(**(valid | changes))
 
 
 class TestRecording:
@@ -57,8 +58,8 @@ class TestRecording:
             ({"objective": "most"}, "objective is 'most'"),
             ({"interval": 0.0}, "interval is 0.0 s"),
             ({"interval": float("nan")}, "interval is nan s"),
-            ({"sensors": ()}, "no sensor with a reading"),
-            ({"sensors": ("n1", "n1")}, "more than one sensor is called n1"),
+            ({"sensors": ()}, "no sensor has a reading"),
+            ({"sensors": ("n1", "n1")}, "several sensors have the name n1"),
             ({"sensors": ("n1", "a/b")}, "sensor 'a/b' does not fit"),
             ({"sensors": ("n1", "n2\n")}, "does not fit"),
             ({"sensors": ("n1",)}, r"shape \(3, 2\); with 1 sensors"),
@@ -70,11 +71,11 @@ class TestRecording:
             ({"positions": np.zeros((3, 2))}, r"positions have shape \(3, 2\)"),
         ],
     )
-    def test_says_what_is_wrong_with_it(self, changes, words):
+    def test_error_names_the_invalid_field(self, changes, words):
         with pytest.raises(DataError, match=words):
             recording(**changes)
 
-    def test_filling_leaves_its_input_and_the_observed_untouched(self):
+    def test_filling_gaps_keeps_observed_values_and_its_input(self):
         values = np.array([[9.0, 1.0], [2.0, 1.0], [9.0, 1.0], [4.0, 1.0], [9.0, 1.0]])
         observed = np.array([[False, True], [True, True]] * 2 + [[False, True]])
         before = values.copy()
@@ -101,12 +102,11 @@ class TestRecording:
 
 
 class TestEveryDataset:
-    NAMES = ("intel-lab", "metr-la", "csv", "lab-sample")
+    NAMES = ("csv", "intel-lab", "lab-sample", "metr-la")
 
     @pytest.mark.parametrize("name", NAMES)
-    def test_is_found_by_its_name_and_says_what_it_is(self, name):
-        (entry,) = entry_points(group="edge_tvbo.datasets", name=name)
-        dataset = entry.load()
+    def test_is_found_by_its_name_and_has_a_summary(self, name):
+        dataset = datasets.find(name)
 
         assert dataset.name == name
         assert dataset.summary
@@ -114,19 +114,22 @@ class TestEveryDataset:
         assert dataset.url is None or dataset.url.startswith("http")
 
     def test_can_be_listed_without_numpy(self):
-        look = (
-            "import sys; from importlib.metadata import entry_points;"
-            "[e.load().summary for e in entry_points(group='edge_tvbo.datasets')];"
+        code = (
+            "import sys; from edge_tvbo_adapters import datasets;"
+            "[datasets.find(name).summary for name in datasets.names()];"
             "sys.exit('numpy' in sys.modules)"
         )
-        assert subprocess.run([sys.executable, "-c", look], check=False).returncode == 0
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+    def test_names_are_listed_and_an_unknown_one_is_rejected(self):
+        assert set(datasets.names()) >= set(self.NAMES)
+        with pytest.raises(ConfigError, match=r"'intel-lap'.*Did you mean 'intel-lab'"):
+            datasets.find("intel-lap")
 
     @pytest.mark.parametrize("name", ["intel-lab", "metr-la", "csv"])
-    def test_says_where_it_looked_and_what_to_do(self, name, tmp_path):
-        (entry,) = entry_points(group="edge_tvbo.datasets", name=name)
-
+    def test_missing_data_error_names_directory_and_option(self, name, tmp_path):
         with pytest.raises(DataError) as caught:
-            entry.load().load([str(tmp_path)])
+            datasets.find(name).load([str(tmp_path)])
 
         assert str(tmp_path) in str(caught.value)
         assert "--data-dir" in str(caught.value)
@@ -136,7 +139,7 @@ class TestEveryDataset:
 
 
 class TestIntelLab:
-    def test_equals_the_arrays_of_the_papers(self):
+    def test_recording_equals_the_arrays_of_the_papers(self):
         expected = np.load(shared("intel_46x1152.npz"))
         lab = intel_lab.dataset.load([str(SHARED)])
 
@@ -150,7 +153,7 @@ class TestIntelLab:
         assert (lab.interval, lab.unit, lab.objective) == (600.0, "°C", "max")
         assert lab.positions[0].tolist() == [21.5, 23.0]
 
-    def test_the_unpacked_file_and_no_locations_do_as_well(self, tmp_path):
+    def test_unpacked_file_without_locations_is_read(self, tmp_path):
         packed = shared("intel_lab_10min.csv.gz")
         (tmp_path / "intel_lab_10min.csv").write_bytes(gzip.decompress(packed.read_bytes()))
 
@@ -160,17 +163,17 @@ class TestIntelLab:
         assert plain.positions is None
 
     @pytest.mark.parametrize("name", ["data.txt", "data.txt.gz"])
-    def test_the_publishers_text_is_read_with_its_troubles(self, name, tmp_path):
+    def test_raw_text_of_the_publisher_is_cleaned(self, name, tmp_path):
         lines = [
-            "2004-03-01 00:15:01.5 4 1 22.0 40 50 2.7",  # not in order of time
+            "2004-03-01 00:15:01.5 4 1 22.0 40 50 2.7",  # unsorted
             "2004-03-01 00:01:01.5 2 1 20.0 40 50 2.7",
             "2004-03-01 00:09:59.999 3 1 21.0 40 50 2.6",
-            "2004-03-01 00:05:00 3 1 122.153 -4 50 2.6",  # no temperature of a room
-            "2004-03-01 00:25:00 3 1 30.0 40 50 2.1",  # a dying battery
-            "2004-03-01 00:35:00 3 1 22.0 40",  # cut short
+            "2004-03-01 00:05:00 3 1 122.153 -4 50 2.6",  # outside the valid range
+            "2004-03-01 00:25:00 3 1 30.0 40 50 2.1",  # an empty battery
+            "2004-03-01 00:35:00 3 1 22.0 40",  # truncated
             "2004-03-01 00:35:00 3 1 2x.0 40 50 2.7",
             "2004-03-01 00:35:00 3 1 nan 40 50 2.7",
-            "2004-03-01 00:45:00 5 1 25.0 40 50 2.35",  # just good enough
+            "2004-03-01 00:45:00 5 1 25.0 40 50 2.35",  # just above the limit
             "2004-03-01 00:05:00 3 65407 20.0 40 50 2.7",  # no such mote
             "2004-03-01 00:05:00 3 55 20.0 40 50 2.7",
             "2004-03-01 00:05:00 3 0 20.0 40 50 2.7",
@@ -190,7 +193,7 @@ class TestIntelLab:
         assert lab.values[:5, 0].tolist() == [20.5, 22.0, 23.0, 24.0, 25.0]
         assert np.all(lab.values[:, 1] == 18.0)
 
-    def test_the_publishers_text_of_the_same_bins_gives_the_same_recording(self, tmp_path):
+    def test_raw_text_and_averaged_file_give_the_same_recording(self, tmp_path):
         with gzip.open(shared("intel_lab_10min.csv.gz"), "rt") as file:
             rows = list(csv.reader(file))[1:]
         raw = [f"{at.replace('T', ' ')} 0 {m} {y} {h} {lux} {v}" for at, m, y, h, lux, v in rows]
@@ -201,7 +204,7 @@ class TestIntelLab:
         assert np.array_equal(from_text.values, intel_lab.dataset.load([str(SHARED)]).values)
 
     @given(st.lists(st.integers(0, 5), min_size=54, max_size=54).filter(any))
-    def test_the_motes_with_most_readings_are_kept_the_lower_of_equals(self, counts):
+    def test_motes_with_most_readings_are_kept_lower_ids_first(self, counts):
         observed = np.arange(5)[:, None] < np.array(counts)
 
         _, kept, motes = intel_lab.choose_motes(observed.astype(float), observed)
@@ -213,7 +216,7 @@ class TestIntelLab:
     @pytest.mark.parametrize(
         ("name", "content", "words"),
         [
-            ("data.txt", b"<html>not found</html>", "holds no sound reading"),
+            ("data.txt", b"<html>not found</html>", "holds no valid reading"),
             ("data.txt.gz", b"<html>not found</html>", "cannot be read: Not a gzip"),
             (
                 "data.txt.gz",
@@ -229,7 +232,7 @@ class TestIntelLab:
             ),
         ],
     )
-    def test_a_file_that_is_something_else_is_said(self, tmp_path, name, content, words):
+    def test_other_file_under_this_name_is_a_data_error(self, tmp_path, name, content, words):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=words):
             intel_lab.dataset.load([str(tmp_path)])
@@ -237,7 +240,7 @@ class TestIntelLab:
     @pytest.mark.parametrize(
         ("places", "words"), [("1 2.0\n", "line 1: found '1 2.0'"), ("2 1 1\n", "mote 1;")]
     )
-    def test_unreadable_places_are_said(self, tmp_path, places, words):
+    def test_invalid_positions_are_a_data_error(self, tmp_path, places, words):
         (tmp_path / "data.txt").write_text("2004-03-01 00:01:01.5 2 1 20.0 40 50 2.7\n")
         (tmp_path / "mote_locs.txt").write_text(places)
         with pytest.raises(DataError, match=words):
@@ -248,7 +251,7 @@ class TestIntelLab:
 
 
 class TestMetrLa:
-    def test_is_a_week_of_207_detectors_in_their_places(self):
+    def test_recording_is_a_week_of_207_detectors_with_positions(self):
         shared("metr_la_week_5min.csv.gz")
         week = metr_la.dataset.load([str(SHARED)])
 
@@ -258,7 +261,7 @@ class TestMetrLa:
         assert week.sensors[0] == "773869"
         assert np.ptp(week.positions, axis=0).max() < 60_000  # m
 
-    def test_a_speed_of_zero_is_a_missing_reading(self, tmp_path):
+    def test_speed_of_zero_is_a_missing_reading(self, tmp_path):
         rows = "timestamp,1,2\n2012-03-01T00:00:00,50,60\n2012-03-01T00:05:00,0,60\n"
         (tmp_path / "metr_la_week_5min.csv").write_text(f"{rows}2012-03-01T00:10:00,40,0\n")
 
@@ -268,7 +271,7 @@ class TestMetrLa:
         assert week.values[:, 0].tolist() == [50, 45, 40]
         assert week.positions is None
 
-    def test_a_detector_that_only_reads_zero_is_said(self, tmp_path):
+    def test_detector_that_reads_only_zero_is_a_data_error(self, tmp_path):
         rows = "timestamp,1,2\n2012-03-01T00:00:00,50,0\n2012-03-01T00:05:00,50,0\n"
         (tmp_path / "metr_la_week_5min.csv").write_text(rows)
         with pytest.raises(DataError, match="detector 2 has no reading but 0"):
@@ -277,7 +280,7 @@ class TestMetrLa:
     @pytest.mark.parametrize(
         ("place", "words"), [("1,x,2", "line 2: found '1,x,2'"), ("7,34,-118", "sensor 1;")]
     )
-    def test_unreadable_places_are_said(self, tmp_path, place, words):
+    def test_invalid_positions_are_a_data_error(self, tmp_path, place, words):
         (tmp_path / "metr_la_sensor_locs.csv").write_text(f"sensor_id,latitude,longitude\n{place}")
         with pytest.raises(DataError, match=words):
             metr_la.read_positions([str(tmp_path)], ("1",))
@@ -286,14 +289,14 @@ class TestMetrLa:
 # -- any CSV file ------------------------------------------------------------------------------
 
 
-def load(path: Path, text: str) -> GridRecording:
+def load(path: Path, text: str) -> Recording:
     path.write_text(text, encoding="utf-8")
     return table.dataset.load([str(path)])
 
 
 @st.composite
 def grids(draw: st.DrawFn) -> np.ndarray:
-    """Draw a small grid with gaps (NaN), each sensor heard at least once."""
+    """Draw a small grid with gaps (NaN), with a reading of each sensor."""
     T, M = draw(st.integers(2, 8)), draw(st.integers(1, 4))
     reading = st.floats(-1e6, 1e6, allow_nan=False).map(lambda y: round(y, 3))
     rows = st.lists(reading | st.just(float("nan")), min_size=M, max_size=M)
@@ -340,26 +343,26 @@ class TestCsv:
         start=st.integers(1_000_000_000, 2_000_000_000),
         interval=st.sampled_from([0.5, 1, 30, 600, 86400]),
     )
-    def test_what_is_written_reads_back(self, tmp_path, values, write, written, start, interval):
+    def test_written_file_is_read_back(self, tmp_path, values, write, written, start, interval):
         times = [WRITTEN[written](start + t * interval) for t in range(len(values))]
         write(tmp_path / "a.csv", times, values)
 
         grid = table.read(tmp_path / "a.csv")
 
-        heard = ~np.isnan(values)
-        assert np.array_equal(grid.observed, heard)
-        assert np.array_equal(grid.values[heard], values[heard])
+        observed = ~np.isnan(values)
+        assert np.array_equal(grid.observed, observed)
+        assert np.array_equal(grid.values[observed], values[observed])
         assert grid.sensors == tuple(f"n{j}" for j in range(values.shape[1]))
         assert (grid.start, grid.interval) == (start, interval)
         assert ("taken as UTC" in grid.source) == (written == "naive")
 
-    def test_a_missing_row_is_a_gap(self, tmp_path):
+    def test_missing_row_is_a_gap(self, tmp_path):
         grid = load(tmp_path / "a.csv", "time,n1\n1772438400,1\n1772438460,2\n1772438580,4\n")
 
         assert grid.observed.ravel().tolist() == [True, True, False, True]
         assert grid.values.ravel().tolist() == [1, 2, 3, 4]
 
-    def test_the_rows_of_a_long_file_come_in_any_order_and_often(self, tmp_path):
+    def test_long_file_may_be_unsorted_and_have_repeated_times(self, tmp_path):
         rows = ["n2,1772438520,6", "n1,1772438400,1", "n1,1772438400,3", "n2,1772438460,5"]
         grid = load(tmp_path / "a.csv", "\n".join(["id,time,value", *rows, "n1,1772438460,4"]))
 
@@ -381,21 +384,21 @@ class TestCsv:
     @pytest.mark.parametrize(
         ("name", "interval"), [("a.csv", 60), ("a_10min.csv", 600), ("a-30s.csv", 30)]
     )
-    def test_a_step_count_takes_its_interval_from_the_file_name(self, tmp_path, name, interval):
+    def test_step_count_takes_its_interval_from_the_file_name(self, tmp_path, name, interval):
         grid = load(tmp_path / name, "step,n1\n0,1\n1,2\n2,3\n")
 
         assert (grid.start, grid.interval) == (0.0, interval)
         assert f"a step count, taken as {interval} s a step" in grid.source
 
-    def test_names_are_made_fit_for_a_topic(self, tmp_path):
+    def test_sensor_names_are_changed_to_fit_a_topic(self, tmp_path):
         grid = load(tmp_path / "a.csv", "t;north hall;b/1\n0;1;2\n1;1;2\n")
         assert grid.sensors == ("north-hall", "b-1")
 
-    def test_a_sensor_without_a_reading_is_left_out_and_named(self, tmp_path):
+    def test_sensor_without_a_reading_is_left_out_and_named(self, tmp_path):
         grid = load(tmp_path / "a.csv", "\ufefft,n1,n2\n0,1,\n1,1,NA\n\n")
 
         assert grid.sensors == ("n1",)
-        assert "Left out, having no reading: n2." in grid.source
+        assert "Left out, without any reading: n2." in grid.source
 
     @pytest.mark.parametrize(
         ("text", "words"),
@@ -412,49 +415,49 @@ class TestCsv:
             ("t,n1\n0,1\nnan,1\n", "line 3: the time is 'nan'"),
             ("t,n 1,n-1\n0,1,2\n1,1,2\n", "'n 1' and 'n-1' both become 'n-1'"),
             ("t,n1,\n0,1,2\n1,1,2\n", "sensor 2 has no name"),
-            ("t,n1\n0,\n1,\n", "no sensor with a reading"),
+            ("t,n1\n0,\n1,\n", "no sensor has a reading"),
             ("time,sensor,wind,rain\n0,a,1,1\n", "no value column in time, sensor, wind, rain"),
             ("t,n1\n0,1\n1,1\n2,1\n999999999,1\n", "more than 50000000 cells"),
             ('t,n1\n0,"1\n', "line 2: is not CSV"),
         ],
     )
-    def test_an_error_names_the_file_the_line_and_what_was_found(self, tmp_path, text, words):
+    def test_error_names_the_file_the_line_and_the_text(self, tmp_path, text, words):
         with pytest.raises(DataError, match=words) as caught:
             load(tmp_path / "a.csv", text)
         assert str(tmp_path / "a.csv") in str(caught.value)
 
-    def test_the_only_file_of_a_directory_is_taken(self, tmp_path):
+    def test_only_csv_file_of_a_directory_is_read(self, tmp_path):
         (tmp_path / "notes.txt").write_text("")
         (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"t,n1\n0,1\n1,2\n"))
         assert table.dataset.load([str(tmp_path / "absent"), str(tmp_path)]).sensors == ("n1",)
 
-    def test_of_several_files_none_is_guessed(self, tmp_path):
+    def test_several_csv_files_in_a_directory_are_rejected(self, tmp_path):
         (tmp_path / "a.csv").write_text("")
         (tmp_path / "b.csv").write_text("")
         with pytest.raises(DataError, match=r"several CSV files: a\.csv, b\.csv"):
             table.dataset.load([str(tmp_path)])
 
-    def test_guangzhou_loads(self):
+    def test_guangzhou_file_is_read(self):
         grid = table.dataset.load([str(shared("guangzhou_speed_10min.csv.gz"))])
 
         assert grid.values.shape == (500, 214)
         assert grid.interval == 600.0
         assert grid.sensors[:2] == ("s1", "s2")
 
-    def test_the_intel_lab_loads_as_any_long_file_does(self):
+    def test_intel_lab_can_be_read_as_a_long_file(self):
         grid = table.dataset.load([str(shared("intel_lab_30min_50sensors.csv.gz"))])
 
         assert grid.values.shape == (240, 50)
         assert grid.interval == 1800.0
 
 
-# -- the made-up laboratory --------------------------------------------------------------------
+# -- the synthetic laboratory -------------------------------------------------------------------
 
 
 class TestLabSample:
     lab = lab_sample.dataset.load(["/nowhere"])
 
-    def test_a_seed_gives_the_same_bytes_and_another_seed_others(self):
+    def test_same_seed_gives_the_same_bytes(self):
         again, other = (lab_sample.LabSample(seed).load() for seed in (0, 1))
 
         assert again.values.tobytes() == self.lab.values.tobytes()
@@ -462,7 +465,7 @@ class TestLabSample:
         assert msgspec.structs.asdict(again).keys() == msgspec.structs.asdict(other).keys()
         assert not np.array_equal(other.values, self.lab.values)
 
-    def test_is_46_sensors_in_a_laboratory_for_8_days_and_says_it_is_synthetic(self):
+    def test_recording_has_46_sensors_for_8_days_and_is_synthetic(self):
         assert self.lab.values.shape == (1152, 46)
         assert self.lab.sensors[0] == "node-1"
         assert self.lab.positions.min() >= 0
@@ -471,7 +474,7 @@ class TestLabSample:
         assert self.lab.source.startswith("Synthetic")
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_is_a_plausible_office(self, seed):
+    def test_temperatures_and_gaps_are_plausible(self, seed):
         lab = lab_sample.LabSample(seed).load()
 
         assert 12 < lab.values.min() < 20
@@ -479,7 +482,7 @@ class TestLabSample:
         assert 0.005 < 1 - lab.observed.mean() < 0.02
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_the_hot_spot_wanders_from_the_east_windows_to_the_west(self, seed):
+    def test_hot_spot_moves_from_the_east_windows_to_the_west(self, seed):
         lab = lab_sample.LabSample(seed).load()
         hottest = lab.positions[lab.values.argmax(axis=1)].reshape(8, 144, 2)
 
@@ -492,14 +495,14 @@ class TestLabSample:
         assert midday[1] < 15
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_choosing_at_random_costs_about_a_standard_deviation(self, seed):
+    def test_random_choice_has_a_regret_of_about_one_sd(self, seed):
         y = lab_sample.LabSample(seed).load().values
         regret = (y.max(axis=1) - y.mean(axis=1)).mean() / y.std()
         assert 0.7 < regret < 1.5
 
     def test_anomalies_have_momentum(self):
-        """A step predicts the next one: what a first-order process does not."""
+        """Consecutive steps are correlated, unlike in a first-order process."""
         drift = lab_sample.drift(np.random.default_rng(0), self.lab.positions)
         steps = np.diff(drift, axis=0)
-        together = [np.corrcoef(a, b)[0, 1] for a, b in pairwise(steps)]
-        assert np.mean(together) > 0.5
+        correlations = [np.corrcoef(a, b)[0, 1] for a, b in pairwise(steps)]
+        assert np.mean(correlations) > 0.5

@@ -5,10 +5,9 @@ import socket
 import time
 
 import pytest
-from edge_tvbo_adapters.monitoring.systemd import notifier
+from edge_tvbo_adapters.monitoring.systemd import SystemdNotifier
 
-from edge_tvbo import plugins
-from edge_tvbo.daemon.watchdog import AGAIN, Watchdog
+from edge_tvbo.daemon.watchdog import RETRY_DELAY_S, Watchdog
 
 
 @pytest.fixture(params=["path", "abstract"])
@@ -32,12 +31,12 @@ def heard(sock):
 
 def test_every_word_arrives_as_systemd_has_it(systemd):
     sock, name = systemd
-    ours = notifier({"NOTIFY_SOCKET": name})
+    ours = SystemdNotifier({"NOTIFY_SOCKET": name})
 
     ours.ready("54 sensors")
     ours.status("mote-17 is\nselected")
     ours.status("mote-17 is\nselected")
-    ours.feed()
+    ours.alive()
     ours.reloading()
     ours.stopping()
 
@@ -61,19 +60,19 @@ def test_every_word_arrives_as_systemd_has_it(systemd):
     ],
 )
 def test_where_nobody_listens_it_is_silent(environment):
-    ours = notifier(environment)
+    ours = SystemdNotifier(environment)
 
     ours.ready("x")
-    ours.feed()
+    ours.alive()
     ours.stopping()
 
 
 def test_a_full_socket_neither_blocks_nor_raises(systemd):
     sock, name = systemd
-    ours = notifier({"NOTIFY_SOCKET": name})
+    ours = SystemdNotifier({"NOTIFY_SOCKET": name})
 
     for _ in range(1000):
-        ours.feed()
+        ours.alive()
 
     assert set(heard(sock)) == {"WATCHDOG=1"}
 
@@ -81,14 +80,12 @@ def test_a_full_socket_neither_blocks_nor_raises(systemd):
 def test_the_watchdog_of_another_process_is_not_ours():
     environment = {"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "30000000"}
 
-    assert notifier(environment).patience == 30.0
-    assert notifier(environment | {"WATCHDOG_PID": str(os.getpid())}).patience == 30.0
-    assert notifier(environment | {"WATCHDOG_PID": "1"}).patience is None
-    assert notifier({"WATCHDOG_USEC": "30000000"}).patience is None
-
-
-def test_it_is_found_by_its_name():
-    assert plugins.load("notifiers", "systemd") is notifier
+    assert SystemdNotifier(environment).watchdog_timeout == 30.0
+    assert (
+        SystemdNotifier(environment | {"WATCHDOG_PID": str(os.getpid())}).watchdog_timeout == 30.0
+    )
+    assert SystemdNotifier(environment | {"WATCHDOG_PID": "1"}).watchdog_timeout is None
+    assert SystemdNotifier({"WATCHDOG_USEC": "30000000"}).watchdog_timeout is None
 
 
 # --- the watchdog -----------------------------------------------------------------------------
@@ -103,7 +100,7 @@ class Link:
 
 def watchdog(name, link, seconds=30.0):
     environment = {"NOTIFY_SOCKET": name, "WATCHDOG_USEC": str(int(seconds * 1e6))}
-    return Watchdog(notifier(environment), link, lambda: "mote-17")
+    return Watchdog(SystemdNotifier(environment), link.alive, lambda: "mote-17")
 
 
 def test_ready_comes_after_a_whole_turn_and_food_at_half_the_period(systemd):
@@ -147,7 +144,7 @@ def test_a_link_that_stands_still_is_not_covered_up(systemd, caplog):
     assert [each.levelname for each in caplog.records] == ["ERROR"]
 
     link.moving = True
-    dog.service(now + AGAIN)
+    dog.service(now + RETRY_DELAY_S)
     assert "WATCHDOG=1" in heard(sock)
 
 
@@ -160,7 +157,7 @@ def test_the_end_is_announced(systemd):
 
 def test_without_a_watchdog_nothing_is_fed_and_nothing_wakes_the_loop(systemd):
     sock, name = systemd
-    dog = Watchdog(notifier({"NOTIFY_SOCKET": name}), Link(), lambda: "mote-17")
+    dog = Watchdog(SystemdNotifier({"NOTIFY_SOCKET": name}), Link().alive, lambda: "mote-17")
     dog.service(100.0)
 
     assert heard(sock) == ["READY=1\nSTATUS=mote-17"]

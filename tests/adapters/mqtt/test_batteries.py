@@ -1,25 +1,22 @@
 """What sensors say of their batteries, on a topic of its own and in the message of a reading."""
 
-import logging
-
 import pytest
 from edge_tvbo_adapters.mqtt.codec import Message
-from edge_tvbo_adapters.mqtt.rejection_log import Refusals
 from edge_tvbo_adapters.mqtt.subscriber import ReceivedMessage, Subscriber
 from edge_tvbo_adapters.payloads import json, number
 
 from edge_tvbo.messages.events import BatteryReported, Reading, Unreadable
 from edge_tvbo.ports import Batteries, Wiring
 
-OWN = Batteries("home/{sensor}/battery", number.make({}))
-SHARED = Batteries("home/{sensor}", json.make({"value": "battery"}))
+OWN = Batteries("home/{sensor}/battery", number.codec({}))
+SHARED = Batteries("home/{sensor}", json.codec({"value": "battery"}))
 
 
 def came(batteries, topic, payload, *, retain=False):
     """Give the events that a message makes."""
-    codec = json.make({"value": "t"})
+    codec = json.codec({"value": "t"})
     wiring = Wiring(("a",), "home/{sensor}", codec, scale=2.0, batteries=batteries)
-    inbox = Subscriber({"f": wiring}, lambda: 5.0, Refusals(logging.getLogger("test")))
+    inbox = Subscriber({"f": wiring}, lambda: 5.0)
     message = Message(topic.encode(), payload, retain=retain)
     return [event for _, event in inbox.events(ReceivedMessage(message, 5.0, 5.0))]
 

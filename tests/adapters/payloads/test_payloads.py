@@ -35,7 +35,7 @@ SETTINGS = [
     {"value": "a.b[1].c", "time": "[0]"},
     {"value": "[0]", "time": "[1]"},
 ]
-CODECS = [number_format.make({}), *(json_format.make(each) for each in SETTINGS)]
+CODECS = [number_format.codec({}), *(json_format.codec(each) for each in SETTINGS)]
 NUMBER, WHOLE, VALUE, TIMED = CODECS[:4]
 
 documents = st.recursive(
@@ -97,7 +97,7 @@ def test_any_payload_is_a_finite_reading_or_refused_for_a_known_reason(payload):
 def test_a_nest_where_the_time_should_be_is_refused_at_any_depth(depth):
     nest = b'{"t": 1, "ts": ' + b"[" * depth + b"]" * depth + b"}"
     assert outcome(TIMED, nest) in {"bad-time", "too-deep"} | REASONS
-    assert outcome(json_format.make(SETTINGS[2]), nest) in {"bad-time", "too-deep"}
+    assert outcome(json_format.codec(SETTINGS[2]), nest) in {"bad-time", "too-deep"}
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -182,7 +182,7 @@ def test_a_decimal_comma_is_named_as_the_likely_cause():
     ],
 )
 def test_times_are_seconds_milliseconds_or_rfc3339_with_an_offset(written, at):
-    codec = json_format.make({"value": "t", "time": "ts"})
+    codec = json_format.codec({"value": "t", "time": "ts"})
     expected = at if isinstance(at, str) else (21.3, at)
     assert outcome(codec, f'{{"t": 21.3, "ts": {written}}}'.encode()) == expected
 
@@ -202,7 +202,7 @@ def test_times_are_seconds_milliseconds_or_rfc3339_with_an_offset(written, at):
 )
 def test_a_time_without_an_offset_is_local_in_the_zone_that_is_named(written, utc, monkeypatch):
     monkeypatch.setenv("TZ", "America/New_York")
-    codec = json_format.make({"value": "t", "time": "ts", "timezone": "Europe/Berlin"})
+    codec = json_format.codec({"value": "t", "time": "ts", "timezone": "Europe/Berlin"})
     expected = (21.3, datetime.fromisoformat(utc).timestamp())
     assert outcome(codec, f'{{"t": 21.3, "ts": "{written}"}}'.encode()) == expected
 
@@ -210,7 +210,7 @@ def test_a_time_without_an_offset_is_local_in_the_zone_that_is_named(written, ut
 @pytest.mark.parametrize("name", ["Europe/Berln", "", "Europe", "/etc/passwd", "../x", "a\0b"])
 def test_a_zone_that_is_not_known_is_a_configuration_error_that_names_it(name):
     with pytest.raises(ConfigError, match=f"timezone is {re.escape(repr(name))}; it can be"):
-        json_format.make({"value": "t", "time": "ts", "timezone": name})
+        json_format.codec({"value": "t", "time": "ts", "timezone": name})
 
 
 def test_in_a_process_that_finds_no_zones_the_error_says_what_to_install():
@@ -227,15 +227,15 @@ def test_in_a_process_that_finds_no_zones_the_error_says_what_to_install():
 
 
 def test_a_time_that_is_wanted_and_missing_is_refused():
-    codec = json_format.make({"value": "t", "time": "ts"})
+    codec = json_format.codec({"value": "t", "time": "ts"})
     assert outcome(codec, b'{"t": 21.3}') == "missing-time"
 
 
 def test_paths_lead_through_names_and_indices():
-    codec = json_format.make({"value": "a.b[1].c", "time": "[0]"})
+    codec = json_format.codec({"value": "a.b[1].c", "time": "[0]"})
     assert outcome(codec, b'{"a": {"b": [0, {"c": 5}]}}') == "missing-time"
-    assert outcome(json_format.make({"value": "[1].x"}), b'[0, {"x": 5}]') == (5.0, None)
-    assert outcome(json_format.make({"value": "a.b[2]"}), b'{"a": {"b": [1, 2]}}') == (
+    assert outcome(json_format.codec({"value": "[1].x"}), b'[0, {"x": 5}]') == (5.0, None)
+    assert outcome(json_format.codec({"value": "a.b[2]"}), b'{"a": {"b": [1, 2]}}') == (
         "missing-value"
     )
 
@@ -243,11 +243,11 @@ def test_paths_lead_through_names_and_indices():
 @pytest.mark.parametrize("text", ["a..b", "a.", ".a", "a[", "a[x]", "a[-1]", "]"])
 def test_a_malformed_path_is_a_configuration_error(text):
     with pytest.raises(ConfigError, match="path"):
-        json_format.make({"value": text})
+        json_format.codec({"value": text})
 
 
 def test_an_unknown_setting_is_a_configuration_error_with_a_suggestion():
     with pytest.raises(ConfigError, match=r"'valeu'.*Did you mean 'value'"):
-        json_format.make({"valeu": "t"})
+        json_format.codec({"valeu": "t"})
     with pytest.raises(ConfigError, match=r"'unit'.*it has none"):
-        number_format.make({"unit": "K"})
+        number_format.codec({"unit": "K"})

@@ -2,13 +2,12 @@
 
 import pytest
 from edge_tvbo_adapters.mqtt.topics import Template
+from edge_tvbo_adapters.payloads import all_presets, make_codec
 from hypothesis import given
 from hypothesis import strategies as st
 from support.recorded import MESSAGES
 
-from edge_tvbo import plugins
-
-PRESETS = {name: plugins.load("presets", name) for name in plugins.names("presets")}
+PRESETS = all_presets()
 READ = [each for each in MESSAGES if isinstance(each.expected, tuple) and each.payload in PRESETS]
 
 
@@ -30,7 +29,7 @@ def test_every_value_that_is_proposed_can_be_read(message):
     sighting = PRESETS[message.payload].recognise(message.topic, message.body)
     assert Template(sighting.topic).sensor(message.topic) == sighting.sensor
     for settings in [{"value": each} for each in sighting.values] or [{}]:
-        value, _ = plugins.load("payloads", message.payload)(settings)(message.body)
+        value, _ = make_codec(message.payload, settings)(message.body)
         assert isinstance(value, float)
 
 

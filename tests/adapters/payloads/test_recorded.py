@@ -7,11 +7,11 @@ from datetime import timedelta
 from math import isfinite
 
 import pytest
+from edge_tvbo_adapters.payloads import FORMATS, make_codec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.recorded import MESSAGES
 
-from edge_tvbo import plugins
 from edge_tvbo.errors import ConfigError, PayloadError
 
 REASONS = {
@@ -113,10 +113,10 @@ def test_any_payload_is_a_finite_reading_or_refused_for_a_known_reason(payload):
 
 def test_every_payload_format_has_a_recorded_message_and_says_which_settings_it_has():
     ours = {"number", "json"}  # in test_payloads.py
-    assert {each.payload for each in MESSAGES} | ours == set(plugins.names("payloads"))
-    for name in plugins.names("payloads"):
+    assert {each.payload for each in MESSAGES} | ours == set(FORMATS)
+    for name in FORMATS:
         with pytest.raises(ConfigError, match=rf"payload '{name}' has no setting 'valeu'"):
-            plugins.load("payloads", name)({"valeu": "t"})
+            make_codec(name, {"valeu": "t"})
 
 
 @pytest.mark.parametrize(
@@ -132,13 +132,13 @@ def test_every_payload_format_has_a_recorded_message_and_says_which_settings_it_
 )
 def test_a_setting_that_cannot_be_is_a_configuration_error(name, settings, says):
     with pytest.raises(ConfigError, match=says):
-        plugins.load("payloads", name)(settings)
+        make_codec(name, settings)
 
 
 def test_jmespath_is_imported_by_those_alone_who_use_it():
     code = (
-        "import sys; from edge_tvbo import plugins;"
-        "[plugins.load('payloads', each) for each in plugins.names('payloads')];"
+        "import sys; from edge_tvbo_adapters.payloads import FORMATS;"
+        "[FORMATS.load(each) for each in FORMATS];"
         "sys.exit('jmespath' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

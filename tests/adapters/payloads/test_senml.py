@@ -44,7 +44,7 @@ def spelt_out(pack):
 
 @given(records, st.sampled_from(["", "temp", "rh"]), st.sampled_from([{}, {"unit": "Cel"}]))
 def test_a_pack_says_what_it_says_when_it_is_spelt_out(pack, name, unit):
-    codec = senml.make({"value": name, **unit})
+    codec = senml.codec({"value": name, **unit})
     assert outcome(codec, pack) == outcome(codec, spelt_out(pack))
 
 
@@ -81,4 +81,4 @@ def outcome(codec, pack):
     ],
 )
 def test_the_rules_one_by_one(pack, expected):
-    assert outcome(senml.make({}), pack) == expected
+    assert outcome(senml.codec({}), pack) == expected

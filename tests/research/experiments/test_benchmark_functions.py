@@ -1,4 +1,4 @@
-"""The test functions against brute force, and their known answers."""
+"""Benchmark functions, compared with brute force and their known maxima."""
 
 import math
 import statistics
@@ -25,7 +25,7 @@ seeds = st.integers(0, 2**32)
 
 
 @pytest.mark.parametrize("landscape", LANDSCAPES)
-def test_the_maximum_is_what_the_function_gives_at_its_argmax(landscape):
+def test_maximum_is_the_value_at_the_argmax(landscape):
     assert float(landscape.evaluate(landscape.argmax)) == pytest.approx(
         landscape.maximum, abs=1e-14
     )
@@ -33,7 +33,7 @@ def test_the_maximum_is_what_the_function_gives_at_its_argmax(landscape):
 
 
 @pytest.mark.parametrize("landscape", LANDSCAPES)
-def test_no_place_near_or_far_beats_the_argmax(landscape):
+def test_no_other_place_is_better_than_the_argmax(landscape):
     rng = np.random.default_rng(0)
     d = len(landscape.lower)
     far = rng.uniform(landscape.lower, landscape.upper, (20_000, d))
@@ -44,11 +44,11 @@ def test_no_place_near_or_far_beats_the_argmax(landscape):
     assert landscape.evaluate(near).max() <= landscape.maximum + 1e-14
 
 
-def test_michalewicz_in_five_dimensions_reaches_its_published_maximum():
+def test_maximum_of_michalewicz_is_the_published_one():
     assert MICHALEWICZ.maximum == pytest.approx(4.687658, abs=5e-7)
 
 
-def test_each_coordinate_of_michalewicz_is_at_its_own_maximum():
+def test_argmax_of_michalewicz_is_optimal_in_each_coordinate():
     t = np.linspace(0.0, math.pi, 400_001)
     total = 0.0
     for i in range(1, 6):
@@ -60,28 +60,28 @@ def test_each_coordinate_of_michalewicz_is_at_its_own_maximum():
 
 
 @given(st.lists(st.floats(0.0, math.pi), min_size=5, max_size=5))
-def test_michalewicz_is_its_sum_written_out(x):
+def test_michalewicz_equals_its_written_sum(x):
     naive = sum(math.sin(a) * math.sin(i * a * a / math.pi) ** 20 for i, a in enumerate(x, start=1))
     assert float(michalewicz(x)) == pytest.approx(naive, abs=1e-12)
 
 
 @given(st.floats(0.0, 1.0))
-def test_berkenkamps_function_is_a_line_and_an_eighth_of_a_normal_density(x):
+def test_berkenkamp_is_a_line_plus_a_normal_density(x):
     naive = 0.6 * x + statistics.NormalDist(0.2, 0.08).pdf(x) / 8
     assert float(berkenkamp([x])) == pytest.approx(naive, abs=1e-14)
 
 
-def test_berkenkamps_function_has_its_peak_on_the_left_and_a_lower_end_on_the_right():
+def test_berkenkamp_has_a_peak_and_a_lower_local_maximum():
     f = berkenkamp(np.linspace(0.0, 1.0, 1001)[:, None])
     inside = np.flatnonzero((f[1:-1] > f[:-2]) & (f[1:-1] > f[2:])) + 1
     assert inside.tolist() == [206]
     assert f[-1] == pytest.approx(0.6)
-    assert f[-1] > f[-2]  # the slope's end is the local optimum
+    assert f[-1] > f[-2]  # the end of the slope is a local maximum
     steepest = np.abs(np.diff(f))
     assert steepest[:400].max() > 5 * steepest[600:].max()
 
 
-def test_stacks_of_places_are_evaluated_at_once():
+def test_arrays_of_places_are_evaluated_at_once():
     x = np.random.default_rng(3).random((4, 7, 5))
     assert michalewicz(x).shape == (4, 7)
     assert michalewicz(x)[2, 3] == michalewicz(x[2, 3])
@@ -89,17 +89,17 @@ def test_stacks_of_places_are_evaluated_at_once():
 
 
 @given(seeds)
-def test_a_random_function_has_unit_size_and_the_kernels_smoothness(seed):
+def test_random_function_has_unit_norm_and_is_smooth(seed):
     f = random_function(ARMS, seed, 0)
     assert np.mean(f**2) == pytest.approx(1.0)
     K = np.exp(-((ARMS[:, None] - ARMS) ** 2) / (2 * LENGTH_SCALE**2))
     w, V = np.linalg.eigh(K)
-    rough = V[:, w < 1e-9 * w[-1]].T @ f  # a member of the RKHS has nothing there
+    rough = V[:, w < 1e-9 * w[-1]].T @ f  # 0 for members of the RKHS
     assert np.abs(rough).max() < 1e-4
 
 
 @given(seeds)
-def test_an_abrupt_change_replaces_the_function_at_100_and_200_and_at_no_other_time(seed):
+def test_abrupt_function_is_replaced_at_100_and_200_only(seed):
     values = abrupt(seed).values
     changed = np.flatnonzero((values[1:] != values[:-1]).any(axis=1)) + 1
     assert changed.tolist() == [100, 200]
@@ -107,7 +107,7 @@ def test_an_abrupt_change_replaces_the_function_at_100_and_200_and_at_no_other_t
 
 
 @given(seeds)
-def test_a_slow_change_takes_500_small_steps_from_one_function_to_another(seed):
+def test_slow_function_changes_in_equal_small_steps(seed):
     values = slow(seed).values
     np.testing.assert_allclose(values[0], random_function(ARMS, seed, 0), atol=1e-12)
     np.testing.assert_allclose(values[-1], random_function(ARMS, seed, 1), atol=1e-12)
@@ -117,7 +117,7 @@ def test_a_slow_change_takes_500_small_steps_from_one_function_to_another(seed):
 
 
 @pytest.mark.parametrize("make", [abrupt, slow])
-def test_the_best_of_each_interval_is_its_largest_value_and_seeds_decide_everything(make):
+def test_best_is_the_row_maximum_and_functions_are_reproducible(make):
     first, again, other = make(7), make(7), make(8)
     np.testing.assert_array_equal(first.values, again.values)
     assert (first.values != other.values).any()
@@ -125,10 +125,10 @@ def test_the_best_of_each_interval_is_its_largest_value_and_seeds_decide_everyth
     np.testing.assert_allclose(first.arms, ARMS)
 
 
-def test_staying_with_the_first_best_arm_costs_more_after_abrupt_changes_than_after_slow_ones():
-    def stay(drift):
-        return (drift.best - drift.values[:, drift.values[0].argmax()]).sum()
+def test_keeping_the_first_best_arm_costs_more_on_abrupt_functions():
+    def regret_of_first_best(arms):
+        return (arms.best - arms.values[:, arms.values[0].argmax()]).sum()
 
-    jumps = np.mean([stay(abrupt(seed)) for seed in range(100)])
-    turns = np.mean([stay(slow(seed)) for seed in range(100)])
-    assert jumps > 1.5 * turns > 150.0
+    abrupt_regret = np.mean([regret_of_first_best(abrupt(seed)) for seed in range(100)])
+    slow_regret = np.mean([regret_of_first_best(slow(seed)) for seed in range(100)])
+    assert abrupt_regret > 1.5 * slow_regret > 150.0

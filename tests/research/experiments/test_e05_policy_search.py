@@ -1,4 +1,4 @@
-"""The search for a controller, made small; and the fit of length scales that it rests on."""
+"""Search for a controller (E5), small, and the posterior with fitted length scales."""
 
 import itertools
 import math
@@ -23,7 +23,7 @@ from edge_tvbo.models.posteriors.regression_posterior import KernelPosterior
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.temporal_models import StaticKernel, TimeVaryingKernel
 from edge_tvbo.research.experiments.e05_policy_search import POLICIES, PolicySearch
-from edge_tvbo.research.experiments.report import summarise
+from edge_tvbo.research.experiments.statistics import summarise
 
 PRIOR = {"shape": 15.0, "rate": 10.0 / 3.0}
 UNITS = (0.5, 3.0)
@@ -38,26 +38,26 @@ def posterior(window=20, temporal=StaticKernel(), **changes):
     return ArdMapPosterior(box(), temporal, window, **{"units": UNITS, **PRIOR, **changes})
 
 
-def feed(believed, n, seed=0, height=1.0):
+def feed(target, n, seed=0, height=1.0):
     rng = np.random.default_rng(seed)
     for _ in range(n):
         arm = (float(rng.uniform(0, 4)), float(rng.uniform(-30, 0)))
-        believed.observe(arm, height * math.sin(2.0 * arm[0]))  # flat along the second
-        believed.advance()
-    return believed
+        target.observe(arm, height * math.sin(2.0 * arm[0]))  # constant along the second input
+        target.advance()
+    return target
 
 
 class TestExperiment:
     experiment = PolicySearch(horizon=6, candidates=16)
 
-    def test_gives_a_row_for_each_policy_and_the_same_ones_again(self):
+    def test_run_has_a_row_for_each_policy_and_is_reproducible(self):
         rows = self.experiment.measure(range(2), 5)
 
         assert [row.case["policy"] for row in rows] == [*POLICIES, *POLICIES]
         again = PolicySearch(horizon=6, candidates=16).measure(range(1, 2), 5)
         assert rows[len(POLICIES) :] == again
 
-    def test_regret_is_never_negative_and_its_phases_are_those_of_the_curve(self):
+    def test_regret_is_never_negative_and_phases_are_means_of_the_curve(self):
         for row in self.experiment.measure(range(1), 0):
             curve = np.array(row.curves["r_t"])
             assert (curve >= 0).all()
@@ -65,22 +65,22 @@ class TestExperiment:
             assert row.numbers["r, t < 100"] == pytest.approx(curve[:2].mean(), abs=1e-4)
             assert row.numbers["r, t >= 150"] == pytest.approx(curve[3:].mean(), abs=1e-4)
 
-    def test_claims_are_computed_and_the_figure_is_drawn(self):
+    def test_expectations_are_checked_and_the_figure_is_drawn(self):
         figures = pytest.importorskip("matplotlib.figure")
         rows = self.experiment.measure(range(1), 0)
-        summary = summarise(rows)
+        results = summarise(rows)
 
-        claims = self.experiment.claims(summary)
-        self.experiment.draw(figures.Figure(), rows, summary)
+        expectations = self.experiment.expectations(results)
+        self.experiment.draw(figures.Figure(), rows, results)
 
-        assert len(claims) == len(POLICIES)
-        assert self.experiment.printed() == []
+        assert len(expectations) == len(POLICIES)
+        assert self.experiment.published() == []
 
 
-class TestScaledPosterior:
+class TestArdMapPosterior:
     @given(st.lists(st.floats(-0.6, 2.4), min_size=2, max_size=2), st.integers(0, 9))
     @hypothesis_settings(max_examples=20)
-    def test_the_slope_of_the_density_is_that_of_its_differences(self, logs, seed):
+    def test_gradient_of_the_density_equals_finite_differences(self, logs, seed):
         rng = np.random.default_rng(seed)
         X = rng.uniform(0.0, 8.0, (9, 2))
         apart = (X.T[:, :, None] - X.T[:, None, :]) ** 2
@@ -94,7 +94,7 @@ class TestScaledPosterior:
             difference = (density.cost(at + step)[0] - density.cost(at - step)[0]) / 2e-5
             assert slope[i] == pytest.approx(difference, rel=1e-4, abs=1e-4)
 
-    def test_the_density_is_likelihood_times_prior(self):
+    def test_density_is_likelihood_times_prior(self):
         rng = np.random.default_rng(3)
         X, y = rng.uniform(0.0, 8.0, (6, 2)), rng.standard_normal(6)
         apart = (X.T[:, :, None] - X.T[:, None, :]) ** 2
@@ -109,53 +109,53 @@ class TestScaledPosterior:
         found = density.cost(np.log(b))[0] - density.cost(np.log(a))[0]
         assert found == pytest.approx(naive(a) - naive(b), abs=1e-9)
 
-    def test_begins_at_the_priors_mode_in_units_of_the_box(self):
+    def test_length_scales_start_at_the_mode_of_the_prior(self):
         assert posterior().length_scales.tolist() == pytest.approx([4.2 * 0.5, 4.2 * 3.0])
 
-    def test_with_the_same_length_scales_it_is_a_kernel_posterior(self):
+    def test_equals_the_kernel_posterior_of_the_same_length_scales(self):
         scaled, plain = posterior(), KernelPosterior(box(), StaticKernel(), 20)
-        for believed in (scaled, plain):
-            believed.observe((1.0, -3.0), 0.7)
-            believed.observe((2.0, -20.0), -0.4)
+        for target in (scaled, plain):
+            target.observe((1.0, -3.0), 0.7)
+            target.observe((2.0, -20.0), -0.4)
         for mine, theirs in zip(scaled.mean_std(), plain.mean_std(), strict=True):
             np.testing.assert_allclose(mine, theirs, atol=1e-7)
 
-    def test_finds_the_dimension_that_matters(self):
+    def test_relevant_dimension_gets_the_shorter_length_scale(self):
         scales = feed(posterior(window=40), 40).length_scales / UNITS
 
         assert SHORTEST <= scales[0] < 3.0 < 4.0 < scales[1] <= LONGEST
 
-    def test_is_fitted_each_interval_at_first_and_then_each_fifth(self):
-        believed = posterior(window=60)
-        seen = [feed(believed, 1, seed).length_scales[0] for seed in range(45)]
+    def test_length_scales_are_fitted_each_interval_then_each_fifth(self):
+        target = posterior(window=60)
+        seen = [feed(target, 1, seed).length_scales[0] for seed in range(45)]
 
         changed = [t for t, (a, b) in enumerate(itertools.pairwise(seen), 1) if a != b]
 
         assert {*range(1, 25)} - {*changed} <= {*range(15, 25)}  # a fit may find nothing better
         assert all((t + 1) % 5 == 0 for t in changed if t >= 30)
 
-    def test_goes_on_from_a_snapshot_bit_by_bit(self):
+    def test_continues_from_a_snapshot_bit_for_bit(self):
         first = feed(posterior(temporal=TimeVaryingKernel(0.03)), 8)
         second = posterior(temporal=TimeVaryingKernel(0.03))
         second.restore(first.snapshot())
 
-        for believed in (first, second):
-            feed(believed, 5, seed=1)
+        for target in (first, second):
+            feed(target, 5, seed=1)
 
         assert first.snapshot() == second.snapshot()
         np.testing.assert_array_equal(first.mean, second.mean)
 
-    def test_refuses_the_snapshot_of_other_units(self):
+    def test_snapshot_of_other_units_is_rejected(self):
         with pytest.raises(SnapshotError):
             posterior(units=(1.0, 3.0)).restore(posterior().snapshot())
 
     @pytest.mark.parametrize(
         "changes", [{"units": (1.0,)}, {"units": (1.0, 0.0)}, {"shape": 1.0}, {"rate": 0.0}]
     )
-    def test_refuses_what_cannot_be(self, changes):
+    def test_invalid_parameters_are_rejected(self, changes):
         with pytest.raises(ConfigError):
             posterior(**changes)
 
-    def test_refuses_another_kernel(self):
+    def test_other_kernels_are_rejected(self):
         with pytest.raises(ConfigError):
             ArdMapPosterior(box(2.5), StaticKernel(), 9, units=UNITS, **PRIOR)

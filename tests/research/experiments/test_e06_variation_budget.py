@@ -1,7 +1,8 @@
-"""Budgets of change, made small: shapes, determinism, what the policies are told, and shares."""
+"""Budget of change (E6), small: rows, the variation, and a user's share prices."""
 
 import numpy as np
 import pytest
+from support.recordings import data_source
 
 pytest.importorskip("scipy")
 
@@ -14,14 +15,14 @@ from edge_tvbo.research.experiments.e06_variation_budget import (
     VariationBudget,
     _variation,
 )
-from edge_tvbo.research.experiments.report import summarise
+from edge_tvbo.research.experiments.statistics import summarise
 
 LINE = np.linspace(0.0, 1.0, 100)
 K = squared_exponential(LINE, 0.2)
 
 
 def small(*data_dirs):
-    return VariationBudget(tuple(str(each) for each in data_dirs), horizon=15)
+    return VariationBudget(data_source(*data_dirs), horizon=15)
 
 
 def prices(directory):
@@ -35,7 +36,7 @@ def prices(directory):
     return directory
 
 
-def test_each_policy_plays_each_function_and_again_the_same():
+def test_run_has_a_row_for_each_policy_and_function():
     rows = small().measure(range(2), 3)
 
     cases = [(row.run, row.case["function"], row.case["policy"]) for row in rows]
@@ -44,28 +45,28 @@ def test_each_policy_plays_each_function_and_again_the_same():
     assert rows == small().measure(range(2), 3)
 
 
-def test_regret_is_never_negative_and_adds_up():
+def test_regret_is_never_negative_and_is_the_sum_of_the_curve():
     for row in small().measure(range(1), 0):
         steps = np.diff([0.0, *row.curves["R_t"]])
         assert (steps >= -1e-9).all()
         assert row.numbers["R_T"] == pytest.approx(row.curves["R_t"][-1], abs=1e-3)
 
 
-def test_claims_name_the_order_and_print_stands_beside_ours():
+def test_expectations_name_the_order_and_published_values_have_cells():
     figures = pytest.importorskip("matplotlib.figure")
     experiment = small()
     rows = experiment.measure(range(1), 0)
-    summary = summarise(rows)
+    results = summarise(rows)
 
-    experiment.draw(figures.Figure(), rows, summary)
+    experiment.draw(figures.Figure(), rows, results)
 
-    assert len(experiment.claims(summary)) >= 4
-    for printed in experiment.printed():
-        summary.cell(printed.number, printed.case)
-    assert "could not be had" in experiment.source
+    assert len(experiment.expectations(results)) >= 4
+    for published in experiment.published():
+        results.cell(published.number, published.case)
+    assert "could not be obtained" in experiment.source
 
 
-def test_the_variation_is_the_norm_of_what_an_abrupt_function_jumps():
+def test_variation_is_the_norm_of_the_jumps_of_an_abrupt_function():
     f, g, h = (random_function(LINE, 4, number) for number in range(3))
     A = K + 1e-6 * np.eye(100)
     expected = sum(float(np.sqrt(d @ np.linalg.inv(A) @ d)) for d in (g - f, h - g))
@@ -74,7 +75,7 @@ def test_the_variation_is_the_norm_of_what_an_abrupt_function_jumps():
     assert _variation(K, np.tile(f, (5, 1))) == 0.0
 
 
-def test_a_users_share_prices_are_played_on_the_days_that_have_any(tmp_path):
+def test_share_prices_of_a_user_are_used_on_days_with_prices(tmp_path):
     rows = small(prices(tmp_path)).measure(range(1), 0)
 
     shares = [row for row in rows if row.case["function"] == STOCKS]
@@ -82,10 +83,10 @@ def test_a_users_share_prices_are_played_on_the_days_that_have_any(tmp_path):
     assert {len(row.curves["R_t"]) for row in shares} == {10}
     assert all(row.numbers["R_T, as in the file"] > row.numbers["R_T"] for row in shares)
     experiment = small(tmp_path)
-    assert len(experiment.claims(summarise(rows))) == 5
+    assert len(experiment.expectations(summarise(rows))) == 5
 
 
-def test_a_file_can_be_named_itself(tmp_path):
+def test_file_of_share_prices_can_be_named_itself(tmp_path):
     rows = small(prices(tmp_path) / "stocks.csv").measure(range(1), 0)
 
     assert any(row.case["function"] == STOCKS for row in rows)

@@ -1,23 +1,24 @@
-"""Traffic, made small: needs the shared METR-LA file."""
+"""Traffic (E8), small; needs the METR-LA file."""
 
 import numpy as np
 import pytest
 from support.paths import SHARED
+from support.recordings import data_source
 
 from edge_tvbo.research.experiments.e08_traffic import POLICIES, Traffic
-from edge_tvbo.research.experiments.report import summarise
+from edge_tvbo.research.experiments.statistics import summarise
 
 FILE = SHARED / "metr_la_week_5min.csv.gz"
 DAYS = ("2012-03-06", "2012-03-07")
 
-pytestmark = pytest.mark.skipif(not FILE.is_file(), reason=f"{FILE} is not here")
+pytestmark = pytest.mark.skipif(not FILE.is_file(), reason=f"{FILE} is missing")
 
 
 def small():
-    return Traffic((str(SHARED),), horizon=12, sensors=8)
+    return Traffic(data_source(SHARED), horizon=12, sensors=8)
 
 
-def test_each_policy_plays_both_days_and_again_the_same():
+def test_run_has_a_row_for_each_policy_and_day():
     rows = small().measure(range(2), 1)
 
     cases = [(row.run, row.case["day"], row.case["policy"]) for row in rows]
@@ -26,7 +27,7 @@ def test_each_policy_plays_both_days_and_again_the_same():
     assert rows[len(rows) // 2 :] == small().measure(range(1, 2), 1)
 
 
-def test_regret_is_never_negative_and_counted_in_both_units():
+def test_regret_is_never_negative_and_given_in_both_units():
     for row in small().measure(range(2), 0):
         assert min(row.curves["R_t/t"]) >= 0
         assert len(row.curves["R_t/t"]) == 12
@@ -35,21 +36,21 @@ def test_regret_is_never_negative_and_counted_in_both_units():
         assert in_mph < 70.0
 
 
-def test_claims_are_made_for_each_day_and_the_figure_is_drawn():
+def test_expectations_are_for_each_day_and_the_figure_is_drawn():
     figures = pytest.importorskip("matplotlib.figure")
     experiment = small()
     rows = experiment.measure(range(1), 0)
-    summary = summarise(rows)
+    results = summarise(rows)
 
-    experiment.draw(figures.Figure(), rows, summary)
+    experiment.draw(figures.Figure(), rows, results)
 
-    assert len(experiment.claims(summary)) == 6
-    assert experiment.printed() == []
+    assert len(experiment.expectations(results)) == 6
+    assert experiment.published() == []
     assert "METR-LA" in experiment.title
 
 
-def test_the_mornings_are_the_84_readings_from_six_on():
-    experiment = Traffic((str(SHARED),))
+def test_mornings_are_84_readings_from_six_on():
+    experiment = Traffic(data_source(SHARED))
     mornings = experiment._mornings
 
     assert mornings.values.shape == (7, 84, 207)

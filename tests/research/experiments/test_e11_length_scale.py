@@ -1,9 +1,10 @@
-"""E11 made small, and the parts that only it has."""
+"""Unknown length scales (E11), small, with its readings and its materials."""
 
 from math import log
 
 import numpy as np
 import pytest
+from support.recordings import data_source
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.models.box import BoxField
@@ -15,21 +16,22 @@ from edge_tvbo.research.experiments.e11_length_scale import (
     NOISE_VARIANCE,
     NU,
     POLICIES,
-    Balanced,
     LengthScale,
+    ScaledRegretBalancing,
     Standardised,
-    climb,
+    most_likely_nearby,
 )
-from edge_tvbo.research.experiments.report import summarise, table
+from edge_tvbo.research.experiments.report import comparison_table
+from edge_tvbo.research.experiments.statistics import summarise
 
-CASES = {"Berkenkamp": 4, "Michalewicz": 8}  # growths are tried on the latter
-
-
-def small(*data_dirs, problems=("Berkenkamp", "Michalewicz", "CrossedBarrel", "AGNP")):
-    return LengthScale(tuple(map(str, data_dirs)), horizon=10, problems=problems)
+CASES = {"Berkenkamp": 4, "Michalewicz": 8}  # the latter with several growths
 
 
-def of(values, *, kind=Standardised, places=None):
+def small(*data_dirs, functions=("Berkenkamp", "Michalewicz", "CrossedBarrel", "AGNP")):
+    return LengthScale(data_source(*data_dirs), horizon=10, functions=functions)
+
+
+def readings_of(values, *, kind=Standardised, places=None):
     field = BoxField([0.0], [1.0], SpatialKernel(NU), NOISE_VARIANCE, candidates=16)
     readings = kind("test", field, 20, NU)
     places = np.linspace(0.0, 1.0, len(values)) if places is None else places
@@ -43,21 +45,21 @@ def rows():
     return small().measure(range(1), 5)
 
 
-def test_each_policy_plays_each_function(rows):
+def test_run_has_rows_for_each_policy_and_function(rows):
     for name, cases in CASES.items():
         assert sum(row.case["function"] == name for row in rows) == cases
     assert {row.case["policy"] for row in rows} == set(POLICIES)
 
 
-def test_the_same_arguments_give_the_same_rows_and_another_run_others(rows):
+def test_rows_are_reproducible_and_differ_between_runs(rows):
     toy = [row for row in rows if row.case["function"] == "Berkenkamp"]
-    experiment = small(problems=("Berkenkamp",))
+    experiment = small(functions=("Berkenkamp",))
 
     assert experiment.measure(range(1), 5) == toy
     assert [row.numbers for row in experiment.measure(range(1, 2), 5)] != [r.numbers for r in toy]
 
 
-def test_regret_adds_up_and_the_best_only_falls(rows):
+def test_cumulative_regret_grows_and_best_regret_falls(rows):
     for row in rows:
         so_far, best = row.curves["R_t"], row.curves["best"]
         assert len(so_far) == len(best) == 2
@@ -67,53 +69,55 @@ def test_regret_adds_up_and_the_best_only_falls(rows):
         assert sum(row.curves["length scales"]) == 10
 
 
-def test_the_ten_runs_of_michalewicz_end_before_the_twenty_of_the_toy():
-    assert small(problems=("Michalewicz",)).measure(range(10, 20), 0) == []
+def test_michalewicz_has_ten_runs_only():
+    assert small(functions=("Michalewicz",)).measure(range(10, 20), 0) == []
 
 
-def test_claims_and_tables_and_figures_are_of_what_was_played(rows):
+def test_expectations_table_and_figure_are_of_the_measured_functions(rows):
     figures = pytest.importorskip("matplotlib.figure")
     experiment = small()
     toy = [row for row in rows if row.case["function"] == "Berkenkamp"]
-    for some, claims, panels in ((rows, 16, 6), (toy, 7, 3)):
-        summary = summarise(some)
+    for some, expectations, panels in ((rows, 16, 6), (toy, 7, 3)):
+        results = summarise(some)
         figure = figures.Figure()
-        experiment.draw(figure, some, summary)
-        assert len(experiment.claims(summary)) == claims
+        experiment.draw(figure, some, results)
+        assert len(experiment.expectations(results)) == expectations
         assert len(figure.axes) == panels
-        assert len(table(experiment, summary).splitlines()) == 1 + 3 * len(some)
+        assert len(comparison_table(experiment, results).splitlines()) == 1 + 3 * len(some)
 
 
-def test_readings_are_standardised_for_each_fit_whatever_their_unit():
+def test_standardised_likelihood_does_not_depend_on_the_unit():
     values = np.array([1.0, 3.0, 2.0, 2.5])
 
-    plain = of((values - values.mean()) / values.std(ddof=1), kind=Readings)
-    for readings in (of(values), of(1000.0 * values - 7.0)):
+    plain = readings_of((values - values.mean()) / values.std(ddof=1), kind=Readings)
+    for readings in (readings_of(values), readings_of(1000.0 * values - 7.0)):
         ours, theirs = readings.fit(0.3).log_likelihood(), plain.fit(0.3).log_likelihood()
         assert ours == pytest.approx(theirs, abs=1e-9)
-    assert of(values).spread == pytest.approx(values.std(ddof=1))
-    assert [of(each).spread for each in ([], [2.0], [2.0, 2.0])] == [1.0, 1.0, 1.0]
+    assert readings_of(values).spread == pytest.approx(values.std(ddof=1))
+    assert [readings_of(each).spread for each in ([], [2.0], [2.0, 2.0])] == [1.0, 1.0, 1.0]
 
 
-def test_a_climb_ends_where_no_length_scale_near_it_is_likelier():
-    readings = of(BERKENKAMP.evaluate(np.linspace(0.0, 1.0, 15)[:, None]))
+def test_ascent_ends_at_a_local_maximum_of_the_likelihood():
+    readings = readings_of(BERKENKAMP.evaluate(np.linspace(0.0, 1.0, 15)[:, None]))
 
-    found = climb(readings)
+    found = most_likely_nearby(readings)
 
     around = [readings.fit(found * ratio).log_likelihood() for ratio in (0.9, 1.0, 1.1)]
     assert max(around) == around[1]
     assert 0.05 < found < 0.5
 
 
-def test_a_climb_on_the_smooth_end_of_the_toy_misses_its_peak():
+def test_ascent_from_readings_on_the_slope_gives_a_long_scale():
     places = np.array([0.5, 0.7, 0.95])
 
-    assert climb(of(BERKENKAMP.evaluate(places[:, None]), places=places)) > 0.3
+    assert (
+        most_likely_nearby(readings_of(BERKENKAMP.evaluate(places[:, None]), places=places)) > 0.3
+    )
 
 
-def test_balancing_counts_what_it_hopes_for_in_the_unit_of_the_readings():
-    readings = of([10.0, 20.0, 30.0])
-    balance = Balanced(readings, Hypothesis(0.5, 1.0), Growth(log(2.0), 0.5))
+def test_regret_balancing_uses_the_unit_of_the_readings():
+    readings = readings_of([10.0, 20.0, 30.0])
+    balance = ScaledRegretBalancing(readings, Hypothesis(0.5, 1.0), Growth(log(2.0), 0.5))
 
     balance.update(20.0, 0.3)
 
@@ -133,27 +137,27 @@ def materials(directory, name="agnp.csv", *, rows=14):
     (directory / name).write_text("\n".join(lines) + "\n")
 
 
-def test_a_table_of_materials_is_played_where_there_is_one(tmp_path):
+def test_table_of_materials_is_used_if_it_exists(tmp_path):
     materials(tmp_path)
-    experiment = small(tmp_path, problems=("AGNP", "CrossedBarrel"))
+    experiment = small(tmp_path, functions=("AGNP", "CrossedBarrel"))
 
     rows = experiment.measure(range(1), 0)
 
     assert [row.case["policy"] for row in rows] == list(POLICIES)
     assert {row.case["function"] for row in rows} == {"AGNP"}
     assert rows == experiment.measure(range(1), 0)
-    claims = experiment.claims(summarise(rows))
-    assert [claim.text.split(":")[0] for claim in claims] == ["AGNP"] * 6
+    expectations = experiment.expectations(summarise(rows))
+    assert [each.text.split(":")[0] for each in expectations] == ["AGNP"] * 6
 
 
-def test_the_loss_of_agnp_is_made_small_and_the_toughness_of_barrels_large(tmp_path):
+def test_loss_of_agnp_is_minimised_and_toughness_maximised(tmp_path):
     materials(tmp_path)
     materials(tmp_path, "crossed_barrel.csv")
-    problems = small(tmp_path)._problems
+    objectives = small(tmp_path)._objectives
 
-    loss, toughness = problems["AGNP"], problems["CrossedBarrel"]
+    loss, toughness = objectives["AGNP"], objectives["CrossedBarrel"]
 
-    assert loss.maximum == -0.25  # of 0 and .5, each different value once
+    assert loss.maximum == -0.25  # mean of the distinct values 0 and .5
     assert toughness.maximum == 13.25
     assert loss.value(0) == -toughness.value(0)
     assert loss.field.positions.min() == 0.0
@@ -161,7 +165,7 @@ def test_the_loss_of_agnp_is_made_small_and_the_toughness_of_barrels_large(tmp_p
 
 
 @pytest.mark.parametrize("text", ["a,b\n1,x\n", "a,b\n1,2\n", ""])
-def test_a_file_that_is_no_such_table_is_named(tmp_path, text):
+def test_invalid_table_of_materials_is_named(tmp_path, text):
     (tmp_path / "agnp.csv").write_text(text)
 
     with pytest.raises(DataError, match=r"agnp\.csv"):

@@ -1,4 +1,4 @@
-"""The pendulum against scipy's integrator and the Riccati equation, which share no line with it."""
+"""Pendulum, compared with scipy's integrator and the Riccati equation."""
 
 from functools import cache
 
@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_tvbo.research.experiments.pendulum import (
-    CEILING,
     FRICTION,
     LOWER,
+    MAX_COST,
     START,
     UPPER,
     WORN_FRICTION,
@@ -25,14 +25,14 @@ from edge_tvbo.research.experiments.pendulum import (
 )
 
 FRICTIONS = [FRICTION, WORN_FRICTION]
-found = cache(optimum)  # some thousand simulations
+cached_optimum = cache(optimum)  # some thousand simulations
 controllers = st.tuples(*(st.floats(lo, hi) for lo, hi in zip(LOWER, UPPER, strict=True))).map(
     np.array
 )
 
 
-def slopes(_t, x, u, friction):
-    """The equations of motion as a textbook writes them, the pole's about its lower end."""
+def derivatives(_t, x, u, friction):
+    """Equations of motion in textbook form, the pole's about its lower end."""
     m, length, d, g = 0.0804, 0.147, 0.005, 9.81
     half = length / 2
     inertia = m * half**2 + m * length**2 / 12 + m * (d / 2) ** 2 / 4  # Steiner, solid cylinder
@@ -42,20 +42,20 @@ def slopes(_t, x, u, friction):
 
 
 def simulated_cost(gains, friction):
-    """Slow twin of `cost`: an adaptive integrator, restarted at each of the 1000 commands."""
+    """Slow twin of `cost`: an adaptive integrator, restarted at each of 1000 commands."""
     integrate = pytest.importorskip("scipy.integrate")
     x, total = np.array([4.0, 0.0, 0.1, -0.01]), 0.0
     for _ in range(1000):
         u = -float(gains @ x)
         total += 10.0 * float(x @ x) + u * u
         x = integrate.solve_ivp(
-            slopes, (0.0, 0.02), x, args=(u, friction), method="DOP853", rtol=1e-9, atol=1e-12
+            derivatives, (0.0, 0.02), x, args=(u, friction), method="DOP853", rtol=1e-9, atol=1e-12
         ).y[:, -1]
     return total / 1000
 
 
 def lqr(friction):
-    """The best controller over an endless horizon, by the discrete Riccati equation."""
+    """Best controller over an infinite horizon, by the discrete Riccati equation."""
     linalg = pytest.importorskip("scipy.linalg")
     P = plant(friction)
     A, B = P[:4, :4], P[:4, 4:]
@@ -64,23 +64,23 @@ def lqr(friction):
 
 
 @pytest.mark.parametrize("friction", FRICTIONS)
-def test_the_cost_is_what_an_adaptive_integrator_finds_to_eight_digits(friction):
+def test_cost_equals_that_of_an_adaptive_integrator(friction):
     for gains in (LOWER, spread(2)[1]):
         assert cost(gains, friction) == pytest.approx(simulated_cost(gains, friction), rel=1e-8)
 
 
 @pytest.mark.parametrize("friction", FRICTIONS)
-def test_one_period_is_the_exponential_of_the_equations(friction):
+def test_one_period_is_the_matrix_exponential(friction):
     linalg = pytest.importorskip("scipy.linalg")
     A = np.zeros((5, 5))
     for i in range(5):
         unit = np.eye(5)[i]
-        A[:4, i] = slopes(0.0, unit[:4], unit[4], friction)
+        A[:4, i] = derivatives(0.0, unit[:4], unit[4], friction)
     np.testing.assert_allclose(plant(friction), linalg.expm(0.02 * A), rtol=0, atol=1e-13)
 
 
 @given(controllers, st.sampled_from(FRICTIONS))
-def test_every_controller_of_the_box_is_stable_and_its_cost_moderate(gains, friction):
+def test_every_controller_of_the_box_is_stable(gains, friction):
     P = plant(friction)
     closed = P[:4, :4] - np.outer(P[:4, 4], gains)
     assert np.abs(np.linalg.eigvals(closed)).max() < 1.0
@@ -88,7 +88,7 @@ def test_every_controller_of_the_box_is_stable_and_its_cost_moderate(gains, fric
 
 
 @given(controllers, st.floats(0.01, 5.0))
-def test_the_cost_grows_with_the_square_of_the_start_whatever_its_sign(gains, factor):
+def test_cost_grows_with_the_square_of_the_start(gains, factor):
     P = plant(FRICTION)
     once = cost_from(P, gains, START)
     assert once == cost(gains, FRICTION)
@@ -97,11 +97,11 @@ def test_the_cost_grows_with_the_square_of_the_start_whatever_its_sign(gains, fa
 
 
 @pytest.mark.parametrize("gains", [-LOWER, np.zeros(4), np.full(4, 1e100), np.full(4, np.nan)])
-def test_a_pole_that_falls_costs_the_ceiling(gains):
-    assert cost(gains, FRICTION) == CEILING
+def test_falling_pole_has_the_maximum_cost(gains):
+    assert cost(gains, FRICTION) == MAX_COST
 
 
-def test_rewards_have_mean_zero_and_deviation_one_over_controllers_drawn_elsewhere():
+def test_rewards_of_random_controllers_have_mean_0_and_sd_1():
     drawn = np.random.default_rng(1).uniform(LOWER, UPPER, (1000, 4))
     rewards = [reward(gains, FRICTION) for gains in drawn]
     assert np.mean(rewards) == pytest.approx(0.0, abs=0.1)  # 3 standard errors
@@ -109,26 +109,26 @@ def test_rewards_have_mean_zero_and_deviation_one_over_controllers_drawn_elsewhe
     assert np.abs(rewards).max() < 5.0
 
 
-def test_a_lower_cost_is_a_higher_reward():
+def test_lower_cost_is_higher_reward():
     a, b = sorted(spread(2), key=lambda gains: cost(gains, FRICTION))
     assert reward(a, FRICTION) > reward(b, FRICTION)
     difference = (cost(b, FRICTION) - cost(a, FRICTION)) / normalisation().sd
     assert reward(a, FRICTION) - reward(b, FRICTION) == pytest.approx(difference)
 
 
-def test_controllers_are_spread_evenly_and_the_same_each_time():
+def test_spread_controllers_are_even_and_reproducible():
     unit = (spread(1024) - LOWER) / (UPPER - LOWER)
     np.testing.assert_array_equal(spread(1024), spread(1024))
     cells = (unit * 4).astype(int) @ [64, 16, 4, 1]
-    counts = np.bincount(cells, minlength=256)  # 4 expected; independent draws leave 5 empty
+    counts = np.bincount(cells, minlength=256)  # 4 expected
     assert counts.min() >= 1
     assert counts.max() <= 9
     np.testing.assert_allclose(unit.mean(axis=0), 0.5, atol=0.005)
 
 
 @pytest.mark.parametrize("friction", FRICTIONS)
-def test_no_random_controller_beats_the_optimum(friction):
-    gains, best = found(friction)
+def test_no_random_controller_is_better_than_the_optimum(friction):
+    gains, best = cached_optimum(friction)
     assert ((gains >= LOWER) & (gains <= UPPER)).all()
     assert best == reward(gains, friction)
     rng = np.random.default_rng(2)
@@ -138,27 +138,27 @@ def test_no_random_controller_beats_the_optimum(friction):
 
 
 @pytest.mark.parametrize("friction", FRICTIONS)
-def test_the_optimum_is_the_linear_quadratic_regulator(friction):
-    gains, best = found(friction)
+def test_optimum_is_the_linear_quadratic_regulator(friction):
+    gains, best = cached_optimum(friction)
     expected = lqr(friction)
     np.testing.assert_allclose(gains, expected, atol=2e-3 * (UPPER - LOWER).min())
     assert best == pytest.approx(reward(expected, friction), abs=1e-9)
 
 
-def test_the_optimum_is_the_same_at_each_call():
-    first, again = found(FRICTION), optimum(FRICTION)
+def test_optimum_is_the_same_at_each_call():
+    first, again = cached_optimum(FRICTION), optimum(FRICTION)
     np.testing.assert_array_equal(first[0], again[0])
     assert first[1] == again[1]
 
 
-def test_a_worn_bearing_moves_the_optimum_and_lowers_its_reward():
-    new, before = found(FRICTION)
-    worn, after = found(WORN_FRICTION)
+def test_worn_bearing_moves_the_optimum_and_lowers_its_reward():
+    new, before = cached_optimum(FRICTION)
+    worn, after = cached_optimum(WORN_FRICTION)
     assert before - after > 1.0
     assert np.abs((worn - new) / (UPPER - LOWER)).max() > 0.1
-    assert after - reward(new, WORN_FRICTION) > 0.02  # what staying put would cost
+    assert after - reward(new, WORN_FRICTION) > 0.02  # the cost of keeping the old optimum
 
 
-def test_the_bearing_wears_at_interval_100():
+def test_bearing_wears_at_interval_100():
     friction = [friction_at(t) for t in (1, 99, 100, 300)]
     assert friction == pytest.approx([2.2e-3, 2.2e-3, 5.5e-3, 5.5e-3])

@@ -1,15 +1,17 @@
-"""Carrying experiments out: the same bytes, however many workers and however often stopped."""
+"""Runner of experiments: the same bytes for any number of workers and interruptions."""
 
 import json
 
 import pytest
+from edge_tvbo_adapters import datasets
 from support import tiny_experiment
-from support.tiny_experiment import Tiny
+from support.tiny_experiment import TinyExperiment
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.research.executors import one_by_one, processes
+from edge_tvbo.research.executors import SerialExecutor, process_pool
 from edge_tvbo.research.experiments import report, runner
-from edge_tvbo.research.resumable_jobs import PARTS
+from edge_tvbo.research.resumable_jobs import RESULTS_DIRECTORY
+from edge_tvbo.simulation.dataset_lookup import DataSource
 
 FILES = ("runs.csv", "summary.json", "figure.png", "figure.svg")
 
@@ -17,112 +19,120 @@ FILES = ("runs.csv", "summary.json", "figure.png", "figure.svg")
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
     monkeypatch.setattr(runner, "load", tiny_experiment.load)
-    monkeypatch.setattr(runner, "measure", tiny_experiment.measure)
+    monkeypatch.setattr(runner, "measure_runs", tiny_experiment.measure_runs)
 
 
-def carry_out(directory, *, runs=6, seed=3, each=one_by_one, **keywords):
-    return runner.carry_out("tiny", directory, runs=runs, seed=seed, each=each, **keywords)
+def run_tiny(directory, *, runs=6, seed=3, executor=None, **keywords):
+    return runner.run_experiment(
+        "tiny",
+        directory,
+        runs=runs,
+        seed=seed,
+        executor=executor or SerialExecutor(),
+        data=DataSource(datasets.find),
+        **keywords,
+    )
 
 
-def written(directory, rows):
+def written_files(directory, rows):
     pytest.importorskip("matplotlib")
-    report.write(Tiny(), rows, directory)
+    report.write_report(TinyExperiment(), rows, directory)
     return {name: (directory / name).read_bytes() for name in FILES}
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """What six runs in this process come to: rows and files."""
+def expected(tmp_path_factory):
+    """Rows and files of six runs in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "load", tiny_experiment.load)
-        patch.setattr(runner, "measure", tiny_experiment.measure)
-        directory = tmp_path_factory.mktemp("whole")
-        rows = carry_out(directory)
-    return rows, written(directory, rows)
+        patch.setattr(runner, "measure_runs", tiny_experiment.measure_runs)
+        directory = tmp_path_factory.mktemp("expected")
+        rows = run_tiny(directory)
+    return rows, written_files(directory, rows)
 
 
-def parts(directory):
-    return sorted((directory / PARTS).iterdir())
+def result_files(directory):
+    return sorted((directory / RESULTS_DIRECTORY).iterdir())
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_other_processes_give_the_bytes_of_this_one(whole, tmp_path, jobs):
-    with processes(jobs) as each:
-        rows = carry_out(tmp_path, each=each)
+def test_process_pool_writes_the_same_bytes(expected, tmp_path, jobs):
+    with process_pool(jobs) as pool:
+        rows = run_tiny(tmp_path, executor=pool)
 
-    assert rows == whole[0]
-    assert written(tmp_path, rows) == whole[1]
-
-
-def test_what_is_written_twice_is_the_same(whole, tmp_path):
-    assert written(tmp_path, whole[0]) == whole[1]
+    assert rows == expected[0]
+    assert written_files(tmp_path, rows) == expected[1]
 
 
-def test_units_of_work_do_not_decide_what_comes_out(whole):
-    assert whole[0] == Tiny().measure(range(6), 3)
-    assert [row.run for row in whole[0]] == [run for run in range(6) for _ in range(2)]
+def test_writing_twice_gives_the_same_bytes(expected, tmp_path):
+    assert written_files(tmp_path, expected[0]) == expected[1]
 
 
-def test_parts_that_went_missing_are_done_again(whole, tmp_path):
-    carry_out(tmp_path)
-    missing, kept, *_ = parts(tmp_path)
+def test_rows_do_not_depend_on_the_blocks_of_runs(expected):
+    assert expected[0] == TinyExperiment().measure(range(6), 3)
+    assert [row.run for row in expected[0]] == [run for run in range(6) for _ in range(2)]
+
+
+def test_missing_results_are_measured_again(expected, tmp_path):
+    run_tiny(tmp_path)
+    missing, kept, *_ = result_files(tmp_path)
     missing.unlink()
     before = kept.stat().st_mtime_ns
     seen = []
 
-    rows = carry_out(tmp_path, progress=lambda done, total: seen.append((done, total)))
+    rows = run_tiny(tmp_path, progress=lambda done, total: seen.append((done, total)))
 
     assert seen == [(2, 3), (3, 3)]
     assert kept.stat().st_mtime_ns == before
-    assert written(tmp_path, rows) == whole[1]
+    assert written_files(tmp_path, rows) == expected[1]
 
 
-def test_a_pool_that_was_stopped_goes_on_where_it_was(whole, tmp_path):
+def test_interrupted_pool_continues_with_the_rest(expected, tmp_path):
     def stop(done, total):
         if done:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), processes(2) as each:
-        carry_out(tmp_path, each=each, progress=stop)
-    assert parts(tmp_path)
-    assert runner.seconds(tmp_path) >= 0.0
+    with pytest.raises(KeyboardInterrupt), process_pool(2) as pool:
+        run_tiny(tmp_path, executor=pool, progress=stop)
+    assert result_files(tmp_path)
+    assert runner.elapsed_seconds(tmp_path) >= 0.0
 
-    with processes(2) as each:
-        rows = carry_out(tmp_path, each=each)
+    with process_pool(2) as pool:
+        rows = run_tiny(tmp_path, executor=pool)
 
-    assert written(tmp_path, rows) == whole[1]
+    assert written_files(tmp_path, rows) == expected[1]
 
 
-def test_more_runs_than_before_reuse_the_parts_and_fewer_do_nothing(whole, tmp_path):
+def test_more_runs_reuse_results_and_fewer_measure_nothing(expected, tmp_path):
     seen = []
-    carry_out(tmp_path, runs=2)
-    first = parts(tmp_path)[0].stat().st_mtime_ns
+    run_tiny(tmp_path, runs=2)
+    first = result_files(tmp_path)[0].stat().st_mtime_ns
 
-    rows = carry_out(tmp_path, progress=lambda done, total: seen.append((done, total)))
+    rows = run_tiny(tmp_path, progress=lambda done, total: seen.append((done, total)))
 
     assert seen == [(1, 3), (2, 3), (3, 3)]
-    assert parts(tmp_path)[0].stat().st_mtime_ns == first
-    assert written(tmp_path, rows) == whole[1]
-    assert carry_out(tmp_path, runs=3) == [row for row in rows if row.run < 3]
+    assert result_files(tmp_path)[0].stat().st_mtime_ns == first
+    assert written_files(tmp_path, rows) == expected[1]
+    assert run_tiny(tmp_path, runs=3) == [row for row in rows if row.run < 3]
 
 
-def test_another_seed_in_the_same_directory_is_refused_with_the_way_out(tmp_path):
-    carry_out(tmp_path, runs=2)
+def test_other_seed_in_the_same_directory_is_rejected(tmp_path):
+    run_tiny(tmp_path, runs=2)
 
     with pytest.raises(ConfigError, match=r"'seed': 3.*'seed': 4(.|\n)*--out"):
-        carry_out(tmp_path, runs=2, seed=4)
+        run_tiny(tmp_path, runs=2, seed=4)
 
 
-def test_a_broken_part_is_named_with_what_to_do(tmp_path):
-    carry_out(tmp_path, runs=2)
-    parts(tmp_path)[0].write_text("[{")
+def test_damaged_result_file_is_named_with_the_fix(tmp_path):
+    run_tiny(tmp_path, runs=2)
+    result_files(tmp_path)[0].write_text("[{")
 
     with pytest.raises(ConfigError, match=r"000000\.json.*Delete it"):
-        carry_out(tmp_path, runs=2)
+        run_tiny(tmp_path, runs=2)
 
 
-def test_the_summary_holds_print_claims_and_cells(whole):
-    document = json.loads(whole[1]["summary.json"])
+def test_summary_file_has_published_values_and_claims(expected):
+    document = json.loads(expected[1]["summary.json"])
 
     assert document["experiment"] == "E99"
     assert document["claims"] == [{"text": "the mean is near 0", "holds": True}]

@@ -1,4 +1,4 @@
-"""Every experiment on synthetic fields, made small: it measures, compares, claims and draws."""
+"""Experiments on synthetic fields, small: rows, published values, expectations, figures."""
 
 import math
 from itertools import pairwise
@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from support.paths import SHARED
+from support.recordings import data_source
 
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import grid
@@ -21,77 +22,78 @@ from edge_tvbo.research.experiments import (
     e10_model_mismatch,
     sample_fields,
 )
-from edge_tvbo.research.experiments.base import Cell, PublishedValue, Row
-from edge_tvbo.research.experiments.inverse_gamma import likelier_than_gamma
-from edge_tvbo.research.experiments.monte_carlo import follow
-from edge_tvbo.research.experiments.report import errors_apart, summarise, table, verdicts
-from edge_tvbo.research.experiments.run_policy import play, rng
+from edge_tvbo.research.experiments.base import Cell, PublishedValue, Row, run_generator
+from edge_tvbo.research.experiments.inverse_gamma import fit_inverse_gamma
+from edge_tvbo.research.experiments.monte_carlo import run_resetting_policy
+from edge_tvbo.research.experiments.report import check_expectations, comparison_table
+from edge_tvbo.research.experiments.run_policy import run_policy
+from edge_tvbo.research.experiments.statistics import standard_errors_apart, summarise
 
 SHORT = 40  # intervals
-KINDS = {
+EXPERIMENTS = {  # module, class, rows per run
     "E1": (e01_within_model, e01_within_model.WithinModel, 36),
-    "E2": (e02_trigger_sensitivity, e02_trigger_sensitivity.Sensitivity, 30),
+    "E2": (e02_trigger_sensitivity, e02_trigger_sensitivity.TriggerSensitivity, 30),
     "E3": (e03_reset_times, e03_reset_times.ResetTimes, 34),
     "E7": (e07_synthetic, e07_synthetic.Synthetic, 30),
     "E9": (e09_constant_beta, e09_constant_beta.ConstantBetas, 55),
-    "E10": (e10_model_mismatch, e10_model_mismatch.Mismatch, 16),
+    "E10": (e10_model_mismatch, e10_model_mismatch.ModelMismatch, 16),
 }
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=EXPERIMENTS)
 def small(request):
-    """One experiment on 6 x 6 places, its intervals cut short, and the rows of a run."""
-    module, kind, _ = KINDS[request.param]
+    """An experiment on 6 x 6 places with few intervals, and the rows of a run."""
+    module, experiment_class, _ = EXPERIMENTS[request.param]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "HORIZON", SHORT)
-        eager = {
+        single_start = {
             label: data._replace(restarts=1) for label, data in e10_model_mismatch.DATA.items()
         }
-        patch.setattr(e10_model_mismatch, "DATA", eager)
-        experiment = kind(side=6)
+        patch.setattr(e10_model_mismatch, "DATA", single_start)
+        experiment = experiment_class(side=6)
         yield experiment, experiment.measure(range(1), 0)
 
 
-def test_a_run_gives_all_its_cases_once(small):
+def test_run_has_a_row_for_each_case(small):
     experiment, rows = small
 
     cases = [tuple(sorted(row.case.items())) for row in rows]
-    assert len(rows) == len(set(cases)) == KINDS[experiment.name][2]
+    assert len(rows) == len(set(cases)) == EXPERIMENTS[experiment.name][2]
     assert {row.run for row in rows} == {0}
     assert all(math.isfinite(value) for row in rows for value in row.numbers.values())
 
 
-def test_measured_again_a_run_is_the_same_and_another_seed_is_another_field(small):
+def test_run_is_reproducible_and_depends_on_the_seed(small):
     experiment, rows = small
 
     assert type(experiment)(side=6).measure(range(1), 0) == rows
-    if experiment.name != "E10":  # for its price
+    if experiment.name != "E10":  # which is slow
         others = experiment.measure(range(1), 1)
         assert [row.case for row in others] == [row.case for row in rows]
         assert [row.numbers for row in others] != [row.numbers for row in rows]
 
 
-def test_what_is_printed_finds_its_cell(small):
+def test_published_values_have_cells_in_the_table(small):
     experiment, rows = small
-    summary = summarise(rows)
+    results = summarise(rows)
 
-    for each in experiment.printed():
-        assert summary.cell(each.number, each.case).runs == 1
-    text = table(experiment, summary).splitlines()
-    assert len(text) == 1 + len(summary.cells)
-    assert ("printed" in text[0]) and all(len(line) <= len(text[0]) + 20 for line in text)
+    for each in experiment.published():
+        assert results.cell(each.number, each.case).runs == 1
+    text = comparison_table(experiment, results).splitlines()
+    assert len(text) == 1 + len(results.cells)
+    assert ("published" in text[0]) and all(len(line) <= len(text[0]) + 20 for line in text)
 
 
-def test_claims_are_computed_and_said_line_by_line(small):
+def test_expectations_are_checked_one_per_line(small):
     experiment, rows = small
-    claims = experiment.claims(summarise(rows))
+    expectations = experiment.expectations(summarise(rows))
 
-    assert claims
-    assert all(type(claim.holds) is bool for claim in claims)
-    assert len(verdicts(claims).splitlines()) == len(claims)
+    assert expectations
+    assert all(type(each.holds) is bool for each in expectations)
+    assert len(check_expectations(expectations).splitlines()) == len(expectations)
 
 
-def test_the_figure_is_drawn(small):
+def test_figure_is_drawn(small):
     figures = pytest.importorskip("matplotlib.figure")
     experiment, rows = small
     figure = figures.Figure()
@@ -108,29 +110,29 @@ def test_the_figure_is_drawn(small):
 @pytest.mark.skipif(
     not (SHARED / "intel_lab_10min.csv.gz").is_file(), reason=f"no intel-lab dataset in {SHARED}"
 )
-def test_the_lab_is_played_by_every_policy_on_both_pairs_of_days():
+def test_temperature_experiment_runs_every_policy_on_both_pairs_of_days():
     figures = pytest.importorskip("matplotlib.figure")
-    experiment = e04_temperature.Temperature((str(SHARED),))
+    experiment = e04_temperature.Temperature(data_source(SHARED))
 
     rows = experiment.measure(range(1), 0)
 
-    summary = summarise(rows)
-    assert len(rows) == len(e04_temperature.POLICIES) * len(e04_temperature.DAYS)
-    assert summary.mean("R_T/T", policy="random", days="7-8") == pytest.approx(0.968, abs=0.15)
-    assert summary.mean("R_T/T", policy="r-gp-ucb", days="7-8") == pytest.approx(0.34, abs=0.01)
-    assert len(experiment.claims(summary)) == 2
-    experiment.draw(figures.Figure(), rows, summary)
+    results = summarise(rows)
+    assert len(rows) == len(e04_temperature.CASES) * len(e04_temperature.DAYS)
+    assert results.mean("R_T/T", policy="random", days="7-8") == pytest.approx(0.968, abs=0.15)
+    assert results.mean("R_T/T", policy="r-gp-ucb", days="7-8") == pytest.approx(0.34, abs=0.01)
+    assert len(experiment.expectations(results)) == 2
+    experiment.draw(figures.Figure(), rows, results)
 
 
-# --- what E3 is computed with -------------------------------------------------------------------
+# --- compiled policies and distributions of E3 --------------------------------------------------
 
 
-def followed(field, f, noise, widths, *, period=0, lower=1, upper=0, keep_last=True, seed=0):
-    """Give regrets and reset times of the compiled policy."""
+def compiled_run(field, f, noise, widths, *, period=0, lower=1, upper=0, keep_last=True, seed=0):
+    """Return regrets and reset times of the compiled policy."""
     T, M = f.shape
     regret, ages = np.empty(T), np.empty(T, np.int64)
     work = np.empty((T, M)), *np.empty((3, M))
-    resets = follow(
+    resets = run_resetting_policy(
         f, noise, field.kernel, field.noise_variance, widths, period, lower, upper, 0.1,
         keep_last, seed, *work, regret, ages,
     )  # fmt: skip
@@ -138,10 +140,10 @@ def followed(field, f, noise, widths, *, period=0, lower=1, upper=0, keep_last=T
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_compiled_policies_are_the_public_ones_choice_for_choice(seed):
+def test_compiled_policies_choose_as_the_public_ones(seed):
     T, beta = 150, LogBeta(0.4, 4.0)
     field = grid(8, SpatialKernel(math.inf, 0.2), 0.02)
-    generator = rng("E3", seed, 0)
+    generator = run_generator("E3", seed, 0)
     f = sample_fields.drifting(
         sample_fields.draws(sample_fields.factor(field.kernel), T, generator), 0.05
     )
@@ -149,46 +151,49 @@ def test_the_compiled_policies_are_the_public_ones_choice_for_choice(seed):
     widths = np.array([beta.width(t, 0) for t in range(1, T + 1)])
 
     policy = make_policy("r-gp-ucb", field, period=26, window=T, beta=beta, seed=seed)
-    regret, _ = followed(field, f, noise, widths, period=26, seed=seed)
-    np.testing.assert_array_equal(regret, play(policy, f, noise).regret)
+    regret, _ = compiled_run(field, f, noise, widths, period=26, seed=seed)
+    np.testing.assert_array_equal(regret, run_policy(policy, f, noise).regret)
 
     for keep_last in (True, False):
         policy = make_policy(
             "et-gp-ucb", field, delta_b=0.1, n_lower=5, n_upper=60, keep_last=keep_last, window=T,
             beta=beta, seed=seed,
         )  # fmt: skip
-        regret, ages = followed(
+        regret, ages = compiled_run(
             field, f, noise, widths, lower=5, upper=60, keep_last=keep_last, seed=seed
         )
-        played = play(policy, f, noise)
-        np.testing.assert_array_equal(regret, played.regret)
-        assert len(ages) == played.resets > 0
+        result = run_policy(policy, f, noise)
+        np.testing.assert_array_equal(regret, result.regret)
+        assert len(ages) == result.resets > 0
         assert all(5 <= age <= 60 for age in ages)
 
 
 @pytest.mark.parametrize(("shape", "scale"), [(2.0, 60.0), (5.0, 200.0)])
-def test_the_fit_of_an_inverse_gamma_recovers_what_samples_were_drawn_with(shape, scale):
+def test_fit_of_an_inverse_gamma_recovers_its_parameters(shape, scale):
     drawn = scale / np.random.default_rng(0).gamma(shape, 1.0, 100_000)
     counts = np.bincount(np.maximum(np.rint(drawn[drawn < 1e5]), 1).astype(int)).astype(float)
 
-    inverse, fitted_shape, fitted_scale = likelier_than_gamma(counts)
+    fitted = fit_inverse_gamma(counts)
 
-    assert inverse
-    assert fitted_shape == pytest.approx(shape, rel=0.03)
-    assert fitted_scale == pytest.approx(scale, rel=0.03)
+    assert fitted.is_better_than_gamma
+    assert fitted.shape == pytest.approx(shape, rel=0.03)
+    assert fitted.scale == pytest.approx(scale, rel=0.03)
+    times = np.linspace(1.0, 50.0, 7)
+    density = scale**shape / math.gamma(shape) * times ** (-shape - 1) * np.exp(-scale / times)
+    np.testing.assert_allclose(fitted.density(times), density, atol=1e-3)
 
 
-def test_a_gamma_is_not_taken_for_an_inverse_gamma():
+def test_gamma_samples_are_not_taken_for_an_inverse_gamma():
     drawn = np.random.default_rng(0).gamma(4.0, 10.0, 50_000)
     counts = np.bincount(np.maximum(np.rint(drawn), 1).astype(int)).astype(float)
 
-    assert not likelier_than_gamma(counts)[0]
+    assert not fit_inverse_gamma(counts).is_better_than_gamma
 
 
-# --- sums by hand -------------------------------------------------------------------------------
+# --- computed by hand ---------------------------------------------------------------------------
 
 
-def test_a_summary_gives_mean_spread_and_error_by_hand():
+def test_summary_has_mean_sd_and_standard_error():
     rows = [Row(run, {"a": "x"}, {"n": value}) for run, value in enumerate((1.0, 2.0, 6.0))]
 
     cell = summarise(rows).cell("n", {"a": "x"})
@@ -197,14 +202,14 @@ def test_a_summary_gives_mean_spread_and_error_by_hand():
     assert cell.error == pytest.approx((7.0 / 3.0) ** 0.5)
 
 
-def test_the_distance_from_print_counts_both_errors():
+def test_difference_to_published_value_uses_both_errors():
     cell = Cell({}, "n", 5.0, 3.0, 1)
 
-    assert errors_apart(cell, PublishedValue({}, "n", 0.0, 8.0, 4)) == pytest.approx(1.0)
-    assert errors_apart(cell, PublishedValue({}, "n", 0.0, None, 4)) is None
+    assert standard_errors_apart(cell, PublishedValue({}, "n", 0.0, 8.0, 4)) == pytest.approx(1.0)
+    assert standard_errors_apart(cell, PublishedValue({}, "n", 0.0, None, 4)) is None
 
 
-def test_fields_of_the_truth_keep_their_variance_and_their_memory():
+def test_sample_fields_have_unit_variance_and_the_right_memory():
     g = np.random.default_rng(0).standard_normal((400, 500))
 
     drifting, moving = sample_fields.drifting(g, 0.1), sample_fields.with_momentum(g, 0.95, 0.9)
@@ -221,8 +226,9 @@ def test_fields_of_the_truth_keep_their_variance_and_their_memory():
 
 def test_generators_differ_by_experiment_seed_and_run():
     drawn = [
-        rng(*each).random() for each in (("E1", 0, 0), ("E1", 0, 1), ("E1", 1, 0), ("E10", 0, 0))
+        run_generator(*each).random()
+        for each in (("E1", 0, 0), ("E1", 0, 1), ("E1", 1, 0), ("E10", 0, 0))
     ]
 
     assert all(a != b for a, b in pairwise(sorted(drawn)))
-    assert rng("E1", 0, 0).random() == drawn[0]
+    assert run_generator("E1", 0, 0).random() == drawn[0]

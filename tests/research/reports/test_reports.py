@@ -1,4 +1,4 @@
-"""Reports: the same seeds give the same bytes, the page stands alone, the sheets add up."""
+"""Reports of a comparison: reproducible bytes, a self-contained page, consistent tables."""
 
 import csv
 import json
@@ -18,27 +18,35 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict
+from support.recordings import data_source
 
 from edge_tvbo.cli import main, output
 from edge_tvbo.research.reports import csv_tables, figures, html_report, svg, write
-from edge_tvbo.research.reports.summary import SIMPLE, T_975, Summary, half_width, percent
-from edge_tvbo.simulation import dataset_lookup
+from edge_tvbo.research.reports.summary import (
+    SIMPLE_BASELINES,
+    T_975,
+    ComparisonSummary,
+    half_width,
+    percent,
+)
 from edge_tvbo.simulation.backtest import Backtest
+from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.replay import RowRange
 
 POLICIES = ("et-gp-ucb", "r-gp-ucb", "random", "round-robin", "static")
 COMMAND = "edge-tvbo compare --seeds 3"
 
 
-class Renamed:
-    """A recording with other names, and with the other end of the scale to follow."""
+class UncheckedRecording(Recording):
+    """A recording whose fields are not checked."""
 
-    def __init__(self, recording, sensors, objective="max"):
-        self._recording = recording
-        self.sensors, self.objective = sensors, objective
+    def __post_init__(self):
+        pass
 
-    def __getattr__(self, name):
-        return getattr(self._recording, name)
+
+def changed(recording, **changes):
+    return UncheckedRecording(**(asdict(recording) | changes))
 
 
 def backtest_of(recording):
@@ -47,14 +55,14 @@ def backtest_of(recording):
 
 @pytest.fixture(scope="module")
 def recording():
-    return dataset_lookup.recording("lab-sample", gaps="silent")
+    return data_source().load("lab-sample")
 
 
 @pytest.fixture(scope="module")
 def summary(recording):
     backtest = backtest_of(recording)
     results = [backtest.run(name, {}, 3) for name in POLICIES]
-    return Summary(backtest, [*results, backtest.oracle()], COMMAND)
+    return ComparisonSummary(backtest, [*results, backtest.oracle()], COMMAND)
 
 
 def run(*arguments):
@@ -64,26 +72,26 @@ def run(*arguments):
 # --- numbers ------------------------------------------------------------------------------------
 
 
-def test_the_table_of_students_t_is_students():
+def test_quantiles_of_students_t_are_right():
     t = pytest.importorskip("scipy.stats").t
     assert [round(t.ppf(0.975, n), 3) for n in range(1, 31)] == list(T_975)
 
 
-def test_the_95_percent_interval_holds_the_mean_in_19_of_20_samples():
+def test_95_percent_interval_contains_the_mean_in_19_of_20_samples():
     rng = np.random.default_rng(0)
     samples = rng.normal(3.0, 2.0, (5, 4000))
-    held = np.abs(samples.mean(axis=0) - 3.0) <= half_width(samples)
-    assert held.mean() == pytest.approx(0.95, abs=0.015)
+    covered = np.abs(samples.mean(axis=0) - 3.0) <= half_width(samples)
+    assert covered.mean() == pytest.approx(0.95, abs=0.015)
 
 
-def test_one_seed_has_no_interval(recording):
+def test_one_seed_gives_no_interval(recording):
     backtest = backtest_of(recording)
-    alone = Summary(backtest, [backtest.run("random", {}, 1)])
-    assert alone.rows[0].interval == "one seed"
-    assert "nan" not in html_report.html(alone).lower()
+    single = ComparisonSummary(backtest, [backtest.run("random", {}, 1)])
+    assert single.rows[0].interval == "one seed"
+    assert "nan" not in html_report.html(single).lower()
 
 
-def test_static_asks_who_was_best_on_the_training_days(recording):
+def test_static_activates_the_best_sensor_of_the_training_days(recording):
     backtest = backtest_of(recording)
     best = recording.sensors[recording.values[:400].mean(axis=0).argmax()]
     result = backtest.run("static", {}, 1)
@@ -91,22 +99,22 @@ def test_static_asks_who_was_best_on_the_training_days(recording):
     assert {recording.sensors[arm] for arm in result.picks[0]} == {best}
 
 
-def test_resets_are_marked_in_the_interval_they_come_with(summary):
-    """R-GP-UCB's come before the choice, every 15 intervals; ET's with the answer, or after 15."""
+def test_resets_are_recorded_in_their_interval(summary):
+    """R-GP-UCB resets before the choice, every 15 intervals; ET after a reply, at most 15 later."""
     periodic = next(row.result for row in summary.rows if row.name == "r-gp-ucb")
     assert np.flatnonzero(periodic.steps["reset"][0]).tolist() == list(range(15, 96, 15))
     event = next(row.result for row in summary.rows if row.name == "et-gp-ucb")
     steps = event.steps[0]
-    surprising = steps["surprise"] > steps["threshold"]
-    assert steps["reset"][surprising].all()
+    triggered = steps["error"] > steps["threshold"]
+    assert steps["reset"][triggered].all()
     for each in summary.rows:
         assert each.result.steps["reset"].sum(axis=1).tolist() == each.result.resets
 
 
-# --- in words -----------------------------------------------------------------------------------
+# --- sentences ----------------------------------------------------------------------------------
 
 MEANS = st.dictionaries(
-    st.sampled_from(("auto", "gp-ucb", "tv-gp-ucb", "rexp3", *SIMPLE)),
+    st.sampled_from(("auto", "gp-ucb", "tv-gp-ucb", "rexp3", *SIMPLE_BASELINES)),
     st.floats(0.001, 3.0),
     min_size=2,
 )
@@ -115,27 +123,30 @@ MEANS = st.dictionaries(
 @pytest.mark.acceptance(21)
 @given(MEANS)
 @settings(max_examples=60)
-def test_a_report_says_when_a_simple_baseline_wins(summary, means):
+def test_sentences_say_when_a_simple_baseline_is_the_best(summary, means):
     some = summary.results[0]
     results = [
         type(some)(**{**vars(some), "policy": name, "regret": np.full((2, 96), mean)})
         for name, mean in means.items()
     ]
-    said = Summary(summary.backtest, results).sentences()
+    sentences = ComparisonSummary(summary.backtest, results).sentences()
     first = min(means, key=means.get)
-    modelled = [name for name in means if name not in SIMPLE]
-    wins = first in SIMPLE and modelled
-    assert said[0].startswith(f"A simple baseline wins: {first}" if wins else f"{first} missed")
-    simple = [means[name] for name in means if name in SIMPLE]
+    modelled = [name for name in means if name not in SIMPLE_BASELINES]
+    wins = first in SIMPLE_BASELINES and modelled
+    expected = f"A simple baseline is the best: {first}" if wins else f"{first} has the least"
+    assert sentences[0].startswith(expected)
+    simple = [means[name] for name in means if name in SIMPLE_BASELINES]
     worse = [name for name in modelled if simple and means[name] > min(simple)]
     if not wins and worse:
-        assert all(f"{name} (" in said[1] for name in worse)
-    assert "2.2 %" in said[-1]
+        assert all(f"{name} (" in sentences[1] for name in worse)
+    assert "2.2 %" in sentences[-1]
 
 
-def test_for_the_coldest_the_words_and_the_best_are_of_the_coldest(recording):
-    backtest = backtest_of(Renamed(recording, recording.sensors, "min"))
-    cold = Summary(backtest, [backtest.run("static", {}, 2), backtest.run("random", {}, 2)])
+def test_report_for_the_objective_min_is_about_the_coldest(recording):
+    backtest = backtest_of(changed(recording, objective="min"))
+    cold = ComparisonSummary(
+        backtest, [backtest.run("static", {}, 2), backtest.run("random", {}, 2)]
+    )
     assert (
         cold.best.tolist()
         == np.where(recording.observed[1000:1096], recording.values[1000:1096], np.inf)
@@ -147,14 +158,14 @@ def test_for_the_coldest_the_words_and_the_best_are_of_the_coldest(recording):
     assert (cold.behind >= 0).all()
 
 
-# --- the sheets ---------------------------------------------------------------------------------
+# --- tables -------------------------------------------------------------------------------------
 
 
 def read(text):
     return list(csv.DictReader(text.splitlines()))
 
 
-def test_the_picks_add_up_to_the_results(summary):
+def test_picks_agree_with_the_results(summary):
     picks, results = read(csv_tables.picks(summary)), read(csv_tables.results(summary))
     assert len(results) == len(POLICIES) * 3
     assert len(picks) == len(POLICIES) * 3 * 96
@@ -167,7 +178,7 @@ def test_the_picks_add_up_to_the_results(summary):
         assert sum(p["value"] == "" for p in own) == int(result["missed"])
 
 
-def test_a_pick_tells_what_was_measured_and_what_was_best(summary):
+def test_picks_have_the_measured_and_the_best_value(summary):
     recording = summary.backtest.recording
     for pick in read(csv_tables.picks(summary))[::7]:
         row = recording.values[1000 + int(pick["interval"])]
@@ -179,7 +190,7 @@ def test_a_pick_tells_what_was_measured_and_what_was_best(summary):
             assert float(pick["value"]) == picked
 
 
-def test_the_markdown_table_is_whole(summary):
+def test_markdown_table_is_complete(summary):
     text = csv_tables.markdown(summary)
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in rows}) == 1
@@ -189,13 +200,13 @@ def test_the_markdown_table_is_whole(summary):
     assert summary.backtest.recording.source in text
 
 
-# --- the page -----------------------------------------------------------------------------------
+# --- page ---------------------------------------------------------------------------------------
 
 VOID = {"meta", "path", "image", "use"}
 
 
 class Checker(HTMLParser):
-    """Collects what a reader needs, and complains of tags that do not match."""
+    """Parser that collects tags and headings, and fails if tags do not match."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -220,7 +231,7 @@ class Checker(HTMLParser):
         return [attributes for name, attributes in self.seen if name == tag]
 
 
-def test_the_page_needs_nothing_else(summary):
+def test_page_is_self_contained(summary):
     checked = Checker(html_report.html(summary))
     assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in checked.seen}
     for tag, attributes in checked.seen:
@@ -233,7 +244,7 @@ def test_the_page_needs_nothing_else(summary):
     assert "prefers-color-scheme: dark" in style
 
 
-def test_the_page_can_be_read_without_seeing_it(summary):
+def test_page_is_accessible_to_screen_readers(summary):
     checked = Checker(html_report.html(summary))
     assert checked.of("html") == [{"lang": "en"}]
     described = [each for each in checked.of("svg") if "aria-hidden" not in each]
@@ -245,23 +256,25 @@ def test_the_page_can_be_read_without_seeing_it(summary):
     assert all(after - before <= 1 for before, after in pairwise(checked.headings))
 
 
-def test_every_policy_has_its_raster_and_the_trigger_its_figure(summary):
+def test_every_policy_has_a_raster_and_triggers_a_figure(summary):
     text = html_report.html(summary)
     for row in summary.rows:
-        assert f"{row.name} asked the hottest sensor in" in text
-    assert len(re.findall("Surprise and threshold", text)) == 1  # ET's alone has one
+        assert f"{row.name} activated the hottest sensor in" in text
+    assert len(re.findall("Errors and threshold", text)) == 1  # only ET has a trigger
 
 
-def test_names_are_text_whatever_they_are(recording):
+def test_names_are_escaped(recording):
     names = tuple(f"<b>{i}</b>&\"'" for i in range(len(recording.sensors)))
-    backtest = backtest_of(Renamed(recording, names))
-    text = html_report.html(Summary(backtest, [backtest.run("static", {}, 1)], "edge-tvbo <x>"))
+    backtest = backtest_of(changed(recording, sensors=names))
+    text = html_report.html(
+        ComparisonSummary(backtest, [backtest.run("static", {}, 1)], "edge-tvbo <x>")
+    )
     Checker(text)
     assert "<b>" not in text
     assert "<x>" not in text
 
 
-def test_the_same_seeds_give_the_same_bytes_in_another_process(tmp_path):
+def test_same_seeds_give_the_same_bytes_in_another_process(tmp_path):
     made = {}
     for hashes in ("1", "2"):
         command = [sys.executable, "-m", "edge_tvbo", "compare", "--seeds", "2"]
@@ -271,29 +284,29 @@ def test_the_same_seeds_give_the_same_bytes_in_another_process(tmp_path):
         made[hashes] = {path.name: path.read_bytes() for path in (tmp_path / hashes).iterdir()}
     assert made["1"] == made["2"]
     assert set(made["1"]) == {"report.html", "results.csv", "results.md", "picks.csv"}
-    again = b"edge-tvbo compare --policies et-gp-ucb,round-robin,static --seeds 2"
-    assert again in made["1"]["report.html"]
+    command = b"edge-tvbo compare --policies et-gp-ucb,round-robin,static --seeds 2"
+    assert command in made["1"]["report.html"]
 
 
-def test_a_day_and_a_half_of_nothing_but_one_policy_is_a_report_too(recording, tmp_path):
+def test_report_of_a_single_policy(recording, tmp_path):
     backtest = backtest_of(recording)
     written = write(backtest, [backtest.run("gp-ucb", {}, 1)], tmp_path, "edge-tvbo replay")
     Checker(written.read_text("utf-8"))
-    assert "gp-ucb missed" in written.read_text("utf-8")
+    assert "gp-ucb has a regret of" in written.read_text("utf-8")
 
 
-def test_long_recordings_are_thinned_to_a_page(recording):
+def test_report_of_a_long_recording_is_short(recording):
     backtest = Backtest(recording, RowRange(0, 300), RowRange(300, 1152))
-    text = html_report.html(Summary(backtest, [backtest.run("round-robin", {}, 2)]))
+    text = html_report.html(ComparisonSummary(backtest, [backtest.run("round-robin", {}, 2)]))
     assert "The last 576 of 852 intervals are shown" in text
     assert len(text) < 200_000
 
 
-# --- shapes -------------------------------------------------------------------------------------
+# --- SVG ----------------------------------------------------------------------------------------
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
-def test_ticks_are_few_round_and_within(low, length):
+def test_ticks_are_few_round_and_inside_the_range(low, length):
     found = svg.ticks(low, low + length)
     values = [value for value, _ in found]
     slack = 1e-6 * (abs(low) + length)
@@ -304,7 +317,7 @@ def test_ticks_are_few_round_and_within(low, length):
 
 
 @given(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=20))
-def test_labels_do_not_touch_and_stay_in_the_picture(places):
+def test_labels_do_not_overlap_and_stay_in_the_picture(places):
     canvas = svg.Canvas((0.0, 1.0), (0.0, 100.0), height=400, right=100)
     canvas.labels([(place, "x", "") for place in places])
     written = re.findall(r'<text x="[\d.]+" y="([\d.]+)"', canvas.svg("labels"))
@@ -316,9 +329,9 @@ def test_labels_do_not_touch_and_stay_in_the_picture(places):
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**32))
-def test_a_heat_map_is_a_png_whose_opacity_is_the_value(rows, columns, seed):
+def test_heat_map_is_a_png_whose_opacity_is_the_value(rows, columns, seed):
     values = np.random.default_rng(seed).uniform(0.0, 1.0, (rows, columns))
-    data = b64decode(svg.heat(values).partition(",")[2])
+    data = b64decode(svg.heat_map(values).partition(",")[2])
     chunks, at = {}, 8
     while at < len(data):
         (length,) = struct.unpack(">I", data[at : at + 4])
@@ -329,35 +342,35 @@ def test_a_heat_map_is_a_png_whose_opacity_is_the_value(rows, columns, seed):
         chunks[kind], at = body, at + 12 + length
     assert struct.unpack(">II", chunks[b"IHDR"][:8]) == (columns, rows)
     pixels = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(rows, columns + 1)
-    opacity = np.frombuffer(chunks[b"tRNS"], np.uint8)[pixels[:, 1:]] / (255 * svg.DENSEST)
+    opacity = np.frombuffer(chunks[b"tRNS"], np.uint8)[pixels[:, 1:]] / (255 * svg.MAX_OPACITY)
     np.testing.assert_allclose(opacity, values, atol=0.02)
 
 
-def test_a_model_that_is_right_is_on_the_line_and_flat():
+def test_calibration_of_a_right_and_an_overconfident_model():
     z = np.random.default_rng(1).normal(size=20_000)
     right = figures.Calibration("right", "", z)
     for share in (0.1, 0.5, 0.9):
         assert right.covered(share) == pytest.approx(share, abs=0.01)
     assert right.tenths() == pytest.approx([1.0] * 10, abs=0.06)
-    sure = figures.Calibration("too sure", "", 2.0 * z)
-    assert sure.covered(0.9) < 0.65
-    assert sure.tenths()[0] > 2.0
+    overconfident = figures.Calibration("overconfident", "", 2.0 * z)
+    assert overconfident.covered(0.9) < 0.65
+    assert overconfident.tenths()[0] > 2.0
 
 
-def test_only_models_are_calibrated(summary):
+def test_only_policies_with_a_model_have_a_calibration(summary):
     assert [each.name for each in figures.calibrations(summary)] == [
         row.name for row in summary.rows if row.name in ("et-gp-ucb", "r-gp-ucb")
     ]
 
 
-def test_a_share_is_written_as_in_the_documents():
+def test_share_is_written_as_a_percentage():
     assert percent(0.0217, 1) == "2.2 %"
 
 
-# --- the commands -------------------------------------------------------------------------------
+# --- commands -----------------------------------------------------------------------------------
 
 
-def test_json_is_alone_on_stdout_whatever_else_is_written(tmp_path):
+def test_only_json_is_on_stdout(tmp_path):
     arguments = ("replay", "--policy", "round-robin", "--seeds", "2", "--json")
     result = run(*arguments, "--out", str(tmp_path / "deep" / "report"))
     (printed,) = json.loads(result.stdout)["results"]
@@ -366,49 +379,52 @@ def test_json_is_alone_on_stdout_whatever_else_is_written(tmp_path):
     assert "The report is" in result.stderr
 
 
-def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(tmp_path):
+def test_unwritable_report_directory_is_rejected_before_the_work(tmp_path):
     (tmp_path / "file").write_text("")
     result = run("compare", "--out", str(tmp_path / "file"))
     assert result.exit_code == 2
-    assert "--out names a directory" in result.stderr
+    assert "--out must name a directory" in result.stderr
 
 
-BESIDE_OTHERS = "et-gp-ucb,sw-gp-ucb,w-dbo,d-ucb,round-robin,random,static"
+SEVERAL_POLICIES = "et-gp-ucb,sw-gp-ucb,w-dbo,d-ucb,round-robin,random,static"
 
 
 @pytest.mark.acceptance(21)
-def test_one_command_puts_ours_beside_others_with_intervals_energy_seeds_and_figures(tmp_path):
+def test_compare_reports_intervals_activations_seeds_and_figures(tmp_path):
     """Demonstration 21 of PRODUCT.md, on the sample."""
-    result = run("compare", "--policies", BESIDE_OTHERS, "--seeds", "3", "--out", str(tmp_path))
+    result = run("compare", "--policies", SEVERAL_POLICIES, "--seeds", "3", "--out", str(tmp_path))
     text = (tmp_path / "results.md").read_text("utf-8")
     table = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
     rows = {row[0].partition(" ")[0]: row for row in table[2:]}
-    assert set(rows) == {*BESIDE_OTHERS.split(","), "always-on"}
-    for name in BESIDE_OTHERS.split(","):
+    assert set(rows) == {*SEVERAL_POLICIES.split(","), "always-on"}
+    for name in SEVERAL_POLICIES.split(","):
         low, high = map(float, rows[name][2].split(" to "))
         assert low <= float(rows[name][1]) <= high  # mean regret and its 95 % interval
-        assert rows[name][3:5] == ["288", "2.2 %"]  # readings, and of those of always-on
-    assert "Each asked for 288 readings: 2.2 % of the 13248 that always-on takes" in text
+        assert rows[name][3:5] == ["288", "2.2 %"]  # activations, and share of always-on
+    assert (
+        "Each policy activated a sensor 288 times: 2.2 % of the 13248 activations of always-on"
+        in text
+    )
     assert "Seeds: 0 to 2" in text
     lines = read((tmp_path / "results.csv").read_text("utf-8"))
     assert [(line["policy"], line["seed"]) for line in lines] == [
-        (name, seed) for name in BESIDE_OTHERS.split(",") for seed in "012"
+        (name, seed) for name in SEVERAL_POLICIES.split(",") for seed in "012"
     ]
     pictures = Checker((tmp_path / "report.html").read_text("utf-8")).of("svg")
     for name in rows.keys() - {"always-on"}:
         assert any(name in each.get("aria-label", "") for each in pictures)
     ranked = sorted(rows.keys() - {"always-on"}, key=lambda name: float(rows[name][1]))
-    assert f"\n{ranked[0]} missed least: " in result.stdout
-    beaten = [name for name in ranked[ranked.index("static") :] if name not in SIMPLE]
-    said = f"That simple baseline beats {', '.join(f'{n} ({rows[n][1]})' for n in beaten)}."
-    assert said in text
+    assert f"\n{ranked[0]} has the least regret: " in result.stdout
+    worse = [name for name in ranked[ranked.index("static") :] if name not in SIMPLE_BASELINES]
+    names = ", ".join(f"{name} ({rows[name][1]})" for name in worse)
+    assert f"That simple baseline has less regret than {names}." in text
 
 
 @pytest.mark.acceptance(21)
-def test_one_command_says_so_when_asking_the_same_sensor_always_beats_a_bandit(tmp_path):
+def test_compare_says_when_a_static_choice_is_better_than_a_bandit(tmp_path):
     result = run("compare", "--policies", "d-ucb,static", "--seeds", "2", "--out", str(tmp_path))
     for text in (result.stdout, (tmp_path / "results.md").read_text("utf-8")):
-        assert "A simple baseline wins: static" in text
+        assert "A simple baseline is the best: static" in text
         assert "less than the other; the best of those is d-ucb" in text
 
 
@@ -417,7 +433,7 @@ def test_one_command_says_so_when_asking_the_same_sensor_always_beats_a_bandit(t
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that is turned by hand, in a list of one."""
+    """A clock that the test sets, as a list of one number."""
     now = [0.0]
     monkeypatch.setattr(output, "monotonic", lambda: now[0])
     return now
@@ -434,36 +450,37 @@ def steps_at(clock, capsys, times, length):
 
 
 @given(st.lists(st.floats(0.0, 60.0), min_size=1, max_size=40).map(sorted))
-def test_without_a_terminal_a_line_comes_every_few_seconds_and_in_the_end(times):
+def test_without_a_terminal_progress_is_printed_every_few_seconds(times):
     now = [0.0]
-    said = []
+    printed = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(output, "monotonic", lambda: now[0])
-        patch.setattr(output.click, "echo", lambda text, err: said.append((now[0], text, err)))
+        patch.setattr(output.click, "echo", lambda text, err: printed.append((now[0], text, err)))
         lines = output._Lines("counting", len(times))
         for done, at in enumerate(times, 1):
             now[0] = at
             lines(done)
-    assert all(err for _, _, err in said)
-    assert bool(said) == (times[-1] >= output.QUIET)
-    if said:
-        assert said[0][0] >= output.QUIET
-        assert said[-1][1] == f"counting: {len(times)} of {len(times)}"
+    assert all(err for _, _, err in printed)
+    assert bool(printed) == (times[-1] >= output.FIRST_PROGRESS_S)
+    if printed:
+        assert printed[0][0] >= output.FIRST_PROGRESS_S
+        assert printed[-1][1] == f"counting: {len(times)} of {len(times)}"
         assert all(
-            after - before >= output.BETWEEN for (before, *_), (after, *_) in pairwise(said[:-1])
+            after - before >= output.PROGRESS_INTERVAL_S
+            for (before, *_), (after, *_) in pairwise(printed[:-1])
         )
 
 
-def test_quick_work_says_nothing(clock, capsys):
+def test_progress_of_quick_work_is_not_printed(clock, capsys):
     assert steps_at(clock, capsys, [0.1, 0.5, 1.9], 3) == []
 
 
-def test_slow_work_says_how_far_it_is(clock, capsys):
+def test_progress_of_slow_work_is_printed(clock, capsys):
     lines = steps_at(clock, capsys, [1.0, 3.0, 4.0, 9.0, 9.5], 5)
     assert lines == ["counting: 2 of 5", "counting: 4 of 5", "counting: 5 of 5"]
 
 
-def test_work_of_unknown_length_says_what_is_done(clock, capsys):
+def test_progress_of_unknown_length_is_a_count(clock, capsys):
     assert steps_at(clock, capsys, [3.0], None) == ["counting: 1"]
 
 
@@ -477,7 +494,7 @@ print("done")
 
 
 def on_a_terminal(length):
-    """Run the script with stderr on a terminal of its own; give stdout and what was drawn."""
+    """Run the script with stderr on a pseudo-terminal; return stdout and the terminal's text."""
     master, slave = pty.openpty()
     command = [sys.executable, "-c", SCRIPT.format(length=length)]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
@@ -490,7 +507,7 @@ def on_a_terminal(length):
     return done.stdout.decode(), drawn
 
 
-def test_on_a_terminal_a_bar_is_drawn_on_stderr():
+def test_on_a_terminal_progress_is_a_bar_on_stderr():
     stdout, drawn = on_a_terminal(3000)
     assert stdout == "done\n"
     assert "counting" in drawn
@@ -498,7 +515,7 @@ def test_on_a_terminal_a_bar_is_drawn_on_stderr():
     assert "###" in drawn
 
 
-def test_on_a_terminal_work_of_unknown_length_counts():
+def test_on_a_terminal_progress_of_unknown_length_is_a_count():
     stdout, drawn = on_a_terminal(None)
     assert stdout == "done\n"
     assert "counting 3,000" in drawn

@@ -1,0 +1,129 @@
+"""Loader: reads the configuration file, or reports every error in it."""
+
+import os
+import re
+import tomllib
+from codecs import BOM_UTF8
+from collections.abc import Collection, Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from edge_tvbo.config import environment
+from edge_tvbo.config.cross_checks import Rules
+from edge_tvbo.config.errors import (
+    WHOLE,
+    ConfigErrors,
+    Finding,
+    KeyPath,
+    Place,
+    Report,
+    dotted,
+    shown,
+)
+from edge_tvbo.config.reader import Values, build, read_table
+from edge_tvbo.config.sensor_positions import unreadable
+from edge_tvbo.config.settings import Settings
+from edge_tvbo.errors import Code
+
+_EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes one to start from"
+_AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
+    """Read the configuration at `path`; raises `ConfigErrors` with all that is wrong with it.
+
+    Parameters
+    ----------
+    path : Path
+        The TOML file; the paths in it start at its directory.
+    payloads : collection of str, optional
+        The payload formats there are; without it their names go unchecked.
+    """
+    raw, report = _read(path)
+    good = read_table(Settings, raw, (), report)
+    Rules(report, path.parent, payloads).apply(good)
+    if found := report.findings():
+        raise ConfigErrors(found)
+    settings: Settings = build(Settings, good)
+    return settings
+
+
+def origins(path: Path) -> list[str]:
+    """Say of every setting that the file or the environment gives where it is from."""
+    raw, report = _read(path)
+    lines = (
+        f"{report.origin(key)}: {dotted(key)} = {_told(key, value)}" for key, value in _leaves(raw)
+    )
+    return [*lines, "all other settings have their defaults; see  edge-tvbo config explain"]
+
+
+def _leaves(table: Values, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def _told(path: KeyPath, value: Any) -> str:
+    return "***" if path[0] == "mqtt" and path[-1] == "password" else shown(value)
+
+
+def _read(path: Path) -> tuple[Values, Report]:
+    """Read the file, and what the environment says instead of it."""
+    text = _text(path)
+    raw = _parsed(path, text)
+    variables = environment.variables(os.environ)
+    report = Report(path, cache(partial(_places, text)), variables)
+    raw = environment.filled_in(raw, (), report, os.environ)
+    return environment.override(raw, variables, os.environ), report
+
+
+def _places(text: str) -> dict[KeyPath, Place]:
+    from edge_tvbo.config.toml_positions import key_places
+
+    return key_places(text)
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise _alone(path, f"there is no such file; {_EXAMPLE}") from None
+    except (OSError, ValueError) as error:
+        raise _alone(path, f"the file {unreadable(error)}; {_EXAMPLE}") from None
+    try:
+        return data.removeprefix(BOM_UTF8).decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        place = Place(data.count(b"\n", 0, error.start) + 1, 0)
+        raise _alone(path, "the file is not in UTF-8 here; save it as UTF-8", place) from None
+
+
+def _parsed(path: Path, text: str) -> Values:
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        why = "the file is nested too deeply; arrays of arrays are no use"
+        raise _no_toml(path, why, Place(1, 0)) from None
+    except ValueError as error:  # TOMLDecodeError, and what int() and datetime() refuse
+        message = str(error)
+    where = _AT.search(message)
+    line = int(where[1]) if where and where[1] else text.rstrip().count("\n") + 1
+    column = int(where[2]) if where and where[2] else 0
+    what = " ".join(_AT.sub("", message).split())
+    raise _no_toml(path, f"this is not TOML: {what}; {_toml_hint(what)}", Place(line, column))
+
+
+def _toml_hint(what: str) -> str:
+    if "overwrite" in what or "Duplicate" in what or "twice" in what:
+        return "each key and each table can be there once"
+    return 'a line is `key = value`, and a text stands in "quotes"'
+
+
+def _alone(path: Path, message: str, place: Place = WHOLE) -> ConfigErrors:
+    return ConfigErrors([Finding(str(path), *place, "", message, Code.NO_FILE)])
+
+
+def _no_toml(path: Path, message: str, place: Place) -> ConfigErrors:
+    return ConfigErrors([Finding(str(path), *place, "", message, Code.NOT_TOML)])

@@ -1,0 +1,115 @@
+"""Decision log: the last decisions of every field in memory, and a log line for each change."""
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+
+from msgspec.structs import replace
+
+from edge_tvbo.control import history_text
+from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState, Record
+from edge_tvbo.messages.documents import Decision, Notice
+from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot
+
+log = logging.getLogger(__name__)
+
+MAX_DECISIONS = 50  # of all fields together
+MAX_NOTICES = 64  # of one interval
+
+
+class DecisionLog:
+    """Turns the commands of the controllers into history entries, and remembers the last ones.
+
+    The `status` command, the history database, the crash file and the status dump all read
+    decisions from here.
+
+    Attributes
+    ----------
+    posterior : callable, optional
+        Returns the posterior of a field, to be stored with each new entry.
+    """
+
+    def __init__(self, size: int = MAX_DECISIONS) -> None:
+        self.posterior: Callable[[str], PosteriorSnapshot] | None = None
+        self._size = size
+        self._recent: dict[tuple[str, int], HistoryEntry] = {}  # by field and interval
+        self._newest: dict[str, HistoryEntry] = {}
+
+    def newest(self, field: str) -> HistoryEntry | None:
+        """Return the last entry of `field`."""
+        return self._newest.get(field)
+
+    def decisions(self) -> dict[str, Decision]:
+        """Return the last decision of each field."""
+        return {field: entry.decision for field, entry in self._newest.items()}
+
+    def lines(self) -> Iterator[str]:
+        """Yield one line for each decision, the newest last."""
+        for entry in self._recent.values():
+            yield f"{entry.field} {history_text.one_line(entry)}"
+
+    def restore(self, entry: HistoryEntry) -> None:
+        """Continue the interval that an earlier process began."""
+        self._newest[entry.field] = entry
+
+    def keep_only(self, fields: Collection[str]) -> None:
+        """Forget the last decisions of all other fields."""
+        self._newest = {name: entry for name, entry in self._newest.items() if name in fields}
+
+    def update(self, field: str, command: Command) -> HistoryEntry | None:
+        """Apply `command`; return the entry that it created or changed, if any."""
+        match command:
+            case PublishState(decision=decision):
+                return self._add(field, decision)
+            case Record(interval=interval):
+                entry = self._newest.get(field)
+                if entry is None or entry.decision.interval != interval:
+                    return None
+                return self._store(replace(entry, record=command))
+            case Notify(notice=notice):
+                return self._add_notice(field, notice)
+            case _:
+                return None
+
+    def _add(self, field: str, decision: Decision) -> HistoryEntry:
+        before = self._newest.get(field)
+        same = before is not None and before.decision.interval == decision.interval
+        notices = before.notices if before is not None and same else ()
+        posterior = self.posterior(field) if self.posterior else None
+        entry = self._store(HistoryEntry(field, decision, None, notices, posterior))
+        if len(self._recent) > self._size:
+            del self._recent[next(iter(self._recent))]
+        return entry
+
+    def _add_notice(self, field: str, notice: Notice) -> HistoryEntry | None:
+        entry = self._newest.get(field)
+        if entry is None or len(entry.notices) >= MAX_NOTICES:
+            return None
+        return self._store(replace(entry, notices=(*entry.notices, notice)))
+
+    def _store(self, entry: HistoryEntry) -> HistoryEntry:
+        self._newest[entry.field] = entry
+        self._recent[entry.field, entry.decision.interval] = entry
+        return entry
+
+
+class DecisionLogger:
+    """Logs every notice and every change of the selected sensor; the rest at debug level."""
+
+    def __init__(self) -> None:
+        self._selected: dict[str, str] = {}  # the sensor that was logged last, by field
+
+    def __call__(self, field: str, command: Command) -> None:
+        """Log `command`."""
+        match command:
+            case PublishState(decision=decision):
+                changed = self._selected.get(field) != decision.sensor
+                self._selected[field] = decision.sensor
+                log.log(logging.INFO if changed else logging.DEBUG, "%s: %s", field, decision.text)
+            case Activate(sensor=sensor, interval=interval):
+                log.debug("%s: interval %d: %s is activated", field, interval, sensor)
+            case Record(sensor=sensor, interval=interval, ending=ending):
+                log.debug("%s: interval %d: %s %s", field, interval, sensor, ending)
+            case Notify(notice=notice):
+                log.warning("%s: %s: %s", field, notice.event, notice.text)
+            case _:
+                pass

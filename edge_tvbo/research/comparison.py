@@ -1,0 +1,41 @@
+"""Comparison of policies on one recording: the same test days and seeds for all, in an executor."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+
+from edge_tvbo import __version__
+from edge_tvbo.research.resumable_jobs import ResumableJobs
+from edge_tvbo.simulation.backtest import Backtest, ReplayJob, Result
+from edge_tvbo.simulation.replay import Run
+
+
+def compare_policies(
+    backtest: Backtest,
+    policies: Sequence[str],
+    seeds: int,
+    executor: Executor,
+    directory: Path,
+    progress: Callable[[int, int], None],
+) -> list[Result]:
+    """Return the results of `policies` with the seeds 0, 1, ..., the same for every executor.
+
+    Finished replays are kept in `directory`, and those that it already holds are not repeated.
+
+    Raises
+    ------
+    ConfigError
+        If `directory` holds replays of another backtest.
+    """
+    manifest = {"edge_tvbo": __version__, "backtest": backtest.fingerprint()}
+    finished = ResumableJobs(directory, manifest)
+    jobs = {
+        f"{policy}-{seed:06}": ReplayJob(policy, seed)
+        for policy in policies
+        for seed in range(seeds)
+    }
+    finished.run(executor, backtest.run_job, jobs, progress)
+    runs: dict[str, list[Run]] = {policy: [] for policy in policies}
+    for name, job in jobs.items():
+        runs[job.policy].append(finished.read(name, Run))
+    return [backtest.result(policy, {}, found) for policy, found in runs.items()]

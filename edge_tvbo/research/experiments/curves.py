@@ -1,0 +1,28 @@
+"""Curves of an experiment's rows, averaged over runs and drawn."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_tvbo.research.experiments.base import Labels, Row
+
+
+def mean_curve(rows: Sequence[Row], curve: str, case: Labels) -> NDArray[np.float64]:
+    """Return the mean of a curve over the runs of a case."""
+    return np.asarray(np.mean([row.curves[curve] for row in rows if row.case == case], axis=0))
+
+
+def plot_mean_curves(
+    axes: Any,
+    rows: Sequence[Row],
+    curve: str,
+    cases: Mapping[str, Labels],
+    step: int = 1,
+) -> None:
+    """Plot the mean curve of each case over time; a curve has a point every `step` intervals."""
+    for label, case in cases.items():
+        mean = mean_curve(rows, curve, case)
+        axes.plot(np.arange(1, len(mean) + 1) * step, mean, label=label)
+    axes.grid(alpha=0.3)

@@ -1,0 +1,122 @@
+"""Recording of a sensor network: readings on a regular grid of times and sensors, checked."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edge_tvbo.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+TOPIC_LEVEL = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What a sensor network measured in T intervals with M sensors.
+
+    Parameters
+    ----------
+    name : str
+        The dataset's name.
+    unit : str
+        Unit of the values, such as "°C".
+    objective : str
+        The end of the scale to follow: "max" or "min".
+    sensors : tuple of str
+        M distinct ids, each fit for one level of an MQTT topic.
+    start : float
+        Time of the first interval, seconds since 1970.
+    interval : float
+        Seconds.
+    values : float64[T, M]
+        Finite readings; gaps are filled, see `observed`.
+    observed : bool[T, M]
+        False where a value is filled in.
+    positions : float64[M, 2], optional
+        Places of the sensors, in m.
+    source : str
+        Origin and licence of the data, and whether they are real or synthetic, in one sentence.
+
+    Raises
+    ------
+    DataError
+        If any of these is not as described.
+    """
+
+    name: str
+    unit: str
+    objective: str
+    sensors: tuple[str, ...]
+    start: float
+    interval: float
+    values: "NDArray[np.float64]"
+    observed: "NDArray[np.bool_]"
+    positions: "NDArray[np.float64] | None" = None
+    source: str
+
+    def __post_init__(self) -> None:
+        """Check all fields."""
+        _check_scalars(self)
+        check_sensor_names(self.name, self.sensors)
+        _check_arrays(self)
+
+
+def check_sensor_names(where: str, sensors: Sequence[str]) -> None:
+    """Raise `DataError` unless the ids are distinct and each is fit for one MQTT topic level."""
+    if not sensors:
+        raise DataError(f"{where}: no sensor has a reading; at least one sensor is needed.")
+    for sensor in sensors:
+        if not TOPIC_LEVEL.fullmatch(sensor):
+            raise DataError(
+                f"{where}: sensor {sensor!r} does not fit an MQTT topic level; "
+                "use letters, digits, '_', '.' and '-'."
+            )
+    if len(set(sensors)) < len(sensors):
+        twice = sorted({sensor for sensor in sensors if sensors.count(sensor) > 1})
+        raise DataError(
+            f"{where}: several sensors have the name {', '.join(twice)}; "
+            "each needs a name of its own."
+        )
+
+
+def _check_scalars(recording: Recording) -> None:
+    if recording.objective not in ("max", "min"):
+        raise DataError(
+            f"{recording.name}: the objective is {recording.objective!r}; "
+            'it can be "max" or "min", the end of the scale to follow.'
+        )
+    if not 0 < recording.interval < float("inf"):
+        raise DataError(
+            f"{recording.name}: the interval is {recording.interval} s; it must be above 0."
+        )
+
+
+def _check_arrays(recording: Recording) -> None:
+    import numpy as np
+
+    M = len(recording.sensors)
+    values, observed, positions = recording.values, recording.observed, recording.positions
+    if values.ndim != 2 or values.shape[0] == 0 or values.shape[1] != M:
+        raise DataError(
+            f"{recording.name}: values have shape {values.shape}; with {M} sensors it must be "
+            f"(T, {M}), T at least 1."
+        )
+    if observed.shape != values.shape or observed.dtype != np.bool_:
+        raise DataError(
+            f"{recording.name}: observed is {observed.dtype} of shape {observed.shape}; "
+            f"it must be bool of shape {values.shape}, as the values."
+        )
+    if values.dtype != np.float64 or not np.isfinite(values).all():
+        raise DataError(
+            f"{recording.name}: values must be finite float64; fill gaps and mark them "
+            "in `observed`."
+        )
+    if positions is not None and (positions.shape != (M, 2) or not np.isfinite(positions).all()):
+        raise DataError(
+            f"{recording.name}: positions have shape {positions.shape}; "
+            f"they must be finite and ({M}, 2), x and y in metres."
+        )

@@ -1,0 +1,56 @@
+"""Rejection log: one line for each field and reason, with what to check."""
+
+import logging
+
+from edge_tvbo.control.reading_filter import ReadingFilter
+from edge_tvbo.daemon.rejection_log import RejectionLog
+from edge_tvbo.messages.commands import Record, Reject
+from edge_tvbo.messages.events import Reading
+
+
+def test_the_first_rejection_of_a_reason_is_logged_with_a_hint(caplog):
+    log = RejectionLog()
+    for _ in range(3):
+        log("lab", Reject("flooding", "flood/a", "more than 2 a second"))
+    log("hall", Reject("flooding", "x"))
+
+    first, second = caplog.messages
+    assert first.startswith("lab: a message from 'flood/a' is rejected as flooding (more than 2")
+    assert "max_rate" in first
+    assert second.startswith("hall: a message from 'x'")
+
+
+def test_what_needs_no_attention_is_logged_as_information(caplog):
+    caplog.set_level(logging.INFO)
+    log = RejectionLog()
+    log("lab", Reject("duplicate", "a", "21.5"))
+    log("lab", Reject("never-heard-of", "a"))
+
+    assert [each.levelname for each in caplog.records] == ["INFO", "WARNING"]
+    assert "see the field's health" in caplog.messages[1]
+
+
+def test_other_commands_are_ignored(caplog):
+    RejectionLog()("lab", Record(1, 0.0, "a", "answered", 1.0, None, None, False))
+
+    assert caplog.messages == []
+
+
+def test_every_reason_of_the_reading_filter_has_a_hint(caplog):
+    caplog.set_level(logging.INFO)
+    judge, log = ReadingFilter(1, (0.0, 40.0), max_age=60.0, max_future=60.0), RejectionLog()
+    judge.accept(0, Reading("a", 20.0, 1000.0, 1000.0))
+    readings = [
+        Reading("a", 20.0, 1000.0, 1000.0),
+        Reading("a", 20.0, 1000.0, 1000.0, retained=True),
+        Reading("a", float("nan"), 1000.0, 1000.0),
+        Reading("a", 99.0, 1000.0, 1000.0),
+        Reading("a", 20.0, 2000.0, 1000.0),
+        Reading("a", 20.0, 900.0, 1000.0),
+    ]
+    reasons = [judge.reject_reason(0, each, None) for each in readings]
+    for reason in reasons:
+        log("lab", Reject(reason, "a"))
+
+    assert len(caplog.messages) == len(set(reasons)) == 6
+    assert not any("see the field" in line for line in caplog.messages)

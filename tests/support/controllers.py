@@ -1,0 +1,46 @@
+"""Settings of controllers, short enough for tests."""
+
+from math import inf
+
+from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings, SensorEnergy
+from edge_tvbo.control.energy_budget import Budgets
+
+INTERVAL = 60.0  # s
+
+
+class SleepySettings(ControllerSettings, frozen=True, kw_only=True):
+    """Settings of a field whose commands wait at the broker."""
+
+    @property
+    def commands_wait(self):
+        return True
+
+
+def controller_settings(
+    reply_timeout=20.0, max_age=1e9, *, on_reading=False, commands_wait=False, **others
+):
+    """Return settings with an interval of a minute, or one that follows the readings."""
+    kind = SleepySettings if commands_wait else ControllerSettings
+    interval = "on-reading" if on_reading else INTERVAL
+    return kind(interval=interval, reply_timeout=reply_timeout, max_age=max_age, **others)
+
+
+def energy_settings(budgets: Budgets | None, sensors):
+    """Return the settings from which `EnergyBudget.of` makes `budgets` for these sensors."""
+    if budgets is None:
+        return None
+    each = zip(sensors, budgets.costs, budgets.each, strict=True)
+    battery = BatterySettings(
+        topic="{sensor}", least=budgets.least_battery, max_age=budgets.battery_age * INTERVAL
+    )
+    return EnergySettings(
+        unit=budgets.unit,
+        field_budget=None if budgets.field == inf else budgets.field,
+        period=budgets.period * INTERVAL,
+        sensors={
+            sensor: SensorEnergy(cost=cost, budget=None if budget == inf else budget)
+            for sensor, cost, budget in each
+        },
+        battery=battery if budgets.battery_age else None,
+    )

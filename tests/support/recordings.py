@@ -1,0 +1,43 @@
+"""Recordings for tests: all datasets by name, and a small recording made by hand."""
+
+from datetime import UTC, datetime
+
+import numpy as np
+from edge_tvbo_adapters import datasets
+
+from edge_tvbo.simulation.dataset_lookup import DataSource
+from edge_tvbo.simulation.recording import Recording
+
+MIDNIGHT = datetime(2004, 3, 1, tzinfo=UTC).timestamp()
+
+
+def data_source(*directories):
+    """Return the access to all datasets, where `directories` are searched first."""
+    return DataSource(datasets.find, tuple(map(str, directories)))
+
+
+def small_recording(**changes):
+    """Return three sensors and five intervals; round-robin reads 10, a gap, 14, 9, 30."""
+    values = np.array(
+        [
+            [10.0, 12.0, 15.0],
+            [11.0, 40.0, 13.0],  # 40 is filled in
+            [9.0, 16.0, 14.0],
+            [9.0, 16.0, 99.0],  # 99 is filled in
+            [20.0, 30.0, 25.0],
+        ]
+    )
+    observed = np.ones(values.shape, np.bool_)
+    observed[1, 1] = observed[3, 2] = False
+    fields = {
+        "name": "small",
+        "unit": "°C",
+        "objective": "max",
+        "sensors": ("a", "b", "c"),
+        "start": MIDNIGHT,
+        "interval": 600.0,
+        "values": values,
+        "observed": observed,
+        "source": "a test",
+    }
+    return Recording(**(fields | changes))

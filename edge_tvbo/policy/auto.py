@@ -33,7 +33,8 @@ def make_auto(settings: AutoSettings, field: Field) -> "MixturePolicy":
 def _width(settings: AutoSettings, field: SensorField) -> Exploration:
     if settings.beta is not None:
         return exploration(settings.beta)
-    return DEFAULT_BETA if field.rhythm is None else LogBeta(field.rhythm.exploration, C2)
+    profile = field.rhythm
+    return DEFAULT_BETA if profile is None else LogBeta(profile.exploration, C2)
 
 
 class MixturePolicy(UpperConfidence):

@@ -81,7 +81,7 @@ from edge_tvbo.models.snapshot import (
     read_bytes,
 )
 from edge_tvbo.numerics.types import Mask
-from edge_tvbo.policy.base import Choice, Outcome, Policy
+from edge_tvbo.policy.base import Choice, ObserveResult, Policy
 
 MIN_REPLY_SHARE = 0.5  # of the reply timeout, without which nobody is blamed
 
@@ -487,7 +487,7 @@ class Controller:
         text = f"{reading.sensor} contradicts the model, which begins anew"
         return self._notice("model-reset", reading.received, text, reading.sensor)
 
-    def _answer(self, reading: Reading, outcome: Outcome) -> list[Command]:
+    def _answer(self, reading: Reading, outcome: ObserveResult) -> list[Command]:
         scale = self.policy.field.scale
         self._waiting = False
         self._answered += 1
@@ -497,7 +497,7 @@ class Controller:
             reading.sensor,
             Ending.ANSWERED,
             reading.value,
-            outcome.surprise * scale,
+            outcome.abs_error * scale,
             None if outcome.threshold is None else outcome.threshold * scale,
             outcome.reset,
         )

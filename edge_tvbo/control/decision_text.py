@@ -223,9 +223,8 @@ class _Figures(NamedTuple):
 
 
 def _bounds(choice: Choice, mean: Array, std: Array) -> Array:
-    """Give what `choice` was compared by, for every sensor."""
-    width = (choice.ucb - choice.mean) / choice.std if choice.std else 0.0
-    return mean + width * std
+    """Return the upper confidence bound of every sensor, (M,), with the width of `choice`."""
+    return mean + choice.width * std
 
 
 def fact_text(fact: Fact) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from edge_tvbo import __version__
 from edge_tvbo.config.field_settings import FieldSettings, Position
-from edge_tvbo.config.policy_settings import Kernel
+from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import decimals
@@ -14,7 +14,7 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.models import spatial_kernels
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.policy import make_policy
+from edge_tvbo.policy import build_policy
 from edge_tvbo.ports import HomeAssistant, Shown
 
 _SHAPES: dict[str, Callable[[Any, Any], Array]] = {
@@ -46,7 +46,7 @@ def homeassistant(settings: Settings, running: Mapping[str, Controller]) -> Home
 
 def _controller(name: str, settings: FieldSettings) -> Controller:
     try:
-        policy = make_policy(settings.policy.name, _field(settings), **settings.policy.parameters)
+        policy = build_policy(settings.policy, _field(settings))
     except ConfigError as error:
         raise ConfigError(f"fields.{name}: {error}") from error
     return Controller(policy, settings)

@@ -6,15 +6,16 @@ always the factor in front of σ, so the two cannot be confused.
 
 from collections.abc import Mapping
 from math import log, pi, sqrt
-from typing import Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import msgspec
-import numpy as np
+from msgspec import Meta
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.checks import check_count, check_positive, check_probability
-from edge_tvbo.models.domain import Field
-from edge_tvbo.numerics.state_space import information_gain
+
+if TYPE_CHECKING:  # a configuration, which contains schedules, is checked without numpy
+    from edge_tvbo.models.domain import Field
 
 
 class BetaSchedule(Protocol):
@@ -33,7 +34,7 @@ class BetaSchedule(Protocol):
         ...
 
 
-class LogBeta(msgspec.Struct, frozen=True):
+class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The schedule β_t = c1 ln(c2 t), clipped to 0 where it is negative; the width is √β_t.
 
     Parameters
@@ -51,8 +52,8 @@ class LogBeta(msgspec.Struct, frozen=True):
     (0.0, 1.718)
     """
 
-    c1: float = 0.8
-    c2: float = 0.4
+    c1: Annotated[float, Meta(gt=0, description="The factor before the logarithm.")] = 0.8
+    c2: Annotated[float, Meta(gt=0, description="The factor inside the logarithm.")] = 0.4
 
     def __post_init__(self) -> None:
         check_positive(c1=self.c1, c2=self.c2)
@@ -186,13 +187,17 @@ class AgnosticBeta:
 
     def __init__(
         self,
-        field: Field,
+        field: "Field",
         *,
         bound: float = 1.0,
         noise: float = 0.1,
         delta: float = 0.1,
         horizon: int,
     ) -> None:
+        import numpy as np
+
+        from edge_tvbo.numerics.state_space import information_gain
+
         check_positive(bound=bound, noise=noise)
         check_probability(delta=delta)
         check_count(horizon=horizon)
@@ -202,7 +207,7 @@ class AgnosticBeta:
         self._widths = (bound + noise * np.sqrt(2 * (gain + 1 + log(1 / delta)))).tolist()
 
     @classmethod
-    def of_noise(cls, field: Field, horizon: int) -> "AgnosticBeta":
+    def of_noise(cls, field: "Field", horizon: int) -> "AgnosticBeta":
         """Return the agnostic schedule with B = 1, R = noise standard deviation, δ = 0.1."""
         return cls(field, noise=field.noise_variance**0.5, horizon=horizon)
 

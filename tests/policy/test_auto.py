@@ -1,4 +1,4 @@
-"""The mixture: each member is a model that has its own twin, and the weights are Bayes'."""
+"""Auto policy: each model of the mixture agrees with a plain twin, and the weights are Bayes'."""
 
 import math
 
@@ -48,18 +48,18 @@ DAILY = SensorField(NAMES, K, NOISE, positions=PLACES, daily_profile=RHYTHM)
 histories = st.lists(st.tuples(st.integers(0, M - 1), st.floats(-3, 3)) | st.none(), max_size=25)
 
 
-def only(monkeypatch, *members):
+def use_members(monkeypatch, *members):
     monkeypatch.setattr(mixture, "default_members", lambda field: members)
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.3])
 @given(history=histories)
 @settings(max_examples=30)
-def test_a_mixture_of_one_plain_model_is_that_model(rate, history):
+def test_mixture_of_one_plain_model_is_that_model(rate, history):
     with pytest.MonkeyPatch.context() as patch:
-        only(patch, Member("tv", False, epsilon=rate), Member("tv", False, epsilon=rate))
+        use_members(patch, Member("tv", False, epsilon=rate), Member("tv", False, epsilon=rate))
         posterior = MixturePosterior(PLAIN)
-    posterior._trigger.n_lower = 10**9  # the first member may reset; not here
+    posterior._trigger.n_lower = 10**9  # the first member never resets here
     twin = NaivePosterior(K, NOISE, temporal("tv", rate))
     for step in history:
         if step is None:
@@ -70,7 +70,7 @@ def test_a_mixture_of_one_plain_model_is_that_model(rate, history):
             arm, y = step
             spread = math.sqrt(std[arm] ** 2 + NOISE)
             y = float(np.clip(y, mean[arm] - 3 * spread, mean[arm] + 3 * spread))
-            posterior.observe(arm, y)  # no farther off than is taken in in full
+            posterior.observe(arm, y)  # within the distance that has its full weight
             twin.observe(arm, y)
     mean, std = twin.mean_std()
     np.testing.assert_allclose(posterior.mean, mean, atol=1e-9)
@@ -79,12 +79,14 @@ def test_a_mixture_of_one_plain_model_is_that_model(rate, history):
 
 @given(history=histories)
 @settings(max_examples=30)
-def test_a_daily_model_is_the_pair_on_what_mean_and_scale_leave(history):
+def test_daily_model_is_two_components_on_the_residuals(history):
     with pytest.MonkeyPatch.context() as patch:
-        only(patch, Member("static", False, epsilon=0.0), Member("m", True, None, (0.95, 0.9), 1))
+        use_members(
+            patch, Member("static", False, epsilon=0.0), Member("m", True, None, (0.95, 0.9), 1)
+        )
         posterior = MixturePosterior(DAILY)
     posterior.set_time(2 * DAY / P)
-    posterior._rate = 0.0  # the course of the day stays as it was learned
+    posterior._rate = 0.0  # the daily mean stays as it was learned
     posterior._trigger.n_lower = 10**9
     phase = 2
     unscaled = SensorField(NAMES, RHYTHM.kernel, 1.0)
@@ -111,7 +113,7 @@ def test_a_daily_model_is_the_pair_on_what_mean_and_scale_leave(history):
 @pytest.mark.parametrize("field", [PLAIN, DAILY], ids=["plain", "daily"])
 @given(history=histories)
 @settings(max_examples=30)
-def test_weights_are_discounted_likelihoods_and_moments_those_of_the_mixture(field, history):
+def test_weights_are_discounted_likelihoods_of_the_models(field, history):
     posterior = MixturePosterior(field)
     expected = np.zeros(len(posterior.members))
     for step in history:
@@ -121,7 +123,7 @@ def test_weights_are_discounted_likelihoods_and_moments_those_of_the_mixture(fie
             continue
         arm, y = step
         posterior._trigger.n_lower = 10**9
-        before = [belief_of(posterior, k, arm) for k in range(len(expected))]
+        before = [moments_of(posterior, k, arm) for k in range(len(expected))]
         noise = NOISE if field is PLAIN else RHYTHM.noise_variance
         log = [huber(y - m, v + noise) for m, v in before]
         density = math.log(
@@ -133,7 +135,7 @@ def test_weights_are_discounted_likelihoods_and_moments_those_of_the_mixture(fie
         expected = np.maximum(expected - expected.max(), MIN_LOG_WEIGHT)
     np.testing.assert_allclose(posterior.log_weights, expected, atol=1e-8)
     for arm in range(M):
-        moments = np.array([belief_of(posterior, k, arm) for k in range(len(expected))])
+        moments = np.array([moments_of(posterior, k, arm) for k in range(len(expected))])
         mean = posterior.weights @ moments[:, 0]
         square = posterior.weights @ (moments[:, 1] + moments[:, 0] ** 2)
         assert posterior.mean[arm] == pytest.approx(mean, abs=1e-9)
@@ -141,12 +143,12 @@ def test_weights_are_discounted_likelihoods_and_moments_those_of_the_mixture(fie
 
 
 def huber(error, variance):
-    far = abs(error) / math.sqrt(variance)
-    loss = far**2 if far <= 3 else 3 * (2 * far - 3)
+    z = abs(error) / math.sqrt(variance)
+    loss = z**2 if z <= 3 else 3 * (2 * z - 3)
     return -0.5 * (math.log(2 * math.pi * variance) + loss)
 
 
-def belief_of(posterior, k, arm):
+def moments_of(posterior, k, arm):
     shift, scale = posterior._shifts(arm)[k], posterior._scaling()[k]
     n = posterior._split
     m, C = (
@@ -157,7 +159,7 @@ def belief_of(posterior, k, arm):
     return shift + scale * m[arm], scale**2 * C[arm, arm]
 
 
-def test_a_reading_out_of_this_world_moves_it_no_farther_than_one_three_deviations_off():
+def test_absurd_reading_counts_like_one_at_three_deviations():
     far, near = MixturePosterior(PLAIN), MixturePosterior(PLAIN)
     for posterior in (far, near):
         posterior._trigger.n_lower = 10**9
@@ -167,13 +169,13 @@ def test_a_reading_out_of_this_world_moves_it_no_farther_than_one_three_deviatio
     assert np.ptp(far.log_weights) <= -MIN_LOG_WEIGHT
 
 
-def test_a_quantile_is_where_the_mixtures_distribution_says():
+def test_quantile_is_that_of_a_sample_of_the_mixture():
     posterior = MixturePosterior(DAILY)
     posterior.observe(1, 0.7)
     draws = []
     rng = np.random.default_rng(1)
     for k in rng.choice(len(posterior.members), 200_000, p=posterior.weights):
-        draws.append(belief_of(posterior, k, 2))
+        draws.append(moments_of(posterior, k, 2))
     draws = np.array(draws)
     sample = draws[:, 0] + np.sqrt(draws[:, 1] + RHYTHM.noise_variance) * rng.normal(
         size=len(draws)
@@ -182,7 +184,7 @@ def test_a_quantile_is_where_the_mixtures_distribution_says():
         assert np.mean(sample < posterior.quantile(2, share)) == pytest.approx(share, abs=0.004)
 
 
-def test_what_it_reads_again_and_again_becomes_the_course_of_the_day():
+def test_daily_mean_follows_repeated_readings():
     policy = make_policy("auto", DAILY, seed=0)
     before = policy._mixture._daily_mean.copy()
     for t in range(40 * P):
@@ -195,7 +197,7 @@ def test_what_it_reads_again_and_again_becomes_the_course_of_the_day():
     np.testing.assert_allclose(after, np.tile([2.0, 3.0, 4.0, 5.0], (P, 1)), atol=0.1)
 
 
-def test_it_believes_the_rate_at_which_the_field_changes():
+def test_estimated_rate_follows_the_change_of_the_field():
     rng = np.random.default_rng(3)
     L = np.linalg.cholesky(K + 1e-9 * np.eye(M))
     rates = {}
@@ -213,7 +215,7 @@ def test_it_believes_the_rate_at_which_the_field_changes():
     assert change == RateOfChange(policy._mixture.rate)
 
 
-def test_a_length_scale_that_fits_outweighs_those_that_do_not():
+def test_fitting_length_scale_has_the_largest_weight():
     rng = np.random.default_rng(4)
     X = rng.uniform(size=(30, 2))
     smooth = SpatialKernel(2.5, 1.0)(X, X)
@@ -232,8 +234,8 @@ def test_a_length_scale_that_fits_outweighs_those_that_do_not():
 
 @given(history=histories, cut=st.integers(0, 25))
 @settings(max_examples=40)
-def test_restored_it_goes_on_bit_for_bit_with_its_course(history, cut):
-    def told(policy, steps):
+def test_restored_it_continues_bit_for_bit_with_its_daily_mean(history, cut):
+    def run(policy, steps):
         trace = []
         for step in steps:
             choice = policy.select()
@@ -246,35 +248,35 @@ def test_restored_it_goes_on_bit_for_bit_with_its_course(history, cut):
 
     policy, other = make_policy("auto", DAILY, seed=1), make_policy("auto", DAILY, seed=1)
     policy.set_time(3 * DAY / P)
-    told(policy, history[:cut])
+    run(policy, history[:cut])
     other.restore(policy.snapshot())
-    assert told(other, history[cut:]) == told(policy, history[cut:])
+    assert run(other, history[cut:]) == run(policy, history[cut:])
     assert other.snapshot() == policy.snapshot()
 
 
-def test_the_snapshot_of_another_rhythm_is_refused():
+def test_snapshot_of_another_daily_profile_is_rejected():
     other = SensorField(NAMES, K, NOISE, positions=PLACES)
     with pytest.raises(SnapshotError, match="belongs to other"):
         make_policy("auto", DAILY).restore(make_policy("auto", other).snapshot())
 
 
-def test_what_it_cannot_do_it_says():
+def test_field_that_it_cannot_work_on_is_rejected():
     bare = SensorField(NAMES, K, NOISE)
     with pytest.raises(ConfigError, match="takes positions"):
         make_policy("auto", bare, length_scale="learned")
-    with pytest.raises(ConfigError, match='it can be "learned"'):
+    with pytest.raises(ConfigError, match='length_scale is 3.0; it can be "learned"'):
         make_policy("auto", PLAIN, length_scale=3.0)
-    with pytest.raises(ConfigError, match="wants sensors or a grid"):
+    with pytest.raises(ConfigError, match="needs sensors or a grid"):
         make_policy("auto", BoxField([0.0], [1.0], SpatialKernel(), 0.1))
 
 
-def test_the_phase_is_the_interval_of_the_day():
+def test_phase_is_the_interval_of_the_day():
     assert [RHYTHM.phase(at) for at in (0.0, DAY / P - 1, DAY / P, 2.5 * DAY, 3 * DAY - 1e-9)] == [
         0, 0, 1, 3, 0,
     ]  # fmt: skip
 
 
-def test_a_decision_names_the_model_that_moved_it():
+def test_decision_names_the_most_probable_model():
     controller = Controller(
         make_policy("auto", DAILY, seed=0), controller_settings(reply_timeout=60.0, max_age=600.0)
     )

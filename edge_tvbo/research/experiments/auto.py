@@ -23,7 +23,7 @@ from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
-from edge_tvbo.policy.auto import Automatic
+from edge_tvbo.policy.auto import MixturePolicy
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.base import (
@@ -234,8 +234,8 @@ def _regret_and_coverage(
         policy.set_time(start + t * interval)
         arm = policy.select().arm
         y = float(values[arm])
-        if isinstance(policy, Automatic):
-            low, high = policy.interval(arm, COVERAGE)
+        if isinstance(policy, MixturePolicy):
+            low, high = policy.prediction_interval(arm, COVERAGE)
             covered += low <= y <= high
         policy.observe(arm, y)
         policy.advance()

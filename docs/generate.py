@@ -24,7 +24,7 @@ import msgspec
 from edge_tvbo_adapters.payloads import FORMATS
 from msgspec import inspect as types
 
-from edge_tvbo.config.docs import Entry, entries
+from edge_tvbo.config.docs import Entry, PolicyEntry, entries, policy_entries
 from edge_tvbo.config.loader import load
 from edge_tvbo.daemon.build_controllers import controllers
 from edge_tvbo.daemon.command_handler import CommandHandler
@@ -46,7 +46,6 @@ from edge_tvbo.messages.documents import (
     Verb,
 )
 from edge_tvbo.messages.events import Event, Reading, Unreadable
-from edge_tvbo.policy import parameters
 
 PAGES = Path(__file__).parent
 
@@ -481,10 +480,12 @@ any text of the file `"${{BROKER:-broker.lan}}"` is the variable `BROKER`, or `b
 
 {settings}
 
-## Policies and what they take
+## Policies and their parameters
 
-[Which one when](policies.md). Each can be the `name` in `[fields.<name>.policy]`; beside it can
-stand:
+Each can be the `name` in `[fields.<name>.policy]`; [policies.md](policies.md) says which one to use
+when. Every policy takes `seed`. The papers are [B16] Bogunovic, Scarlett & Cevher 2016, [ET]
+Brunzema, von Rohr, Solowjow & Trimpe, [LB] Ziomek, Adachi & Osborne 2024, [M24] Mandl 2024 and
+[ZS21] Zhou & Shroff 2021.
 
 {policies}
 
@@ -501,15 +502,20 @@ def configuration() -> str:
     for parent, group in groupby(sections(), key=lambda each: each.key.rpartition(".")[0]):
         head = ("setting", "can be", "default", "what it is")
         parts += [f"## `[{parent}]`" if parent else "## At the top", table(head, map(row, group))]
-    taken = (
-        (f"`{name}`", ", ".join(f"`{each}`" for each in keys))
-        for name, keys in parameters().items()
-    )
     return SETTINGS.format(
         settings="\n\n".join(parts),
-        policies=table(("policy", "its settings"), taken),
+        policies="\n\n".join(map(policy_section, policy_entries())),
         formats=", ".join(f"`{each}`" for each in FORMATS.builtin),
     )
+
+
+def policy_section(policy: PolicyEntry) -> str:
+    """Return what a policy is, and the table of its parameters."""
+    parts = [f"### `{policy.name}`", escaped(policy.description)]
+    if policy.parameters:
+        head = ("parameter", "can be", "default", "what it is")
+        parts.append(table(head, map(row, policy.parameters)))
+    return "\n\n".join(parts)
 
 
 def sections() -> list[Entry]:

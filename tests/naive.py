@@ -1,8 +1,8 @@
-"""Slow, plain twins of what edge_tvbo computes fast: the formulas of the papers, as printed.
+"""Slow twins of the fast code in edge_tvbo: the formulas of the papers, as printed.
 
-What belongs here: textbook formulas over the whole history, computed again at every question in
-O(n³), with nothing carried from one question to the next. A twin is right by being read; it is
-written from the papers and never from ``edge_tvbo``. Only numpy, and scipy for two special
+A twin is a textbook formula over the whole history, recomputed in O(n³) at every call, without any
+state carried over. It is short enough to be checked against the paper by reading; it is written
+from the papers and never from ``edge_tvbo``. It uses only numpy, and scipy for two special
 functions.
 
 Time is an integer that starts at 0 and moves by ``advance``; several observations may share one
@@ -21,10 +21,10 @@ import numpy as np
 
 
 def temporal(kind, parameter=None):
-    """Temporal kernel d(s, t) of a model of change; the whole prior covariance is K·d.
+    """Return the temporal kernel d(s, t) of a model of change; the prior covariance is K·d.
 
-    ``"static"`` takes no parameter, ``"tv"`` takes ε ([B16] after eq. 8), ``"ui"`` takes σ_w²,
-    the variance one interval adds ([ET] §6).
+    ``"static"`` has no parameter; that of ``"tv"`` is ε ([B16] after eq. 8), that of ``"ui"`` is
+    σ_w², the variance that an interval adds ([ET] §6).
     """
     if kind == "static":
         return lambda s, t: 1.0
@@ -39,7 +39,7 @@ def temporal(kind, parameter=None):
 
 
 class NaivePosterior:
-    """Mean and standard deviation of the noise-free field at every arm, now.
+    """The mean and standard deviation of the noise-free field at every arm at the current time.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ class NaivePosterior:
     d : function of two times
         See ``temporal``.
     window : int, optional
-        How many observations, the latest ones, count; all of them without it.
+        Number of observations that count, the latest ones; all of them without it.
     own : (M,), optional
-        What each arm's prior variance at time 0 has beside K, that is anew in each observation.
+        Prior variance of each arm at time 0 in addition to K, drawn anew for each observation.
     """
 
     def __init__(self, K, noise_variance, d, window=None, own=0.0):
@@ -71,7 +71,7 @@ class NaivePosterior:
         self.time += 1
 
     def reset(self):
-        """Drop the data but not the clock: the prior at time t is K·d(t, t)."""
+        """Drop the observations and keep the time: the prior at time t is K·d(t, t)."""
         self.history = []
 
     def mean_std(self):
@@ -95,9 +95,9 @@ class NaivePosterior:
 
 
 def components(K, most, room):
-    """Return (B, rest): rows of K's pivoted Cholesky factor until no remainder is above `most`.
+    """Return (B, rest): rows of the pivoted Cholesky factor until no remainder is above `most`.
 
-    Each step takes the row of the largest remainder out of what is left of K.
+    Each step subtracts the row of the largest remainder from the rest of K.
     """
     left, rows = np.array(K, dtype=float), []
     while len(rows) < room and left.diagonal().max() > most:
@@ -111,20 +111,20 @@ def components(K, most, room):
 
 
 def log_beta(c1, c2, t):
-    """β_t = c₁ ln(c₂ t), 0 where that is negative ([B16] §5); the width is its square root.
+    """Return β_t = c₁ ln(c₂ t), or 0 if that is negative ([B16] §5); the width is its root.
 
-    ``t`` is global, 1 at the first choice, and no reset touches it.
+    ``t`` is global, 1 at the first choice, and is not changed by resets.
     """
     return max(0.0, c1 * math.log(c2 * t))
 
 
 def agnostic_width(B, R, gamma, delta):
-    """β_t of [ZS21], algorithms 1 and 2; it multiplies σ as it is, without a root."""
+    """Return β_t of [ZS21], algorithms 1 and 2; it multiplies σ without a root."""
     return B + R * math.sqrt(2.0 * (gamma + 1.0 + math.log(1.0 / delta)))
 
 
 def ucb(mean, std, width):
-    """Set of the arms whose mean + width·std is the highest, ties within 1e-9 included."""
+    """Return the set of arms with the highest mean + width·std, ties within 1e-9 included."""
     score = np.asarray(mean) + width * np.asarray(std)
     best = np.max(score)
     return {arm for arm in range(len(score)) if score[arm] >= best - 1e-9}
@@ -134,20 +134,20 @@ def ucb(mean, std, width):
 
 
 def event_threshold(age, delta_b, noise_variance, std, cap=None):
-    """How far y may lie from the mean before the field must have changed ([ET] Lemma 3).
+    """Return the largest |y - mean| of a field that has not changed ([ET] Lemma 3).
 
     Parameters
     ----------
     age : int
         t', 1 at the start and after each reset.
     delta_b : float
-        δ_B in (0, 1), the chance of a false alarm over all time.
+        δ_B in (0, 1), probability of a false alarm over all time.
     noise_variance : float
         σ_n².
     std : float
-        Posterior deviation of the noise-free field at the observed arm, y not yet included.
+        Posterior standard deviation of the noise-free field at the arm, before y.
     cap : int, optional
-        Age at which the noise bound w̄ stops growing ([ET] §7); ρ grows for ever.
+        Age at which the noise bound w̄ stops growing ([ET] §7); ρ continues to grow.
     """
 
     def pi(n):
@@ -160,9 +160,9 @@ def event_threshold(age, delta_b, noise_variance, std, cap=None):
 
 
 class NaiveEventTriggered:
-    """Lines 6 to 11 of [ET] algorithm 1: what one observation does to data and age.
+    """Lines 6 to 11 of [ET] algorithm 1: the effect of an observation on data and age.
 
-    The line that chooses the arm is not here; ask ``posterior`` and ``ucb``.
+    The choice of the arm is not part of it; see ``posterior`` and ``ucb``.
 
     Parameters
     ----------
@@ -171,10 +171,10 @@ class NaiveEventTriggered:
     delta_b, noise_cap
         As ``delta_b`` and ``cap`` of ``event_threshold``.
     n_lower, n_upper : int
-        Ages between which the trigger may reset, both included. At ``n_upper`` a reset comes
-        anyway; None is infinity.
+        Ages between which the trigger may reset, both included. At ``n_upper`` it always resets;
+        None stands for infinity.
     keep_last : bool
-        Whether the observation that came with the reset stays (as printed) or goes too.
+        Whether the observation that caused the reset is kept (as printed) or dropped.
     """
 
     def __init__(
@@ -197,14 +197,14 @@ class NaiveEventTriggered:
         self.age = 1  # t'
 
     def step(self, arm, y):
-        """Take one observation in; return (reset, surprise, threshold, age) as they were tested."""
-        mean, std = self.posterior.mean_std()  # y is not in it yet
+        """Process one observation; return (reset, error, threshold, age) of the test."""
+        mean, std = self.posterior.mean_std()  # before y
         age = self.age
-        surprise = abs(y - mean[arm])  # ψ, eq. 11
+        error = abs(y - mean[arm])  # ψ, eq. 11
         threshold = event_threshold(
             age, self.delta_b, self.noise_variance, std[arm], self.noise_cap
         )  # κ, eq. 11
-        triggered = surprise > threshold and self.n_lower <= age <= self.n_upper
+        triggered = error > threshold and self.n_lower <= age <= self.n_upper
         reset = bool(triggered or age == self.n_upper)  # line 8
         if reset:  # line 9
             self.posterior.reset()
@@ -213,7 +213,7 @@ class NaiveEventTriggered:
             self.age = age + 1
         if not reset or self.keep_last:
             self.posterior.observe(arm, y)
-        return reset, surprise, threshold, age
+        return reset, error, threshold, age
 
     def advance(self):
         self.posterior.advance()
@@ -223,18 +223,18 @@ class NaiveEventTriggered:
 
 
 def distances(X):
-    """Euclidean distance between each two rows of X, (n, n)."""
+    """Return the Euclidean distances between the rows of X, (n, n)."""
     X = np.asarray(X, dtype=float)
     return np.array([[math.dist(a, b) for b in X] for a in X])
 
 
 def se(X, l):  # noqa: E741  the papers' letter for the length scale
-    """Squared exponential covariance exp(-r²/(2l²)) of the rows of X."""
+    """Return the squared exponential covariance exp(-r²/(2l²)) of the rows of X."""
     return np.exp(-(distances(X) ** 2) / (2.0 * l**2))
 
 
 def matern(X, l, nu):  # noqa: E741
-    """Matérn covariance of the rows of X, any ν > 0 (Rasmussen & Williams 2006, eq. 4.14)."""
+    """Return the Matérn covariance of the rows of X for ν > 0 (Rasmussen & Williams, eq. 4.14)."""
     from scipy.special import gamma, kv
 
     z = math.sqrt(2.0 * nu) * distances(X) / l
@@ -245,13 +245,13 @@ def matern(X, l, nu):  # noqa: E741
 
 
 def linear(X):
-    """Inner product of each two rows of X, not normalised."""
+    """Return the inner products of the rows of X, not normalised."""
     X = np.asarray(X, dtype=float)
     return X @ X.T
 
 
 def empirical(X):
-    """Covariance between the columns of X; the rows are training readings (divides by n-1)."""
+    """Return the covariance of the columns of X, whose rows are readings (divides by n-1)."""
     X = np.asarray(X, dtype=float)
     centred = X - X.mean(axis=0)
     return centred.T @ centred / (len(X) - 1)

@@ -1,4 +1,4 @@
-"""The twins against sums done by hand, closed forms, and a second way to the same number."""
+"""The slow twins against sums by hand, closed forms, and a second way to the same number."""
 
 import math
 
@@ -26,7 +26,7 @@ PLACES = np.array([[0.0, 0.0], [0.1, 0.2], [0.9, 0.4], [0.9, 0.4], [0.5, 1.0]]) 
 
 
 def kalman(K, noise_variance, kind, parameter, events):
-    """Posterior (mean, covariance) by predict and update, the state-space way to the same end."""
+    """Return the posterior (mean, covariance) by a Kalman filter, for comparison."""
     m, C = np.zeros(len(K)), K.copy()
     for event in events:
         if event is None:  # an interval passes
@@ -45,7 +45,7 @@ def kalman(K, noise_variance, kind, parameter, events):
     st.sampled_from([("static", None), ("tv", 0.0), ("tv", 0.07), ("tv", 1.0), ("ui", 0.05)]),
     st.lists(st.one_of(st.none(), st.tuples(st.integers(0, 4), st.floats(-3, 3))), max_size=40),
 )
-def test_the_product_kernel_formula_equals_the_state_space_recursion(model, events):
+def test_product_kernel_formula_equals_a_kalman_filter(model, events):
     K = se(PLACES, 0.4)
     twin = NaivePosterior(K, 0.05, temporal(*model))
     for event in events:
@@ -59,7 +59,7 @@ def test_the_product_kernel_formula_equals_the_state_space_recursion(model, even
     assert_allclose(std**2, np.diag(C), rtol=1e-10, atol=1e-10)
 
 
-def test_one_observation_by_hand():
+def test_posterior_after_one_observation_by_hand():
     twin = NaivePosterior([[1.0, 0.5], [0.5, 1.0]], 0.25, temporal("static"))
     twin.observe(0, 2.0)
     mean, std = twin.mean_std()
@@ -67,8 +67,8 @@ def test_one_observation_by_hand():
     assert_allclose(std**2, [1 - 1 / 1.25, 1 - 0.25 / 1.25])
 
 
-def test_tv_cross_covariance_carries_the_one_step_ahead_factor():
-    """[B16] after eq. 8: after one interval the sample counts √(1-ε)."""
+def test_tv_covariance_with_the_next_interval_has_its_factor():
+    """[B16] after eq. 8: after one interval the weight of a sample is √(1-ε)."""
     twin = NaivePosterior([[1.0]], 0.25, temporal("tv", 0.19))
     twin.observe(0, 2.0)
     twin.advance()
@@ -77,21 +77,21 @@ def test_tv_cross_covariance_carries_the_one_step_ahead_factor():
     assert_allclose(std**2, [1 - 0.81 / 1.25])
 
 
-def test_before_any_observation_the_posterior_is_the_prior():
+def test_without_observations_the_posterior_is_the_prior():
     K = 0.7 * np.eye(3)
     mean, std = NaivePosterior(K, 0.1, temporal("static")).mean_std()
     assert_allclose(mean, np.zeros(3))
     assert_allclose(std**2, np.full(3, 0.7))
 
 
-def test_uncertainty_injection_adds_its_variance_every_interval():
+def test_uncertainty_injection_adds_variance_each_interval():
     twin = NaivePosterior(np.eye(2), 0.1, temporal("ui", 0.03))
     for t in range(20):
         assert_allclose(twin.mean_std()[1] ** 2, np.full(2, 1 + 0.03 * t))
         twin.advance()
 
 
-def test_a_reset_drops_the_data_and_keeps_the_clock():
+def test_a_reset_drops_observations_and_keeps_the_time():
     twin = NaivePosterior(np.eye(2), 0.1, temporal("ui", 0.5))
     twin.advance()
     twin.observe(0, 3.0)
@@ -104,7 +104,7 @@ def test_a_reset_drops_the_data_and_keeps_the_clock():
     assert_allclose(std**2, [2.0, 2.0])
 
 
-def test_a_static_arm_read_again_and_again_comes_to_its_average():
+def test_mean_of_a_static_arm_converges_to_its_average():
     rng = np.random.default_rng(1)
     y = 0.6 + 0.3 * rng.standard_normal(500)
     twin = NaivePosterior(np.eye(2), 0.09, temporal("static"))
@@ -115,7 +115,7 @@ def test_a_static_arm_read_again_and_again_comes_to_its_average():
     assert_allclose(std**2, [0.09 / (500 + 0.09), 1.0])
 
 
-def test_a_window_is_as_if_the_older_observations_had_not_been():
+def test_a_window_ignores_older_observations():
     rng = np.random.default_rng(2)
     K = se(PLACES, 0.4)
     windowed = NaivePosterior(K, 0.1, temporal("tv", 0.1), window=4)
@@ -132,7 +132,7 @@ def test_a_window_is_as_if_the_older_observations_had_not_been():
         assert np.array_equal(a, b)
 
 
-def test_under_full_change_an_observation_tells_of_its_own_interval_only():
+def test_at_epsilon_1_an_observation_counts_in_its_interval():
     twin = NaivePosterior(np.eye(1), 0.25, temporal("tv", 1.0))
     twin.observe(0, 2.0)
     assert_allclose(twin.mean_std()[0], [1.6])
@@ -140,29 +140,29 @@ def test_under_full_change_an_observation_tells_of_its_own_interval_only():
     assert_allclose(twin.mean_std(), [[0.0], [1.0]])
 
 
-def test_an_unknown_temporal_kernel_is_refused():
+def test_an_unknown_temporal_kernel_is_rejected():
     with pytest.raises(ValueError, match="weekly"):
         temporal("weekly")
 
 
-def test_log_beta_is_the_papers_where_positive_and_zero_elsewhere():
+def test_log_beta_is_clipped_at_0():
     assert_allclose(log_beta(0.8, 4.0, 1), 0.8 * 1.3862943611198906)
     assert_allclose(log_beta(0.8, 0.4, 10), 0.8 * 1.3862943611198906)
     assert log_beta(0.8, 0.4, 1) == 0.0
     assert log_beta(0.8, 0.4, 2) == 0.0
 
 
-def test_the_agnostic_width_by_hand():
+def test_agnostic_width_by_hand():
     assert_allclose(agnostic_width(1.5, 2.0, 7.0, math.exp(-10.0)), 1.5 + 2.0 * 6.0)
 
 
-def test_ucb_returns_every_arm_that_ties():
+def test_ucb_returns_all_tied_arms():
     assert ucb([1.0, 0.0, 0.5], [0.0, 1.0, 0.25], 1.0) == {0, 1}
     assert ucb([1.0, 0.0, 0.5], [0.0, 1.0, 0.25], 2.0) == {1}
     assert ucb([1.0, 1.0 - 1e-10, 1.0 - 1e-8], [0.0, 0.0, 0.0], 2.0) == {0, 1}
 
 
-def test_the_threshold_by_hand():
+def test_event_threshold_by_hand():
     """At age 1 and δ_B = 0.1, ρ = 2 ln(20 π²/6) = 6.986865; at age 3 it is 4 ln 3 more."""
     assert_allclose(event_threshold(1, 0.1, 0.0, 1.0) ** 2, 6.986865, rtol=1e-6)
     assert_allclose(event_threshold(3, 0.1, 0.0, 1.0) ** 2, 6.986865 + 4 * math.log(3), rtol=1e-6)
@@ -170,7 +170,7 @@ def test_the_threshold_by_hand():
     assert_allclose(event_threshold(1, 0.1, 0.04, 0.5), 0.7 * math.sqrt(6.986865), rtol=1e-6)
 
 
-def test_the_cap_holds_the_noise_bound_and_nothing_else():
+def test_the_cap_applies_to_the_noise_bound_only():
     for age in range(1, 9):
         noise_only = event_threshold(age, 0.1, 0.04, 0.0, cap=5)
         assert noise_only == event_threshold(min(age, 5), 0.1, 0.04, 0.0)
@@ -180,7 +180,7 @@ def test_the_cap_holds_the_noise_bound_and_nothing_else():
         )
 
 
-def test_a_jump_resets_and_the_observation_that_showed_it_stays():
+def test_a_jump_resets_and_its_observation_is_kept():
     trigger = NaiveEventTriggered(np.eye(2), 0.01, 0.1)
     tested = []
     for y in [0.5, 0.5, 0.5, 9.0, 9.0]:
@@ -192,17 +192,17 @@ def test_a_jump_resets_and_the_observation_that_showed_it_stays():
     assert [(arm, y) for _, arm, y in trigger.posterior.history] == [(0, 9.0), (0, 9.0)]
 
 
-def test_the_trigger_tests_with_the_posterior_before_the_observation():
+def test_the_trigger_uses_the_posterior_before_the_reading():
     trigger = NaiveEventTriggered(np.eye(1), 0.25, 0.1)
-    _, surprise, threshold, _ = trigger.step(0, 2.0)
-    assert surprise == 2.0
+    _, error, threshold, _ = trigger.step(0, 2.0)
+    assert error == 2.0
     assert threshold == event_threshold(1, 0.1, 0.25, 1.0)
-    _, surprise, threshold, _ = trigger.step(0, 2.0)
-    assert_allclose(surprise, 2.0 - 1.6)
+    _, error, threshold, _ = trigger.step(0, 2.0)
+    assert_allclose(error, 2.0 - 1.6)
     assert_allclose(threshold, event_threshold(2, 0.1, 0.25, math.sqrt(0.2)))
 
 
-def test_without_keep_last_a_reset_leaves_nothing():
+def test_without_keep_last_a_reset_drops_everything():
     trigger = NaiveEventTriggered(np.eye(2), 0.01, 0.1, keep_last=False)
     resets = [trigger.step(0, y)[0] for y in [0.5, 0.5, 9.0]]
     assert resets == [False, False, True]
@@ -211,21 +211,21 @@ def test_without_keep_last_a_reset_leaves_nothing():
     assert_allclose(trigger.posterior.mean_std(), [[0.0, 0.0], [1.0, 1.0]])
 
 
-def test_below_the_lower_bound_a_jump_is_let_pass():
+def test_below_the_lower_bound_a_jump_does_not_reset():
     trigger = NaiveEventTriggered(np.eye(1), 0.01, 0.1, n_lower=3)
     jumps = [trigger.step(0, y) for y in [50.0, -50.0, 50.0]]
-    assert all(surprise > threshold for _, surprise, threshold, _ in jumps)
+    assert all(error > threshold for _, error, threshold, _ in jumps)
     assert [reset for reset, *_ in jumps] == [False, False, True]
 
 
-def test_at_the_upper_bound_a_reset_comes_anyway():
+def test_at_the_upper_bound_the_trigger_always_resets():
     trigger = NaiveEventTriggered(np.eye(1), 0.01, 0.1, n_lower=2, n_upper=4)
     tested = [trigger.step(0, 0.0) for _ in range(9)]
     assert [reset for reset, *_ in tested] == [age == 4 for *_, age in tested]
     assert [age for *_, age in tested] == [1, 2, 3, 4, 1, 2, 3, 4, 1]
 
 
-def test_a_field_that_stands_still_sets_off_fewer_alarms_than_delta_b():
+def test_a_static_field_has_fewer_alarms_than_delta_b():
     rng = np.random.default_rng(3)
     K = se(PLACES, 0.4)
     root = np.linalg.cholesky(K + 1e-9 * np.eye(5))
@@ -239,13 +239,13 @@ def test_a_field_that_stands_still_sets_off_fewer_alarms_than_delta_b():
     assert alarmed <= 0.3 * 60
 
 
-def test_se_by_hand_and_distance_zero_is_one():
+def test_se_by_hand():
     K = se([[0.0, 0.0], [3.0, 4.0], [0.0, 0.0]], 5.0)
     assert_allclose(K[0], [1.0, math.exp(-0.5), 1.0])
     assert np.array_equal(K, K.T)
 
 
-def test_matern_has_its_closed_forms_at_the_half_integers():
+def test_matern_equals_closed_forms_at_half_integers():
     pytest.importorskip("scipy")
     s = distances(PLACES) / 0.3
     assert_allclose(matern(PLACES, 0.3, 0.5), np.exp(-s), rtol=1e-12)
@@ -254,7 +254,7 @@ def test_matern_has_its_closed_forms_at_the_half_integers():
     assert_allclose(matern(PLACES, 0.3, 2.5), (1 + s5 + s5**2 / 3) * np.exp(-s5), rtol=1e-12)
 
 
-def test_matern_grows_into_se():
+def test_a_smooth_matern_is_close_to_se():
     pytest.importorskip("scipy")
     assert_allclose(matern(PLACES, 0.7, 120.0), se(PLACES, 0.7), atol=5e-3)
 
@@ -263,7 +263,7 @@ def test_linear_is_the_inner_product():
     assert_allclose(linear([[1.0, 2.0], [3.0, -1.0]]), [[5.0, 1.0], [1.0, 10.0]])
 
 
-def test_empirical_is_the_unbiased_covariance_of_the_columns():
+def test_empirical_is_the_unbiased_covariance():
     X = np.random.default_rng(4).standard_normal((30, 4))
     assert_allclose(empirical(X), np.cov(X, rowvar=False))
     assert_allclose(empirical([[1.0, 0.0], [3.0, 0.0]]), [[2.0, 0.0], [0.0, 0.0]])

@@ -17,9 +17,9 @@ import='import platform, edge_tvbo.control.controller, edge_tvbo.policy
 print("Python", platform.python_version(), platform.machine())'
 
 alone='import importlib.util, shutil, edge_tvbo.policy
-from edge_tvbo.numerics.jit import KIND
+from edge_tvbo.numerics.jit import COMPILATION
 assert not importlib.util.find_spec("numba") and not shutil.which("gcc")
-print("kernels compiled", KIND, "where there is neither numba nor a compiler")'
+print("kernels compiled", COMPILATION, "where there is neither numba nor a compiler")'
 
 # What another target, or the wheel of another suite, came to is kept.
 begin() {

@@ -15,18 +15,22 @@ def precompile() -> None:
     installation, an upgrade, or a move to another processor.
     """
     from edge_tvbo.numerics.compiled import MODULES
-    from edge_tvbo.numerics.jit import KIND, compiling, uncached
+    from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernels
 
     for module in MODULES:
         import_module(f"edge_tvbo.numerics.{module}")
 
-    if KIND == "ahead of time":
+    if COMPILATION == "ahead of time":
         click.echo("This package contains compiled kernels: there is nothing to do.")
         return
-    if uncached:
+    if uncached_kernels:
         raise ConfigError(
             "numba has no writable cache directory, so the kernels cannot be stored.\n"
             "Name one:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo edge-tvbo precompile"
         )
-    done = f"compiled {len(compiling)} in {sum(compiling):.1f} s" if compiling else "nothing to do"
+    done = (
+        f"compiled {len(compile_times_s)} in {sum(compile_times_s):.1f} s"
+        if compile_times_s
+        else "nothing to do"
+    )
     click.echo(f"The kernels are in numba's cache: {done}.")

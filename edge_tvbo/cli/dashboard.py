@@ -84,9 +84,8 @@ def _kept_and_live(config: Path, day: str | None) -> dict[str, Any]:
 
     from edge_tvbo.config.loader import load
     from edge_tvbo.daemon import build_mqtt
-    from edge_tvbo.policy import parameters
 
-    settings = load(config, parameters(), FORMATS)
+    settings = load(config, FORMATS)
     past = _past(settings)
     if day is not None and past is None:
         raise ConfigError('There is no history to replay; in [state], history = "64MiB" keeps one.')

@@ -85,9 +85,8 @@ def settings_of(config: Path) -> "Settings":
 
     from edge_tvbo.config.loader import load
     from edge_tvbo.daemon.build_mqtt import wirings
-    from edge_tvbo.policy import parameters
 
-    settings = load(config, parameters(), FORMATS)
+    settings = load(config, FORMATS)
     wirings(settings)
     if any(field.model for field in settings.fields.values()):
         from edge_tvbo.daemon.build_controllers import controllers

@@ -9,13 +9,13 @@ from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, liste
 from edge_tvbo.config.field_types import OURS, Secret, duration_text
 from edge_tvbo.config.reader import Values
 from edge_tvbo.errors import Code
+from edge_tvbo.policy.settings import PolicySettings
 
 RESERVED = ("cmd", "health", "response", "status")  # levels beside the fields' own
 ASKS = {  # what a sensor is sent where nothing is said
     "sleepy": '{"seq": {interval}, "expires_at": {expires_at}}',
     "lorawan": "",  # the make's own
 }
-Policies = Mapping[str, tuple[str, ...]]
 
 
 class Rules:
@@ -25,12 +25,10 @@ class Rules:
         self,
         report: Report,
         base: Path,
-        policies: Policies | None,
         payloads: Collection[str] | None,
     ) -> None:
         self.report = report
         self.base = base
-        self.policies = policies
         self.payloads = payloads
 
     def apply(self, good: Values) -> None:
@@ -49,7 +47,7 @@ class Rules:
             self._times(field, path)
             self._prior(field, path)
             self._sensors(field, path)
-            self._policy(field.get("policy", {}), (*path, "policy"))
+            self._policy(field.get("policy"), (*path, "policy"))
             self._wire(field, path)
             if field.get("energy"):
                 self._energy(field["energy"], field, (*path, "energy"))
@@ -187,7 +185,7 @@ class Rules:
             self.report.add(
                 (*path, "length_scale"),
                 "is missing; it can be a number, above 0",
-                "The distance that makes a difference, in m",
+                "Distance over which the correlation falls, in m",
                 code=Code.MISSING,
             )
         if places is None:
@@ -225,29 +223,10 @@ class Rules:
                 field["positions"], self.base, tuple(seen), (*path, "positions"), self.report
             )
 
-    def _policy(self, policy: Values, path: KeyPath) -> None:
-        name, parameters = policy.get("name"), policy.get("parameters", {})
-        if parameters.get("n_lower", 0) > parameters.get("n_upper", float("inf")):
-            self.report.add(
-                (*path, "n_lower"),
-                f"is {shown(parameters['n_lower'])}; it can be at most n_upper, "
-                f"{shown(parameters['n_upper'])}",
-                code=Code.CONTRADICTION,
-            )
-        if self.policies is None or name is None:
-            return
-        if name not in self.policies:
-            self._unknown((*path, "name"), name, "policy", self.policies)
-            return
-        takes = self.policies[name]
-        for key in parameters:
-            if key not in takes:
-                self.report.add(
-                    (*path, key),
-                    f"is not a parameter of {name}; it takes {listed(takes, most=99) or 'none'}",
-                    did_you_mean(key, takes),
-                    code=Code.UNKNOWN_NAME,
-                )
+    def _policy(self, policy: PolicySettings | None, path: KeyPath) -> None:
+        for conflict in policy.conflicts() if policy else ():
+            key = (*path, conflict.parameter)
+            self.report.add(key, conflict.problem, code=Code.CONTRADICTION)
 
     def _unknown(self, path: KeyPath, name: str, what: str, known: Collection[str]) -> None:
         self.report.add(

@@ -1,12 +1,16 @@
-"""Every setting in words, generated from the structs."""
+"""Documentation of the settings: every setting and every policy in words, from their structs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from inspect import getdoc
 from typing import Any, NamedTuple
 
 import msgspec
 
 from edge_tvbo.config.introspection import Setting, rest_of, settings_of
 from edge_tvbo.config.settings import Settings
+from edge_tvbo.models.beta import LogBeta
+from edge_tvbo.policy.registry import policies, settings_class
+from edge_tvbo.policy.settings import BUILT_IN, PolicySettings
 
 
 class Entry(NamedTuple):
@@ -20,9 +24,29 @@ class Entry(NamedTuple):
     is_table: bool = False  # what follows are its settings
 
 
+class PolicyEntry(NamedTuple):
+    """One policy in words."""
+
+    name: str
+    description: str  # its papers included
+    parameters: list[Entry]  # its own, without those that every policy has
+
+
 def explain() -> str:
-    """Say of every setting what it is, what it can be and what it is by default."""
-    return "\n".join(_lines(each) for each in entries()) + "\n"
+    """Return what every setting is, what it can be and its default, policies at the end."""
+    installed = [settings_class(name) for name in policies()]
+    parts = [*map(_lines, entries()), *map(_policy_lines, policy_entries(installed))]
+    return "\n".join(parts) + "\n"
+
+
+def policy_entries(kinds: Iterable[type[PolicySettings]] = BUILT_IN) -> Iterator[PolicyEntry]:
+    """Yield the policies, each with its own parameters."""
+    shared = settings_of(PolicySettings)
+    for kind in kinds:
+        own = [setting for name, setting in settings_of(kind).items() if name not in shared]
+        parameters = [Entry(one.name, one.can, one.description, _default(one)) for one in own]
+        description = " ".join((getdoc(kind) or "").split())
+        yield PolicyEntry(str(kind.__struct_config__.tag), description, parameters)
 
 
 def entries() -> Iterator[Entry]:
@@ -36,14 +60,21 @@ def _lines(entry: Entry) -> str:
     return f"{entry.key} = {entry.can}\n    {entry.description}{ending}\n"
 
 
+def _policy_lines(policy: PolicyEntry) -> str:
+    """Return a policy's lines, each parameter beside the policy's name, as `grep` may find it."""
+    key = "fields.<name>.policy"
+    lines = [f'{key}.name = "{policy.name}"\n    {policy.description}\n']
+    for one in policy.parameters:
+        description = f"{policy.name}: {one.description}"
+        lines.append(_lines(one._replace(key=f"{key}.{one.key}", description=description)))
+    return "\n".join(lines)
+
+
 def _table(kind: type[msgspec.Struct], prefix: str) -> Iterator[Entry]:
     for name, setting in settings_of(kind).items():
         yield from _setting(setting, prefix + name)
     if rest := rest_of(kind):
-        if rest.extra["rest"] is str:
-            yield Entry(f"{prefix}<key>", rest.can, rest.description)
-        else:
-            yield from _table(rest.extra["rest"], prefix)
+        yield Entry(f"{prefix}<key>", rest.can, rest.description)
 
 
 def _setting(setting: Setting, key: str) -> Iterator[Entry]:
@@ -63,8 +94,13 @@ def _setting(setting: Setting, key: str) -> Iterator[Entry]:
 def _default(setting: Setting) -> str:
     if setting.derived:
         return str(setting.extra["default"])
-    if setting.default is None or isinstance(setting.default, msgspec.Struct):
-        return ""
+    match setting.default:
+        case None:
+            return ""
+        case LogBeta(c1=c1, c2=c2):
+            return f"{{ c1 = {c1}, c2 = {c2} }}"
+        case msgspec.Struct():
+            return ""
     return _written(setting.default, setting)
 
 

@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 
 from edge_tvbo.config.errors import KeyPath, Report
-from edge_tvbo.config.introspection import Setting, rest_of, settings_of
+from edge_tvbo.config.introspection import Setting, policy_parameters, settings_of
 from edge_tvbo.config.reader import Values, takes
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.errors import Code
+from edge_tvbo.policy.settings import PolicySettings
 
 PREFIX = "EDGE_TVBO__"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -96,7 +97,7 @@ def _setting(path: KeyPath) -> Setting | None:
     found: Setting | None = None
     names = iter(path)
     for name in names:
-        found = _within(kind).get(str(name)) if kind else None
+        found = _settings_in(kind).get(str(name))
         if found is None:
             return None
         kind = found.table
@@ -105,7 +106,8 @@ def _setting(path: KeyPath) -> Setting | None:
     return found
 
 
-def _within(kind: type[msgspec.Struct]) -> dict[str, Setting]:
-    rest = rest_of(kind)
-    inside: Any = rest.extra["rest"] if rest else str
-    return settings_of(kind) | ({} if inside is str else settings_of(inside))
+def _settings_in(kind: type[msgspec.Struct] | None) -> dict[str, Setting]:
+    """Return the settings of a table; in that of a policy, the parameters of every policy."""
+    if kind is None:
+        return {}
+    return policy_parameters() if kind is PolicySettings else settings_of(kind)

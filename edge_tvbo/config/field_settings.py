@@ -8,7 +8,8 @@ from msgspec import Meta
 
 from edge_tvbo.config import field_types
 from edge_tvbo.config.controller_settings import ControllerSettings
-from edge_tvbo.config.policy_settings import Kernel, Policy
+from edge_tvbo.config.kernel_settings import Kernel
+from edge_tvbo.policy.settings import DEFAULT_POLICY, PolicySettings
 
 Position = tuple[float, float]  # m
 _FILE = {"reads": field_types.file_name, "can": "the name of a file, from this file's directory"}
@@ -95,14 +96,17 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     objective: Annotated[
         Literal["max", "min"], Meta(description="Which end of the scale is followed.")
     ] = "max"
-    policy: Annotated[Policy, Meta(description="Who chooses the next sensor.")] = Policy()
+    policy: Annotated[
+        PolicySettings,
+        Meta(description="The policy that selects the next sensor, and its parameters."),
+    ] = DEFAULT_POLICY
     model: Annotated[
         Path | None,
         Meta(description="What `edge-tvbo fit` wrote; instead of kernel.", extra=_FILE),
     ] = None
     kernel: Annotated[
         Kernel | None,
-        Meta(description="How alike the readings of two sensors are; instead of model."),
+        Meta(description="Prior covariance of the sensors; instead of model."),
     ] = None
     positions: Annotated[
         dict[str, Position] | None,

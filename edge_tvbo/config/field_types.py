@@ -200,43 +200,6 @@ def directory(value: object) -> str:
     raise ValueError
 
 
-def number_or_table(value: object) -> float:
-    """Read a number above 0; a table never comes here."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError
-    if not 0 < value < 1e300:
-        raise ValueError
-    return float(value)
-
-
-def share_or_fitted(value: object) -> float | str:
-    """Read a number from 0 to 1, or the word that has it learned."""
-    if value == "fitted":
-        return "fitted"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError
-    return float(value)
-
-
-def interval_or_fitted(value: object) -> float | str:
-    """Read a number, or the word that has it learned."""
-    if value == "fitted":
-        return "fitted"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
-        raise ValueError
-    return float(value)
-
-
-def length_or_learned(value: object) -> float | str:
-    """Read a number above 0, or the word that has it learned."""
-    return "learned" if value == "learned" else number_or_table(value)
-
-
-def number_or_least_bound(value: object) -> float | str:
-    """Read a number above 0, or the word for the β of the least bound; a table never comes."""
-    return "least-bound" if value == "least-bound" else number_or_table(value)
-
-
 def _topic(value: object) -> str:
     """Read what every topic of ours has in common."""
     if not isinstance(value, str):

@@ -1,13 +1,21 @@
 """The settings' structs, taken apart: what `load` walks along and `explain` prints."""
 
+from collections.abc import Mapping
 from functools import cache
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+from edge_tvbo.messages.declared_types import (
+    allowed_values,
+    is_struct,
+    members,
+    split,
+    without_none,
+)
+from edge_tvbo.policy.registry import find_settings_class, parameters_of
+from edge_tvbo.policy.settings import BUILT_IN, DEFAULT_POLICY, PolicySettings
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -26,17 +34,27 @@ class Setting(msgspec.Struct, frozen=True):
     @property
     def kind(self) -> Any:
         """The annotated type, for `msgspec.convert`."""
-        return _given(*_parts(self.declared))
+        return without_none(self.declared)
 
     @property
     def can(self) -> str:
         """What would do, in words."""
-        return what_would_do(self.declared)
+        return allowed_values(self.declared)
 
     @property
     def derived(self) -> bool:
         """Whether the default depends on other settings."""
         return "default" in self.extra
+
+    @property
+    def is_only_table(self) -> bool:
+        """Whether it can be a table and nothing else."""
+        return all(map(is_struct, members(split(self.declared)[0])))
+
+    @property
+    def is_policy(self) -> bool:
+        """Whether it is the table of a policy, whose key `name` chooses the struct."""
+        return self.table is PolicySettings
 
 
 def settings_of(kind: type[msgspec.Struct]) -> dict[str, Setting]:
@@ -49,90 +67,70 @@ def rest_of(kind: type[msgspec.Struct]) -> Setting | None:
     return _taken_apart(kind)[1]
 
 
+def struct_of(setting: Setting, table: Mapping[str, Any]) -> type[msgspec.Struct]:
+    """Return the struct by which the table of a setting is read: of a policy, the one it names."""
+    assert setting.table is not None
+    if not setting.is_policy:
+        return setting.table
+    name = table.get("name", setting.default.name)
+    return (find_settings_class(name) if isinstance(name, str) else None) or PolicySettings
+
+
+def policy_parameters() -> dict[str, Setting]:
+    """Return the keys that the table of a built-in policy may have, each once."""
+    structs: tuple[type[PolicySettings], ...] = (*BUILT_IN, PolicySettings)
+    return {name: one for kind in structs for name, one in settings_of(kind).items()}
+
+
 @cache
 def _taken_apart(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting | None]:
     """Give the settings and the rest of a struct; cached, for the structs never change."""
-    every = [_setting(one) for one in msgspec.structs.fields(kind)]
+    if issubclass(kind, PolicySettings):
+        every = [_policy_name(kind), *map(_setting, parameters_of(kind))]
+    else:
+        every = [_setting(one) for one in msgspec.structs.fields(kind)]
     rest = next((each for each in every if "rest" in each.extra), None)
     return {each.name: each for each in every if each is not rest}, rest
 
 
+def _policy_name(kind: type[PolicySettings]) -> Setting:
+    """Return the setting that chooses a policy's struct: for the base any name, else the tag."""
+    any_name = Annotated[str, Meta(extra={"can": "the name of a policy"})]
+    tag = kind.__struct_config__.tag
+    return Setting(
+        name="name",
+        declared=any_name if kind is PolicySettings else Literal[tag],
+        description="The registered name of the policy.",
+        extra={},
+        required=False,
+        default=DEFAULT_POLICY.name if kind is PolicySettings else tag,
+    )
+
+
 def _setting(one: msgspec.structs.FieldInfo) -> Setting:
-    bare, meta = _parts(one.type)
+    bare, meta = split(one.type)
+    extra = meta.extra or {}
     default = one.default_factory() if callable(one.default_factory) else one.default
     return Setting(
         name=one.name,
         declared=one.type,
         description=meta.description or "",
-        extra=_extra(one.type),
-        required=one.required and "default" not in _extra(one.type),
+        extra=extra,
+        required=one.required and "default" not in extra,
         default=None if default is msgspec.NODEFAULT else default,
-        table=next((each for each in _members(bare) if _is_struct(each)), None),
-        items=get_args(bare)[0] if get_origin(bare) is tuple else None,
+        table=next((each for each in members(bare) if is_struct(each)), None),
+        items=_item_type(bare),
         named=_named(bare),
     )
 
 
-def what_would_do(kind: Any) -> str:
-    """Say in words which values a type takes.
-
-    >>> what_would_do(Annotated[int, Meta(ge=1, le=9)])
-    'a whole number, 1 to 9'
-    """
-    bare, meta = _parts(kind)
-    if "can" in (meta.extra or {}):
-        return str((meta.extra or {})["can"])
-    first = _members(bare)[0]
-    if get_origin(first) is Literal:
-        *words, last = (f'"{word}"' for word in get_args(first))
-        return f"{', '.join(words)} or {last}"
-    if _is_struct(first) or get_origin(first) is dict:
-        return "a table"
-    return ", ".join([_WORDS[first], *_limits(meta)])
-
-
-def choices(kind: Any) -> tuple[str, ...]:
-    """Give the words a type is limited to, if it is."""
-    bare, _ = _parts(kind)
-    return get_args(bare) if get_origin(bare) is Literal else ()
-
-
-def _limits(meta: Meta) -> list[str]:
-    if meta.max_length is not None:
-        return [f"{meta.min_length or 0} to {meta.max_length} characters"]
-    if meta.ge is not None and meta.le is not None:
-        return [f"{meta.ge} to {meta.le}"]
-    limits = [("at least", meta.ge), ("above", meta.gt), ("below", meta.lt)]
-    return [f"{word} {limit}" for word, limit in limits if limit is not None]
-
-
-def _parts(kind: Any) -> tuple[Any, Meta]:
-    if get_origin(kind) is Annotated:
-        bare, meta, *_ = get_args(kind)
-        return bare, meta
-    return kind, Meta()
-
-
-def _given(bare: Any, meta: Meta) -> Any:
-    """Leave out None, which TOML lacks; msgspec takes no limits on a type that may be None."""
-    return Annotated[Union[tuple(_members(bare))], meta]  # noqa: UP007 - of a computed tuple
-
-
-def _extra(kind: Any) -> dict[str, Any]:
-    return _parts(kind)[1].extra or {}
-
-
-def _members(bare: Any) -> list[Any]:
-    if get_origin(bare) in (Union, UnionType):
-        return [each for each in get_args(bare) if each is not NoneType]
-    return [bare]
+def _item_type(bare: Any) -> Any:
+    """Return the type of the items of ``tuple[T, ...]``."""
+    arguments = get_args(bare)
+    return arguments[0] if get_origin(bare) is tuple and arguments[-1] is ... else None
 
 
 def _named(bare: Any) -> Any:
-    if get_origin(bare) is dict and _is_struct(get_args(bare)[1]):
+    if get_origin(bare) is dict and is_struct(get_args(bare)[1]):
         return get_args(bare)
     return None
-
-
-def _is_struct(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)

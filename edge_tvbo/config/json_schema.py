@@ -1,10 +1,10 @@
-"""The settings as JSON Schema, for editors that complete and check a file while it is written.
+"""JSON Schema of the settings, for editors that complete and check a file while it is written.
 
-It takes every file that `load` takes. What `load` knows beside it, rules between settings above
-all, it does not say.
+The schema accepts every file that `load` accepts. It leaves out rules between settings.
 """
 
-from typing import Annotated, Any, get_args, get_origin
+from inspect import getdoc
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
@@ -12,11 +12,12 @@ from msgspec import Meta
 from edge_tvbo.config import field_types
 from edge_tvbo.config.introspection import Setting, rest_of, settings_of
 from edge_tvbo.config.settings import Settings
+from edge_tvbo.messages.declared_types import is_struct, members, split
+from edge_tvbo.policy.registry import policies, settings_class
 
 Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "number"}
-_WORDS: Schema = {"anyOf": [_NUMBER, _TEXT]}
 _READ: dict[Any, Schema] = {  # what TOML may give a reader; any other reads a text
     field_types.keepalive: {"anyOf": [{"type": "integer", "minimum": 5, "maximum": 3600}, _TEXT]},
     field_types.text_or_table: {
@@ -34,10 +35,6 @@ _READ: dict[Any, Schema] = {  # what TOML may give a reader; any other reads a t
         ]
     },
     field_types.topic_names: {"type": "object", "additionalProperties": _TEXT},
-    field_types.share_or_fitted: _WORDS,
-    field_types.interval_or_fitted: _WORDS,
-    field_types.length_or_learned: _WORDS,
-    field_types.number_or_least_bound: _WORDS,
 }
 _TYPES = {int: "integer", float: "number", bool: "boolean", str: "string"}
 
@@ -54,19 +51,25 @@ def json_schema() -> Schema:
 def _table(kind: type[msgspec.Struct]) -> Schema:
     known = settings_of(kind)
     properties = {name: _described(setting) for name, setting in known.items()}
-    more: bool | Schema = False
-    if rest := rest_of(kind):
-        inside = rest.extra["rest"]
-        more = _TEXT if inside is str else {"type": ["string", "number", "boolean"]}
-        if inside is not str:
-            properties |= {name: _described(each) for name, each in settings_of(inside).items()}
     required = [name for name, setting in known.items() if setting.required]
     return {
         "type": "object",
         "properties": properties,
-        "additionalProperties": more,
+        "additionalProperties": _TEXT if rest_of(kind) else False,
         **({"required": required} if required else {}),
     }
+
+
+def _policy(setting: Setting) -> Schema:
+    """Return the schema of a policy's table: for each policy one with its parameters."""
+    tables = []
+    for kind in map(settings_class, policies()):
+        description = " ".join((getdoc(kind) or "").split())
+        table = {"title": kind.__struct_config__.tag, "description": description, **_table(kind)}
+        if kind is not type(setting.default):
+            table["required"] = ["name"]
+        tables.append(table)
+    return {"anyOf": tables}
 
 
 def _described(setting: Setting) -> Schema:
@@ -82,20 +85,23 @@ def _value(setting: Setting) -> Schema:
     if reads := setting.extra.get("reads"):
         plain = _READ.get(reads, _TEXT)
         return {"anyOf": [plain, _table(setting.table)]} if setting.table else plain
+    if setting.is_policy:
+        return _policy(setting)
     if setting.named:
         return {"type": "object", "additionalProperties": _table(setting.named[1])}
-    if setting.table:
-        return _table(setting.table)
     return _kind(setting.kind)
 
 
 def _kind(kind: Any) -> Schema:
-    """Write a plain type, and its limits."""
-    bare, meta = get_args(kind)[:2] if get_origin(kind) is Annotated else (kind, Meta())
+    """Return the schema of a type, and its limits."""
+    bare, meta = split(kind)
+    if len(members(bare)) > 1:
+        return {"anyOf": [_kind(each) for each in members(bare)]}
+    if is_struct(bare):
+        return _table(bare)
     if get_origin(bare) is tuple:
-        made: Schema = {"type": "array", "items": _kind(get_args(bare)[0])}
-        return made | _limits(meta, minItems="min_length", maxItems="max_length")
-    if bare not in _TYPES:  # a Literal
+        return _array(get_args(bare), meta)
+    if get_origin(bare) is Literal:
         return {"enum": list(get_args(bare))}
     return {"type": _TYPES[bare]} | _limits(
         meta,
@@ -106,6 +112,13 @@ def _kind(kind: Any) -> Schema:
         minLength="min_length",
         maxLength="max_length",
     )
+
+
+def _array(items: tuple[Any, ...], meta: Meta) -> Schema:
+    made: Schema = {"type": "array", "items": _kind(items[0])}
+    if items[-1] is not ...:  # of so many items, all of one type
+        return made | {"minItems": len(items), "maxItems": len(items)}
+    return made | _limits(meta, minItems="min_length", maxItems="max_length")
 
 
 def _limits(meta: Meta, **names: str) -> Schema:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_tvbo.config import environment
-from edge_tvbo.config.cross_checks import Policies, Rules
+from edge_tvbo.config.cross_checks import Rules
 from edge_tvbo.config.errors import (
     WHOLE,
     ConfigErrors,
@@ -30,23 +30,19 @@ _EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes one to start from"
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
-def load(
-    path: Path, policies: Policies | None = None, payloads: Collection[str] | None = None
-) -> Settings:
+def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     """Read the configuration at `path`; raises `ConfigErrors` with all that is wrong with it.
 
     Parameters
     ----------
     path : Path
         The TOML file; the paths in it start at its directory.
-    policies : mapping of str to tuple of str, optional
-        The parameters that each policy takes; without it policy names go unchecked.
     payloads : collection of str, optional
         The payload formats there are; without it their names go unchecked.
     """
     raw, report = _read(path)
     good = read_table(Settings, raw, (), report)
-    Rules(report, path.parent, policies, payloads).apply(good)
+    Rules(report, path.parent, payloads).apply(good)
     if found := report.findings():
         raise ConfigErrors(found)
     settings: Settings = build(Settings, good)

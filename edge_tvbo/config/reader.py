@@ -11,11 +11,14 @@ import msgspec
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
 from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, listed, shown
 from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
-from edge_tvbo.config.introspection import Setting, choices, rest_of, settings_of, what_would_do
+from edge_tvbo.config.introspection import Setting, rest_of, settings_of
+from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
-from edge_tvbo.config.policy_settings import Kernel, Policy
 from edge_tvbo.config.settings import Settings
-from edge_tvbo.errors import Code
+from edge_tvbo.errors import Code, ConfigError
+from edge_tvbo.messages.declared_types import allowed_values, choices, convert
+from edge_tvbo.policy.registry import find_settings_class, policies
+from edge_tvbo.policy.settings import BUILT_IN, PolicySettings
 
 Values = dict[str, Any]
 _WRONG: Any = object()
@@ -25,12 +28,13 @@ _HOMES: dict[type[msgspec.Struct], str] = {  # where a misplaced setting may bel
     Reconnect: "in mqtt.reconnect",
     Tls: "in [mqtt.tls]",
     FieldSettings: "in [fields.<name>]",
-    Policy: "in policy",
+    PolicySettings: "in policy",
     Kernel: "in kernel",
     ReadingSettings: "in reading",
     ActivateSettings: "in activate",
     EnergySettings: "in energy",
     BatterySettings: "in energy.battery",
+    **dict.fromkeys(BUILT_IN, "in policy"),
 }
 
 
@@ -73,12 +77,14 @@ def _absent(setting: Setting, path: KeyPath, report: Report) -> Any:
         return _WRONG
     if setting.derived:
         return _WRONG
-    if setting.table and isinstance(setting.default, setting.table):
+    if setting.table and isinstance(setting.default, setting.table) and not setting.is_policy:
         return read_table(setting.table, {}, (*path, setting.name), report)
     return setting.default
 
 
 def _value(setting: Setting, value: Any, path: KeyPath, report: Report) -> Any:
+    if isinstance(value, dict) and setting.is_policy:
+        return _policy(setting, value, path, report)
     if isinstance(value, dict) and setting.table:
         return read_table(setting.table, value, path, report)
     if isinstance(value, dict) and setting.named:
@@ -110,13 +116,13 @@ def _shown(value: Any) -> str:
 
 
 def _plain(setting: Setting, value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError
     if reads := setting.extra.get("reads"):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError
         return reads(value)
-    if setting.table or setting.named or setting.items:
+    if setting.named or setting.items or setting.is_only_table:
         raise ValueError
-    return msgspec.convert(value, setting.kind, strict=True)
+    return convert(value, setting.declared)
 
 
 def _named(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Values:
@@ -130,7 +136,7 @@ def _named(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Valu
             report.add(where, f"is {shown(table)}; it can be a table [{dotted(where)}]", near)
             continue
         if not _fits(name, name_kind):
-            report.add(where, f"is not a name we can use; one has {what_would_do(name_kind)}")
+            report.add(where, f"is not a name we can use; one has {allowed_values(name_kind)}")
         good[name] = read_table(kind, table, where, report)
     return good
 
@@ -141,7 +147,7 @@ def _items(setting: Setting, raw: list[Any], path: KeyPath, report: Report) -> A
         if _fits(item, setting.items):
             good.append(item)
         else:
-            can = what_would_do(setting.items)
+            can = allowed_values(setting.items)
             report.add((*path, index), f"is {shown(item)}; it can be {can}")
     if not _fits(raw, setting.kind) and len(good) == len(raw):
         report.add(path, f"has {len(raw)} items; it can be {setting.can}")
@@ -157,10 +163,48 @@ def _fits(value: Any, kind: Any) -> bool:
     return True
 
 
+def _policy(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Any:
+    """Read the table of a policy by the struct of that policy, and return the struct."""
+    name = raw.get("name", setting.default.name)
+    kind = _policy_struct(name, (*path, "name"), report)
+    if kind is None:
+        return _WRONG
+    known, read = settings_of(kind), {}
+    for key, value in raw.items():
+        if key not in known:
+            takes = [each for each in known if each != "name"]
+            report.add(
+                (*path, key),
+                f"is not a parameter of {name}; it takes {listed(takes, most=99)}",
+                did_you_mean(key, takes),
+                code=Code.UNKNOWN_NAME,
+            )
+        elif key != "name":
+            read[key] = _value(known[key], value, (*path, key), report)
+    return _WRONG if _WRONG in read.values() else build(kind, read)
+
+
+def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySettings] | None:
+    """Return the struct of the policy `name`, or report that there is none."""
+    if not isinstance(name, str):
+        report.add(path, f"is {shown(name)}; it can be the name of a policy")
+        return None
+    try:
+        kind = find_settings_class(name)
+    except ConfigError as error:
+        report.add(path, f"cannot be used: {error}", code=Code.UNKNOWN_NAME)
+        return None
+    if kind is None:
+        allowed = f"a policy can be {listed(sorted(policies()), most=99)}"
+        near = did_you_mean(name, policies())
+        report.add(path, f"is {shown(name)}; {allowed}", near, code=Code.UNKNOWN_NAME)
+    return kind
+
+
 def _rest(
     kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: Report, good: Values
 ) -> None:
-    """Read the keys that are no settings of `kind` by its `rest`, or report them."""
+    """Read the keys of a payload format, which are texts, or report keys that are no setting."""
     rest = rest_of(kind)
     if rest is None:
         for key in raw:
@@ -171,27 +215,12 @@ def _rest(
                 code=Code.UNKNOWN_SETTING,
             )
         return
-    inside = rest.extra["rest"]
-    known = {} if inside is str else settings_of(inside)
     taken = good[rest.name] = {}
     for key, value in raw.items():
-        where = (*path, key)
-        if key in known:
-            read = _value(known[key], value, where, report)
+        if isinstance(value, str):
+            taken[key] = value
         else:
-            read = _free(value, inside, where, report)
-        if read is not _WRONG:
-            taken[key] = read
-
-
-def _free(value: Any, inside: Any, path: KeyPath, report: Report) -> Any:
-    """Take a setting that only its owner, a payload format or a policy, knows."""
-    allowed = str if inside is str else str | int | float  # a bool is an int
-    if isinstance(value, allowed) and not (isinstance(value, float) and not math.isfinite(value)):
-        return value
-    can = "a text" if inside is str else "a number, a text, true or false"
-    report.add(path, f"is {shown(value)}; it can be {can}")
-    return _WRONG
+            report.add((*path, key), f"is {shown(value)}; it can be {rest.can}")
 
 
 def _instead(kind: type[msgspec.Struct], path: KeyPath) -> str:

@@ -28,12 +28,10 @@ and is not blamed if its answer was lost with the process. The next interval has
 from math import inf, sqrt
 from typing import assert_never
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.config.controller_settings import ControllerSettings
-from edge_tvbo.control.controller_state import KIND, MOST, MOST_REASONS, ControllerState
+from edge_tvbo.control.controller_state import KIND, MOST_REASONS, ControllerState
 from edge_tvbo.control.decision_text import DecisionBuilder
 from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.reading_filter import ReadingFilter
@@ -75,8 +73,15 @@ from edge_tvbo.messages.events import (
 )
 from edge_tvbo.messages.formatting import duration, rfc3339
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.snapshot import inner, seal, unseal
-from edge_tvbo.policy.base import Choice, Outcome, Policy
+from edge_tvbo.models.snapshot import (
+    MAX_COUNT,
+    decode_snapshot,
+    encode_snapshot,
+    encode_struct,
+    read_bytes,
+)
+from edge_tvbo.numerics.types import Mask
+from edge_tvbo.policy.base import Choice, ObserveResult, Policy
 
 MIN_REPLY_SHARE = 0.5  # of the reply timeout, without which nobody is blamed
 
@@ -216,24 +221,24 @@ class Controller:
         )
         state = {
             "policy": self.policy.snapshot(),
-            "progress": msgspec.msgpack.encode(progress),
+            "progress": encode_struct(progress),
             "resets": self.policy.resets,  # which the policy knows by itself; `counters` does not
             **self._suspicion.state(),
         }
         if self._energy:
             state |= self._energy.snapshot() | {"sensors": list(self.policy.field.sensors)}
-        return seal(KIND, self.policy.field.fingerprint(), state)
+        return encode_snapshot(KIND, self.policy.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
         """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
-        state = unseal(KIND, self.policy.field.fingerprint(), blob)
-        progress = ControllerState.of(inner(state, "progress"), len(self.policy.field))
+        state = decode_snapshot(KIND, self.policy.field.fingerprint(), blob)
+        progress = ControllerState.of(read_bytes(state, "progress"), len(self.policy.field))
         self._screening.check(*progress.remembered)
         self._suspicion.check(state)
         energy = self._energy if "energy" in state else None  # it may not have been counted
         if energy:
             energy.check(state)
-        self.policy.restore(inner(state, "policy"))
+        self.policy.restore(read_bytes(state, "policy"))
         self._suspicion.resume(state, progress.interval)
         if energy:
             energy.restore(state)
@@ -251,8 +256,8 @@ class Controller:
 
         That is the pause, and what sensors of the same name have spent. Raises `SnapshotError`.
         """
-        state = unseal(KIND, None, blob)
-        progress = ControllerState.of(inner(state, "progress"), MOST)
+        state = decode_snapshot(KIND, None, blob)
+        progress = ControllerState.of(read_bytes(state, "progress"), MAX_COUNT)
         if self._energy and "sensors" in state:
             self._energy.restore_partial(state, self.policy.field.sensors)
         self._paused = progress.paused
@@ -310,7 +315,7 @@ class Controller:
             return self._skip_activation(at)
         return self._activate(choice, eligible, because, at)
 
-    def _eligible(self) -> NDArray[np.bool_] | None:
+    def _eligible(self) -> Mask | None:
         """Give who can be asked, None for everyone."""
         eligible = self._suspicion.eligible(self._interval) if self._suspicion.anyone else None
         if self._energy is None:
@@ -321,7 +326,7 @@ class Controller:
     def _activate(
         self,
         choice: Choice,
-        eligible: NDArray[np.bool_] | None,
+        eligible: Mask | None,
         because: Reason | None,
         at: float,
     ) -> list[Command]:
@@ -345,7 +350,7 @@ class Controller:
     def _decision(
         self,
         choice: Choice,
-        eligible: NDArray[np.bool_] | None,
+        eligible: Mask | None,
         because: Reason | None,
         at: float,
     ) -> Decision:
@@ -372,7 +377,7 @@ class Controller:
         )
         return f"{self.policy.field.sensors[arm]} is left alone until interval {until}: {heard}"
 
-    def _only(self, arm: int) -> NDArray[np.bool_]:
+    def _only(self, arm: int) -> Mask:
         eligible = np.zeros(len(self.policy.field), np.bool_)
         eligible[arm] = True
         return eligible
@@ -482,7 +487,7 @@ class Controller:
         text = f"{reading.sensor} contradicts the model, which begins anew"
         return self._notice("model-reset", reading.received, text, reading.sensor)
 
-    def _answer(self, reading: Reading, outcome: Outcome) -> list[Command]:
+    def _answer(self, reading: Reading, outcome: ObserveResult) -> list[Command]:
         scale = self.policy.field.scale
         self._waiting = False
         self._answered += 1
@@ -492,7 +497,7 @@ class Controller:
             reading.sensor,
             Ending.ANSWERED,
             reading.value,
-            outcome.surprise * scale,
+            outcome.abs_error * scale,
             None if outcome.threshold is None else outcome.threshold * scale,
             outcome.reset,
         )

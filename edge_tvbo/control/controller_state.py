@@ -5,11 +5,16 @@ from math import inf, isfinite
 import msgspec
 
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.models.snapshot import inner, unseal, whole
+from edge_tvbo.models.snapshot import (
+    MAX_COUNT,
+    decode_snapshot,
+    decode_struct,
+    read_bytes,
+    read_count,
+)
 
 KIND = "controller"  # of snapshot
 MOST_REASONS = 32  # reasons counted by name; the rest are "other"
-MOST = 2**53  # of anything counted
 LONGEST = 64  # characters of a time
 
 
@@ -33,10 +38,7 @@ class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @classmethod
     def of(cls, blob: bytes, sensors: int) -> "ControllerState":
         """Give what `blob` holds, which fits a field of so many sensors; raises `SnapshotError`."""
-        try:
-            progress = msgspec.msgpack.decode(blob, type=cls)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise SnapshotError(f"The controller's snapshot does not decode: {error}.") from error
+        progress = decode_struct("The controller's snapshot", cls, blob)
         if not progress._is_sound(sensors):
             raise SnapshotError("The controller's snapshot holds what cannot be.")
         return progress
@@ -50,12 +52,12 @@ class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         counts = (self.answered, self.missed, *self.refused.values())
         return (
             -1 <= self.selected < sensors
-            and min(self.selected, 0) <= self.interval <= MOST
+            and min(self.selected, 0) <= self.interval <= MAX_COUNT
             and not (self.waiting and self.selected < 0)
             and isfinite(self.began)
             and len(self.last_reset or "") <= LONGEST
             and len(self.refused) <= MOST_REASONS + 1
-            and all(0 <= count <= MOST for count in counts)
+            and all(0 <= count <= MAX_COUNT for count in counts)
         )
 
 
@@ -76,13 +78,13 @@ def counters(blob: bytes) -> Counters:
 
     No policy is built for it.
     """
-    state = unseal(KIND, None, blob)
-    progress = ControllerState.of(inner(state, "progress"), MOST)
+    state = decode_snapshot(KIND, None, blob)
+    progress = ControllerState.of(read_bytes(state, "progress"), MAX_COUNT)
     return Counters(
         progress.interval,
         progress.answered,
         progress.missed,
-        whole(state, "resets") if "resets" in state else None,
+        read_count(state, "resets") if "resets" in state else None,
         progress.last_reset,
         dict(progress.refused),
         progress.paused,

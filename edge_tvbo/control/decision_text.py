@@ -6,11 +6,12 @@ from math import floor, inf, log10
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.messages.documents import Decision, Hotspot, Model, Reason
 from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.models.facts import Fact, LikeliestModel, LowRankApproximation, RateOfChange
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 
 MOST_PASSED_OVER = 5  # sensors of whom it is said why they are not asked
@@ -31,7 +32,7 @@ class DecisionBuilder:
     def decision(
         self,
         choice: Choice,
-        eligible: NDArray[np.bool_] | None,
+        eligible: Mask | None,
         *,
         because: Reason | None,
         interval: int,
@@ -100,8 +101,8 @@ class DecisionBuilder:
     def _reason(
         self,
         choice: Choice,
-        mean: NDArray[np.float64],
-        eligible: NDArray[np.bool_] | None,
+        mean: Array,
+        eligible: Mask | None,
     ) -> Reason:
         if not self._policy.uses_readings:
             return Reason.SCHEDULED
@@ -119,9 +120,9 @@ class DecisionBuilder:
         self,
         choice: Choice,
         figures: "_Figures",
-        mean: NDArray[np.float64],
-        std: NDArray[np.float64],
-        eligible: NDArray[np.bool_] | None,
+        mean: Array,
+        std: Array,
+        eligible: Mask | None,
         reason: Reason,
     ) -> list[str]:
         if reason not in JUDGED or len(mean) == 1:
@@ -139,15 +140,15 @@ class DecisionBuilder:
             argmax_mean = mean.argmax()
             words = self._words(self._value(float(mean[argmax_mean])))
             factors.append(f"{self._field.sensors[argmax_mean]} is believed at {words}")
-        factors += self._policy.account()
+        factors += [fact_text(fact) for fact in self._policy.facts()]
         return factors
 
     def _passed_over(
         self,
         choice: Choice,
-        mean: NDArray[np.float64],
-        std: NDArray[np.float64],
-        eligible: NDArray[np.bool_],
+        mean: Array,
+        std: Array,
+        eligible: Mask,
         ineligible_reason: Callable[[int], str],
     ) -> list[str]:
         """Say why sensors cannot be asked, of those first that promise most."""
@@ -221,12 +222,44 @@ class _Figures(NamedTuple):
     bound: float
 
 
-def _bounds(
-    choice: Choice, mean: NDArray[np.float64], std: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Give what `choice` was compared by, for every sensor."""
-    width = (choice.ucb - choice.mean) / choice.std if choice.std else 0.0
-    return mean + width * std
+def _bounds(choice: Choice, mean: Array, std: Array) -> Array:
+    """Return the upper confidence bound of every sensor, (M,), with the width of `choice`."""
+    return mean + choice.width * std
+
+
+def fact_text(fact: Fact) -> str:
+    """Return a fact about the model in words.
+
+    >>> fact_text(LikeliestModel(0.41, True, 0.03, None, None))
+    'the likeliest model (daily profile, time-varying with ε = 0.03) has weight 41 %'
+    >>> fact_text(RateOfChange(0.0312))
+    'about 3.1 % of the variance is new each interval'
+    """
+    match fact:
+        case LowRankApproximation(components, sensors, noise_share):
+            return (
+                f"{components} components represent the {sensors} sensors; the variance they leave "
+                f"out is at most {_percent(noise_share)} of a reading's noise variance"
+            )
+        case LikeliestModel():
+            return f"the likeliest model ({_model_text(fact)}) has weight {fact.weight * 100:.0f} %"
+        case RateOfChange(epsilon):
+            return f"about {_percent(epsilon)} of the variance is new each interval"
+
+
+def _model_text(model: LikeliestModel) -> str:
+    if model.momentum is not None:
+        change = "momentum with ε = {:g}, α = {:g}".format(*model.momentum)
+    elif model.epsilon:
+        change = f"time-varying with ε = {model.epsilon:g}"
+    else:
+        change = "static, reset by its event trigger"
+    scale = "" if model.length_scale is None else f", length scale {model.length_scale:.3g}"
+    return f"{'daily profile, ' if model.daily else ''}{change}{scale}"
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2g} %"
 
 
 def decimals(field: SensorField) -> int:

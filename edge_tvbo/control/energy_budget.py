@@ -23,14 +23,13 @@ from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.config.energy_settings import SensorEnergy
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.documents import EnergyState
-from edge_tvbo.models.snapshot import LARGEST, check_arrays, copy_arrays, whole
+from edge_tvbo.models.snapshot import MAX_NUMBER, check_arrays, copy_arrays, read_count
+from edge_tvbo.numerics.types import Array, Mask
 
 SLOTS = 24  # of a period
 RECOVERY = 2.0  # %; that much above the least, a battery is no longer low
 STEP = 0.2  # model units; what one activation adds to a price
 ROUNDING = 1e-9  # of a budget: what sums of costs may be off by
-
-Mask = NDArray[np.bool_]
 
 
 def intervals_in(period: float, interval: float) -> int:
@@ -204,7 +203,7 @@ class EnergyBudget:
     def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` unless `restore` can make sense of `state`."""
         for name in ("energy", "slot", "saved", "forgotten"):
-            whole(state, name)
+            read_count(state, name)
         check_arrays(self._arrays(), state)
         spent = state.get("spent")
         columns = self._spent.shape[1:]
@@ -220,7 +219,7 @@ class EnergyBudget:
         self._now, self._saved = int(state["energy"]), int(state["saved"])
         self._told = self._low()
         self._forgotten = int(state["forgotten"])
-        spent: NDArray[np.float64] = state["spent"]
+        spent: Array = state["spent"]
         if spent.shape == self._spent.shape and state["slot"] == self._slot:
             self._spent[:] = spent
         else:
@@ -235,7 +234,7 @@ class EnergyBudget:
         """
         names = _names(state)
         spent, charge, heard = (state.get(name) for name in ("spent", "charge", "heard"))
-        now, forgotten = whole(state, "energy"), whole(state, "forgotten")
+        now, forgotten = read_count(state, "energy"), read_count(state, "forgotten")
         if not (
             isinstance(spent, np.ndarray)
             and isinstance(charge, np.ndarray)
@@ -243,7 +242,7 @@ class EnergyBudget:
             and heard.dtype == np.int64
             and spent.shape[1:] == (len(names) + 1,)
             and charge.shape == heard.shape == (len(names),)
-            and all((each >= 0).all() and (each <= LARGEST).all() for each in (spent, charge))
+            and all((each >= 0).all() and (each <= MAX_NUMBER).all() for each in (spent, charge))
         ):
             raise SnapshotError("The snapshot's energy cannot be.")
         row = self._spent[self._now // self._slot % len(self._spent)]
@@ -262,8 +261,8 @@ class EnergyBudget:
         self._spent[row, -1] += self._forgotten * self._costs.max()
         self._forgotten = 0
 
-    def _left(self) -> NDArray[np.float64]:
-        left: NDArray[np.float64] = self._limits - self._spent.sum(axis=0)
+    def _left(self) -> Array:
+        left: Array = self._limits - self._spent.sum(axis=0)
         return left
 
     def _low(self) -> Mask:

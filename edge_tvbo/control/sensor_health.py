@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.models.snapshot import check_arrays, copy_arrays, whole
+from edge_tvbo.models.snapshot import check_arrays, copy_arrays, read_count
+from edge_tvbo.numerics.types import Mask
 
 
 class SensorHealth:
@@ -76,11 +77,11 @@ class SensorHealth:
         """Give the interval from which `arm` may be chosen."""
         return int(self._retry[arm])
 
-    def eligible(self, interval: int) -> NDArray[np.bool_]:
+    def eligible(self, interval: int) -> Mask:
         """Give which sensors (bool[M]) may be chosen in `interval`: if all are suspects, all."""
         return (self._retry <= interval) | self.everyone
 
-    def next_in_turn(self, eligible: NDArray[np.bool_]) -> int:
+    def next_in_turn(self, eligible: Mask) -> int:
         """Give the sensor to probe when everyone is a suspect: each in turn that is eligible."""
         later = np.roll(eligible, -(self._turn + 1))
         return int(self._turn + 1 + later.argmax()) % len(eligible)
@@ -103,7 +104,7 @@ class SensorHealth:
         misses, retry = state["misses"], state["retry"]
         if (misses < 0).any() or (retry < 0).any() or retry[misses == 0].any():
             raise SnapshotError("The snapshot's suspects cannot be.")
-        if whole(state, "turn") > len(self._misses):
+        if read_count(state, "turn") > len(self._misses):
             raise SnapshotError("The snapshot's 'turn' is of a sensor that there is not.")
 
     def resume(self, state: dict[str, Any], interval: int) -> None:

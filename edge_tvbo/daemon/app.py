@@ -36,7 +36,7 @@ from edge_tvbo.errors import EdgeTvboError, told
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import Notice, Status
 from edge_tvbo.messages.formatting import rfc3339
-from edge_tvbo.numerics.jit import KIND, compiling, uncached
+from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernels
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.discovery import Discovery, DiscoveryField
@@ -123,7 +123,7 @@ class Daemon(msgspec.Struct, frozen=True):
         self._log_kernels()
         sensors = sum(len(each.sensors) for each in self.settings.fields.values())
         fields = ", ".join(self.settings.fields)
-        log.info("ready: %d sensors, fields %s; kernels compiled %s", sensors, fields, KIND)
+        log.info("ready: %d sensors, fields %s; kernels compiled %s", sensors, fields, COMPILATION)
         self.attach_monitors()
         gc.freeze()  # to search what exists by now took 15 ms in some intervals
 
@@ -184,17 +184,17 @@ class Daemon(msgspec.Struct, frozen=True):
             yield "the history cannot be stored"
 
     def _log_kernels(self) -> None:
-        if uncached:
+        if uncached_kernels:
             log.warning(
                 "numba has no writable cache directory, so every start compiles for a while; "
                 "name one:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo"
             )
-        elif compiling:
+        elif compile_times_s:
             log.info(
                 "compiled %d kernels in %.0f s and cached them for the next start; "
                 "`edge-tvbo precompile` does so beforehand",
-                len(compiling),
-                sum(compiling),
+                len(compile_times_s),
+                sum(compile_times_s),
             )
 
 

@@ -3,19 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edge_tvbo.config.field_settings import FieldSettings, Position
-from edge_tvbo.config.policy_settings import Kernel
+from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models import spatial_kernels
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.policy import make_policy
+from edge_tvbo.numerics.types import Array
+from edge_tvbo.policy import build_policy
 
-_SHAPES: dict[str, Callable[[Any, Any], NDArray[np.float64]]] = {
+_SHAPES: dict[str, Callable[[Any, Any], Array]] = {
     "se": spatial_kernels.squared_exponential,
     "matern-1/2": lambda X, length_scale: spatial_kernels.matern(X, length_scale, 0.5),
     "matern-3/2": lambda X, length_scale: spatial_kernels.matern(X, length_scale, 1.5),
@@ -31,7 +29,7 @@ def controllers(settings: Settings) -> dict[str, Controller]:
 
 def _controller(name: str, settings: FieldSettings) -> Controller:
     try:
-        policy = make_policy(settings.policy.name, _field(settings), **settings.policy.parameters)
+        policy = build_policy(settings.policy, _field(settings))
     except ConfigError as error:
         raise ConfigError(f"fields.{name}: {error}") from error
     return Controller(policy, settings)
@@ -54,7 +52,7 @@ def _learned(settings: FieldSettings) -> SensorField:
     if unknown:
         raise ConfigError(f"{settings.model} does not know {', '.join(unknown)}; learn it anew.")
     rows = [field.sensors.index(sensor) for sensor in settings.sensors]
-    positions, rhythm = field.positions, field.rhythm
+    positions, rhythm = field.positions, field.daily_profile
     return SensorField(
         settings.sensors,
         field.kernel[rows][:, rows],
@@ -64,7 +62,7 @@ def _learned(settings: FieldSettings) -> SensorField:
         scale=field.scale,
         objective=settings.objective,
         positions=None if positions is None else positions[rows],
-        rhythm=None if rhythm is None else rhythm.of(rows),
+        daily_profile=None if rhythm is None else rhythm.of_sensors(rows),
     )
 
 
@@ -83,7 +81,7 @@ def _assumed(settings: FieldSettings, kernel: Kernel) -> SensorField:
     )
 
 
-def _covariance(kernel: Kernel, places: list[Position] | None, M: int) -> NDArray[np.float64]:
+def _covariance(kernel: Kernel, places: list[Position] | None, M: int) -> Array:
     if kernel.name == "exchangeable":
         return spatial_kernels.exchangeable(M, kernel.correlation)
     if places is None:

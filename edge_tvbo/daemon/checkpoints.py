@@ -1,11 +1,7 @@
 """What is kept over a restart, when, and what is made of it at the next start.
 
 One document holds every field: its controller's snapshot, and how long it was to the next interval.
-In front of it stand who wrote it, in which format, and a checksum:
-
-    magic, 16 bytes | format, 4 | SHA-256 of the rest and the format, 32 | zlib of msgpack
-
-Older formats are led to the present one step by step (`MIGRATIONS`); newer ones are refused.
+`models.snapshot` says what the file looks like; `MIGRATIONS` lead from older formats to this one.
 
 Whatever happened after the last checkpoint is forgotten, but not undone: intervals may have begun.
 So each document sets numbers aside that were not used when it was written, and a process that
@@ -17,12 +13,9 @@ was dated by it is dated anew.
 """
 
 import logging
-import struct
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from hashlib import sha256
 from math import ceil, floor, inf
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Protocol
@@ -36,14 +29,13 @@ from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import ClockStepped
 from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.models.snapshot import DocumentFormat, NewerFormatError
 
 log = logging.getLogger(__name__)
 
 MAGIC = b"edge_tvbo state\n"
 FORMAT = 1
 MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # from a format's body to that of the next one
-_HEADER = struct.Struct(f">{len(MAGIC)}sI32s")
-LARGEST = 2**28  # bytes of a document, uncompressed
 ORDINARY = 2**18  # bytes; a larger document is written as many times more rarely
 RETRY = 60.0  # s, at the most, until a document that could not be written is tried again
 RESERVED = 10_000  # numbers between two documents where no clock says how many will do
@@ -92,50 +84,20 @@ class ResumePoint(NamedTuple):
 # --- the document as bytes ----------------------------------------------------------------------
 
 
-class NewerFormat(SnapshotError):
-    """A document that a later version of edge_tvbo wrote."""
+_FORMAT = DocumentFormat(MAGIC, Document)
 
 
 def encode(document: Document) -> bytes:
-    """Give `document` as bytes."""
-    body = zlib.compress(msgspec.msgpack.encode(document), 1)
-    return _HEADER.pack(MAGIC, FORMAT, _checksum(FORMAT, body)) + body
+    """Return `document` as the bytes of a state file."""
+    return _FORMAT.encode(document, number=FORMAT)
 
 
 def decode(data: bytes) -> Document:
-    """Give the document that `data` holds, led to the present format; raises `SnapshotError`."""
-    if len(data) < _HEADER.size:
-        raise SnapshotError(f"it has {len(data)} bytes, which is less than a header")
-    magic, number, checksum = _HEADER.unpack_from(data)
-    body = data[_HEADER.size :]
-    if magic != MAGIC:
-        raise SnapshotError("it does not begin as a state of edge_tvbo does")
-    if checksum != _checksum(number, body):
-        raise SnapshotError("its checksum does not fit")
-    if number > FORMAT:
-        raise NewerFormat(
-            f"it has format {number}, and this version of edge_tvbo reads {FORMAT} at the most; "
-            "the version that wrote it goes on with it"
-        )
-    try:
-        content = msgspec.msgpack.decode(_unzipped(body))
-        for step in range(number, FORMAT):
-            content = MIGRATIONS[step](content)
-        return msgspec.convert(content, Document)
-    except (KeyError, TypeError, ValueError, RecursionError, zlib.error, msgspec.MsgspecError) as e:
-        raise SnapshotError(f"it does not decode: {e}") from e
+    """Return the document of a state file, migrated to the present format.
 
-
-def _checksum(number: int, body: bytes) -> bytes:
-    return sha256(number.to_bytes(4, "big") + body).digest()
-
-
-def _unzipped(body: bytes) -> bytes:
-    reader = zlib.decompressobj()
-    content = reader.decompress(body, LARGEST)
-    if not reader.eof or reader.unused_data:
-        raise ValueError("its end is missing, or it is too large")
-    return content
+    Raises `SnapshotError`, which is a `NewerFormatError` for a file of a later version.
+    """
+    return _FORMAT.decode(data, number=FORMAT, migrations=MIGRATIONS)
 
 
 # --- time gone by -------------------------------------------------------------------------------
@@ -273,7 +235,7 @@ class Checkpoints:
             try:
                 document = decode(data)
             except SnapshotError as error:
-                why = "newer" if isinstance(error, NewerFormat) else "damaged"
+                why = "newer" if isinstance(error, NewerFormatError) else "damaged"
                 aside = self._store.set_aside(generation, why)
                 log.error("state: %s cannot be used: %s; %s", generation, error, aside)
                 continue

@@ -5,10 +5,10 @@ from math import inf
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, QuantizedArray
+from edge_tvbo.numerics.types import Array
 
 MAX_PENDING = 256  # entries; then they are written at once, or dropped at twice as many
 MAX_RETRY_DELAY_S = 60.0
@@ -100,7 +100,7 @@ def posterior_snapshot(controller: Controller) -> PosteriorSnapshot:
     )
 
 
-def quantize(values: NDArray[np.float64]) -> QuantizedArray:
+def quantize(values: Array) -> QuantizedArray:
     r"""Return numbers in 255 steps of their range.
 
     >>> quantize(np.array([20.0, 30.5, 24.2]))

@@ -13,7 +13,7 @@ from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.messages.commands import Activate, Command, PublishState
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, Status
 from edge_tvbo.messages.formatting import rfc3339
-from edge_tvbo.numerics.jit import KIND
+from edge_tvbo.numerics.jit import COMPILATION
 
 MAX_AWAY_INTERVALS = 3  # that the broker may be away before the daemon is unhealthy
 MIN_AWAY_S = 60.0  # the same for short intervals, and for those that follow the readings
@@ -153,7 +153,7 @@ class StatusCollector:
             paused=all(each.paused for each in fields.values()),
             problem=self._problem(fields),
             refused=dict(self._rejected()),
-            kernels=KIND,
+            kernels=COMPILATION,
         )
 
     def status(self) -> Status:

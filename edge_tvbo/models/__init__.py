@@ -1,1 +1,1 @@
-"""Objects that own arrays and call kernels."""
+"""Models of a field: kernels, temporal models, posteriors, triggers, schedules and snapshots."""

@@ -1,81 +1,142 @@
-"""How much optimism: the width w in mean + w · std, interval by interval.
+"""Exploration schedules: the width w of the upper confidence bound mean + w · std, by interval.
 
-The Bayesian papers write √β_t σ and give β_t; the agnostic ones write β_t σ. A width is what
-stands before σ, so nobody has to remember which.
+The Bayesian papers write √β_t σ and state β_t; the agnostic ones write β_t σ. Here a *width* is
+always the factor in front of σ, so the two cannot be confused.
 """
 
 from collections.abc import Mapping
 from math import log, pi, sqrt
-from typing import Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import msgspec
-import numpy as np
+from msgspec import Meta
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.domain import Field
-from edge_tvbo.numerics.state_space import information_gain
+from edge_tvbo.models.checks import check_count, check_positive, check_probability
+
+if TYPE_CHECKING:  # a configuration, which contains schedules, is checked without numpy
+    from edge_tvbo.models.domain import Field
 
 
-class Exploration(Protocol):
-    """A schedule of widths."""
+class BetaSchedule(Protocol):
+    """A schedule of widths of the upper confidence bound."""
 
     def width(self, t: int, observations: int) -> float:
-        """Give the width at global interval `t` = 1, 2, ... with so many readings in the model."""
+        """Return the width in standard deviations.
+
+        Parameters
+        ----------
+        t : int
+            Interval since the start, 1, 2, ...; resets do not change it.
+        observations : int
+            Readings that the model holds.
+        """
         ...
 
 
-class LogBeta(msgspec.Struct, frozen=True):
-    """β_t = c1 ln(c2 t), held at 0 where that is negative ([B16] section 5; [ET] section 6).
+class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The schedule β_t = c1 ln(c2 t), clipped to 0 where it is negative; the width is √β_t.
 
+    Parameters
+    ----------
+    c1, c2 : float
+        Both above 0; otherwise `ConfigError` is raised.
+
+    References
+    ----------
+    [B16] section 5; [ET] section 6.
+
+    Examples
+    --------
     >>> LogBeta(0.8, 0.4).width(1, 0), round(LogBeta(0.8, 0.4).width(100, 0), 3)
     (0.0, 1.718)
     """
 
-    c1: float = 0.8
-    c2: float = 0.4
+    c1: Annotated[float, Meta(gt=0, description="The factor before the logarithm.")] = 0.8
+    c2: Annotated[float, Meta(gt=0, description="The factor inside the logarithm.")] = 0.4
 
     def __post_init__(self) -> None:
-        _positive("c1", self.c1)
-        _positive("c2", self.c2)
+        check_positive(c1=self.c1, c2=self.c2)
 
     def width(self, t: int, observations: int) -> float:
-        """Give √β_t."""
+        """Return the logarithmic width √β_t."""
         return sqrt(max(0.0, self.c1 * log(self.c2 * t)))
 
 
 class ConstantBeta(msgspec.Struct, frozen=True):
-    """β_t = beta, the same for ever ([M24] chapter 4: 2 to 4 does well)."""
+    """The schedule β_t = `beta` for every interval; the width is √β.
+
+    Parameters
+    ----------
+    beta : float
+        Above 0; otherwise `ConfigError` is raised. [M24] chapter 4 recommends 2 to 4.
+    """
 
     beta: float = 2.0
 
     def __post_init__(self) -> None:
-        _positive("beta", self.beta)
+        check_positive(beta=self.beta)
 
     def width(self, t: int, observations: int) -> float:
-        """Give √β."""
+        """Return the constant width √β."""
         return sqrt(self.beta)
 
 
 class FiniteBeta(msgspec.Struct, frozen=True):
-    """β_t = 2 ln(|D| π² t² / (6 δ)) for M = |D| arms (Srinivas et al. 2010, theorem 1)."""
+    """The schedule β_t = 2 ln(M π² t² / (6 δ)) for M arms; the width is √β_t.
+
+    Parameters
+    ----------
+    arms : int
+        M, above 0.
+    delta : float
+        δ, probability that the bound fails, between 0 and 1.
+
+    Raises
+    ------
+    ConfigError
+        If a parameter is out of range.
+
+    References
+    ----------
+    Srinivas et al. 2010, theorem 1.
+    """
 
     arms: int
     delta: float = 0.1
 
     def __post_init__(self) -> None:
-        _positive("arms", self.arms)
-        _probability("delta", self.delta)
+        check_positive(arms=self.arms)
+        check_probability(delta=self.delta)
 
     def width(self, t: int, observations: int) -> float:
-        """Give √β_t."""
+        """Return the width √β_t for finitely many arms."""
         return sqrt(max(0.0, 2.0 * log(self.arms * pi**2 * t**2 / (6.0 * self.delta))))
 
 
 class CompactBeta(msgspec.Struct, frozen=True):
-    """β_t of [B16] theorem 4.2 and [ET] theorem 1, for the domain [0, r]^d.
+    """The schedule of β_t for the continuous domain [0, r]^d; the width is √β_t.
 
     β_t = 2 ln(2π²t²/(3δ)) + 2d ln(t² d b1 r √ln(2 d a1 π² t²/(3δ))), where a1 and b1 bound the
     slope of the field: P(sup |∂f/∂x_j| > L) ≤ a1 exp(-(L/b1)²).
+
+    Parameters
+    ----------
+    dimension : int
+        d.
+    delta : float
+        δ, probability that the bound fails, between 0 and 1.
+    a1, b1, r : float
+        Constants of the slope, and side of the domain, all above 0.
+
+    Raises
+    ------
+    ConfigError
+        If a parameter is out of range.
+
+    References
+    ----------
+    [B16] theorem 4.2; [ET] theorem 1.
     """
 
     dimension: int
@@ -85,12 +146,11 @@ class CompactBeta(msgspec.Struct, frozen=True):
     r: float = 1.0
 
     def __post_init__(self) -> None:
-        _probability("delta", self.delta)
-        for name in ("dimension", "a1", "b1", "r"):
-            _positive(name, getattr(self, name))
+        check_probability(delta=self.delta)
+        check_positive(dimension=self.dimension, a1=self.a1, b1=self.b1, r=self.r)
 
     def width(self, t: int, observations: int) -> float:
-        """Give √β_t."""
+        """Return the width √β_t for a compact domain."""
         d = self.dimension
         slope = sqrt(max(0.0, log(2 * d * self.a1 * pi**2 * t**2 / (3 * self.delta))))
         beta = 2 * log(2 * pi**2 * t**2 / (3 * self.delta))
@@ -99,69 +159,84 @@ class CompactBeta(msgspec.Struct, frozen=True):
 
 
 class AgnosticBeta:
-    """β = B + R √(2(γ_n + 1 + ln 1/δ)), which multiplies σ itself ([ZS21] algorithms 1 and 2).
+    """The schedule whose width is B + R √(2(γ_n + 1 + ln 1/δ)) after n readings.
 
     Parameters
     ----------
     field : SensorField or BoxField
-        Its kernel and noise give γ_n, greedily, on the actual arms.
+        Its prior covariance and noise variance give the information gain γ_n, greedily, on the
+        actual arms.
     bound : float
-        B, the most the field's norm in the kernel's space can be, in model units.
+        B, upper bound on the norm of the field in the kernel's space, in model units.
     noise : float
-        R: the readings' noise is R-sub-Gaussian, in model units.
+        R: the noise of a reading is R-sub-Gaussian, in model units.
     delta : float
-        The probability of being wrong, 0 to 1.
+        δ, probability that the bound fails, between 0 and 1.
     horizon : int
-        γ_n is held at its value for `horizon` readings beyond that many: the window of
-        SW-GP-UCB, the block of R-GP-UCB.
+        Readings after which γ_n stops growing: the window of SW-GP-UCB, the block of R-GP-UCB.
+
+    Raises
+    ------
+    ConfigError
+        If a parameter is out of range.
+
+    References
+    ----------
+    [ZS21] algorithms 1 and 2.
     """
 
     def __init__(
         self,
-        field: Field,
+        field: "Field",
         *,
         bound: float = 1.0,
         noise: float = 0.1,
         delta: float = 0.1,
         horizon: int,
     ) -> None:
-        _positive("bound", bound)
-        _positive("noise", noise)
-        _probability("delta", delta)
-        _positive("horizon", horizon)
+        import numpy as np
+
+        from edge_tvbo.numerics.state_space import information_gain
+
+        check_positive(bound=bound, noise=noise)
+        check_probability(delta=delta)
+        check_count(horizon=horizon)
         gain = np.empty(horizon)
         information_gain(field.kernel, field.noise_variance, gain)
         gain = np.concatenate(([0.0], gain))
         self._widths = (bound + noise * np.sqrt(2 * (gain + 1 + log(1 / delta)))).tolist()
 
     @classmethod
-    def of_noise(cls, field: Field, horizon: int) -> "AgnosticBeta":
-        """Give the schedule with B = 1, R the noise's standard deviation, and δ = 0.1."""
+    def of_noise(cls, field: "Field", horizon: int) -> "AgnosticBeta":
+        """Return the agnostic schedule with B = 1, R = noise standard deviation, δ = 0.1."""
         return cls(field, noise=field.noise_variance**0.5, horizon=horizon)
 
     def width(self, t: int, observations: int) -> float:
-        """Give β, which the readings held decide."""
+        """Return the agnostic width, which depends on the number of readings only."""
         return float(self._widths[min(observations, len(self._widths) - 1)])
 
 
-def _positive(name: str, value: float) -> None:
-    if not 0 < value < float("inf"):
-        raise ConfigError(f"{name} is {value}; it must be above 0.")
-
-
-def _probability(name: str, value: float) -> None:
-    if not 0 < value < 1:
-        raise ConfigError(f"{name} is {value}; it must lie between 0 and 1.")
-
-
-Beta = Exploration | float | str | Mapping[str, float]
+Beta = BetaSchedule | float | str | Mapping[str, float]
 DEFAULT_BETA = LogBeta()  # [ET] section 6, temperature data
 
 
-def exploration(beta: Beta) -> Exploration:
-    """Give the schedule that `beta` says: a schedule, a constant β, or ``{"c1": ..., "c2": ...}``.
+def beta_schedule(beta: Beta) -> BetaSchedule:
+    """Return the exploration schedule for a policy's `beta` setting.
 
-    >>> exploration({"c1": 0.4, "c2": 4})
+    Parameters
+    ----------
+    beta : BetaSchedule, float or mapping
+        A schedule, which is returned as it is; a number for `ConstantBeta`; or
+        ``{"c1": ..., "c2": ...}`` for `LogBeta`.
+
+    Raises
+    ------
+    ConfigError
+        For any other value, or a number out of range.
+
+    Examples
+    --------
+    >>> beta_schedule({"c1": 0.4, "c2": 4})
     LogBeta(c1=0.4, c2=4)
     """
     match beta:
@@ -174,6 +249,6 @@ def exploration(beta: Beta) -> Exploration:
                 )
             return LogBeta(**beta)
         case bool() | str():
-            raise ConfigError(f"beta is {beta!r}; it can be a number or {{c1, c2}}.")
+            raise ConfigError(f"beta is {beta!r}; it can be a number or {{c1 = .., c2 = ..}}.")
         case _:
             return beta

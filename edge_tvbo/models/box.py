@@ -1,4 +1,4 @@
-"""Arms that are the points of a box, instead of sensors."""
+"""Box field: arms that are the points of a box, with a stationary prior over them."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -6,40 +6,42 @@ from hashlib import sha256
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError, MissingExtra
+from edge_tvbo.models.checks import check_positive
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.numerics.types import Array
 
-Array = NDArray[np.float64]
 Point = tuple[float, ...]
-STARTS = 3  # candidates that a search begins from
-STEP = 1e-6  # of a side: of the differences that stand for a gradient
+SEARCH_STARTS = 3  # candidates from which the local search starts
+GRADIENT_STEP = 1e-6  # of finite differences, as a share of the box's side
+MAX_CANDIDATES = 2**16
 
 
 class BoxField:
-    """The points of a box, with a stationary prior over them; an arm is a tuple of d numbers.
+    """A field over the points of a box in d dimensions; an arm is a tuple of d numbers.
 
-    Where a `SensorField` is searched arm by arm, a box is searched among Sobol candidates, and from
-    the best few of them by L-BFGS-B.
+    The highest bound of a `SensorField` is found by trying every arm. In a box it is found among
+    Sobol candidates, and then by L-BFGS-B from the best few of them.
 
     Parameters
     ----------
     lower, upper : sequence of d float
-        Corners.
+        Corners of the box.
     spatial : SpatialKernel
         Prior covariance; its length scales are in the units of the corners.
     noise_variance : float
-        Of one reading, in model units², > 0.
+        Noise variance of a reading, in model units², > 0.
     candidates : int
-        How many Sobol points are compared before the search; rounded up to a power of two.
+        Number of Sobol points that are compared before the search, 2 to 65536; rounded up to a
+        power of two.
     unit, center, scale, objective
         As for `SensorField`.
 
     Raises
     ------
     ConfigError
-        For corners in the wrong order, or numbers out of range.
+        For corners in the wrong order, and for numbers out of range.
     """
 
     def __init__(
@@ -59,17 +61,18 @@ class BoxField:
         self.upper = np.array(upper, np.float64)
         finite = np.isfinite(self.lower).all() and np.isfinite(self.upper).all()
         if self.lower.shape != self.upper.shape or self.lower.ndim != 1 or not finite:
-            raise ConfigError("lower and upper must be as many finite numbers.")
+            raise ConfigError("lower and upper must hold equally many finite numbers.")
         if not len(self.lower) or not (self.lower < self.upper).all():
-            raise ConfigError(f"lower is {lower}, upper {upper}; each must be below its fellow.")
-        if not (np.isfinite(noise_variance) and noise_variance > 0):
-            raise ConfigError(f"noise_variance is {noise_variance}; it must be above 0.")
-        if not (np.isfinite(scale) and scale > 0 and np.isfinite(center)):
-            raise ConfigError(f"scale is {scale}; it must be above 0, and center finite.")
+            raise ConfigError(
+                f"lower is {lower}, upper {upper}; each lower number must be below its upper one."
+            )
+        check_positive(noise_variance=noise_variance, scale=scale)
+        if not np.isfinite(center):
+            raise ConfigError(f"center is {center}; it must be finite.")
         if objective not in ("max", "min"):
             raise ConfigError(f'objective is {objective!r}; it can be "max" or "min".')
-        if not 2 <= candidates <= 2**16:
-            raise ConfigError(f"candidates is {candidates}; it can be 2 to 65536.")
+        if not 2 <= candidates <= MAX_CANDIDATES:
+            raise ConfigError(f"candidates is {candidates}; it can be 2 to {MAX_CANDIDATES}.")
         self.spatial = spatial
         self.noise_variance = float(noise_variance)
         self.unit, self.center, self.scale = unit, float(center), float(scale)
@@ -82,7 +85,7 @@ class BoxField:
 
     @cached_property
     def positions(self) -> Array:
-        """Candidates (M, d), the same in each process."""
+        """Sobol candidates (M, d), the same in each process; needs scipy."""
         try:
             from scipy.stats import qmc
         except ImportError:
@@ -92,49 +95,51 @@ class BoxField:
 
     @cached_property
     def kernel(self) -> Array:
-        """Prior covariance of the candidates, (M, M)."""
+        """Prior covariance of the candidates, (M, M), in model units²."""
         return self.spatial(self.positions, self.positions)
 
     def arm(self, index: int) -> Point:
-        """Give the point of a candidate."""
+        """Return the point of the candidate with this index."""
         return tuple(float(x) for x in self.positions[index])
 
     def index(self, arm: Point) -> int:
-        """Give the candidate that is nearest to a point, in shares of the box's sides."""
+        """Return the index of the candidate nearest to a point, in shares of the box's sides."""
         apart = (self.positions - np.array(arm)) / (self.upper - self.lower)
         return int((apart**2).sum(axis=1).argmin())
 
     def name(self, arm: Point) -> str:
-        """Give a point as text."""
+        """Return a point of the box as text, its coordinates separated by spaces."""
         return " ".join(f"{x:.6g}" for x in arm)
 
-    def holds(self, places: Array) -> bool:
-        """Say whether points (n, d) lie in the box."""
+    def contains(self, places: Array) -> bool:
+        """Return whether all points (n, d) lie in the box."""
         return bool(((places >= self.lower) & (places <= self.upper)).all())
 
     def to_model(self, reading: float) -> float:
-        """Give a reading in model units."""
+        """Return a reading of the box field in model units."""
         return self._sign * (reading - self.center) / self.scale
 
     def to_unit(self, value: float) -> float:
-        """Give a model value as a reading."""
+        """Return a value in model units as a reading of the box field, in its unit."""
         return self.center + self._sign * value * self.scale
 
     def fingerprint(self) -> str:
-        """Give 16 hex digits that differ between boxes a snapshot cannot be shared by."""
+        """Return 16 hex digits of a digest of all that the snapshots of a box depend on."""
         numbers = (self.noise_variance, self.center, self.scale, len(self), self.objective)
         corners = (self.lower.tolist(), self.upper.tolist())
         return sha256(repr((corners, self.spatial, numbers)).encode()).hexdigest()[:16]
 
-    def climb(self, score: Callable[[Array], Array], first: int, scores: Array) -> Point:
-        """Give the point with the highest score that a local search finds.
+    def local_search(self, score: Callable[[Array], Array], first: int, scores: Array) -> Point:
+        """Return the point of the box with the highest score that L-BFGS-B finds.
 
         Parameters
         ----------
         score : function
-            Of points (m, d), giving (m,); smooth, and > -∞.
+            Maps points (m, d) to scores (m,); smooth and finite.
         first : int
-            The candidate to begin from; the next best ones of `scores` (M,) follow.
+            Candidate to start from; the next best ones by `scores` follow.
+        scores : (M,) array
+            Score of each candidate.
         """
         from scipy.optimize import minimize
 
@@ -142,9 +147,9 @@ class BoxField:
         best, highest = self.positions[first], float(scores[first])
         sides = self.upper - self.lower
         bounds = [(0.0, 1.0)] * len(sides)
-        for start in starts[:STARTS]:
+        for start in starts[:SEARCH_STARTS]:
             found = minimize(
-                _downhill,
+                _negative_score,
                 (self.positions[start] - self.lower) / sides,
                 args=(lambda U: score(self.lower + U * sides),),
                 jac=True,
@@ -157,9 +162,9 @@ class BoxField:
         return tuple(float(x) for x in np.clip(best, self.lower, self.upper))
 
 
-def _downhill(u: Array, score: Callable[[Array], Array]) -> tuple[float, Any]:
-    """Give minus the score at `u` in the unit box, and minus its gradient by differences."""
+def _negative_score(u: Array, score: Callable[[Array], Array]) -> tuple[float, Any]:
+    """Return minus the score at `u` in the unit box, and minus its gradient by differences."""
     d = len(u)
-    steps = np.where(u < 0.5, STEP, -STEP)  # into the box
+    steps = np.where(u < 0.5, GRADIENT_STEP, -GRADIENT_STEP)  # into the box
     values = score(np.vstack((u, u + np.diag(steps))))
     return -float(values[0]), -(values[1:] - values[0]) / steps[:d]

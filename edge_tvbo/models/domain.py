@@ -1,86 +1,89 @@
-"""Where arms are: what a posterior for any kernel has to know of sensors, grids and boxes."""
+"""Arm spaces: sensors and boxes as places with a prior covariance, for posteriors of any kernel."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.box import BoxField, Point
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.numerics.types import Array
 
-Array = NDArray[np.float64]
-Arm = Any  # an int among sensors and on a grid, a tuple of floats in a box
+Arm = Any  # an int for sensors and grids, a tuple of floats for a box
 Field = SensorField | BoxField
 
 
-class Domain(Protocol):
-    """Arms as places, rows of numbers, and how places co-vary."""
+class ArmSpace(Protocol):
+    """The arms of a field as places, which are rows of numbers, and the prior over the places."""
 
     candidates: Array  # (M, d) places that are compared with each other
-    prior: Array  # (M,) their prior variance
+    prior: Array  # (M,) their prior variance, in model units²
 
-    def holds(self, arm: Arm) -> bool:
-        """Say whether there is such an arm."""
+    def contains(self, arm: Arm) -> bool:
+        """Return whether the field has this arm."""
         ...
 
     def place(self, arm: Arm) -> Array:
-        """Give an arm's place (d,)."""
+        """Return the place of an arm, (d,)."""
         ...
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Give the prior covariance (p, q) of places P (p, d) with places Q (q, d)."""
+        """Return the prior covariance (p, q) of places P (p, d) with places Q (q, d)."""
         ...
 
     def variance(self, P: Array) -> Array:
-        """Give the prior variance (p,) of places P (p, d)."""
+        """Return the prior variance (p,) of places P (p, d)."""
         ...
 
     def candidate(self, arm: Arm) -> int | None:
-        """Give which candidate an arm is; None where arms are more than candidates."""
+        """Return the index of the candidate that is this arm; None for a point of a box."""
         ...
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Arm:
-        """Give the arm that scores highest, knowing the best candidate and all their scores."""
+        """Return the arm with the highest score.
+
+        `index` is the best candidate, `scores` (M,) are those of all candidates, and `score` maps
+        places (p, d) to scores (p,).
+        """
         ...
 
 
-class Sensors:
-    """The arms of a `SensorField`; a place is the arm's number."""
+class SensorSpace:
+    """The arm space of a `SensorField`; the place of an arm is its number, (1,)."""
 
     def __init__(self, field: SensorField) -> None:
         self._kernel = field.kernel
         self.candidates = np.arange(len(field), dtype=np.float64)[:, None]
         self.prior = np.diag(field.kernel).copy()
 
-    def holds(self, arm: int) -> bool:
-        """Say whether there is a sensor of that number."""
+    def contains(self, arm: int) -> bool:
+        """Return whether the field has a sensor of this number."""
         return arm in range(len(self.prior))
 
     def place(self, arm: int) -> Array:
-        """Give the arm's number, (1,)."""
+        """Return the number of the sensor as a place, (1,)."""
         return np.array([float(arm)])
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Look the covariance (p, q) up."""
+        """Return the prior covariance (p, q) of sensors, from the field's matrix."""
         return self._kernel[P.astype(np.intp), Q[:, 0].astype(np.intp)]
 
     def variance(self, P: Array) -> Array:
-        """Look the variance (p,) up."""
+        """Return the prior variance (p,) of sensors, from the field's matrix."""
         return self.prior[P[:, 0].astype(np.intp)]
 
     def candidate(self, arm: int) -> int:
-        """Give the arm: each is a candidate."""
+        """Return the arm itself: every sensor is a candidate."""
         return arm
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> int:
-        """Give the best candidate: there are no others."""
+        """Return the best candidate: a sensor field has no other arms."""
         return index
 
 
-class Box:
-    """The points of a `BoxField`."""
+class BoxSpace:
+    """The arm space of a `BoxField`; the place of an arm is the point itself, (d,)."""
 
     def __init__(self, field: BoxField) -> None:
         self._field = field
@@ -88,49 +91,49 @@ class Box:
         self.prior = self.variance(self.candidates)
         self.covariance = field.spatial
 
-    def holds(self, arm: Point) -> bool:
-        """Say whether the point is inside."""
-        return self._field.holds(self.place(arm)[None, :])
+    def contains(self, arm: Point) -> bool:
+        """Return whether a point lies inside the box."""
+        return self._field.contains(self.place(arm)[None, :])
 
     def place(self, arm: Point) -> Array:
-        """Give the point, (d,)."""
+        """Return the point as an array, (d,)."""
         return np.array(arm, np.float64)
 
     def variance(self, P: Array) -> Array:
-        """Give the variance, which is the same everywhere."""
+        """Return the prior variance (p,), which is the same everywhere in the box."""
         return np.full(len(P), self._field.spatial.variance)
 
     def candidate(self, arm: Point) -> None:
-        """Give None: most points of a box are none."""
-        return None  # noqa: RET501 - a protocol's answer
+        """Return None: most points of a box are not among its candidates."""
+        return None  # noqa: RET501 - a value of the protocol
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Point:
-        """Give the point that a local search from the best candidates finds."""
-        return self._field.climb(score, index, scores)
+        """Return the point that a local search from the best candidates finds."""
+        return self._field.local_search(score, index, scores)
 
 
-def over(field: Field) -> Domain:
-    """Give the domain of a field."""
-    return Box(field) if isinstance(field, BoxField) else Sensors(field)
+def arm_space(field: Field) -> ArmSpace:
+    """Return the arm space of a field."""
+    return BoxSpace(field) if isinstance(field, BoxField) else SensorSpace(field)
 
 
 def arm_state(arm: Arm) -> Any:
-    """Give an arm as what a snapshot holds."""
+    """Return an arm in the form that a snapshot stores."""
     return list(arm) if isinstance(arm, tuple) else arm
 
 
-def arms_of(field: Field, states: Any) -> tuple[Arm, ...]:
-    """Give the arms that `arm_state` wrote one by one, or raise `SnapshotError`."""
+def arms_from_state(field: Field, states: Any) -> tuple[Arm, ...]:
+    """Return the arms of a list written with `arm_state`, or raise `SnapshotError`."""
     if not isinstance(states, list):
-        raise SnapshotError("The snapshot's 'asked' is no list.")
-    return tuple(_arm_of(field, state) for state in states)
+        raise SnapshotError("The snapshot's 'asked' is not a list.")
+    return tuple(_arm_from_state(field, state) for state in states)
 
 
-def _arm_of(field: Field, state: Any) -> Arm:
+def _arm_from_state(field: Field, state: Any) -> Arm:
     if isinstance(field, BoxField):
-        known = isinstance(state, list) and len(state) == len(field.lower)
-        if known and all(isinstance(x, float) for x in state):
+        is_point = isinstance(state, list) and len(state) == len(field.lower)
+        if is_point and all(isinstance(x, float) for x in state):
             return tuple(state)
     elif type(state) is int and 0 <= state < len(field):
         return state
-    raise SnapshotError("The snapshot's 'asked' holds what is no arm.")
+    raise SnapshotError("The snapshot's 'asked' names an arm that does not exist.")

@@ -1,91 +1,92 @@
-"""How probable readings are under a temporal kernel, and the kernel that makes them most so.
+"""Marginal likelihood of temporal models: its value, its gradient, and its maximum.
 
-What belongs here: maximum marginal likelihood of the parameters of change, [M24] chapter 7 and
-[B16] appendix B. The spatial kernel and the noise are known and stay as they are.
+The parameters of change are fitted to readings ([M24] chapter 7, [B16] appendix B). The spatial
+kernel and the noise variance are known and stay fixed.
 """
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError, MissingExtra
-from edge_tvbo.models.temporal_models import FittableKernel
+from edge_tvbo.models.checks import check_not_negative
+from edge_tvbo.models.temporal_models import FittableModel
+from edge_tvbo.numerics.types import Array
 
 if TYPE_CHECKING:
-    from numpy.random import Generator  # to import it takes 3 MiB, which a daemon does without
+    from numpy.random import Generator  # its import takes 3 MiB, which a daemon saves
 
-Array = NDArray[np.float64]
-Kernel = TypeVar("Kernel", bound=FittableKernel)
+Model = TypeVar("Model", bound=FittableModel)
 
-STEPS = 30  # of L-BFGS-B from each start
-IMPOSSIBLE = 1e10  # what -log p = inf is to the optimiser, which cannot count with infinity
-LONGEST_SIDE = 10.0  # of the box the optimiser sees: its first step is 1 long
+MAX_STEPS = 30  # of L-BFGS-B from each start
+MAX_COST = 1e10  # replaces -log p = inf, which the optimiser cannot handle
+BOX_SIDE = 10.0  # of the box that the optimiser searches: its first step has length 1
 
 
 def log_likelihood(
-    kernel: FittableKernel, K: Array, times: Array, y: Array, noise_variance: float
+    model: FittableModel, K: Array, times: Array, y: Array, noise_variance: float
 ) -> tuple[float, Array]:
-    """Give log p(y) and its derivative by each parameter of `kernel`, (p,).
+    """Return the log marginal likelihood of readings, and its gradient, under a temporal model.
 
     Parameters
     ----------
-    kernel : FittableKernel
-        d(t, t'), with p parameters.
+    model : FittableModel
+        Temporal model with kernel d(t, t') and p parameters.
     K : (n, n) array
-        Prior covariance of the arms observed, one row for each reading (repeats are welcome), in
-        model units²; symmetric.
+        Spatial prior covariance of the arms that were read, one row for each reading, in model
+        units²; symmetric. Arms may repeat.
     times : (n,) array
-        When, in intervals.
+        Time of each reading, in intervals.
     y : (n,) array
-        What was read, in model units.
+        Readings, in model units.
     noise_variance : float
-        σ² of a reading, in model units².
+        σ², noise variance of a reading, in model units².
 
     Returns
     -------
     (float, (p,) array)
-        -inf and zeros where K∘D + σ²I is not positive definite at float64 precision.
+        log p(y) and its derivative by each parameter; -inf and zeros if K∘D + σ²I is not positive
+        definite at float64 precision.
 
     Raises
     ------
     MissingExtra
-        Where scipy is not installed.
+        If scipy is not installed.
 
     Notes
     -----
-    [M24] eq. 7.1; [B16] eq. 24-25; Rasmussen & Williams eq. 5.8-5.9. One Cholesky factor and
-    one inverse from it, n³ multiply-adds; each derivative is n² more.
+    [M24] eq. 7.1; [B16] eq. 24-25; Rasmussen & Williams eq. 5.8-5.9. One Cholesky factor and its
+    inverse, n³ multiply-adds; each derivative takes n² more.
     """
     try:
         from scipy.linalg import blas, lapack
     except ImportError:
-        raise MissingExtra("scipy, which learning a temporal model needs,", "science") from None
+        raise MissingExtra("scipy, which fitting a temporal model needs,", "science") from None
     y = np.ascontiguousarray(y, np.float64)
     n = len(y)
     if n == 0:
-        return 0.0, np.zeros(len(kernel.values))
-    A = kernel.matrix(times, times)
+        return 0.0, np.zeros(len(model.parameters))
+    A = model.kernel(times, times)
     A *= K
     A.flat[:: n + 1] += noise_variance
     L, failed = lapack.dpotrf(A.T, lower=1, clean=1, overwrite_a=1)
     if failed:
-        return -np.inf, np.zeros(len(kernel.values))
+        return -np.inf, np.zeros(len(model.parameters))
     weights, _ = lapack.dpotrs(L, y, lower=1)  # (K∘D + σ²I)⁻¹ y
     value = -0.5 * (y @ weights) - np.log(L.diagonal()).sum() - 0.5 * n * np.log(2 * np.pi)
     if not np.isfinite(value):
-        return -np.inf, np.zeros(len(kernel.values))
+        return -np.inf, np.zeros(len(model.parameters))
     inverse, _ = lapack.dpotri(L, lower=1, overwrite_c=1)  # its lower triangle, 0 above
-    # what the data want more of, negated: (K∘D + σ²I)⁻¹ - weights weightsᵀ, one triangle of it
+    # one triangle of (K∘D + σ²I)⁻¹ - weights weightsᵀ
     excess = blas.dsyr(-1.0, weights, a=inverse, lower=1, overwrite_a=1).T
     excess.flat[:: n + 1] *= 0.5  # half a symmetric sum: one triangle, half the diagonal
     excess *= K
-    slopes = kernel.gradient(times, times).reshape(-1, n * n)
+    slopes = model.kernel_gradient(times, times).reshape(-1, n * n)
     return float(value), np.asarray(-(slopes @ excess.ravel()))  # R & W eq. 5.9
 
 
-def fit(
-    start: Kernel,
+def fit_temporal_model(
+    start: Model,
     K: Array,
     times: Array,
     y: Array,
@@ -93,20 +94,30 @@ def fit(
     *,
     restarts: int,
     rng: "Generator",
-) -> Kernel:
-    """Give the kernel of the kind of `start` under which `y` is most probable, as far as found.
+) -> Model:
+    """Return the temporal model of maximum marginal likelihood, of the same class as `start`.
 
-    Searches from `start` and from `restarts` kernels drawn with `rng` ([M24] algorithm 3, which
-    takes min(10, 200/t) starts) and keeps the best; never less probable than `start`. Equal
-    arguments give equal kernels. See `log_likelihood` for the others.
+    The search runs L-BFGS-B from `start` and from `restarts` models drawn with `rng`, and keeps
+    the best model seen; it is never less likely than `start`. Equal arguments give equal models.
+
+    Parameters
+    ----------
+    start : FittableModel
+        Model from which the first search starts.
+    K, times, y, noise_variance
+        As for `log_likelihood`.
+    restarts : int
+        Further starts, 0 or more. [M24] algorithm 3 takes min(10, 200/t) starts in all.
+    rng : numpy.random.Generator
+        Draws the further starts.
 
     Raises
     ------
     ConfigError
-        If shapes do not fit, a number is not finite, or `noise_variance` or `restarts` is
-        below 0.
+        If shapes do not match, a number is not finite, or `noise_variance` or `restarts` is below
+        0.
     MissingExtra
-        Where scipy is not installed.
+        If scipy is not installed.
     """
     _check(K, times, y, noise_variance, restarts)
     if len(y) == 0:
@@ -115,49 +126,51 @@ def fit(
     search = _Search(start, K, times, y, noise_variance)
     search.climb(start, horizon)
     for _ in range(restarts):
-        search.climb(start.drawn(rng, horizon), horizon)
+        search.climb(start.random(rng, horizon), horizon)
     return search.best
 
 
-class _Search(Generic[Kernel]):
-    """The best kernel seen, and how a climb finds a better one."""
+class _Search(Generic[Model]):
+    """A search for the most likely model, which remembers the best one seen."""
 
     def __init__(
-        self, start: Kernel, K: Array, times: Array, y: Array, noise_variance: float
+        self, start: Model, K: Array, times: Array, y: Array, noise_variance: float
     ) -> None:
         self._data = (K, times, y, noise_variance)
         self.best = start
         self._value, _ = log_likelihood(start, *self._data)
 
-    def climb(self, start: Kernel, horizon: float) -> None:
-        """Follow the gradient uphill from `start`, pulled into the bounds, by L-BFGS-B."""
+    def climb(self, start: Model, horizon: float) -> None:
+        """Maximise the likelihood from `start`, clipped into the bounds, by L-BFGS-B."""
         try:
             from scipy.optimize import minimize
         except ImportError:
-            raise MissingExtra("scipy, which learning a temporal model needs,", "science") from None
-        corners = [start.replaced(corner).coordinates() for corner in start.bounds(horizon).T]
+            raise MissingExtra("scipy, which fitting a temporal model needs,", "science") from None
+        corners = [
+            start.with_parameters(corner).coordinates() for corner in start.bounds(horizon).T
+        ]
         low, high = np.minimum(*corners), np.maximum(*corners)
-        unit = (high - low) / LONGEST_SIDE
+        unit = (high - low) / BOX_SIDE
 
         def cost(place: Array) -> tuple[float, Array]:
-            kernel = start.located(np.clip(low + unit * place, low, high))
-            value, slope = self._judge(kernel)
-            return -value, -(slope @ kernel.jacobian()) * unit
+            model = start.at_coordinates(np.clip(low + unit * place, low, high))
+            value, slope = self._evaluate(model)
+            return -value, -(slope @ model.jacobian()) * unit
 
         minimize(
             cost,
-            np.clip((start.coordinates() - low) / unit, 0.0, LONGEST_SIDE),
+            np.clip((start.coordinates() - low) / unit, 0.0, BOX_SIDE),
             jac=True,
             method="L-BFGS-B",
-            bounds=[(0.0, LONGEST_SIDE)] * len(unit),
-            options={"maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": 1e-6, "gtol": 1e-3},
+            bounds=[(0.0, BOX_SIDE)] * len(unit),
+            options={"maxiter": MAX_STEPS, "maxfun": 2 * MAX_STEPS, "ftol": 1e-6, "gtol": 1e-3},
         )
 
-    def _judge(self, kernel: Kernel) -> tuple[float, Array]:
-        value, slope = log_likelihood(kernel, *self._data)
+    def _evaluate(self, model: Model) -> tuple[float, Array]:
+        value, slope = log_likelihood(model, *self._data)
         if value > self._value:
-            self.best, self._value = kernel, value
-        return max(value, -IMPOSSIBLE), slope
+            self.best, self._value = model, value
+        return max(value, -MAX_COST), slope
 
 
 def _check(K: Array, times: Array, y: Array, noise_variance: float, restarts: int) -> None:
@@ -168,8 +181,5 @@ def _check(K: Array, times: Array, y: Array, noise_variance: float, restarts: in
             "they must be (n, n), (n,) and (n,)."
         )
     if not (np.isfinite(K).all() and np.isfinite(times).all() and np.isfinite(y).all()):
-        raise ConfigError("K, times and y must be finite to fit a kernel to them.")
-    if not 0.0 <= noise_variance < float("inf"):
-        raise ConfigError(f"noise_variance is {noise_variance}; it can be 0 or more.")
-    if restarts < 0:
-        raise ConfigError(f"restarts is {restarts}; it can be 0 or more.")
+        raise ConfigError("K, times and y must be finite to fit a temporal model to them.")
+    check_not_negative(noise_variance=noise_variance, restarts=restarts)

@@ -1,38 +1,41 @@
-"""Gaussian-process regression on a set of readings, factored at once: for any kernel whatever.
+"""Gaussian-process regression on one set of readings, for any covariance matrix.
 
-Slower than the engines of `posterior`, which it needs where the kernel is not known beforehand:
-fitted parameters, unknown length scales, points of a box.
+Slower than the recursive posteriors, and needed where the kernel is not known beforehand: fitted
+parameters, unknown length scales, points of a box.
 """
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import MissingExtra
+from edge_tvbo.numerics.types import Array
 
-Array = NDArray[np.float64]
-JITTER = 1e-10  # of the largest variance, so that repeated places leave the factor real
+JITTER = 1e-10  # share of the largest variance that keeps the factor real for repeated places
 
 
 class Regression:
-    """The posterior given n readings (Rasmussen & Williams, algorithm 2.1).
+    """The regression on n readings: a Cholesky factor, and what is predicted from it.
 
     Parameters
     ----------
     K : (n, n) array
-        Prior covariance of what was read, in model units².
+        Prior covariance of the readings without noise, in model units².
     noise : (n,) array
-        Variance of each reading's noise, in model units², > 0.
+        Noise variance of each reading, in model units², > 0.
     y : (n,) array
         Readings, in model units.
 
     Raises
     ------
     MissingExtra
-        Without scipy.
+        If scipy is not installed.
     numpy.linalg.LinAlgError
-        Where K is no covariance.
+        If K + diag(noise) is not positive definite.
+
+    References
+    ----------
+    Rasmussen & Williams, algorithm 2.1.
     """
 
     def __init__(self, K: Array, noise: Array, y: Array) -> None:
@@ -48,9 +51,18 @@ class Regression:
         self._z = self._solve(y)
 
     def predict(self, k: Array, prior: Array) -> tuple[Array, Array]:
-        """Give mean and variance (m,) where the readings' covariance is `k` (n, m).
+        """Return the posterior mean and variance of m places, both (m,).
 
-        `prior` (m,) is the variance before any reading. Costs n²m.
+        Parameters
+        ----------
+        k : (n, m) array
+            Prior covariance of the readings with the places, in model units².
+        prior : (m,) array
+            Prior variance of the places, in model units².
+
+        Notes
+        -----
+        n²m multiply-adds.
         """
         if self._empty:
             return np.zeros(len(prior)), np.array(prior)
@@ -58,14 +70,14 @@ class Regression:
         return V.T @ self._z, np.maximum(prior - np.einsum("ij,ij->j", V, V), 0.0)
 
     def precision(self) -> Array:
-        """Give the inverse (n, n) of the readings' covariance, noise included."""
+        """Return the inverse (n, n) of the covariance of the readings, noise included."""
         if self._empty:
             return np.zeros((0, 0))
         half = self._solve(np.eye(len(self._z)))
         return np.asarray(half.T @ half)
 
     def log_likelihood(self) -> float:
-        """Give ln p(y) (Rasmussen & Williams eq. 2.30)."""
+        """Return the log marginal likelihood ln p(y) (Rasmussen & Williams eq. 2.30)."""
         if self._empty:
             return 0.0
         z, n = self._z, len(self._z)

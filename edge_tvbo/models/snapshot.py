@@ -1,74 +1,229 @@
-"""State as bytes: arrays and numbers in msgpack, with what they belong to. No pickle."""
+"""Snapshots: the binary form of state, in memory and on disk, and the checks when it is read.
 
-from typing import Any
+There are two envelopes, because they guard against different things.
+
+A *snapshot* is the state of one object, such as a posterior, a policy or a controller, in memory or
+inside another snapshot. It is msgpack of ``[format, kind, fingerprint, state]``: `kind` names the
+object with its settings, `fingerprint` the field, and `state` is a mapping of arrays, numbers, text
+and inner snapshots by name. It is read only by an object of the same kind on the same field.
+
+A *document* is a file with all snapshots of a daemon. Disks lose and flip bits, and files outlive
+versions, so it starts with a header:
+
+    magic, 16 bytes | format, 4 | SHA-256 of the format and the rest, 32 | zlib of msgpack
+
+An older format is migrated to the present one step by step; a newer one is rejected.
+
+There is no pickle: reading a snapshot runs no code from it. Everything that does not fit raises
+`SnapshotError`.
+"""
+
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
 
 from edge_tvbo.errors import SnapshotError
 
-FORMAT = 1
-DTYPES = ("<f8", "<i8")
-TRIANGLES = "<f8 triangles"  # symmetric matrices, of which the upper triangles are kept
-MOST = 2**53  # of anything counted
-LARGEST = 1e100  # of a number: squares stay finite, and sums of them
-SLACK = 1e-6  # of the largest variance: what rounding does to a covariance at the most
+SNAPSHOT_FORMAT = 1
+MAX_COUNT = 2**53  # of anything counted
+MAX_NUMBER = 1e100  # of a number: squares stay finite, and sums of them
+MAX_DOCUMENT_SIZE = 2**28  # bytes, uncompressed
+COVARIANCE_TOLERANCE = 1e-6  # of the largest variance: more than rounding does to a covariance
+
+_DTYPES = ("<f8", "<i8")
+_TRIANGLES = "<f8 triangles"  # symmetric matrices, stored as their upper triangles
+
+State = dict[str, Any]  # arrays, numbers, text, bytes or None by name
+AnyArray = np.ndarray[Any, Any]
+Decoded = TypeVar("Decoded")
 
 
-class _Sealed(msgspec.Struct, array_like=True, frozen=True):
+# --- snapshots ----------------------------------------------------------------------------------
+
+
+class _Envelope(msgspec.Struct, array_like=True, frozen=True):
     format: int
     kind: str
-    field: str
+    fingerprint: str
     state: dict[str, Any]
 
 
-def seal(kind: str, field: str, state: dict[str, Any]) -> bytes:
-    """Give `state` (arrays, numbers, text, bytes or None by name) as bytes.
+def encode_snapshot(kind: str, fingerprint: str, state: State) -> bytes:
+    """Return the snapshot of a state as bytes.
 
-    `kind` says what wrote it and `field` over which sensors; `unseal` wants the same again.
+    Parameters
+    ----------
+    kind : str
+        Class and settings of the object that the state belongs to.
+    fingerprint : str
+        Fingerprint of its field.
+    state : dict
+        Arrays, numbers, text, bytes or None by name.
     """
     packed = {
-        name: _packed(value) if isinstance(value, np.ndarray) else value
+        name: _packed_array(value) if isinstance(value, np.ndarray) else value
         for name, value in state.items()
     }
-    return msgspec.msgpack.encode(_Sealed(FORMAT, kind, field, packed))
+    return msgspec.msgpack.encode(_Envelope(SNAPSHOT_FORMAT, kind, fingerprint, packed))
 
 
-def unseal(kind: str, field: str | None, blob: bytes) -> dict[str, Any]:
-    """Give back the state that `seal` made bytes of, or raise `SnapshotError`.
+def decode_snapshot(kind: str, fingerprint: str | None, blob: bytes) -> State:
+    """Return the state of a snapshot.
 
-    `field` None takes that of any field.
+    Parameters
+    ----------
+    kind, fingerprint
+        As for `encode_snapshot`; a `fingerprint` of None accepts the state of any field.
+    blob : bytes
+        From `encode_snapshot`.
+
+    Raises
+    ------
+    SnapshotError
+        If the bytes do not decode, or the snapshot is of another format, kind or field.
     """
-    try:
-        sealed = msgspec.msgpack.decode(blob, type=_Sealed)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise SnapshotError(f"The snapshot does not decode: {error}.") from error
-    if sealed.format != FORMAT:
+    envelope = decode_struct("The snapshot", _Envelope, blob)
+    if envelope.format != SNAPSHOT_FORMAT:
         raise SnapshotError(
-            f"The snapshot has format {sealed.format}; this version reads {FORMAT}."
+            f"The snapshot has format {envelope.format}; this version reads {SNAPSHOT_FORMAT}."
         )
-    if sealed.kind != kind:
-        raise SnapshotError(f"The snapshot is of {sealed.kind!r}, not of {kind!r}.")
-    if field is not None and sealed.field != field:
+    if envelope.kind != kind:
+        raise SnapshotError(f"The snapshot is of {envelope.kind!r}, not of {kind!r}.")
+    if fingerprint is not None and envelope.fingerprint != fingerprint:
         raise SnapshotError("The snapshot belongs to other sensors, another kernel or other noise.")
-    return {name: _unpacked(value) for name, value in sealed.state.items()}
+    return {name: _unpacked(value) for name, value in envelope.state.items()}
 
 
-def check_arrays(arrays: dict[str, np.ndarray[Any, Any]], state: dict[str, Any]) -> None:
-    """Raise `SnapshotError` unless `state` has a sound namesake for each array."""
+def encode_struct(value: msgspec.Struct) -> bytes:
+    """Return a struct as msgpack, for a part of a state that is a struct."""
+    return msgspec.msgpack.encode(value)
+
+
+def decode_struct(name: str, kind: type[Decoded], blob: bytes) -> Decoded:
+    """Return the struct of type `kind` from msgpack; `SnapshotError` starts with `name`."""
+    try:
+        return msgspec.msgpack.decode(blob, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise SnapshotError(f"{name} does not decode: {error}.") from error
+
+
+# --- documents on disk --------------------------------------------------------------------------
+
+
+class NewerFormatError(SnapshotError):
+    """Raised for a document that a later version of edge_tvbo wrote."""
+
+
+class DocumentFormat(Generic[Decoded]):
+    """The format of a document on disk: header, checksum, compression, migrations.
+
+    Parameters
+    ----------
+    magic : bytes
+        The first 16 bytes of every document.
+    content : type
+        Struct that a document of the present format holds.
+    """
+
+    def __init__(self, magic: bytes, content: type[Decoded]) -> None:
+        self._magic = magic
+        self._content = content
+        self._header = struct.Struct(f">{len(magic)}sI32s")
+
+    def encode(self, value: Decoded, *, number: int) -> bytes:
+        """Return `value` as the bytes of a document in format `number`."""
+        body = zlib.compress(msgspec.msgpack.encode(value), 1)
+        return self._header.pack(self._magic, number, _checksum(number, body)) + body
+
+    def decode(
+        self, data: bytes, *, number: int, migrations: Mapping[int, Callable[[Any], Any]]
+    ) -> Decoded:
+        """Return the content of a document, migrated to format `number`.
+
+        Parameters
+        ----------
+        data : bytes
+            The document.
+        number : int
+            The present format.
+        migrations : mapping
+            For each older format, a function from its content to that of the next format.
+
+        Raises
+        ------
+        NewerFormatError
+            If the document has a newer format.
+        SnapshotError
+            If the document is damaged, or of another program.
+        """
+        if len(data) < self._header.size:
+            raise SnapshotError(f"it has {len(data)} bytes, which is less than a header")
+        magic, found, checksum = self._header.unpack_from(data)
+        body = data[self._header.size :]
+        if magic != self._magic:
+            raise SnapshotError("it does not start like a state file of edge_tvbo")
+        if checksum != _checksum(found, body):
+            raise SnapshotError("its checksum does not match its content")
+        if found > number:
+            raise NewerFormatError(
+                f"it has format {found}, and this version of edge_tvbo reads up to format "
+                f"{number}; run the version that wrote it"
+            )
+        try:
+            content = msgspec.msgpack.decode(_decompressed(body))
+            for step in range(found, number):
+                content = migrations[step](content)
+            return msgspec.convert(content, self._content)
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            RecursionError,
+            zlib.error,
+            msgspec.MsgspecError,
+        ) as error:
+            raise SnapshotError(f"it does not decode: {error}") from error
+
+
+def _checksum(number: int, body: bytes) -> bytes:
+    return sha256(number.to_bytes(4, "big") + body).digest()
+
+
+def _decompressed(body: bytes) -> bytes:
+    reader = zlib.decompressobj()
+    content = reader.decompress(body, MAX_DOCUMENT_SIZE)
+    if not reader.eof or reader.unused_data:
+        raise ValueError("its end is missing, or it is too large")
+    return content
+
+
+# --- reading a state ----------------------------------------------------------------------------
+
+
+def check_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
+    """Raise `SnapshotError` unless `state` has an array of equal shape and type for each name.
+
+    The numbers have to be finite, too.
+    """
     for name, array in arrays.items():
         saved = state.get(name)
         if not isinstance(saved, np.ndarray) or saved.shape != array.shape:
             raise SnapshotError(f"The snapshot has no {name!r} of shape {array.shape}.")
-        if saved.dtype != array.dtype or not (np.abs(saved) <= LARGEST).all():
-            raise SnapshotError(f"The snapshot's {name!r} holds no numbers that can be.")
+        if saved.dtype != array.dtype or not (np.abs(saved) <= MAX_NUMBER).all():
+            raise SnapshotError(f"The snapshot's {name!r} holds values that are not valid numbers.")
 
 
-def check_covariances(name: str, prior: np.ndarray[Any, Any], state: dict[str, Any]) -> None:
-    """Raise `SnapshotError` unless `name` (..., M, M), which was checked, co-varies as can be.
+def check_covariances(name: str, prior: AnyArray, state: State) -> None:
+    """Raise `SnapshotError` unless the array `name` (..., M, M) holds valid covariances.
 
-    No variance is negative, and no covariance is beyond its two standard deviations' product by
-    more than what rounding does to numbers as large as those of `prior`.
+    No variance is negative, and no covariance exceeds the product of its two standard deviations by
+    more than rounding does to numbers as large as those of `prior`. `check_arrays` has to come
+    before.
     """
     C = state[name]
     variances = np.diagonal(C, axis1=-2, axis2=-1)
@@ -76,53 +231,61 @@ def check_covariances(name: str, prior: np.ndarray[Any, Any], state: dict[str, A
         raise SnapshotError(f"The snapshot's {name!r} holds a negative variance.")
     deviations = np.sqrt(variances)
     most = deviations[..., :, None] * deviations[..., None, :]
-    if (np.abs(C) > most + SLACK * max(prior.max(), variances.max(initial=0.0))).any():
-        raise SnapshotError(f"The snapshot's {name!r} holds a covariance that cannot be.")
+    tolerance = COVARIANCE_TOLERANCE * max(prior.max(), variances.max(initial=0.0))
+    if (np.abs(C) > most + tolerance).any():
+        raise SnapshotError(f"The snapshot's {name!r} holds an impossible covariance.")
 
 
-def copy_arrays(arrays: dict[str, np.ndarray[Any, Any]], state: dict[str, Any]) -> None:
-    """Copy from `state`, which was checked, into each array."""
+def copy_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
+    """Copy the arrays of a checked `state` into `arrays`, by name."""
     for name, array in arrays.items():
         array[...] = state[name]
 
 
-def number(state: dict[str, Any], name: str) -> float:
-    """Give the number saved as `name`, or raise `SnapshotError`."""
+def read_number(state: State, name: str) -> float:
+    """Return the number `name` of a state, or raise `SnapshotError`."""
     value = state.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= LARGEST:
+    if (
+        not isinstance(value, int | float)
+        or isinstance(value, bool)
+        or not abs(value) <= MAX_NUMBER
+    ):
         raise SnapshotError(f"The snapshot has no number {name!r}.")
     return float(value)
 
 
-def whole(state: dict[str, Any], name: str) -> int:
-    """Give the whole number, 0 or more, saved as `name`, or raise `SnapshotError`."""
+def read_count(state: State, name: str) -> int:
+    """Return the whole number `name` of a state, 0 or more, or raise `SnapshotError`."""
     value = state.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_COUNT:
         raise SnapshotError(f"The snapshot has no whole number {name!r}.")
     return value
 
 
-def inner(state: dict[str, Any], name: str) -> bytes:
-    """Give the snapshot saved as `name` within another, or raise `SnapshotError`."""
+def read_bytes(state: State, name: str) -> bytes:
+    """Return the inner snapshot `name` of a state, or raise `SnapshotError`."""
     value = state.get(name)
     if not isinstance(value, bytes):
-        raise SnapshotError(f"The snapshot has no snapshot {name!r} in it.")
+        raise SnapshotError(f"The snapshot has no inner snapshot {name!r}.")
     return value
 
 
-def _packed(array: np.ndarray[Any, Any]) -> list[Any]:
-    """Give what array it is, its shape and its bytes: half of them where it mirrors itself."""
+# --- arrays as msgpack --------------------------------------------------------------------------
+
+
+def _packed_array(array: AnyArray) -> list[Any]:
+    """Return type, shape and bytes of an array; of a symmetric matrix, one triangle."""
     if not _is_symmetric(array):
         return [array.dtype.str, array.shape, array.tobytes()]
     upper = np.triu_indices(array.shape[-1])
-    return [TRIANGLES, array.shape, array[..., upper[0], upper[1]].tobytes()]
+    return [_TRIANGLES, array.shape, array[..., upper[0], upper[1]].tobytes()]
 
 
-def _is_symmetric(array: np.ndarray[Any, Any]) -> bool:
-    """Say whether the last two axes hold symmetric matrices, to the last bit."""
+def _is_symmetric(array: AnyArray) -> bool:
+    """Return whether the last two axes hold symmetric matrices, to the last bit."""
     if array.dtype.str != "<f8" or array.ndim < 2 or array.shape[-1] != array.shape[-2]:
         return False
-    bits = np.ascontiguousarray(array).view(np.int64)  # which tells -0.0 from 0.0
+    bits = np.ascontiguousarray(array).view(np.int64)  # which distinguishes -0.0 from 0.0
     return bool(np.array_equal(bits, bits.swapaxes(-1, -2)))
 
 
@@ -137,16 +300,16 @@ def _unpacked(value: Any) -> Any:
             return value
 
 
-def _array(dtype: str, shape: list[int], data: bytes) -> np.ndarray[Any, Any]:
-    if dtype in DTYPES:
+def _array(dtype: str, shape: list[int], data: bytes) -> AnyArray:
+    if dtype in _DTYPES:
         return np.frombuffer(data, np.dtype(dtype)).reshape(shape)
-    if dtype != TRIANGLES:
+    if dtype != _TRIANGLES:
         raise SnapshotError(f"The snapshot holds an array of {dtype[:20]!r}.")
     *several, rows, columns = shape
     if 0 in several:
         return np.empty(shape)
-    if rows != columns or rows > len(data):  # said before room is made for them
-        raise ValueError(f"{len(data)} bytes are no triangles of {rows} by {columns}")
+    if rows != columns or rows > len(data):  # checked before memory is allocated for them
+        raise ValueError(f"{len(data)} bytes are not the triangles of {rows} by {columns} matrices")
     first, second = np.triu_indices(rows)
     upper = np.frombuffer(data, np.float64).reshape([*several, len(first)])
     array = np.empty([*upper.shape[:-1], rows, rows])

@@ -1,6 +1,7 @@
-"""Spatial kernels: how alike two places are. Places in, covariance out, of variance 1.
+"""Spatial kernels: the covariance between places, from positions or from training data.
 
-Formulas: Rasmussen & Williams, *Gaussian Processes for Machine Learning*, chapter 4.
+Kernels of positions have variance 1. Formulas: Rasmussen & Williams, *Gaussian Processes for
+Machine Learning*, chapter 4.
 """
 
 import math
@@ -8,27 +9,29 @@ import math
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from edge_tvbo.errors import ConfigError, MissingExtra
+from edge_tvbo.models.checks import check_positive, check_range
+from edge_tvbo.numerics.types import Array
 
-Array = NDArray[np.float64]
-SMOOTHEST = 100.0
-SMALLEST, LARGEST = 1e-50, 1e50  # of a scale or a variance: beyond, squares are 0 or infinite
-BETWEEN = f"above 0: {SMALLEST:g} to {LARGEST:g}"
+MAX_MATERN_NU = 100.0  # smoothness above which the squared exponential is used
+MIN_NUMBER, MAX_NUMBER = 1e-50, 1e50  # of a scale or variance: beyond, squares are 0 or infinite
+ALLOWED_RANGE = f"{MIN_NUMBER:g} to {MAX_NUMBER:g}"
 
 
 class SpatialKernel(msgspec.Struct, frozen=True):
-    """A stationary covariance between any two places: shape, length scale, variance.
+    """A stationary covariance function of places: a Matérn or squared exponential kernel.
 
     Parameters
     ----------
     nu : float
-        Smoothness of a Matérn kernel, > 0; above 100, and at infinity, the squared exponential.
+        Smoothness of the Matérn kernel, > 0; above 100, and at infinity, it is the squared
+        exponential.
     length_scale : float or tuple of float
-        In the places' unit, > 0; one for each dimension where there are several.
+        In the unit of the places, > 0; one number, or one for each dimension.
     variance : float
-        Of the field at any place, in model units², > 0.
+        Variance of the field at any place, in model units², > 0.
 
     Examples
     --------
@@ -41,36 +44,54 @@ class SpatialKernel(msgspec.Struct, frozen=True):
     variance: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.variance) and self.variance > 0):
-            raise ConfigError(f"variance is {self.variance}; it must be above 0.")
+        check_positive(variance=self.variance)
 
     def __call__(self, A: ArrayLike, B: ArrayLike) -> Array:
-        """Give the covariance (a, b) of places A (a, d) with places B (b, d)."""
+        """Return the covariance (a, b) of places A (a, d) with places B (b, d), in model units²."""
         return self.variance * matern(A, self.length_scale, self.nu, others=B)
 
-    def at(self, length_scale: float) -> "SpatialKernel":
-        """Give the same kernel with another length scale."""
+    def with_length_scale(self, length_scale: float) -> "SpatialKernel":
+        """Return the same spatial kernel with another length scale."""
         return replace(self, length_scale=length_scale)
 
 
 def squared_exponential(X: ArrayLike, length_scale: ArrayLike) -> Array:
-    """Give exp(-r²/2) for all pairs of places; see `distances` for the arguments."""
+    """Return the squared exponential covariance exp(-r²/2) of all pairs of places, (M, M).
+
+    The arguments are those of `distances`.
+    """
     return np.asarray(np.exp(-0.5 * distances(X, length_scale) ** 2))
 
 
 def matern(
     X: ArrayLike, length_scale: ArrayLike, nu: float, *, others: ArrayLike | None = None
 ) -> Array:
-    """Give the Matérn covariance of all pairs of places, of smoothness `nu` > 0.
+    """Return the Matérn covariance of all pairs of places.
 
-    Closed forms for ½, 3/2 and 5/2; any other `nu` through scipy's Bessel function K_ν
-    (Rasmussen & Williams eq. 4.14). Above 100 it is the squared exponential, not .01 away.
-    See `distances` for the other arguments.
+    Parameters
+    ----------
+    X, length_scale, others
+        As for `distances`.
+    nu : float
+        Smoothness, > 0. There are closed forms for ½, 3/2 and 5/2; above 100 it is the squared
+        exponential, which is less than 0.01 away; any other value takes scipy's Bessel function
+        K_ν.
+
+    Returns
+    -------
+    (M, N) array
+        Covariances, at most 1.
 
     Raises
     ------
+    ConfigError
+        If `nu` is not above 0, or an argument of `distances` is out of range.
     MissingExtra
-        For another `nu`, where scipy is not installed.
+        For a `nu` without a closed form, if scipy is not installed.
+
+    References
+    ----------
+    Rasmussen & Williams eq. 4.14 and 4.16-4.17.
     """
     r = distances(X, length_scale, others=others)
     if nu == 0.5:
@@ -82,15 +103,18 @@ def matern(
         s = math.sqrt(5.0) * r
         return np.asarray((1.0 + s + s * s / 3.0) * np.exp(-s))
     if not nu > 0:
-        raise ConfigError(f"nu is {nu}; a Matérn kernel's smoothness must be above 0.")
-    if nu > SMOOTHEST:
+        raise ConfigError(f"nu is {nu}; the smoothness of a Matérn kernel must be above 0.")
+    if nu > MAX_MATERN_NU:
         return np.asarray(np.exp(-0.5 * r**2))
-    return _matern_of_any(nu, r)
+    return _matern_by_bessel(nu, r)
 
 
 def linear(X: ArrayLike) -> Array:
-    """Give x · x' for all pairs of places, scaled so that the largest variance is 1."""
-    X = _places(X)
+    """Return the linear covariance x · x' of all pairs of places, (M, M), largest variance 1.
+
+    Raises `ConfigError` if all places are the origin.
+    """
+    X = _checked_places(X)
     K = X @ X.T
     largest = float(np.max(np.diag(K), initial=0.0))
     if largest == 0.0:
@@ -99,10 +123,10 @@ def linear(X: ArrayLike) -> Array:
 
 
 def exchangeable(M: int, correlation: float) -> Array:
-    """Give the covariance (M, M) of sensors any two of which are equally alike.
+    """Return the covariance (M, M) of sensors any two of which have the same correlation.
 
-    A part that all share, of variance `correlation`, 0 to below 1, and one of each sensor's own;
-    it needs no places.
+    Each has variance 1, and no positions are needed. Raises `ConfigError` unless `correlation` is
+    0 or more and below 1.
 
     >>> exchangeable(2, 0.5).tolist()
     [[1.0, 0.5], [0.5, 1.0]]
@@ -113,23 +137,29 @@ def exchangeable(M: int, correlation: float) -> Array:
 
 
 def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None = None) -> Array:
-    """Give the distances of all pairs of places in length scales.
+    """Return the distances of all pairs of places, in length scales.
 
     Parameters
     ----------
     X : (M, d) or (M,) array
         Places, in any unit of length.
     length_scale : float or (d,) array
-        In the same unit, > 0; one for each dimension where there are several.
+        In the same unit, > 0; one number, or one for each dimension.
     others : (N, d) array
-        The second place of each pair; X again where they are left out.
+        Second places of the pairs; X itself without them.
 
     Returns
     -------
-    (M, N) array; of X with itself symmetric to the last bit, 0 on the diagonal.
+    (M, N) array
+        Of X with itself symmetric to the last bit, with 0 on the diagonal.
+
+    Raises
+    ------
+    ConfigError
+        For places that are not finite, and length scales that are not above 0.
     """
-    X = _places(X)
-    Y = X if others is None else _places(others)
+    X = _checked_places(X)
+    Y = X if others is None else _checked_places(others)
     scale = np.asarray(length_scale, np.float64)
     if not (np.isfinite(scale).all() and (scale > 0).all()):
         raise ConfigError(f"length_scale is {scale}; it must be above 0.")
@@ -140,31 +170,39 @@ def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None
 def empirical_covariance(
     readings: ArrayLike, *, shrinkage: float = 0.0, jitter: float = 1e-6
 ) -> Array:
-    """Give the covariance of training data, made positive definite.
+    """Return the empirical covariance of training data, made positive definite.
 
     Parameters
     ----------
     readings : (T, M) array
         T intervals of M sensors in model units, without gaps, T ≥ 2. The mean of each sensor is
-        taken off; [B16] section 5 and [ET] section 6 use this as the kernel.
+        subtracted.
     shrinkage : float
-        0 to 1: how far the correlations are pulled to 0. Variances stay as they are.
+        Share, 0 to 1, by which the correlations are shrunk to 0. Variances are kept.
     jitter : float
-        Above 0, added to the diagonal, in model units²; multiplied by 10 until Cholesky
-        succeeds. Apart from it the scale of the data is kept.
+        Variance added to the diagonal, in model units², > 0; multiplied by 10 until the Cholesky
+        factorisation succeeds.
+
+    Returns
+    -------
+    (M, M) array
+        In model units².
 
     Raises
     ------
     ConfigError
-        If the data hold gaps, or not even 1 % of the largest variance makes Cholesky succeed.
+        If the data have gaps, or the matrix is not positive definite even with 1 % of the largest
+        variance added.
+
+    References
+    ----------
+    [B16] section 5 and [ET] section 6 use this as the kernel.
     """
     Y = np.asarray(readings, np.float64)
     if Y.ndim != 2 or Y.shape[0] < 2 or not np.isfinite(Y).all():
         raise ConfigError("An empirical covariance needs two or more rows of finite readings.")
-    if not jitter > 0.0:
-        raise ConfigError(f"jitter is {jitter}; it must be above 0.")
-    if not 0.0 <= shrinkage <= 1.0:
-        raise ConfigError(f"shrinkage is {shrinkage}; it can be 0 to 1.")
+    check_positive(jitter=jitter)
+    check_range(0, 1, shrinkage=shrinkage)
     centred = Y - Y.mean(axis=0)
     K = centred.T @ centred / (Y.shape[0] - 1)
     K = (1.0 - shrinkage) * (K + K.T) / 2 + shrinkage * np.diag(np.diag(K))
@@ -172,7 +210,11 @@ def empirical_covariance(
 
 
 def positive_definite(K: Array, jitter: float) -> Array:
-    """Give K plus the smallest of `jitter`, 10 `jitter`, ... times I that Cholesky accepts."""
+    """Return the covariance K plus the smallest of `jitter`, 10 `jitter`, ... that factorises.
+
+    The jitter is added to the diagonal, up to 1 % of the largest variance; raises `ConfigError` if
+    the Cholesky factorisation still fails.
+    """
     largest = float(np.max(np.diag(K)))
     step = jitter
     while step <= max(0.01 * largest, jitter):
@@ -184,11 +226,12 @@ def positive_definite(K: Array, jitter: float) -> Array:
         else:
             return lifted
     raise ConfigError(
-        "These readings give no usable covariance: 1 % of their variance does not make it definite."
+        "The covariance of these readings is not positive definite, even with 1 % of the largest "
+        "variance added to its diagonal; more training data may help."
     )
 
 
-def _matern_of_any(nu: float, r: Array) -> Array:
+def _matern_by_bessel(nu: float, r: Array) -> Array:
     try:
         from scipy.special import gammaln, kv
     except ImportError:
@@ -202,7 +245,7 @@ def _matern_of_any(nu: float, r: Array) -> Array:
     return np.asarray(np.nan_to_num(K, nan=1.0, posinf=1.0))
 
 
-def _places(X: ArrayLike) -> Array:
+def _checked_places(X: ArrayLike) -> Array:
     places = np.asarray(X, np.float64)
     if places.ndim == 1:
         places = places[:, None]

@@ -1,192 +1,303 @@
-"""Temporal kernels d(t, t') as values: two arrays of times in, covariance out.
+"""Temporal models: how a field changes, as a kernel d(t, t') and as a state-space transition.
 
-What belongs here: the temporal factor of the covariance k(x, x') d(t, t') that an engine in
-observation space multiplies with the spatial one, and its derivatives, which maximum likelihood
-needs (`edge_tvbo.models.likelihood`). The same models as state spaces are in `temporal` and `pair`.
+Each class is one model of change and offers both forms. `kernel` is the temporal factor of the
+covariance k(x, x') d(t, t'), for posteriors by regression; its derivatives serve maximum
+likelihood (`edge_tvbo.models.likelihood`). `transition` is what one interval does to the state of
+a recursive posterior: a `Transition` if the state is the field itself, a `TwoComponentTransition`
+if it is two fields.
 
-Times are intervals, 0 for the first; d has no unit. Lags are meant to be whole numbers, where two
-derivatives are finite at the edge of their range that are not for a fraction.
+Times are intervals, 0 for the first; d has no unit. Lags are meant to be whole numbers: for
+fractions, two derivatives are infinite at the edge of their range.
 """
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.checks import check_not_negative, check_range
+from edge_tvbo.numerics.types import Array
 
 if TYPE_CHECKING:
-    from numpy.random import Generator  # to import it takes 3 MiB, which a daemon does without
+    from numpy.random import Generator  # its import takes 3 MiB, which a daemon saves
 
-Array = NDArray[np.float64]
-MANY = 500  # lags; of fewer, to see which are alike takes longer than to go through all
+MIN_LAGS_FOR_TABLE = 500  # fewer lags are computed one by one, which is faster than a table
 
 
-class TemporalKernel(Protocol):
-    """How alike the field is to itself at another time."""
+class Transition(NamedTuple):
+    """The step of a model whose state is the field: f_{t+1} = √retain f_t + √inject g_{t+1}.
 
-    def matrix(self, s: Array, t: Array) -> Array:
-        """Give d(s_i, t_j), a new (n, m), for times `s` (n,) and `t` (m,)."""
+    g_{t+1} is drawn from the spatial prior, independent of the past, so that for t ≥ s
+    Cov(f_t, f_s) = retain^((t-s)/2) p_s K with p_0 = 1 and p_{t+1} = retain p_t + inject.
+    """
+
+    retain: float  # share of the variance that is kept
+    inject: float  # variance that is added, in prior variances
+
+
+@dataclass(frozen=True, eq=False)
+class TwoComponentTransition:
+    """The step of a model whose state is two fields z_0 and z_1: z <- A z + noise.
+
+    The field is f = w_0 z_0 + w_1 z_1 with the weights of the interval.
+    """
+
+    snapshot_kind: str  # the model with its parameters, which a snapshot must agree with
+    prior: Array  # (2, 2) prior covariance of the components
+    matrix: Array  # (2, 2) A
+    innovation: Array  # (2, 2) covariance of the noise
+    weights: Callable[[int], tuple[float, float]]  # (w_0, w_1) of interval 0, 1, ...
+
+
+class TemporalModel(Protocol):
+    """A model of how a field changes with time."""
+
+    SNAPSHOT_NAME: ClassVar[str]  # of the class
+
+    @property
+    def snapshot_key(self) -> str:
+        """Return the model with its parameters, as it is written into snapshots."""
+        ...
+
+    def kernel(self, s: Array, t: Array) -> Array:
+        """Return d(s_i, t_j), a new (n, m) array, for times `s` (n,) and `t` (m,)."""
         ...
 
     def variance(self, t: Array) -> Array:
-        """Give d(t_j, t_j), (m,), for times `t` (m,)."""
+        """Return d(t_j, t_j), (m,), for times `t` (m,)."""
+        ...
+
+    def transition(self) -> Transition | TwoComponentTransition:
+        """Return what an interval does to the state of a recursive posterior."""
         ...
 
 
-class FittableKernel(TemporalKernel, Protocol):
-    """A temporal kernel whose p parameters, in the order of its fields, can be learned.
+class FittableModel(TemporalModel, Protocol):
+    """A temporal model whose p parameters can be fitted by maximum likelihood.
 
-    A search moves in `coordinates`, in which equal steps matter about equally and what the
-    bounds allow is a box: the corners are the coordinates of both columns of `bounds`.
+    The search moves in `coordinates`, in which equal steps matter about equally and the bounds
+    form a box: its corners are the coordinates of the two columns of `bounds`.
     """
 
     @property
-    def values(self) -> Array:
-        """Give the parameters, (p,)."""
+    def parameters(self) -> Array:
+        """Return the parameters, (p,), in the order of the model's fields."""
         ...
 
-    def replaced(self, values: Array) -> Self:
-        """Give the kernel of other parameters (p,); raises `ConfigError` if they cannot be."""
+    def with_parameters(self, values: Array) -> Self:
+        """Return the model with other parameters (p,); raises `ConfigError` out of range."""
         ...
 
-    def gradient(self, s: Array, t: Array) -> Array:
-        """Give the derivative of `matrix` by each parameter, (p, n, m)."""
+    def kernel_gradient(self, s: Array, t: Array) -> Array:
+        """Return the derivative of `kernel` by each parameter, (p, n, m)."""
         ...
 
     def coordinates(self) -> Array:
-        """Give where a search finds this kernel, (p,), finite."""
+        """Return the coordinates of this model in the search, (p,), finite."""
         ...
 
-    def located(self, coordinates: Array) -> Self:
-        """Give the kernel at `coordinates` (p,) inside the box."""
+    def at_coordinates(self, coordinates: Array) -> Self:
+        """Return the model at `coordinates` (p,), which lie inside the box."""
         ...
 
     def jacobian(self) -> Array:
-        """Give the derivative of value i by coordinate j, (p, p)."""
+        """Return the derivative of parameter i by coordinate j, (p, p)."""
         ...
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Give the least and the greatest of each parameter, (p, 2), for times up to `horizon`."""
+        """Return the lower and upper bound of each parameter, (p, 2), for times to `horizon`."""
         ...
 
     @classmethod
-    def drawn(cls, rng: "Generator", horizon: float) -> Self:
-        """Give a kernel at random within `bounds`, to start a search from."""
+    def random(cls, rng: "Generator", horizon: float) -> Self:
+        """Return a random model within `bounds`, to start a search from."""
         ...
 
 
-class StaticKernel(msgspec.Struct, frozen=True):
-    """The field that never changes: d = 1."""
+class _Model(msgspec.Struct, frozen=True):
+    """Base class of the temporal models."""
 
-    def matrix(self, s: Array, t: Array) -> Array:
-        """Give ones, (n, m)."""
+    SNAPSHOT_NAME: ClassVar[str]  # stays the same when a class is renamed
+
+    @property
+    def snapshot_key(self) -> str:
+        """Return the model with its parameters, as it is written into snapshots."""
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__)
+        return f"{self.SNAPSHOT_NAME}({values})"
+
+
+class Static(_Model, frozen=True):
+    """The model of a field that never changes: d = 1."""
+
+    SNAPSHOT_NAME: ClassVar[str] = "StaticKernel"
+
+    def kernel(self, s: Array, t: Array) -> Array:
+        """Return the kernel of the static model: ones, (n, m)."""
         return np.ones((len(s), len(t)))
 
     def variance(self, t: Array) -> Array:
-        """Give ones, (m,)."""
+        """Return the variance of the static model: ones, (m,)."""
         return np.ones(len(t))
 
+    def transition(self) -> Transition:
+        """Return the transition of the static model, which changes nothing."""
+        return Transition(1.0, 0.0)
 
-class WienerKernel(msgspec.Struct, frozen=True):
-    """The field to which variance `sigma_w2` is added each interval, UI-TVBO in [ET] section 6.
 
-    d = 1 + σ_w² min(t, t') with 1 at t = 0; times are 0 or more.
+class UncertaintyInjection(_Model, frozen=True):
+    """The Wiener model of UI-TVBO: every interval adds variance `sigma_w2` to the field.
+
+    d(t, t') = 1 + σ_w² min(t, t'); times are 0 or more.
+
+    Parameters
+    ----------
+    sigma_w2 : float
+        σ_w², in prior variances, 0 or more; otherwise `ConfigError` is raised.
+
+    References
+    ----------
+    [ET] section 6.
     """
+
+    SNAPSHOT_NAME: ClassVar[str] = "WienerKernel"
 
     sigma_w2: float
 
     def __post_init__(self) -> None:
-        if not (0.0 <= self.sigma_w2 < float("inf")):
-            raise ConfigError(f"sigma_w2 is {self.sigma_w2}; it can be 0 or more.")
+        check_not_negative(sigma_w2=self.sigma_w2)
 
-    def matrix(self, s: Array, t: Array) -> Array:
-        """Give 1 + σ_w² min(s_i, t_j), (n, m)."""
+    def kernel(self, s: Array, t: Array) -> Array:
+        """Return the Wiener kernel 1 + σ_w² min(s_i, t_j), (n, m)."""
         return np.asarray(1.0 + self.sigma_w2 * np.minimum(np.asarray(s)[:, None], t))
 
     def variance(self, t: Array) -> Array:
-        """Give 1 + σ_w² t_j, (m,)."""
+        """Return the Wiener variance 1 + σ_w² t_j, (m,)."""
         return np.asarray(1.0 + self.sigma_w2 * np.asarray(t, np.float64))
 
+    def transition(self) -> Transition:
+        """Return the transition of the Wiener model, which adds variance σ_w²."""
+        return Transition(1.0, self.sigma_w2)
 
-class TimeVaryingKernel(msgspec.Struct, frozen=True):
-    """[B16]'s forgetting field: d = (1-ε)^(|t-t'|/2), [B16] eq. 4; a `FittableKernel`.
 
-    >>> float(TimeVaryingKernel(0.19).matrix(np.array([3.0]), np.array([5.0]))[0, 0])
+class TimeVarying(_Model, frozen=True):
+    """The TV model: a share ε of the field's variance is new every interval; a `FittableModel`.
+
+    d(t, t') = (1-ε)^(|t-t'|/2); the prior variance stays 1.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε, 0 (the field never changes) to 1 (every interval is independent); otherwise
+        `ConfigError` is raised.
+
+    References
+    ----------
+    [B16] eq. 4.
+
+    Examples
+    --------
+    >>> float(TimeVarying(0.19).kernel(np.array([3.0]), np.array([5.0]))[0, 0])
     0.81
     """
+
+    SNAPSHOT_NAME: ClassVar[str] = "TimeVaryingKernel"
 
     epsilon: float
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.epsilon <= 1.0:
-            raise ConfigError(
-                f"epsilon is {self.epsilon}; it can be 0 (never changes) to 1 (all new)."
-            )
+        check_range(0, 1, epsilon=self.epsilon)
 
-    def matrix(self, s: Array, t: Array) -> Array:
-        """Give (1-ε)^(lag/2), (n, m)."""
+    def kernel(self, s: Array, t: Array) -> Array:
+        """Return the TV kernel (1-ε)^(lag/2), (n, m)."""
         return _over_lags(lambda k: (1.0 - self.epsilon) ** (k / 2), s, t)
 
     def variance(self, t: Array) -> Array:
-        """Give ones, (m,)."""
+        """Return the variance of the TV model: ones, (m,)."""
         return np.ones(len(t))
 
-    def gradient(self, s: Array, t: Array) -> Array:
-        """Give the derivative by ε, (1, n, m); where it is infinite, at 1, that of an ulp below."""
+    def transition(self) -> Transition:
+        """Return the TV transition, which keeps a share 1-ε of the variance and adds ε."""
+        return Transition(1.0 - self.epsilon, self.epsilon)
+
+    def kernel_gradient(self, s: Array, t: Array) -> Array:
+        """Return the derivative of the TV kernel by ε, (1, n, m).
+
+        At ε = 1, where it is infinite, it is that of the next smaller float.
+        """
         left = max(1.0 - self.epsilon, 2.0**-53)
         return _over_lags(lambda k: -_slope(left, k / 2)[None], s, t)
 
     @property
-    def values(self) -> Array:
-        """Give (ε,)."""
+    def parameters(self) -> Array:
+        """Return the parameter of the TV model, (ε,)."""
         return np.array([self.epsilon])
 
-    def replaced(self, values: Array) -> Self:
-        """Give the kernel of another (ε,)."""
+    def with_parameters(self, values: Array) -> Self:
+        """Return the TV model with another (ε,)."""
         return type(self)(float(values[0]))
 
     def coordinates(self) -> Array:
-        """Give (ln ε,), that of 1e-300 where ε is less."""
+        """Return the coordinate of the TV model, (ln ε,), with ε clipped to at least 1e-300."""
         return np.array([math.log(max(self.epsilon, 1e-300))])
 
-    def located(self, coordinates: Array) -> Self:
-        """Give the kernel of (ln ε,)."""
+    def at_coordinates(self, coordinates: Array) -> Self:
+        """Return the TV model at (ln ε,)."""
         return type(self)(math.exp(coordinates[0]))
 
     def jacobian(self) -> Array:
-        """Give dε / d ln ε = ε, (1, 1)."""
+        """Return dε / d ln ε = ε, (1, 1)."""
         return np.array([[self.epsilon]])
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Give 1e-6 and .999: fields that change less or more are not told from these."""
+        """Return the bounds 1e-6 and 0.999 of ε, beyond which rates cannot be told apart."""
         return np.array([[1e-6, 0.999]])
 
     @classmethod
-    def drawn(cls, rng: "Generator", horizon: float) -> Self:
-        """Give one with ε from 1e-4 to .5, log-uniform."""
+    def random(cls, rng: "Generator", horizon: float) -> Self:
+        """Return a TV model with ε log-uniform from 1e-4 to 0.5."""
         return cls(_log_uniform(rng, 1e-4, 0.5))
 
 
-class MomentumKernel(msgspec.Struct, frozen=True):
-    """A change goes on changing the field for a while: d of [M24] eq. 8.9; a `FittableKernel`.
+class Momentum(_Model, frozen=True):
+    """The MTV model: a change continues for a while; a `FittableModel`.
 
-    Written without the division by ε - α, so that α = ε is no case of its own: with k = |t-t'|,
-    Q_k = (ε^k - α^k) / (ε - α) and c = (1-ε²) / (1+αε),
+    f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1}. As a kernel, with
+    k = |t-t'|, Q_k = (ε^k - α^k) / (ε - α) and c = (1-ε²) / (1+αε):
 
-        d = ε^k + c α Q_k,
+        d(t, t') = ε^k + c α Q_k
 
-    a sum of positive terms. `epsilon` is how much of the field is *left* after an interval,
-    `alpha` how much of the momentum; see `edge_tvbo.models.posteriors.two_component.Momentum`.
+    Both forms are written without a division by ε - α, so that α = ε is not a special case.
 
-    >>> MomentumKernel(0.5, 0.5).matrix(np.array([0.0]), np.array([0.0, 1.0])).round(3)
+    Parameters
+    ----------
+    epsilon : float
+        ε, share of the field that an interval keeps, below 1. This is not ε of [B16], the share
+        that is *new*: without momentum, `epsilon` = √(1-ε) of `TimeVarying`.
+    alpha : float
+        α, share of the momentum that an interval keeps, 0 to `epsilon`.
+
+    Raises
+    ------
+    ConfigError
+        Unless 0 <= alpha <= epsilon < 1.
+
+    References
+    ----------
+    [M24] eq. 8.1 and 8.9; λ of lemma 8.1.
+
+    Examples
+    --------
+    >>> Momentum(0.5, 0.5).kernel(np.array([0.0]), np.array([0.0, 1.0])).round(3)
     array([[1. , 0.8]])
     """
+
+    SNAPSHOT_NAME: ClassVar[str] = "MomentumKernel"
 
     epsilon: float
     alpha: float
@@ -198,55 +309,70 @@ class MomentumKernel(msgspec.Struct, frozen=True):
                 "they must be 0 <= alpha <= epsilon < 1."
             )
 
-    def matrix(self, s: Array, t: Array) -> Array:
-        """Give eq. 8.9, (n, m)."""
+    def kernel(self, s: Array, t: Array) -> Array:
+        """Return the MTV kernel, [M24] eq. 8.9, (n, m)."""
         return _over_lags(self._covariance, s, t)
 
     def variance(self, t: Array) -> Array:
-        """Give ones, (m,)."""
+        """Return the variance of the MTV model: ones, (m,)."""
         return np.ones(len(t))
 
-    def gradient(self, s: Array, t: Array) -> Array:
-        """Give the derivatives by ε and α, (2, n, m): [M24] eq. 8.7 (mirrored for ε).
+    def transition(self) -> TwoComponentTransition:
+        """Return the MTV transition; its components are the field f and the momentum u."""
+        epsilon, alpha = self.epsilon, self.alpha
+        rate = (1 - epsilon**2) * (1 - alpha**2) * (1 - alpha * epsilon) / (1 + alpha * epsilon)
+        root = math.sqrt(rate)  # √λ
+        shared = root / ((1 - alpha**2) * (1 - alpha * epsilon))
+        return TwoComponentTransition(
+            snapshot_kind=f"mtv {epsilon!r} {alpha!r}",
+            prior=np.array([[1.0, shared], [shared, 1 / (1 - alpha**2)]]),
+            matrix=np.array([[epsilon, root * alpha], [0.0, alpha]]),
+            innovation=np.array([[rate, root], [root, 1.0]]),
+            weights=lambda time: (1.0, 0.0),
+        )
 
-        As printed, eq. 8.7 is 0/0 at α = ε; this is exact there and near it.
+    def kernel_gradient(self, s: Array, t: Array) -> Array:
+        """Return the derivatives of the MTV kernel by ε and α, (2, n, m).
+
+        [M24] eq. 8.7, mirrored for ε. As printed, eq. 8.7 is 0/0 at α = ε; this form is exact there
+        and near it.
         """
         return _over_lags(self._slopes, s, t)
 
     @property
-    def values(self) -> Array:
-        """Give (ε, α)."""
+    def parameters(self) -> Array:
+        """Return the parameters of the MTV model, (ε, α)."""
         return np.array([self.epsilon, self.alpha])
 
-    def replaced(self, values: Array) -> Self:
-        """Give the kernel of another (ε, α)."""
+    def with_parameters(self, values: Array) -> Self:
+        """Return the MTV model with another (ε, α)."""
         return type(self)(float(values[0]), float(values[1]))
 
     def coordinates(self) -> Array:
-        """Give (ln(1-ε), ln(1-α/ε)), the latter that of 1e-300 where α is ε."""
+        """Return the coordinates (ln(1-ε), ln(1-α/ε)), with 1-α/ε clipped to at least 1e-300."""
         apart = _apart(self.epsilon, self.alpha) if self.epsilon > 0.0 else 1.0
         return np.array([math.log1p(-self.epsilon), math.log(max(apart, 1e-300))])
 
-    def located(self, coordinates: Array) -> Self:
-        """Give the kernel of (ln(1-ε), ln(1-α/ε)), each 0 or less; α <= ε by construction."""
+    def at_coordinates(self, coordinates: Array) -> Self:
+        """Return the MTV model at (ln(1-ε), ln(1-α/ε)), each 0 or less; α <= ε by construction."""
         epsilon = abs(math.expm1(coordinates[0]))
         return type(self)(epsilon, epsilon * abs(math.expm1(coordinates[1])))
 
     def jacobian(self) -> Array:
-        """Give the derivative of (ε, α) by the coordinates, (2, 2)."""
+        """Return the derivative of (ε, α) by the coordinates, (2, 2)."""
         share = self.alpha / self.epsilon if self.epsilon > 0.0 else 0.0
         left = 1.0 - self.epsilon
         return np.array([[-left, 0.0], [-left * share, self.alpha - self.epsilon]])
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Give 0 and almost 1 for both; that α <= ε is in the coordinates."""
+        """Return the bounds of ε and α, 0 and almost 1; the coordinates keep α <= ε."""
         most = 1.0 - 1e-5
         return np.array([[0.0, most], [0.0, most * (1.0 - 1e-6)]])
 
     @classmethod
-    def drawn(cls, rng: "Generator", horizon: float) -> Self:
-        """Give one with 1-ε from .001 to .5 and 1-α from 1-ε to 1, both log-uniform."""
+    def random(cls, rng: "Generator", horizon: float) -> Self:
+        """Return an MTV model with 1-ε from 0.001 to 0.5 and 1-α from 1-ε to 1, log-uniform."""
         left = _log_uniform(rng, 1e-3, 0.5)
         epsilon = 1.0 - left
         return cls(epsilon, min(max(1.0 - _log_uniform(rng, left, 1.0), 0.0), epsilon))
@@ -267,15 +393,35 @@ class MomentumKernel(msgspec.Struct, frozen=True):
         return np.stack([by_epsilon, by_alpha])
 
 
-class SigmoidKernel(msgspec.Struct, frozen=True):
-    """One field turns into another: d of [M24] eq. 9.1-9.3; a `FittableKernel`.
+class Sigmoid(_Model, frozen=True):
+    """The TTV model: one field turns into another; a `FittableModel`.
 
-    d = 2 s(t) s(t') - s(t) - s(t') + 1 with s(t) = 1 / (1 + exp((τ - t) / ρ)). `tau` is the
-    interval in the middle of the transition, `rho` above 0 how long it takes, in intervals.
+    f_t = (1 - s(t)) h_1 + s(t) h_2 with s(t) = 1 / (1 + exp((τ - t) / ρ)), so that
+    d(t, t') = 2 s(t) s(t') - s(t) - s(t') + 1.
 
-    >>> SigmoidKernel(5.0, 2.0).variance(np.array([5.0]))
+    Parameters
+    ----------
+    tau : float
+        τ, interval in the middle of the transition.
+    rho : float
+        ρ, duration of the transition: from 12 % to 88 % in 4 ρ intervals. Above 0.
+
+    Raises
+    ------
+    ConfigError
+        If `tau` is not finite or `rho` is not above 0.
+
+    References
+    ----------
+    [M24] eq. 9.1-9.3.
+
+    Examples
+    --------
+    >>> Sigmoid(5.0, 2.0).variance(np.array([5.0]))
     array([0.5])
     """
+
+    SNAPSHOT_NAME: ClassVar[str] = "SigmoidKernel"
 
     tau: float
     rho: float
@@ -284,17 +430,32 @@ class SigmoidKernel(msgspec.Struct, frozen=True):
         if not (self.rho > 0 and abs(self.tau) < float("inf") and self.rho < float("inf")):
             raise ConfigError(f"tau is {self.tau}, rho {self.rho}; rho must be above 0.")
 
-    def matrix(self, s: Array, t: Array) -> Array:
-        """Give s s' + (1-s)(1-s'), which is d of eq. 9.3 as a sum of positive terms, (n, m)."""
+    def kernel(self, s: Array, t: Array) -> Array:
+        """Return the TTV kernel s s' + (1-s)(1-s'), (n, m), [M24] eq. 9.3."""
         return np.asarray(np.stack(self._shares(s), axis=1) @ np.stack(self._shares(t)))
 
     def variance(self, t: Array) -> Array:
-        """Give s² + (1-s)², (m,): 1 before and after the transition, ½ in its middle."""
+        """Return the TTV variance s² + (1-s)², (m,): 1 at both ends, ½ in the middle."""
         old, new = self._shares(t)
         return np.asarray(old**2 + new**2)
 
-    def gradient(self, s: Array, t: Array) -> Array:
-        """Give the derivatives by τ and ρ, (2, n, m): the chain rule over eq. 9.2."""
+    def transition(self) -> TwoComponentTransition:
+        """Return the TTV transition; its components are the old and the new field."""
+
+        def weights(time: int) -> tuple[float, float]:
+            s = 1.0 / (1.0 + math.exp(min((self.tau - time) / self.rho, 700.0)))
+            return 1.0 - s, s
+
+        return TwoComponentTransition(
+            snapshot_kind=f"ttv {self.tau!r} {self.rho!r}",
+            prior=np.eye(2),
+            matrix=np.eye(2),
+            innovation=np.zeros((2, 2)),
+            weights=weights,
+        )
+
+    def kernel_gradient(self, s: Array, t: Array) -> Array:
+        """Return the derivatives of the TTV kernel by τ and ρ, (2, n, m), [M24] eq. 9.2."""
         (old, new), (old_t, new_t) = self._shares(s), self._shares(t)
         lean, lean_t = new - old, new_t - old_t  # 2 s - 1
         left = np.stack([self._share_slopes(s), np.stack([lean, lean])], axis=2)  # (2, n, 2)
@@ -302,68 +463,68 @@ class SigmoidKernel(msgspec.Struct, frozen=True):
         return np.asarray(left @ right)
 
     @property
-    def values(self) -> Array:
-        """Give (τ, ρ)."""
+    def parameters(self) -> Array:
+        """Return the parameters of the TTV model, (τ, ρ)."""
         return np.array([self.tau, self.rho])
 
-    def replaced(self, values: Array) -> Self:
-        """Give the kernel of another (τ, ρ)."""
+    def with_parameters(self, values: Array) -> Self:
+        """Return the TTV model with another (τ, ρ)."""
         return type(self)(float(values[0]), float(values[1]))
 
     def coordinates(self) -> Array:
-        """Give (τ, ln ρ)."""
+        """Return the coordinates of the TTV model, (τ, ln ρ)."""
         return np.array([self.tau, math.log(self.rho)])
 
-    def located(self, coordinates: Array) -> Self:
-        """Give the kernel of (τ, ln ρ)."""
+    def at_coordinates(self, coordinates: Array) -> Self:
+        """Return the TTV model at (τ, ln ρ)."""
         return type(self)(float(coordinates[0]), math.exp(coordinates[1]))
 
     def jacobian(self) -> Array:
-        """Give the derivative of (τ, ρ) by the coordinates, (2, 2)."""
+        """Return the derivative of (τ, ρ) by the coordinates, (2, 2)."""
         return np.diag([1.0, self.rho])
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Give τ from -horizon to twice it, where nothing happens in between; ρ from .1 to it."""
+        """Return the bounds of τ, -horizon and 2 horizon, and of ρ, 0.1 and the horizon."""
         span = max(horizon, 1.0)
         return np.array([[-span, 2.0 * span], [0.1, span]])
 
     @classmethod
-    def drawn(cls, rng: "Generator", horizon: float) -> Self:
-        """Give one with τ uniform on [0, horizon] and ρ log-uniform from ½ to half of that."""
+    def random(cls, rng: "Generator", horizon: float) -> Self:
+        """Return a TTV model with τ uniform on [0, horizon], ρ log-uniform from ½ to horizon/2."""
         span = max(horizon, 1.0)
         return cls(float(rng.uniform(0.0, span)), _log_uniform(rng, 0.5, max(0.5 * span, 0.5)))
 
     def _shares(self, t: Array) -> tuple[Array, Array]:
-        """Give 1 - s and s at `t`, each (m,) and each to full relative precision."""
+        """Return 1 - s and s at `t`, both (m,), both to full relative precision."""
         x, e = self._decay(t)
         greater, less = 1.0 / (1.0 + e), e / (1.0 + e)
         late = x >= 0.0
         return np.where(late, less, greater), np.where(late, greater, less)
 
     def _share_slopes(self, t: Array) -> Array:
-        """Give ds/dτ and ds/dρ at `t`, (2, m): eq. 9.2 with exp of negative numbers only."""
+        """Return ds/dτ and ds/dρ at `t`, (2, m): eq. 9.2 with exp of negative numbers only."""
         x, e = self._decay(t)
         steepness = e / ((1.0 + e) ** 2 * self.rho)
         return np.asarray(np.stack([-steepness, -x * steepness]))
 
     def _decay(self, t: Array) -> tuple[Array, Array]:
-        """Give x = (t - τ) / ρ and exp(-|x|), (m,), x cut off where that is 0."""
+        """Return x = (t - τ) / ρ, clipped to ±800, and exp(-|x|), both (m,)."""
         with np.errstate(over="ignore"):
             x = np.clip((np.asarray(t, np.float64) - self.tau) / self.rho, -800.0, 800.0)
         return x, np.exp(-np.abs(x))
 
 
 def _over_lags(function: Callable[[Array], Array], s: Array, t: Array) -> Array:
-    """Give `function` of |s_i - t_j|, (..., n, m), for one of lags (L,) to (..., L).
+    """Return `function` of |s_i - t_j|, (..., n, m); it maps lags (L,) to values (..., L).
 
-    Whole times share few lags, so that it is called for each of them once: n + m powers
-    instead of n·m where times follow one another.
+    Whole times share few lags, and each is computed only once: n + m powers instead of n·m if the
+    times are consecutive.
     """
     s, t = np.asarray(s, np.float64), np.asarray(t, np.float64)
-    many = len(s) * len(t) > MANY
+    many = len(s) * len(t) > MIN_LAGS_FOR_TABLE
     whole = many and bool((s == np.floor(s)).all() and (t == np.floor(t)).all())
-    if whole and (longest := _longest(s, t)) < len(s) * len(t):
+    if whole and (longest := _longest_lag(s, t)) < len(s) * len(t):
         steps = np.subtract.outer(s.astype(np.intp), t.astype(np.intp))
         table = function(np.arange(longest + 1.0))
         return table.take(np.abs(steps, out=steps), axis=-1, mode="clip")
@@ -372,29 +533,29 @@ def _over_lags(function: Callable[[Array], Array], s: Array, t: Array) -> Array:
     return values.reshape(*values.shape[:-1], *lags.shape)
 
 
-def _longest(s: Array, t: Array) -> float:
-    """Give the largest |s_i - t_j|, 0 where there is none, in O(n + m)."""
+def _longest_lag(s: Array, t: Array) -> float:
+    """Return the largest |s_i - t_j|, 0 without any times, in O(n + m)."""
     if len(s) == 0 or len(t) == 0:
         return 0.0
     return float(max(s.max() - t.min(), t.max() - s.min()))
 
 
 def _slope(base: float, k: Array) -> Array:
-    """Give d/dbase of base^k = k base^(k-1), (L,), 0 for k = 0 whatever the base."""
+    """Return the derivative of base^k by base, k base^(k-1), (L,); 0 for k = 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(k * base ** np.where(k == 0.0, 0.0, k - 1.0))
 
 
 def _divided_difference(e: float, a: float, k: Array) -> Array:
-    """Give Q = (e^k - a^k) / (e - a), (L,), for 0 <= a <= e."""
+    """Return Q = (e^k - a^k) / (e - a), (L,), for 0 <= a <= e."""
     return np.asarray(e ** np.where(k == 0.0, 0.0, k - 1.0) * _quotient(_apart(e, a), k))
 
 
 def _divided_difference_slopes(e: float, a: float, k: Array) -> tuple[Array, Array]:
-    """Give dQ/de and dQ/da of `_divided_difference`, each (L,).
+    """Return dQ/de and dQ/da of `_divided_difference`, both (L,).
 
-    They are e^(k-2) h and e^(k-2) g, where h = (k - q) / u and g = (q - k (1-u)^(k-1)) / u.
-    Both cancel where k u is small, and there their binomial series takes over.
+    They are e^(k-2) h and e^(k-2) g with h = (k - q) / u and g = (q - k (1-u)^(k-1)) / u. Both lose
+    digits by cancellation if k u is small; then their binomial series is used.
     """
     u = _apart(e, a)
     apart = np.maximum(k, 1.0) * u >= 0.1
@@ -408,14 +569,14 @@ def _divided_difference_slopes(e: float, a: float, k: Array) -> tuple[Array, Arr
 
 
 def _quotient(u: float, k: Array) -> Array:
-    """Give q = (1 - (1-u)^k) / u, (L,), which for u = 0 is k, without cancellation."""
+    """Return q = (1 - (1-u)^k) / u, (L,), without cancellation; for u = 0 it is k."""
     if u == 0.0:
         return k
     return np.asarray(-np.expm1(k * (math.log1p(-u) if u < 1.0 else -1e200)) / u)
 
 
 def _series(k: Array, u: float) -> tuple[Array, Array]:
-    """Give h = Σ C(k,j+1) (-u)^(j-1) and g = Σ j C(k,j+1) (-u)^(j-1), j from 1 to 10.
+    """Return h = Σ C(k,j+1) (-u)^(j-1) and g = Σ j C(k,j+1) (-u)^(j-1), j from 1 to 10.
 
     For k u < 0.1 the next term is below 1e-16 of the first; for k < 1, where u < 0.1, 1e-10.
     """
@@ -429,7 +590,7 @@ def _series(k: Array, u: float) -> tuple[Array, Array]:
 
 
 def _apart(e: float, a: float) -> float:
-    """Give 1 - a/e to full precision for 0 <= a <= e; 0 where both are."""
+    """Return 1 - a/e to full precision for 0 <= a <= e, and 0 if both are 0."""
     return (e - a) / e if e > 0.0 else 0.0
 
 

@@ -1,102 +1,150 @@
-"""When is the model stale? By schedule, by evidence, or never."""
+"""Reset triggers: when a model is stale, by schedule, by the evidence of a reading, or never."""
 
 from math import log, pi, sqrt
 from typing import Protocol
 
 import msgspec
 
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.checks import (
+    check_block_bounds,
+    check_count,
+    check_ordered_rates,
+    check_probability,
+)
 
 
 class TriggerInput(msgspec.Struct, frozen=True, gc=False):
-    """The reading of a selected arm, and what was believed of it before, in model units."""
+    """The reading of a selected arm, and the prediction before it, in model units."""
 
     y: float
     mean: float
     std: float
-    prior_std: float  # were nothing known of the arm
+    prior_std: float  # of the arm without any reading
 
 
 class TriggerResult(msgspec.Struct, frozen=True, gc=False):
-    """What a trigger makes of one answer."""
+    """The decision of a trigger about one reply."""
 
     stale: bool
-    threshold: float | None  # the surprise that would have been too much, model units
-    age: int  # answers since the last reset, this one included: t' in [ET]
+    threshold: float | None  # largest |y - mean| that would not have fired, in model units
+    age: int  # replies since the last reset, this one included: t' in [ET]
 
 
 class Trigger(Protocol):
-    """Decides when a policy forgets what it knows; sees only answers of selected arms."""
+    """A rule that says when a policy resets its model; it sees only readings of selected arms."""
 
-    age: int  # answers seen since the last reset: all its state
+    age: int  # replies since the last reset: the whole state of a trigger
 
     def expires(self, t: int) -> bool:
-        """Say whether the model is stale at the beginning of interval `t` = 0, 1, ..."""
+        """Return whether the model is stale at the beginning of interval `t` = 0, 1, ..."""
         ...
 
-    def check(self, answer: TriggerInput) -> TriggerResult:
-        """Judge an answer; count it."""
+    def check(self, reply: TriggerInput) -> TriggerResult:
+        """Count a reply, and return whether it shows that the model is stale."""
         ...
 
     def clear(self) -> None:
-        """Begin anew after a reset."""
+        """Set the trigger's age to 0, after a reset of the model."""
         ...
 
 
-class _Counting:
-    """The age, which every trigger keeps."""
+class _CountingTrigger:
+    """Base class of the triggers: counts replies, and never fires."""
 
     def __init__(self) -> None:
         self.age = 0
 
     def clear(self) -> None:
-        """Begin anew after a reset."""
+        """Set the trigger's age to 0, after a reset of the model."""
         self.age = 0
 
     def expires(self, t: int) -> bool:
-        """Say no."""
+        """Return False: the model does not become stale by schedule."""
         return False
 
-    def check(self, answer: TriggerInput) -> TriggerResult:
-        """Count the answer and let it be."""
+    def check(self, reply: TriggerInput) -> TriggerResult:
+        """Count a reply, and return that the model is not stale."""
         self.age += 1
         return TriggerResult(False, None, self.age)
 
 
-class Never(_Counting):
-    """A model that is never stale."""
+class Never(_CountingTrigger):
+    """A trigger that never resets the model."""
 
 
-class EveryPeriod(_Counting):
-    """A model that is stale every `period` intervals, before the choice ([B16] algorithm 1)."""
+class EveryPeriod(_CountingTrigger):
+    """A trigger that resets the model by schedule, before the choice ([B16] algorithm 1).
+
+    Parameters
+    ----------
+    period : int
+        Intervals between two resets, 1 or more.
+
+    Raises
+    ------
+    ConfigError
+        If `period` is below 1.
+    """
 
     def __init__(self, period: int) -> None:
         super().__init__()
-        if period < 1:
-            raise ConfigError(f"period is {period}; it must be 1 interval or more.")
+        check_count(period=period)
         self.period = period
 
     def expires(self, t: int) -> bool:
-        """Say yes every `period` intervals."""
+        """Return whether interval `t` is a multiple of the period, 0 excepted."""
         return t > 0 and t % self.period == 0
 
 
-class ErrorBound(_Counting):
-    """The event trigger of ET-GP-UCB ([ET] lemma 3, eq. 11 and algorithm 1).
+class _EventTrigger(_CountingTrigger):
+    """Base class of the event triggers, whose resets keep within two block lengths."""
 
-    Stale when |y - mean| > √ρ std + w̄ with ρ = 2 ln(2π_{t'}/δ_B), w̄ = √(2σ_n² ln(2π_{t'}/δ_B)),
-    π_{t'} = π²t'²/6, and t' within [n_lower, n_upper]; and always when t' = n_upper.
+    def __init__(
+        self,
+        noise_variance: float,
+        delta_b: float = 0.1,
+        n_lower: int = 1,
+        n_upper: int | None = None,
+    ) -> None:
+        super().__init__()
+        check_probability(delta_b=delta_b)
+        check_block_bounds(n_lower, n_upper)
+        self.noise_variance = noise_variance
+        self.delta_b = delta_b
+        self.n_lower = n_lower
+        self.n_upper = n_upper
+
+    def _resets(self, fired: bool) -> bool:
+        """Return whether the trigger resets the model now, given whether its test `fired`."""
+        return (fired and self.age >= self.n_lower) or self.age == self.n_upper
+
+
+class ErrorBound(_EventTrigger):
+    """The event trigger of ET-GP-UCB: resets when a prediction error is too large.
+
+    The model is stale if |y - mean| > √ρ std + w̄ and t' is within [n_lower, n_upper], with
+    ρ = 2 ln(2π_{t'}/δ_B), w̄ = √(2σ_n² ln(2π_{t'}/δ_B)) and π_{t'} = π²t'²/6; and in any case if
+    t' = n_upper.
 
     Parameters
     ----------
     noise_variance : float
-        σ_n², of a reading.
+        σ_n², noise variance of a reading, in model units².
     delta_b : float
-        How often, in probability, a field that never changes is taken for one that did.
+        δ_B, probability that a field which never changes is mistaken for a changed one.
     n_lower, n_upper : int
-        Bounds on the answers between resets; None for no upper bound.
+        Bounds on the number of replies between two resets; None for no upper bound.
     noise_cap : int or None
-        The age after which w̄ grows no further ([ET] section 7), so that late changes are seen.
+        Age after which w̄ stops growing ([ET] section 7), so that late changes are detected.
+
+    Raises
+    ------
+    ConfigError
+        If a parameter is out of range.
+
+    References
+    ----------
+    [ET] lemma 3, eq. 11 and algorithm 1.
     """
 
     def __init__(
@@ -107,94 +155,95 @@ class ErrorBound(_Counting):
         n_upper: int | None = None,
         noise_cap: int | None = None,
     ) -> None:
-        super().__init__()
-        _check(delta_b, n_lower, n_upper)
-        if noise_cap is not None and noise_cap < 1:
-            raise ConfigError(f"noise_cap is {noise_cap}; it must be 1 answer or more.")
-        self.noise_variance = noise_variance
-        self.delta_b = delta_b
-        self.n_lower = n_lower
-        self.n_upper = n_upper
+        super().__init__(noise_variance, delta_b, n_lower, n_upper)
+        if noise_cap is not None:
+            check_count(noise_cap=noise_cap)
         self.noise_cap = noise_cap
 
-    def check(self, answer: TriggerInput) -> TriggerResult:
-        """Judge an answer by lemma 3; count it."""
+    def check(self, reply: TriggerInput) -> TriggerResult:
+        """Count a reply, and return whether its prediction error exceeds the bound of lemma 3."""
         self.age += 1
-        age = self.age
-        threshold = self.threshold(age, answer.std)
-        stale = abs(answer.y - answer.mean) > threshold and age >= self.n_lower
-        return TriggerResult(stale or age == self.n_upper, threshold, age)
+        threshold = self.threshold(self.age, reply.std)
+        stale = self._resets(abs(reply.y - reply.mean) > threshold)
+        return TriggerResult(stale, threshold, self.age)
 
     def threshold(self, age: int, std: float) -> float:
-        """Give κ: the most surprise a static field has at age t' = 1, 2, ..., in model units."""
+        """Return κ, the largest prediction error of a static field at age t' = 1, 2, ...
+
+        `std` is the predicted standard deviation; both are in model units.
+        """
         noise_age = age if self.noise_cap is None else min(age, self.noise_cap)
         noise = sqrt(2.0 * self.noise_variance * _log_union(noise_age, self.delta_b))
         return sqrt(2.0 * _log_union(age, self.delta_b)) * std + noise
 
 
-class LikelihoodRatio(_Counting):
-    """A trigger for [ET] definition 2, which leaves the test open: by a likelihood ratio.
+class LikelihoodRatio(_EventTrigger):
+    """An event trigger that compares how probable a reading is with and without the model.
 
-    Stale when the answer is 2π_{t'}/δ_B times likelier under the prior, as if nothing were known,
-    than under the model: κ bounds a likelihood ratio here instead of a distance. By Markov's
-    inequality a static field is taken for a changed one with probability below δ_B/2, as by
-    `ErrorBound`, whose bounds apply here too.
+    The model is stale if the reading is more than 2π_{t'}/δ_B times as probable under the prior as
+    under the model: κ bounds a likelihood ratio instead of a prediction error. By Markov's
+    inequality a static field is mistaken for a changed one with probability below δ_B/2, as with
+    `ErrorBound`, whose bounds on t' apply here too. [ET] definition 2 leaves the test open.
+
+    Parameters
+    ----------
+    noise_variance, delta_b, n_lower, n_upper
+        As for `ErrorBound`.
+
+    Raises
+    ------
+    ConfigError
+        If a parameter is out of range.
     """
 
-    def __init__(
-        self,
-        noise_variance: float,
-        delta_b: float = 0.1,
-        n_lower: int = 1,
-        n_upper: int | None = None,
-    ) -> None:
-        super().__init__()
-        _check(delta_b, n_lower, n_upper)
-        self.noise_variance = noise_variance
-        self.delta_b = delta_b
-        self.n_lower = n_lower
-        self.n_upper = n_upper
-
-    def check(self, answer: TriggerInput) -> TriggerResult:
-        """Judge an answer by its likelihood ratio; count it."""
+    def check(self, reply: TriggerInput) -> TriggerResult:
+        """Count a reply, and return whether its likelihood ratio exceeds the bound."""
         self.age += 1
-        age = self.age
-        fresh = _log_density(answer.y, answer.prior_std**2 + self.noise_variance)
-        known = _log_density(answer.y - answer.mean, answer.std**2 + self.noise_variance)
-        stale = fresh - known > _log_union(age, self.delta_b) and age >= self.n_lower
-        return TriggerResult(stale or age == self.n_upper, None, age)
+        under_prior = _log_density(reply.y, reply.prior_std**2 + self.noise_variance)
+        under_model = _log_density(reply.y - reply.mean, reply.std**2 + self.noise_variance)
+        stale = self._resets(under_prior - under_model > _log_union(self.age, self.delta_b))
+        return TriggerResult(stale, None, self.age)
 
 
-class Bounds(msgspec.Struct, frozen=True):
-    """The block lengths that bounds on the rate of change imply ([ET] corollary 1).
+class BlockBounds(msgspec.Struct, frozen=True):
+    """The shortest and longest number of replies between two resets of ET-GP-UCB.
 
-    >>> Bounds.of(0.001, 0.1, horizon=400)
-    Bounds(n_lower=22, n_upper=68)
+    >>> BlockBounds.from_rates(0.001, 0.1, horizon=400)
+    BlockBounds(n_lower=22, n_upper=68)
     """
 
     n_lower: int
     n_upper: int
 
     @classmethod
-    def of(cls, epsilon_lower: float, epsilon_upper: float, *, horizon: int) -> "Bounds":
-        """Give ⌈min(T, 12 ε^(-1/4))⌉ for both ends, T = `horizon` intervals."""
-        if not 0 <= epsilon_lower <= epsilon_upper <= 1:
-            raise ConfigError(
-                f"epsilon between {epsilon_lower} and {epsilon_upper}: 0 <= lower <= upper <= 1."
-            )
+    def from_rates(
+        cls, epsilon_lower: float, epsilon_upper: float, *, horizon: int
+    ) -> "BlockBounds":
+        """Return ⌈min(T, 12 ε^(-1/4))⌉ for both bounds on the rate of change ε.
+
+        Parameters
+        ----------
+        epsilon_lower, epsilon_upper : float
+            Bounds on ε of [B16], 0 <= lower <= upper <= 1.
+        horizon : int
+            T, in intervals.
+
+        Raises
+        ------
+        ConfigError
+            If the rates are not in order.
+
+        References
+        ----------
+        [ET] corollary 1.
+        """
+        check_ordered_rates(epsilon_lower, epsilon_upper)
         return cls(_block(epsilon_upper, horizon), _block(epsilon_lower, horizon))
 
 
 def _block(epsilon: float, horizon: int) -> int:
     length = horizon if epsilon == 0 else min(horizon, 12 * epsilon**-0.25)
     return int(-(-length // 1))
-
-
-def _check(delta_b: float, n_lower: int, n_upper: int | None) -> None:
-    if not 0 < delta_b < 1:
-        raise ConfigError(f"delta_b is {delta_b}; it must lie between 0 and 1.")
-    if n_lower < 1 or (n_upper is not None and n_upper < n_lower):
-        raise ConfigError(f"n_lower is {n_lower}, n_upper {n_upper}; 1 <= n_lower <= n_upper.")
 
 
 def _log_density(error: float, variance: float) -> float:

@@ -1,1 +1,1 @@
-"""Compiled kernels: arrays in, arrays out. Nothing here knows units, names or messages."""
+"""Compiled numerical kernels: functions of arrays and scalars, without units, names or messages."""

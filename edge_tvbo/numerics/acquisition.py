@@ -1,19 +1,29 @@
-"""Which arm next: upper confidence bounds, and draws that are a function of seed and counter."""
+"""Acquisition: the arm with the highest upper confidence bound, and reproducible random draws."""
 
 from math import sqrt
 
-from edge_tvbo.numerics.jit import Mask, Vector, int64, kernel, uint64
+from edge_tvbo.numerics.jit import int64, kernel, uint64
+from edge_tvbo.numerics.types import Array, Mask
 
 GOLDEN = 0x9E3779B97F4A7C15
 
 
 @kernel("i8(i8, i8, i8)")
 def draw(seed: int, counter: int, n: int) -> int:
-    """Draw from 0..n-1, uniformly: the same answer for the same seed and counter.
+    """Return a uniform random integer from 0 to n - 1, determined by `seed` and `counter`.
 
-    A counter instead of a running state keeps choosing free of side effects, and a restored
-    snapshot on the same path. SplitMix64: Steele, Lea & Flood, OOPSLA 2014; the modulo's bias is
-    below n / 2⁶³.
+    Parameters
+    ----------
+    seed, counter : int
+        Equal pairs give equal draws; each counter gives an independent draw.
+    n : int
+        Number of outcomes, 1 or more.
+
+    Notes
+    -----
+    SplitMix64: Steele, Lea & Flood, OOPSLA 2014. The bias of the modulo is below n / 2⁶³. A
+    counter instead of a generator's running state keeps the choice of an arm free of side effects,
+    and a restored snapshot continues with the same draws.
     """
     x = uint64(seed) * uint64(0xD1342543DE82EF95) + uint64(counter + 1) * uint64(GOLDEN)
     for _ in range(2):
@@ -25,20 +35,20 @@ def draw(seed: int, counter: int, n: int) -> int:
 
 @kernel("i8(f8[:], f8[:], f8, b1[::1], i8, i8)")
 def highest_bound(
-    mean: Vector, variance: Vector, width: float, eligible: Mask, seed: int, counter: int
+    mean: Array, variance: Array, width: float, eligible: Mask, seed: int, counter: int
 ) -> int:
-    """Give the eligible arm with the highest mean + width * sqrt(variance); -1 where none is.
+    """Return the eligible arm with the highest mean + width · sqrt(variance), or -1.
 
     Parameters
     ----------
     mean, variance : float64[M]
-        Posterior at the current interval; `variance` may be a diagonal's strided view.
+        Posterior at the current interval; `variance` may be a strided view of a diagonal.
     width : float
-        How many standard deviations of optimism, >= 0.
+        Width of the confidence bound in standard deviations, >= 0.
     eligible : bool[M]
-        Arms that may be chosen.
+        Arms that may be chosen; the result is -1 if there are none.
     seed, counter : int
-        Decide between arms that tie to the last bit, each with the same chance.
+        Break ties between arms whose bounds are equal to the last bit, each with equal chance.
     """
     best = -1
     highest = 0.0

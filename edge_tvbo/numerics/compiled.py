@@ -1,7 +1,8 @@
-"""The kernels compiled ahead of time: which they are, and the library that holds them, if any.
+"""Library of kernels compiled ahead of time: which modules it covers, and how it is loaded.
 
-A library fits one Python on one architecture, and one source: it is left alone when a kernel's
-file has changed since, so that an edit is never silently without effect.
+A library fits one Python on one architecture, and one version of the source files. If a kernel's
+file has changed since the library was built, the library is not used, so that no edit is silently
+without effect.
 """
 
 from collections.abc import Callable
@@ -12,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-NAME = "_compiled"
-MODULES = (  # what a gateway runs
+LIBRARY_NAME = "_compiled"
+MODULES = (  # whose kernels a gateway runs
     "acquisition",
     "low_rank",
     "model_bank",
@@ -24,31 +25,32 @@ MODULES = (  # what a gateway runs
 )
 
 
-def load(directory: Path) -> ModuleType | None:
-    """Give the library there that was built from this very source for this very Python, or None."""
-    spec = spec_from_file_location(NAME, directory / f"{NAME}{EXTENSION_SUFFIXES[0]}")
-    assert spec is not None and spec.loader is not None  # the suffix is of a kind Python knows
+def load_library(directory: Path) -> ModuleType | None:
+    """Return the kernel library in `directory`; None unless it fits this Python and this source."""
+    path = directory / f"{LIBRARY_NAME}{EXTENSION_SUFFIXES[0]}"
+    spec = spec_from_file_location(LIBRARY_NAME, path)
+    assert spec is not None and spec.loader is not None  # Python knows the suffix
     try:
-        found = module_from_spec(spec)
+        library = module_from_spec(spec)
     except ImportError:
         return None
-    spec.loader.exec_module(found)
-    return found if found.fingerprint() == fingerprint() else None
+    spec.loader.exec_module(library)
+    return library if library.fingerprint() == source_fingerprint() else None
 
 
-def fingerprint() -> int:
-    """Give 62 bits of a digest of the kernels' source files."""
+def source_fingerprint() -> int:
+    """Return 62 bits of a digest of the source files of the compiled kernels."""
     digest = sha256()
     for name in MODULES:
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
     return int.from_bytes(digest.digest()[:8], "big") >> 2
 
 
-def symbol(function: Callable[..., Any]) -> str:
-    """Give what a kernel is called in the library.
+def symbol_name(function: Callable[..., Any]) -> str:
+    """Return the name of a kernel in the library.
 
     >>> from edge_tvbo.numerics.state_space import condition
-    >>> symbol(getattr(condition, "py_func", condition))
+    >>> symbol_name(getattr(condition, "py_func", condition))
     'state_space__condition'
     """
     return f"{function.__module__.rpartition('.')[2]}__{function.__name__}"

@@ -1,72 +1,91 @@
-"""How kernels are compiled: from one source, ahead of time where that was done, else at import.
+"""Kernel decorator: compiled ahead of time where a library fits, else just in time at import.
 
 A kernel is a plain function of arrays and scalars. Explicit signatures compile it at import, so
-nothing compiles while readings arrive; they also let `build` compile the kernels of a gateway
-into one library, which is loaded without numba and its 120 MiB. The two give the same numbers to
-the last bit: the same LLVM makes both, and neither may reorder arithmetic.
+nothing compiles while readings arrive; they also let `compile` put all kernels of a gateway into
+one library, which loads without numba and its 120 MiB. Both ways give the same numbers to the last
+bit: the same LLVM generates both, and neither may reorder arithmetic.
+
+With the environment variable ``NUMBA_DISABLE_JIT=1`` the kernels run as plain Python, for coverage
+and debuggers, and no library is loaded.
 """
 
 import os
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, TypeVar, cast
 
 from edge_tvbo.numerics import compiled as library
 
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
-Array3 = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
+_interpreted = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 _choice = os.environ.get("EDGE_TVBO_KERNELS", "")  # "jit", or the folder of a library
-_compiled = None if _choice == "jit" else library.load(Path(_choice or Path(__file__).parent))
-KIND = "ahead of time" if _compiled else "just in time"  # how a gateway's kernels are compiled
+_compiled = (
+    None
+    if _interpreted or _choice == "jit"
+    else library.load_library(Path(_choice or Path(__file__).parent))
+)
+COMPILATION = (  # of the kernels in this process
+    "not compiled" if _interpreted else "ahead of time" if _compiled else "just in time"
+)
 
 if _compiled:
-    int64: Any = int  # never called: the kernels that name them are in the library
+    int64: Any = int  # never called: the kernels that use them are in the library
     uint64: Any = int
+elif _interpreted:
+    from numpy import int64, uint64
 else:
     from numba import int64, uint64  # noqa: F401 - for the kernels
 
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
-
-uncached: list[str] = []  # kernels that every start compiles anew
-compiling: list[float] = []  # s that each kernel took which no cache held
+uncached_kernels: list[str] = []  # names of kernels that every start compiles again
+compile_times_s: list[float] = []  # of each kernel that was not in a cache
 
 
 def kernel(signature: str) -> Callable[[Kernel], Kernel]:
-    """Give a decorator that compiles a function for `signature`, or finds it compiled."""
+    """Return a decorator that makes a function a kernel with the numba `signature`.
 
-    def compile_now(function: Kernel) -> Kernel:
-        found = getattr(_compiled, library.symbol(function), None)
-        return found if found is not None else just_in_time(signature, function)
+    The kernel is taken from the ahead-of-time library if there is one, and compiled now otherwise.
+    """
 
-    return compile_now
+    def decorate(function: Kernel) -> Kernel:
+        if _interpreted:
+            return _with_numpy_errors(function)
+        found = getattr(_compiled, library.symbol_name(function), None)
+        return found if found is not None else _just_in_time(signature, function)
+
+    return decorate
 
 
-def just_in_time(signature: str, function: Kernel) -> Kernel:
-    """Compile a function, cached on disk where that works.
+def _just_in_time(signature: str, function: Kernel) -> Kernel:
+    """Compile a kernel, cached on disk where that works.
 
-    numba refuses to compile with a cache when neither the package's folder nor the user's cache
-    folder can be written; such a machine compiles at each start instead, `uncached` says what.
-    ``error_model="numpy"`` makes a division by zero a value the caller sees. Fast-math stays off:
-    NaN keeps its meaning.
+    numba cannot compile with a cache if neither the package's folder nor the user's cache folder
+    is writable; such a machine compiles at each start, and `uncached_kernels` says what.
+    ``error_model="numpy"`` makes the result of a division by zero a value. Fast-math stays off, so
+    that NaN keeps its meaning.
     """
     import numba
 
-    njit: Any = numba.njit  # its own annotations lose the signature of what it compiles
     try:
-        compiled: Kernel = njit(signature, cache=True, error_model="numpy")(function)
+        compiled: Any = numba.njit(signature, cache=True, error_model="numpy")(function)
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
-        uncached.append(function.__name__)
-        compiled = njit(signature, error_model="numpy")(function)
-    if hasattr(compiled, "get_metadata"):  # not so with NUMBA_DISABLE_JIT
-        found = compiled.get_metadata().values()  # None for what a cache held
-        compiling.extend(each["timers"]["compiler_lock"] for each in found if each)
-    return compiled
+        uncached_kernels.append(function.__name__)
+        compiled = numba.njit(signature, error_model="numpy")(function)
+    found = compiled.get_metadata().values()  # None for a kernel that a cache held
+    compile_times_s.extend(each["timers"]["compiler_lock"] for each in found if each)
+    return cast("Kernel", compiled)
+
+
+def _with_numpy_errors(function: Kernel) -> Kernel:
+    """Return a plain function in which overflow and division by zero give values, no warnings."""
+    import numpy as np
+
+    @wraps(function)
+    def interpreted(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*arguments)
+
+    return cast("Kernel", interpreted)

@@ -1,41 +1,43 @@
-"""The posterior of a smooth field of very many arms, by the few components that make it up.
+"""Low-rank posterior kernels: a smooth field of very many arms as a sum of few components.
 
-K = Bᵀ B + R: r rows of B carry what the arms share, and of the small remainder R only the diagonal
-is kept, as what no reading tells and each arm has for itself. The state is the covariance of the
-r components, whose prior is the identity, beside mean and variance of all arms. What an interval
-does is as in `state_space`: O(r² + rM) for ever, where that is O(M²).
+K = Bᵀ B + R: the r rows of B hold the covariance that the arms share. Of the small remainder R only
+the diagonal is kept, as a part of each arm's variance that no reading reduces. The state is the
+covariance of the r components, whose prior is the identity, and mean and variance of all arms. An
+interval costs O(r² + rM), compared with O(M²) in `state_space`.
 """
 
 from math import sqrt
 
-from edge_tvbo.numerics.jit import Matrix, Vector, kernel
+from edge_tvbo.numerics.jit import kernel
+from edge_tvbo.numerics.types import Array
 
 
 @kernel("i8(f8[:, ::1], f8, f8[:, ::1], f8[::1])")
-def factor(K: Matrix, most: float, B: Matrix, rest: Vector) -> int:
-    """Give how many rows of B it takes until no arm's remainder is above `most`.
+def pivoted_cholesky(K: Array, max_rest: float, B: Array, rest: Array) -> int:
+    """Factor K into Bᵀ B + R until no diagonal entry of R is above `max_rest`.
 
     Parameters
     ----------
     K : float64[M, M]
         Prior covariance.
-    most : float
-        Of a variance, > 0.
+    max_rest : float
+        Largest remaining variance allowed, > 0.
     B : float64[r, M], C order
-        Receives the components, as many as there is room for.
+        Receives the components, at most r of them.
     rest : float64[M]
-        Receives the diagonal of K - Bᵀ B, none below 0.
+        Receives the diagonal of K - Bᵀ B, each >= 0.
 
     Returns
     -------
     int
-        The rows written; r where they were not enough, and `rest` says by how much.
+        Number of rows of B that were written. If it is r and r was too small, `rest` still has
+        entries above `max_rest`.
 
     Notes
     -----
-    r²M/2 multiply-adds. The Cholesky factor of K by rows, those with the largest pivot first;
-    what is left is positive semi-definite after each (Harbrecht, Peters & Schneider 2012, Appl.
-    Numer. Math. 62, algorithm 1).
+    r²M/2 multiply-adds. The Cholesky factor of K by rows, largest pivot first; the remainder is
+    positive semi-definite after each row (Harbrecht, Peters & Schneider 2012, Appl. Numer. Math.
+    62, algorithm 1). Slow twin: ``components`` in ``tests/naive.py``.
     """
     M = K.shape[0]
     for i in range(M):
@@ -45,7 +47,7 @@ def factor(K: Matrix, most: float, B: Matrix, rest: Vector) -> int:
         for i in range(1, M):
             if rest[i] > rest[arm]:
                 arm = i
-        if rest[arm] <= most:
+        if rest[arm] <= max_rest:
             return n
         for i in range(M):
             B[n, i] = K[arm, i]
@@ -63,40 +65,40 @@ def factor(K: Matrix, most: float, B: Matrix, rest: Vector) -> int:
 
 @kernel("void(f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], f8[::1], f8, i8, f8, f8, f8[::1], f8[::1])")
 def condition(
-    mean: Vector,
-    variance: Vector,
-    C: Matrix,
-    B: Matrix,
-    rest: Vector,
+    mean: Array,
+    variance: Array,
+    C: Array,
+    B: Array,
+    rest: Array,
     prior: float,
     arm: int,
     y: float,
     noise_variance: float,
-    h: Vector,
-    g: Vector,
+    h: Array,
+    g: Array,
 ) -> None:
-    """Take one reading into the posterior, in place.
+    """Update the low-rank posterior with one reading, in place.
 
     Parameters
     ----------
     mean, variance : float64[M]
-        Of every arm.
+        Posterior mean and variance of every arm.
     C : float64[r, r], C order, symmetric
         Covariance of the components; it stays symmetric to the last bit, as in
         `state_space.condition`.
-    B, rest
-        As `factor` gave them.
+    B, rest : float64[r, M], float64[M]
+        As filled by `pivoted_cholesky`.
     prior : float
-        Scale of K in the prior now: `prior` times `rest` is what no reading tells of an arm.
+        Scale of K in the prior now: the variance `prior` · `rest` of an arm is never reduced.
     arm, y, noise_variance
-        Whose reading, in model units, and its noise.
+        Arm that was read, the reading in model units, and its noise variance.
     h, g : float64[r], float64[M]
         Workspace.
 
     Notes
     -----
-    rM + 2r² multiply-adds, no allocation; sums run over rows, which the compiler may do in
-    parallel without reordering any. Quiñonero-Candela & Rasmussen 2005, JMLR 6, section 6.
+    rM + 2r² multiply-adds, no allocation; sums run over rows, which the compiler may vectorise
+    without reordering any of them. Quiñonero-Candela & Rasmussen 2005, JMLR 6, section 6.
     """
     r, M = B.shape
     total = prior * rest[arm] + noise_variance
@@ -109,7 +111,7 @@ def condition(
     for k in range(r):
         total += B[k, arm] * h[k]
     scale = 1.0 / sqrt(max(total, noise_variance))
-    surprise = (y - mean[arm]) * scale
+    scaled_error = (y - mean[arm]) * scale
     for i in range(r):
         h[i] *= scale
     for i in range(M):
@@ -123,15 +125,17 @@ def condition(
         for i in range(M):
             g[i] += hk * B[k, i]
     for i in range(M):
-        mean[i] += g[i] * surprise
+        mean[i] += g[i] * scaled_error
         variance[i] = max(variance[i] - g[i] * g[i], prior * rest[i])
 
 
 @kernel("void(f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], f8, f8)")
-def evolve(
-    mean: Vector, variance: Vector, C: Matrix, K: Matrix, retain: float, inject: float
-) -> None:
-    """Move the posterior on by one interval, as `state_space.evolve` does, in r² + M steps."""
+def evolve(mean: Array, variance: Array, C: Array, K: Array, retain: float, inject: float) -> None:
+    """Advance the low-rank posterior by one interval, in place, in r² + M steps.
+
+    As `state_space.evolve`: means shrink by sqrt(`retain`), variances become
+    `retain` · variance + `inject` · K[i, i].
+    """
     shrink = sqrt(retain)
     for i in range(mean.shape[0]):
         mean[i] *= shrink
@@ -143,8 +147,8 @@ def evolve(
 
 
 @kernel("void(f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], f8)")
-def forget(mean: Vector, variance: Vector, C: Matrix, K: Matrix, prior: float) -> None:
-    """Return to the prior, in place: mean 0, covariance `prior` times K."""
+def reset_to_prior(mean: Array, variance: Array, C: Array, K: Array, prior: float) -> None:
+    """Reset the low-rank posterior to the prior, in place: mean 0, covariance `prior` · K."""
     for i in range(mean.shape[0]):
         mean[i] = 0.0
         variance[i] = prior * K[i, i]

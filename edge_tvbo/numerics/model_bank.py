@@ -1,31 +1,36 @@
-"""A bank of state-space models side by side, one compiled step for all of them.
+"""Model bank kernels: many state-space models side by side, updated in one compiled step.
 
-Each model k has the state (z_0, z_1) of `pair_space`, or z_0 alone where its transition leaves z_1
-out, over one of several kernels. Readings reach a model shifted and scaled: y = shift + scale z_0.
-It calls no kernel of another file: numba's cache would not notice when that changes.
+Each model of the bank has the state z_0 of `state_space` or (z_0, z_1) of `two_component`, over one
+of several prior covariances. It sees a reading y shifted and scaled: y = shift + scale · z_0. No
+kernel of another file is called, because numba's cache does not notice a change in that file.
 """
 
 from math import log, pi, sqrt
 
 import numpy as np
 
-from edge_tvbo.numerics.jit import Array3, Indices, Mask, Matrix, Vector, kernel
+from edge_tvbo.numerics.jit import kernel
+from edge_tvbo.numerics.types import Array, Int64Array, Mask
 
-LIMIT = 3.0  # standard deviations of surprise beyond which a reading counts for less
+MAX_ERROR_STDS = 3.0  # prediction error beyond which a reading gets less weight
 
 
 @kernel("void(f8[:, ::1], f8[:, :, ::1], f8[:, :, ::1], i8[::1], f8[:, :, ::1], f8[:, :, ::1])")
-def evolve_pairs(m: Matrix, C: Array3, K: Array3, which: Indices, A: Array3, Q: Array3) -> None:
-    """Move models of two components on by one interval: C <- A C Aᵀ + Q K, block by block.
+def evolve_two_component(
+    m: Array, C: Array, K: Array, which: Int64Array, A: Array, Q: Array
+) -> None:
+    """Advance the bank's two-component models by one interval, in place.
+
+    m <- A m and C <- A C Aᵀ + Q ⊗ K, block by block.
 
     Parameters
     ----------
     m : float64[B, 2 M], C : float64[B, 2 M, 2 M]
         Posterior means and covariances.
     K : float64[k, M, M], which : int64[B]
-        Prior covariances, and the one of each model.
+        Prior covariances, and the index of the one that each model uses.
     A, Q : float64[B, 2, 2]
-        Transitions, and covariances of what is new.
+        Transition matrices, and covariances of the innovations.
     """
     M = K.shape[1]
     for b in range(m.shape[0]):
@@ -54,8 +59,10 @@ def evolve_pairs(m: Matrix, C: Array3, K: Array3, which: Indices, A: Array3, Q: 
 
 
 @kernel("void(f8[:, ::1], f8[:, :, ::1], f8[:, :, ::1], i8[::1], f8[::1], f8[::1])")
-def evolve(m: Matrix, C: Array3, K: Array3, which: Indices, retain: Vector, inject: Vector) -> None:
-    """Move models of one component on by one interval, as `state_space.evolve` does."""
+def evolve_one_component(
+    m: Array, C: Array, K: Array, which: Int64Array, retain: Array, inject: Array
+) -> None:
+    """Advance the bank's one-component models by one interval, as `state_space.evolve` does."""
     M = K.shape[1]
     for b in range(m.shape[0]):
         if retain[b] == 1.0 and inject[b] == 0.0:
@@ -70,55 +77,56 @@ def evolve(m: Matrix, C: Array3, K: Array3, which: Indices, retain: Vector, inje
 
 @kernel("void(f8[:, ::1], f8[:, :, ::1], i8, f8, f8[::1], f8[::1], f8, f8[::1], f8[::1])")
 def condition(
-    m: Matrix,
-    C: Array3,
+    m: Array,
+    C: Array,
     arm: int,
     y: float,
-    shift: Vector,
-    scale: Vector,
+    shift: Array,
+    scale: Array,
     noise_variance: float,
-    log_density: Vector,
-    g: Vector,
+    log_density: Array,
+    g: Array,
 ) -> None:
-    """Take one reading into every model, in place, after weighing how well each foresaw it.
+    """Update every model of the bank with one reading, in place, and compute its log density.
 
     Parameters
     ----------
     m : float64[B, N], C : float64[B, N, N]
-        Posterior means and covariances; N is M, or 2 M for models of two components.
+        Posterior means and covariances; N is M, or 2 M for two-component models.
     arm, y, noise_variance
-        Whose reading, in model units, and its noise.
+        Arm that was read, the reading in model units, and its noise variance.
     shift, scale : float64[B]
-        y = shift + scale z_0[arm] + noise, model by model.
+        y = shift + scale · z_0[arm] + noise in each model.
     log_density : float64[B]
-        Receives ln p(y) before it is taken in.
+        Receives ln p(y) under each model before the update.
     g : float64[N]
         Workspace.
 
     Notes
     -----
-    A reading more than LIMIT standard deviations off is taken for one with more noise, by as much
-    as brings its pull down to that of one LIMIT off, and its density falls off with the distance
-    and no longer with its square (Huber 1964): rooms have heavy tails, and sensors err.
+    A reading more than MAX_ERROR_STDS predictive standard deviations off is given so much more
+    noise that it moves the mean no further than a reading exactly MAX_ERROR_STDS off would, and its
+    log density decreases linearly instead of with the square (Huber 1964): indoor temperatures have
+    heavy tails, and sensors fail.
     """
     N = m.shape[1]
     for b in range(m.shape[0]):
         mean = m[b]
         cov = C[b]
         total = max(cov[arm, arm], 0.0) + noise_variance / (scale[b] * scale[b])
-        surprise = (y - shift[b]) / scale[b] - mean[arm]
-        square = surprise * surprise / total
+        error = (y - shift[b]) / scale[b] - mean[arm]
+        square = error * error / total
         far = sqrt(square)
-        loss = square if far <= LIMIT else LIMIT * (2.0 * far - LIMIT)
+        loss = square if far <= MAX_ERROR_STDS else MAX_ERROR_STDS * (2.0 * far - MAX_ERROR_STDS)
         log_density[b] = -0.5 * (log(2.0 * pi * total) + loss) - log(scale[b])
-        if far > LIMIT:
-            total *= far / LIMIT
+        if far > MAX_ERROR_STDS:
+            total *= far / MAX_ERROR_STDS
         root = 1.0 / sqrt(total)
         for i in range(N):
             g[i] = cov[arm, i] * root
         for i in range(N):
             gi = g[i]
-            mean[i] += gi * surprise * root
+            mean[i] += gi * error * root
             for j in range(N):
                 cov[i, j] -= gi * g[j]
             if cov[i, i] < 0.0:
@@ -129,32 +137,32 @@ def condition(
     "void(f8[:, ::1], f8[:, :, ::1], f8[:, ::1], f8[:, :, ::1],"
     " f8[::1], b1[::1], f8[::1], f8[::1], f8, f8[::1], f8[::1])"
 )
-def mix(
-    m: Matrix,
-    C: Array3,
-    m2: Matrix,
-    C2: Array3,
-    weight: Vector,
+def mixture_moments(
+    m: Array,
+    C: Array,
+    m2: Array,
+    C2: Array,
+    weight: Array,
     daily: Mask,
-    level: Vector,
-    course: Vector,
+    overall_mean: Array,
+    daily_mean: Array,
     scale: float,
-    mean: Vector,
-    variance: Vector,
+    mean: Array,
+    variance: Array,
 ) -> None:
-    """Compute what the models believe of z_0 together.
+    """Compute mean and variance of the field under the weighted mixture of the bank's models.
 
     Parameters
     ----------
     m : float64[b, M], C : float64[b, M, M], m2 : float64[B - b, 2 M], C2 : float64[B - b, 2 M, 2 M]
-        Posterior means and covariances of models of one component, and of two.
+        Posterior means and covariances of the one-component models, and of the two-component ones.
     weight : float64[B]
-        Weights of all of them, which add up to 1.
+        Weights of all models, which add up to 1.
     daily : bool[B]
-        Which of them are shifted by `course` (float64[M]) and scaled by `scale`; the others are
-        shifted by `level` (float64[M]) alone.
+        Models that are shifted by `daily_mean` (float64[M]) and scaled by `scale`; the others are
+        shifted by `overall_mean` (float64[M]) and not scaled.
     mean, variance : float64[M]
-        Receive the mixture's moments.
+        Receive the moments of the mixture.
     """
     b = m.shape[0]
     M = mean.shape[0]
@@ -162,32 +170,46 @@ def mix(
     variance[:] = 0.0
     for k in range(weight.shape[0]):
         own = m[k] if k < b else m2[k - b]
-        shift, s = (course, scale) if daily[k] else (level, 1.0)
+        shift, s = (daily_mean, scale) if daily[k] else (overall_mean, 1.0)
         for i in range(M):
             mean[i] += weight[k] * (shift[i] + s * own[i])
     for k in range(weight.shape[0]):
         own, cov = (m[k], C[k]) if k < b else (m2[k - b], C2[k - b])
-        shift, s = (course, scale) if daily[k] else (level, 1.0)
+        shift, s = (daily_mean, scale) if daily[k] else (overall_mean, 1.0)
         for i in range(M):
             off = shift[i] + s * own[i] - mean[i]
             variance[i] += weight[k] * (off * off + s * s * max(cov[i, i], 0.0))
 
 
 @kernel("void(f8[::1], f8[::1], f8[::1], f8[:, ::1], f8, f8)")
-def follow(
-    course: Vector, mean: Vector, variance: Vector, K: Matrix, square: float, rate: float
+def update_daily_mean(
+    daily_mean: Array, mean: Array, variance: Array, K: Array, square: float, rate: float
 ) -> None:
-    """Move `course` to the mixture's mean by `rate`, as far as the arm is known.
+    """Move the daily mean towards the mixture's `mean`, in place, by `rate` where it is certain.
 
-    `square` times the diagonal of `K` is the variance of an arm of which nothing is known.
+    Parameters
+    ----------
+    daily_mean : float64[M]
+        Mean of each arm at this time of day.
+    mean, variance : float64[M]
+        Moments of the mixture, as filled by `mixture_moments`.
+    K : float64[M, M], square : float
+        `square` times the diagonal of `K` is the prior variance of each arm. The step of an arm is
+        `rate` times the share of that variance which the readings have removed.
+    rate : float
+        Step for an arm without uncertainty, 0 to 1.
     """
-    for i in range(course.shape[0]):
+    for i in range(daily_mean.shape[0]):
         known = min(max(1.0 - variance[i] / (square * K[i, i]), 0.0), 1.0)
-        course[i] += rate * known * (mean[i] - course[i])
+        daily_mean[i] += rate * known * (mean[i] - daily_mean[i])
 
 
-def prior_pairs(K: Array3, which: Indices, P: Array3) -> Array3:
-    """Give the covariances (B, 2 M, 2 M) of models that know nothing: P (B, 2, 2) times K."""
+def prior_covariances(K: Array, which: Int64Array, P: Array) -> Array:
+    """Return the prior covariances P ⊗ K of two-component models, (B, 2 M, 2 M).
+
+    `K` (k, M, M) holds the covariances of the arms, `which` (B,) the index of the one that each
+    model uses, `P` (B, 2, 2) the prior covariances of the components.
+    """
     N = 2 * K.shape[1]
     blocks = [np.kron(P[b], K[which[b]]) for b in range(len(which))]
     return np.ascontiguousarray(blocks, dtype=np.float64).reshape(-1, N, N)

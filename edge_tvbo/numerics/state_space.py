@@ -1,18 +1,19 @@
-"""The exact posterior over all arms as a mean and a covariance of fixed size.
+"""State-space posterior kernels: mean and covariance of all arms, in memory of fixed size.
 
 On M arms the static, TV and UI models are linear-Gaussian state spaces whose state is the field
-itself: f_{t+1} = sqrt(retain) f_t + sqrt(inject) g_{t+1}, with g ~ N(0, K) drawn anew. Their
-posterior is a Kalman filter: O(M²) an interval for ever, whatever t is.
+itself: f_{t+1} = sqrt(retain) f_t + sqrt(inject) g_{t+1} with independent g ~ N(0, K). Their exact
+posterior is a Kalman filter, which costs O(M²) an interval however long the history is.
 """
 
 from math import log1p, sqrt
 
-from edge_tvbo.numerics.jit import Matrix, Vector, kernel
+from edge_tvbo.numerics.jit import kernel
+from edge_tvbo.numerics.types import Array
 
 
 @kernel("void(f8[::1], f8[:, ::1], i8, f8, f8, f8[::1])")
-def condition(m: Vector, C: Matrix, arm: int, y: float, noise_variance: float, g: Vector) -> None:
-    """Take one reading into the posterior, in place.
+def condition(m: Array, C: Array, arm: int, y: float, noise_variance: float, g: Array) -> None:
+    """Update the state-space posterior with one reading, in place.
 
     Parameters
     ----------
@@ -21,11 +22,11 @@ def condition(m: Vector, C: Matrix, arm: int, y: float, noise_variance: float, g
     C : float64[M, M], C order, symmetric
         Posterior covariance.
     arm : int
-        Whose reading it is, ``0 <= arm < M`` (the caller checks).
+        Arm that was read, ``0 <= arm < M`` (the caller checks).
     y : float
         The reading, in model units.
     noise_variance : float
-        Of the reading, > 0.
+        Noise variance of the reading, in model units², > 0.
     g : float64[M]
         Workspace.
 
@@ -33,18 +34,18 @@ def condition(m: Vector, C: Matrix, arm: int, y: float, noise_variance: float, g
     -----
     M² multiply-adds, no allocation. The gain is split evenly, C -= g gᵀ with
     g = C[:, arm] / sqrt(C[arm, arm] + noise), so that entries (i, j) and (j, i) see the same
-    operations and C stays symmetric to the last bit; the error of each step then contracts
+    operations and C stays symmetric to the last bit; the rounding error of each step then contracts
     instead of growing. Rasmussen & Williams, *Gaussian Processes for Machine Learning*,
-    eq. 2.25-2.26, one observation at a time.
+    eq. 2.25-2.26, one observation at a time. Slow twin: ``NaivePosterior`` in ``tests/naive.py``.
     """
     M = m.shape[0]
     scale = 1.0 / sqrt(C[arm, arm] + noise_variance)
-    surprise = (y - m[arm]) * scale
+    scaled_error = (y - m[arm]) * scale
     for i in range(M):
         g[i] = C[arm, i] * scale
     for i in range(M):
         gi = g[i]
-        m[i] += gi * surprise
+        m[i] += gi * scaled_error
         for j in range(M):
             C[i, j] -= gi * g[j]
         if C[i, i] < 0.0:
@@ -52,17 +53,19 @@ def condition(m: Vector, C: Matrix, arm: int, y: float, noise_variance: float, g
 
 
 @kernel("void(f8[::1], f8[:, ::1], f8[:, ::1], f8, f8)")
-def evolve(m: Vector, C: Matrix, K: Matrix, retain: float, inject: float) -> None:
-    """Move the posterior on by one interval: m <- sqrt(retain) m, C <- retain C + inject K.
+def evolve(m: Array, C: Array, K: Array, retain: float, inject: float) -> None:
+    """Advance the state-space posterior by one interval, in place.
+
+    m <- sqrt(retain) m and C <- retain C + inject K.
 
     Parameters
     ----------
     m, C : float64[M], float64[M, M]
         Posterior mean and covariance.
     K : float64[M, M]
-        Prior covariance, of which `inject` is added.
+        Prior covariance.
     retain, inject : float
-        1, 0 for a static field; 1-ε, ε for TV; 1, σ_w² for UI ([B16] eq. 4; [ET] section 6).
+        1, 0 for a static field; 1-ε, ε for TV ([B16] eq. 4); 1, σ_w² for UI ([ET] section 6).
     """
     M = m.shape[0]
     shrink = sqrt(retain)
@@ -73,8 +76,8 @@ def evolve(m: Vector, C: Matrix, K: Matrix, retain: float, inject: float) -> Non
 
 
 @kernel("void(f8[::1], f8[:, ::1], f8[:, ::1], f8)")
-def forget(m: Vector, C: Matrix, K: Matrix, prior: float) -> None:
-    """Return to the prior, in place: mean 0, covariance `prior` times K."""
+def reset_to_prior(m: Array, C: Array, K: Array, prior: float) -> None:
+    """Reset the state-space posterior to the prior, in place: mean 0, covariance `prior` · K."""
     M = m.shape[0]
     for i in range(M):
         m[i] = 0.0
@@ -83,18 +86,22 @@ def forget(m: Vector, C: Matrix, K: Matrix, prior: float) -> None:
 
 
 @kernel("void(f8[:, ::1], f8, f8[::1])")
-def information_gain(K: Matrix, noise_variance: float, gain: Vector) -> None:
-    """Fill `gain` with the greedy information gain of 1, 2, ... readings.
+def information_gain(K: Array, noise_variance: float, gain: Array) -> None:
+    """Fill `gain` with the information gain of 1, 2, ... greedily chosen readings.
 
     Parameters
     ----------
     K : float64[M, M]
         Prior covariance.
     noise_variance : float
-        Of a reading, > 0.
+        Noise variance of a reading, in model units², > 0.
     gain : float64[n]
-        Receives ½ ln det(I + K_A / noise) for the greedily chosen multisets A of size 1..n, which
-        is at least 1 - 1/e of the maximum ([ZS21] eq. 3; Srinivas et al. 2010, section 5).
+        Receives ½ ln det(I + K_A / noise), in nats, for the greedily chosen multisets A of size
+        1..n; it is at least 1 - 1/e of the maximum ([ZS21] eq. 3; Srinivas et al. 2010, section 5).
+
+    Notes
+    -----
+    n M² multiply-adds.
     """
     M = K.shape[0]
     C = K.copy()

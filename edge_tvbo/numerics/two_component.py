@@ -1,28 +1,29 @@
-"""The exact posterior of fields that two hidden components make up, each as large as the field.
+"""Two-component posterior kernels: the field is a weighted sum of two hidden components.
 
 The state is (z_0, z_1), 2M numbers, and f = w_0 z_0 + w_1 z_1. One interval turns z into
-A z + noise, with A of 2 x 2 numbers, and the noise's covariance Q times K. A Kalman filter as in
-`state_space`, at four times its cost: O(M²) an interval for ever. It calls no kernel of that
-file: numba's cache would not notice when the other file changes.
+A z + noise with a 2 x 2 matrix A; the noise has covariance Q ⊗ K. This is a Kalman filter as in
+`state_space`, at four times its cost: O(M²) an interval however long the history is. No kernel of
+another file is called, because numba's cache does not notice a change in that file.
 """
 
 from math import sqrt
 
-from edge_tvbo.numerics.jit import Matrix, Vector, kernel
+from edge_tvbo.numerics.jit import kernel
+from edge_tvbo.numerics.types import Array
 
 
 @kernel("void(f8[::1], f8[:, ::1], f8, f8, i8, f8, f8, f8[::1])")
 def condition(
-    m: Vector,
-    C: Matrix,
+    m: Array,
+    C: Array,
     w0: float,
     w1: float,
     arm: int,
     y: float,
     noise_variance: float,
-    g: Vector,
+    g: Array,
 ) -> None:
-    """Take one reading of w0 z_0 + w1 z_1 into the posterior, in place.
+    """Update the two-component posterior with one reading of w0 z_0 + w1 z_1, in place.
 
     Parameters
     ----------
@@ -30,8 +31,10 @@ def condition(
         Posterior mean of z_0, then of z_1.
     C : float64[2 M, 2 M], C order, symmetric
         Posterior covariance; it stays symmetric to the last bit, as in `state_space.condition`.
+    w0, w1 : float
+        Weights of the components in the field at the current interval.
     arm, y, noise_variance
-        Whose reading, in model units, and its noise.
+        Arm that was read, the reading in model units, and its noise variance.
     g : float64[2 M]
         Workspace.
     """
@@ -40,12 +43,12 @@ def condition(
     for i in range(N):
         g[i] = w0 * C[arm, i] + w1 * C[other, i]
     scale = 1.0 / sqrt(max(w0 * g[arm] + w1 * g[other], 0.0) + noise_variance)
-    surprise = (y - w0 * m[arm] - w1 * m[other]) * scale
+    scaled_error = (y - w0 * m[arm] - w1 * m[other]) * scale
     for i in range(N):
         g[i] *= scale
     for i in range(N):
         gi = g[i]
-        m[i] += gi * surprise
+        m[i] += gi * scaled_error
         for j in range(N):
             C[i, j] -= gi * g[j]
         if C[i, i] < 0.0:
@@ -53,17 +56,19 @@ def condition(
 
 
 @kernel("void(f8[::1], f8[:, ::1], f8[:, ::1], f8[:, ::1], f8[:, ::1])")
-def evolve(m: Vector, C: Matrix, K: Matrix, A: Matrix, Q: Matrix) -> None:
-    """Move the posterior on by one interval: m <- A m, C <- A C Aᵀ + Q K, block by block.
+def evolve(m: Array, C: Array, K: Array, A: Array, Q: Array) -> None:
+    """Advance the two-component posterior by one interval, in place.
+
+    m <- A m and C <- A C Aᵀ + Q ⊗ K, block by block.
 
     Parameters
     ----------
     m, C : float64[2 M], float64[2 M, 2 M]
-        As for `condition`.
+        Posterior mean and covariance, as for `condition`.
     K : float64[M, M]
         Spatial prior covariance.
     A, Q : float64[2, 2]
-        Transition of the components, and covariance of what is new.
+        Transition matrix of the components, and covariance of their innovation.
     """
     M = K.shape[0]
     a, b, c, d = A[0, 0], A[0, 1], A[1, 0], A[1, 1]
@@ -82,8 +87,12 @@ def evolve(m: Vector, C: Matrix, K: Matrix, A: Matrix, Q: Matrix) -> None:
 
 
 @kernel("void(f8[::1], f8[:, ::1], f8[:, ::1], f8[:, ::1])")
-def forget(m: Vector, C: Matrix, K: Matrix, P: Matrix) -> None:
-    """Return to the prior, in place: mean 0, covariance of the components P (2 x 2) times K."""
+def reset_to_prior(m: Array, C: Array, K: Array, P: Array) -> None:
+    """Reset the two-component posterior to the prior, in place: mean 0, covariance P ⊗ K.
+
+    `P` (float64[2, 2]) is the prior covariance of the components, `K` (float64[M, M]) that of the
+    arms.
+    """
     M = K.shape[0]
     for i in range(M):
         m[i] = 0.0
@@ -96,8 +105,8 @@ def forget(m: Vector, C: Matrix, K: Matrix, P: Matrix) -> None:
 
 
 @kernel("void(f8[::1], f8[:, ::1], f8, f8, f8[::1], f8[::1])")
-def predict(m: Vector, C: Matrix, w0: float, w1: float, mean: Vector, variance: Vector) -> None:
-    """Fill `mean` and `variance` (float64[M]) of w0 z_0 + w1 z_1."""
+def predict(m: Array, C: Array, w0: float, w1: float, mean: Array, variance: Array) -> None:
+    """Fill `mean` and `variance` (float64[M]) of the field w0 z_0 + w1 z_1 of two components."""
     M = mean.shape[0]
     for i in range(M):
         mean[i] = w0 * m[i] + w1 * m[M + i]

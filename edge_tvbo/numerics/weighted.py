@@ -1,14 +1,15 @@
-"""The posterior of a still field from readings of unequal weight, computed at once.
+"""Weighted posterior kernel: a static field from readings whose weight decreases with age.
 
-Readings of one arm say together what one reading says: their mean by weight, with the noise that
-belongs to the sum of their weights. So n, the order of the factor, is at most M.
+All readings of one arm are equivalent to a single one: their weighted mean, with the noise variance
+divided by the sum of their weights. So the order n of the Cholesky factor is at most M.
 """
 
 from math import exp, sqrt
 
-from edge_tvbo.numerics.jit import Indices, Matrix, Vector, kernel
+from edge_tvbo.numerics.jit import kernel
+from edge_tvbo.numerics.types import Array, Int64Array
 
-LEAST = 1e-12  # of a reading's weight: it is as good as forgotten
+MIN_WEIGHT = 1e-12  # of a reading: it has practically no influence any more
 
 
 @kernel(
@@ -16,44 +17,44 @@ LEAST = 1e-12  # of a reading's weight: it is as good as forgotten
     " f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[::1], f8[::1])"
 )
 def predict(
-    K: Matrix,
-    arms: Indices,
-    y: Vector,
-    times: Indices,
+    K: Array,
+    arms: Int64Array,
+    y: Array,
+    times: Int64Array,
     readings: int,
     now: int,
     fading: float,
     noise_variance: float,
-    weights: Vector,
-    sums: Vector,
-    V: Matrix,
-    z: Vector,
-    mean: Vector,
-    variance: Vector,
+    weights: Array,
+    sums: Array,
+    V: Array,
+    z: Array,
+    mean: Array,
+    variance: Array,
 ) -> None:
-    """Fill `mean` and `variance` (float64[M]) of all arms, by one regression on the arms read.
+    """Fill the posterior `mean` and `variance` (float64[M]) given weighted readings.
 
     Parameters
     ----------
     K : float64[M, M]
         Prior covariance.
     arms, y, times : int64[W], float64[W], int64[W]
-        Of each of the first `readings`: arm, value, interval.
+        Arm, value in model units and interval of each reading; the first `readings` count.
     now, fading, noise_variance
-        A reading has the weight exp(-fading (now - time)), and the noise over its weight.
+        A reading has the weight exp(-fading (now - time)), and noise `noise_variance` / weight.
     weights, sums : float64[M], V : float64[n, M], z : float64[n]
-        Workspace; n is the lesser of W and M.
+        Workspace; n is the smaller of W and M.
 
     Notes
     -----
-    n³/3 + n²M multiply-adds for n arms that were read. Rasmussen & Williams, algorithm 2.1; twin:
-    ``KernelPosterior``.
+    n³/3 + n²M multiply-adds for n different arms among the readings. Rasmussen & Williams,
+    algorithm 2.1. Slow twin: `RegressionPosterior` with a ``gamma``.
     """
     M = K.shape[0]
     weights[:] = 0.0
     sums[:] = 0.0
     for r in range(readings):
-        weight = max(exp(-fading * (now - times[r])), LEAST)
+        weight = max(exp(-fading * (now - times[r])), MIN_WEIGHT)
         weights[arms[r]] += weight
         sums[arms[r]] += weight * y[r]
     for j in range(M):

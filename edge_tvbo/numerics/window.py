@@ -1,47 +1,49 @@
-"""The posterior from the last W readings alone, kept as an updated Cholesky factor.
+"""Sliding-window posterior kernels: the last W readings as an updated Cholesky factor.
 
-For readings y at arms x_1..x_n the engine keeps L Lᵀ = K̃ + σ²I, V = L⁻¹ K̃(x, all arms) and
-z = L⁻¹ y. Then mean = Vᵀz and variance = prior - Σ V², a new reading is one more row (which V
-already holds), and dropping the oldest is one sweep of Givens rotations: O(W² + WM) an interval.
+For readings y at arms x_1..x_n the state is L Lᵀ = K̃ + σ²I, V = L⁻¹ K̃(x, all arms) and z = L⁻¹ y.
+Then mean = Vᵀz and variance = prior - Σ V². A new reading appends one row (which V already holds),
+and dropping the oldest is one sweep of Givens rotations: O(W² + WM) an interval.
 
-Temporal models enter as in `state_space`: with p_s the prior's scale at time s,
+Temporal models enter as in `state_space`: with p_s the scale of the prior at time s,
 Cov(f_t, f_s) = retain^((t-s)/2) p_s K for t >= s.
 """
 
 from math import sqrt
 
-from edge_tvbo.numerics.jit import Indices, Matrix, Vector, kernel
+from edge_tvbo.numerics.jit import kernel
+from edge_tvbo.numerics.types import Array, Int64Array
 
 
 @kernel("void(f8[:, ::1], f8[:, ::1], f8[::1], i8, f8[:, ::1], f8, i8, f8, f8)")
-def append(
-    L: Matrix,
-    V: Matrix,
-    z: Vector,
+def append_reading(
+    L: Array,
+    V: Array,
+    z: Array,
     n: int,
-    K: Matrix,
+    K: Array,
     prior: float,
     arm: int,
     y: float,
     noise_variance: float,
 ) -> None:
-    """Take one reading in as row `n`, in place.
+    """Append one reading to the window's factor as row `n`, in place.
 
     Parameters
     ----------
     L : float64[W, W], C order
         Rows ``0..n-1`` hold the lower factor; row ``n`` is written, ``n < W`` (the caller checks).
     V : float64[W, M], z : float64[W]
-        As the module says; row ``n`` is written.
+        As in the module's docstring; row ``n`` is written.
     K : float64[M, M]
         Prior covariance; `prior` is its scale now.
     arm, y, noise_variance
-        Whose reading, in model units, and its noise.
+        Arm that was read, the reading in model units, and its noise variance.
 
     Notes
     -----
-    nM multiply-adds. The new pivot is at least the noise's in exact arithmetic: it is held there.
-    Golub & Van Loan, *Matrix Computations*, 4th ed., section 4.2; twin: ``NaivePosterior``.
+    nM multiply-adds. In exact arithmetic the squared pivot is at least the noise variance; it is
+    clipped to that. Golub & Van Loan, *Matrix Computations*, 4th ed., section 4.2. Slow twin:
+    ``NaivePosterior`` in ``tests/naive.py``.
     """
     M = K.shape[0]
     rest = prior * K[arm, arm] + noise_variance
@@ -64,28 +66,28 @@ def append(
 
 @kernel("void(f8[:, ::1], f8[:, ::1], f8[::1], i8[::1], f8[::1], i8[::1], f8[::1], i8)")
 def drop_oldest(
-    L: Matrix,
-    V: Matrix,
-    z: Vector,
-    arms: Indices,
-    y: Vector,
-    times: Indices,
-    priors: Vector,
+    L: Array,
+    V: Array,
+    z: Array,
+    arms: Int64Array,
+    y: Array,
+    times: Int64Array,
+    priors: Array,
     n: int,
 ) -> None:
-    """Forget the oldest of `n` readings, in place: row 0; rows ``0..n-2`` remain.
+    """Drop the oldest of `n` readings (row 0) from the window's factor, in place.
 
-    `arms`, `y`, `times` and `priors` are as for `refactor`.
+    Rows ``0..n-2`` remain. `arms`, `y`, `times` and `priors` are as for `refactor`.
 
     Notes
     -----
-    Rotations Q turn [l | L'] into [0 | L''], where l is the first column below the pivot and L'
-    what stands right of it; Qᵀ acts on the rows of V and z. Each rotation is orthogonal, so the
-    sweep is backward stable. n²+2nM multiply-adds. Golub & Van Loan, section 6.5.
+    Rotations Q turn [l | L'] into [0 | L''], where l is the first column below the pivot and L' the
+    block to its right; Qᵀ acts on the rows of V and z. Each rotation is orthogonal, so the sweep is
+    backward stable. n² + 2nM multiply-adds. Golub & Van Loan, section 6.5.
     """
     M = V.shape[1]
     for k in range(n - 1):
-        # what column 0 holds below row k has been rotated k times already
+        # column 0 below row k has been rotated k times already
         diagonal = L[k + 1, k + 1]
         below = L[k + 1, 0]
         r = sqrt(diagonal * diagonal + below * below)
@@ -115,8 +117,8 @@ def drop_oldest(
 
 
 @kernel("void(f8[:, ::1], f8, i8)")
-def decay(V: Matrix, retain: float, n: int) -> None:
-    """Move on by one interval: every covariance with the past shrinks by sqrt(retain)."""
+def evolve(V: Array, retain: float, n: int) -> None:
+    """Advance the window's factor by one interval: all of V shrinks by sqrt(`retain`)."""
     shrink = sqrt(retain)
     for i in range(n):
         for j in range(V.shape[1]):
@@ -125,9 +127,9 @@ def decay(V: Matrix, retain: float, n: int) -> None:
 
 @kernel("void(f8[:, ::1], f8[::1], i8, f8[:, ::1], f8, f8[::1], f8[::1])")
 def predict(
-    V: Matrix, z: Vector, n: int, K: Matrix, prior: float, mean: Vector, variance: Vector
+    V: Array, z: Array, n: int, K: Array, prior: float, mean: Array, variance: Array
 ) -> None:
-    """Fill `mean` and `variance` (float64[M]) of all arms at the current interval.
+    """Fill `mean` and `variance` (float64[M]) of all arms given the readings in the window.
 
     Rasmussen & Williams, algorithm 2.1, with the triangular solves already in V and z.
     """
@@ -147,25 +149,25 @@ def predict(
     " i8[::1], f8[::1], i8[::1], f8[::1], i8, f8, f8)"
 )
 def refactor(
-    L: Matrix,
-    V: Matrix,
-    z: Vector,
+    L: Array,
+    V: Array,
+    z: Array,
     n: int,
-    K: Matrix,
-    arms: Indices,
-    y: Vector,
-    times: Indices,
-    priors: Vector,
+    K: Array,
+    arms: Int64Array,
+    y: Array,
+    times: Int64Array,
+    priors: Array,
     now: int,
     retain: float,
     noise_variance: float,
 ) -> None:
-    """Compute L, V and z anew from the `n` readings, so that rounding cannot pile up.
+    """Recompute L, V and z from the `n` readings in the window, so that rounding cannot pile up.
 
     Parameters
     ----------
     arms, y, times, priors : int64[W], float64[W], int64[W], float64[W]
-        Of each reading, oldest first: arm, value, interval, and the prior's scale in that interval.
+        Arm, value, interval and scale of the prior in that interval, of each reading, oldest first.
     now : int
         The current interval.
 
@@ -200,30 +202,33 @@ def refactor(
 
 @kernel("void(f8[:, ::1], f8[:, ::1], f8[::1], i8, f8[::1], f8[:, ::1], f8[::1], f8[::1])")
 def relevance(
-    L: Matrix,
-    V: Matrix,
-    z: Vector,
+    L: Array,
+    V: Array,
+    z: Array,
     n: int,
-    mean: Vector,
-    gains: Matrix,
-    column: Vector,
-    found: Vector,
+    mean: Array,
+    gains: Array,
+    column: Array,
+    found: Array,
 ) -> None:
-    """Compute how much what is foreseen would change without each of `n` readings.
+    """Compute how much the predictions would change without each of the window's `n` readings.
 
     Parameters
     ----------
+    L, V, z, n
+        As in the module's docstring.
     mean : float64[M]
-        Of all arms at the current interval, as `predict` filled it.
+        Posterior mean of all arms at the current interval, as filled by `predict`.
     gains : float64[W, M], column : float64[W]
         Workspace.
     found : float64[W]
-        Receives the relevances, each 0 or more; all are 0 where nothing is foreseen any more.
+        Receives the relevance of each reading, >= 0; all are 0 if no reading has any influence on
+        the current interval.
 
     Notes
     -----
-    The formula is that of `models.posteriors.pruned.relevance`, its twin, where with what is kept
-    here P = L⁻ᵀ L⁻¹, so that P y = L⁻ᵀ z and P F = L⁻ᵀ V. n³/6 + n²M/2 multiply-adds.
+    The formula is that of its slow twin `models.posteriors.pruned.relevance`. In terms of the
+    factor, P = L⁻ᵀ L⁻¹, so P y = L⁻ᵀ z and P F = L⁻ᵀ V. n³/6 + n²M/2 multiply-adds.
     """
     M = V.shape[1]
     largest = 0.0

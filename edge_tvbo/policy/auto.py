@@ -1,66 +1,60 @@
-"""The policy that is told nothing: a mixture of models, weighed by how well they foresee."""
+"""Automatic policy: a mixture of models, weighted by how well each predicted the readings."""
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.beta import DEFAULT_BETA, Beta, LogBeta, exploration
+from edge_tvbo.models.beta import DEFAULT_BETA, BetaSchedule, LogBeta, beta_schedule
 from edge_tvbo.models.domain import Field
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.posteriors.mixture import MixturePosterior, length_scales
+from edge_tvbo.models.posteriors.mixture import MixturePosterior, candidate_length_scales
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import UpperConfidence
+from edge_tvbo.policy.settings import AutoSettings
 
 C2 = 0.4  # of β_t = c1 ln(c2 t), whose c1 the training days chose
 
 
-def mixture(
-    name: str,
-    field: Field,
-    *,
-    delta_b: float = 0.1,
-    length_scale: str | None = None,
-    beta: Beta | None = None,
-    seed: int = 0,
-) -> "Automatic":
-    """Give the upper confidence bound of a mixture of models, static and changing.
+def make_auto(settings: AutoSettings, field: Field) -> "MixturePolicy":
+    """Build the upper confidence bound of a mixture of static and changing models.
 
-    It needs no rate of change and no reset times. Where training days taught the field a rhythm,
-    it goes by the time of day, and explores as much as would have been best on those days, unless
-    `beta` says otherwise. `delta_b` is of the event trigger that its static model has.
-    ``length_scale="learned"`` also tries how fast the field changes in space, where nothing but
-    positions is known: the field's kernel and rhythm are left aside then, but for its variance.
+    Where training days gave the field a daily profile, the models follow the time of day, and
+    without `beta` the policy explores as much as was best on those days.
+
+    Raises
+    ------
+    ConfigError
+        For a box, and for a learned length scale on a field without positions.
     """
     if not isinstance(field, SensorField):
-        raise ConfigError(f"{name} wants sensors or a grid; a box has no fixed size.")
-    if beta is None:
-        rhythm = field.rhythm
-        beta = DEFAULT_BETA if rhythm is None else LogBeta(rhythm.exploration, C2)
-    if length_scale not in (None, "learned"):
-        raise ConfigError(f'length_scale is {length_scale!r}; for {name} it can be "learned".')
-    scales = length_scales(field) if length_scale else ()
-    posterior = MixturePosterior(field, delta_b=delta_b, scales=scales)
-    return Automatic(name, field, posterior, beta, seed)
+        raise ConfigError(f"{settings.name} needs sensors or a grid; a box has no fixed size.")
+    scales = () if settings.length_scale is None else candidate_length_scales(field)
+    posterior = MixturePosterior(field, delta_b=settings.delta_b, scales=scales)
+    return MixturePolicy(settings, field, posterior, _width(settings, field))
 
 
-class Automatic(UpperConfidence):
-    """Acts on a `MixturePosterior`, and can say which model moves it."""
+def _width(settings: AutoSettings, field: SensorField) -> BetaSchedule:
+    if settings.beta is not None:
+        return beta_schedule(settings.beta)
+    profile = field.daily_profile
+    return DEFAULT_BETA if profile is None else LogBeta(profile.exploration, C2)
+
+
+class MixturePolicy(UpperConfidence):
+    """Upper confidence bound of a `MixturePosterior`, which can name its most probable model."""
 
     def __init__(
-        self, name: str, field: SensorField, posterior: MixturePosterior, beta: Beta, seed: int
+        self,
+        settings: AutoSettings,
+        field: SensorField,
+        posterior: MixturePosterior,
+        width: BetaSchedule,
     ) -> None:
-        super().__init__(name, field, posterior, exploration(beta), Never(), seed=seed)
+        super().__init__(settings.name, field, posterior, width, Never(), seed=settings.seed)
         self._mixture = posterior
 
     def set_time(self, at: float) -> None:
-        """Say when the current interval began, s since 1970, UTC."""
+        """Set when the current interval began, in s since 1970, UTC."""
         self._mixture.set_time(at)
 
-    def interval(self, arm: int, share: float) -> tuple[float, float]:
-        """Give the bounds between which a reading of `arm` now lies with probability `share`."""
+    def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
+        """Return the bounds between which a reading of `arm` now lies with probability `share`."""
         tail = (1.0 - share) / 2.0
         return self._mixture.quantile(arm, tail), self._mixture.quantile(arm, 1.0 - tail)
-
-    def account(self) -> tuple[str, ...]:
-        """Name the model with the most weight, and the rate of change that is believed."""
-        weights = self._mixture.weights
-        most = int(weights.argmax())
-        model = f"the model {self._mixture.members[most].name} weighs {weights[most]:.0%}"
-        return (model, f"about {self._mixture.rate:.2g} of the field is new each interval")

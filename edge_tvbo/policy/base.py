@@ -1,115 +1,166 @@
-"""What every policy offers, and the upper confidence bound that most of them share."""
+"""Policy interface, and the upper confidence bound that most policies share.
+
+Everything here is in model units: a reading y is the measured value, centred and scaled by the
+field, and negated where the minimum is looked for.
+"""
 
 from typing import Any, Protocol
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.beta import Exploration
-from edge_tvbo.models.domain import Arm, Field, arm_state, arms_of
-from edge_tvbo.models.posteriors.state_space import Posterior
-from edge_tvbo.models.snapshot import inner, seal, unseal, whole
+from edge_tvbo.models.beta import BetaSchedule
+from edge_tvbo.models.domain import Arm, Field, arm_state, arms_from_state
+from edge_tvbo.models.facts import Fact
+from edge_tvbo.models.posteriors.base import Posterior
+from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot, read_bytes, read_count
 from edge_tvbo.models.triggers import Trigger, TriggerInput
-
-FITTED = "fitted"  # a parameter to be learned from the readings as they come
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from edge_tvbo.numerics.types import Array, Mask
 
 
 class Choice(msgspec.Struct, frozen=True, gc=False):
-    """The arm to activate in the current interval, and what is believed of it, in model units."""
+    """The arm to activate in the current interval, with its posterior, in model units.
 
-    arm: Arm  # int; in a box a tuple of floats
+    Attributes
+    ----------
+    arm : int or tuple of float
+        The sensor's number; in a box a point.
+    sensor : str
+        Name of the arm.
+    mean, std : float
+        Posterior mean and standard deviation of the arm.
+    ucb : float
+        The bound that was compared, mean + width · std.
+    width : float
+        Standard deviations of optimism, the same for all arms; 0 for policies without a model.
+    """
+
+    arm: Arm
     sensor: str
     mean: float
     std: float
-    ucb: float  # mean + width · std: what was compared
+    ucb: float
+    width: float = 0.0
 
 
-class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """What a reading told the model, in model units."""
+class ObserveResult(msgspec.Struct, frozen=True, gc=False):
+    """What one reading did to the model, in model units.
 
-    reset: bool  # the event trigger fired, and the model began anew
-    surprise: float  # |reading - mean| before it was taken in
-    threshold: float | None  # κ_t, the surprise allowed; None where none was tested
-    age: int  # answers since the last reset, this one included
+    Attributes
+    ----------
+    reset : bool
+        Whether the event trigger fired, so that the model was reset.
+    abs_error : float
+        |y - mean|, with the posterior mean before the reading.
+    threshold : float or None
+        κ_t, the largest error that causes no reset; None where no error was tested.
+    age : int
+        Replies since the last reset, this one included.
+    """
+
+    reset: bool
+    abs_error: float
+    threshold: float | None
+    age: int
 
 
 class Policy(Protocol):
-    """Chooses arms and learns from their readings."""
+    """A sequential decision maker: selects an arm in each interval and learns from readings.
+
+    Attributes
+    ----------
+    name : str
+        As registered.
+    field : SensorField or BoxField
+        The arms.
+    uses_readings : bool
+        Whether readings change the choices.
+    resets : int
+        How often the model was reset.
+    """
 
     name: str
-    field: Any  # SensorField, or BoxField where nobody wants to know of sensors
-    uses_readings: bool  # whether readings change what it chooses
-    resets: int  # how often it began anew
+    field: Any  # a SensorField, or a BoxField for callers that need no sensors
+    uses_readings: bool
+    resets: int
 
     @property
     def observations(self) -> int:
-        """Readings the model holds."""
+        """Number of readings that the model holds."""
         ...
 
     def select(self, eligible: Mask | None = None) -> Choice:
-        """Give the arm for the current interval, among the eligible (bool[M]) if any are named.
+        """Return the arm to activate in the current interval.
 
-        Pure: the same answer until something is observed or time advances.
+        The same arm is returned until a reading is observed or time advances.
+
+        Parameters
+        ----------
+        eligible : bool array (M,), optional
+            Arms that may be selected; all of them by default.
+
+        Raises
+        ------
+        ValueError
+            Where no arm is eligible, or the mask has another dtype or shape.
         """
         ...
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Give k different arms for the current interval, fewer where fewer are eligible."""
+        """Return k different arms for the current interval, fewer where fewer are eligible."""
         ...
 
-    def observe(self, arm: Arm, y: float) -> Outcome:
-        """Take in a reading of any arm, in model units; as often in an interval as there are any.
+    def observe(self, arm: Arm, y: float) -> ObserveResult:
+        """Update the model with a reading; any arm, any number of times in an interval.
 
-        Only the first reading of an arm that was selected last is put to the event trigger.
+        Only the first reading of an arm that was selected last goes to the event trigger.
+
+        Parameters
+        ----------
+        arm : int or tuple of float
+            The arm that was read.
+        y : float
+            The reading, in model units.
         """
         ...
 
     def advance(self) -> None:
-        """End the interval: time moves on by one, observed or not."""
+        """End the interval: time moves on by one, whether or not a reading was observed."""
         ...
 
     def reset(self) -> None:
-        """Begin anew, as after a reset that the event trigger asks for: every reading is forgotten.
-
-        Time goes on as it does, and an arm that was selected may still answer.
-        """
+        """Forget every reading, as when the event trigger fires; time goes on."""
         ...
 
     def set_time(self, at: float) -> None:
-        """Say when the current interval began, s since 1970, UTC: some go by the time of day."""
+        """Set when the current interval began, in s since 1970, UTC."""
         ...
 
-    def account(self) -> tuple[str, ...]:
-        """Give what moves the policy now, in words, beside mean and bound."""
+    def facts(self) -> tuple[Fact, ...]:
+        """Return the facts that explain the choice, beside mean and bound."""
         ...
 
     def posterior(self) -> tuple[Array, Array]:
-        """Give mean and standard deviation (M,) of all arms at the current interval."""
+        """Return mean and standard deviation of all arms at the current interval, both (M,)."""
         ...
 
     def snapshot(self) -> bytes:
-        """Give the state as bytes; the continuation from them is bit-identical."""
+        """Return the state as bytes; a policy restored from them continues bit for bit."""
         ...
 
     def restore(self, blob: bytes) -> None:
-        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        """Load the state of a snapshot.
+
+        Raises
+        ------
+        SnapshotError
+            For a damaged snapshot, or one of another policy or field; the state is unchanged then.
+        """
         ...
 
 
-def number(name: str, value: float | str) -> float:
-    """Give the value of a parameter that is a number, or raise `ConfigError`."""
-    if isinstance(value, str | bool):
-        raise ConfigError(f'{name} is {value!r}; it can be a number, or "{FITTED}".')
-    return value
-
-
 class UpperConfidence:
-    """A policy that activates the arm with the highest mean + width · std.
+    """A policy that selects the arm with the highest mean + width · std.
 
     Parameters
     ----------
@@ -118,11 +169,11 @@ class UpperConfidence:
     field : SensorField or BoxField
         M arms, or a box with M candidates.
     posterior : Posterior
-        What is believed of them; owned from now on.
-    exploration : Exploration
-        The width, interval by interval.
+        Mean and standard deviation of the arms; the policy owns it from now on.
+    exploration : BetaSchedule
+        The width in each interval.
     trigger : Trigger
-        When the posterior is stale.
+        When to reset the posterior.
     keep_last : bool
         Whether the reading that fired the trigger is the first of the new model.
     seed : int
@@ -136,7 +187,7 @@ class UpperConfidence:
         name: str,
         field: Field,
         posterior: Posterior,
-        exploration: Exploration,
+        exploration: BetaSchedule,
         trigger: Trigger,
         *,
         keep_last: bool = True,
@@ -149,123 +200,123 @@ class UpperConfidence:
         self._trigger = trigger
         self._keep_last = keep_last
         self._seed = seed
-        self._everyone = np.ones(len(field), np.bool_)
-        self._time = 0  # intervals gone by
+        self._all_arms = np.ones(len(field), np.bool_)
+        self._time = 0  # intervals that ended
         self._events = 0  # readings and intervals so far: the counter of tie-breaking draws
         self.resets = 0
-        self._asked: list[Arm] = []  # whose first readings go to the trigger
+        self._selected: list[Arm] = []  # arms whose first reading goes to the trigger
 
     @property
     def observations(self) -> int:
-        """Readings the model holds."""
+        """Number of readings that the model holds."""
         return self._posterior.observations
 
     def select(self, eligible: Mask | None = None) -> Choice:
-        """Give the arm with the highest upper confidence bound."""
-        choice = self._highest(self._among(eligible))
+        """Return the eligible arm with the highest upper confidence bound."""
+        choice = self._best_choice(self._mask(eligible))
         if choice is None:
             raise ValueError("no arm is eligible")
-        self._asked = [choice.arm]
+        self._selected = [choice.arm]
         return choice
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Give up to k different arms, each as if those before it had read what is expected.
+        """Return up to k different arms, each chosen as if the ones before had read their mean.
 
-        Hallucinated readings leave the means alone and narrow what they would tell (Desautels,
-        Krause & Burdick 2014, GP-BUCB; the setting is that of [M24] section 11.1).
+        Such hallucinated readings change no mean and reduce the variances (Desautels, Krause &
+        Burdick 2014, GP-BUCB; [M24] section 11.1 has the same setting).
         """
-        left = self._among(eligible).copy()
+        left = self._mask(eligible).copy()
         before = self._posterior.snapshot()
         choices: list[Choice] = []
-        while len(choices) < k and (choice := self._highest(left)) is not None:
+        while len(choices) < k and (choice := self._best_choice(left)) is not None:
             choices.append(choice)
             self._posterior.observe(choice.arm, choice.mean)
             left[self.field.index(choice.arm)] = False
         self._posterior.restore(before)
         if not choices:
             raise ValueError("no arm is eligible")
-        self._asked = [choice.arm for choice in choices]
+        self._selected = [choice.arm for choice in choices]
         return tuple(choices)
 
-    def observe(self, arm: Arm, y: float) -> Outcome:
-        """Take a reading in, after the trigger judged it if it is the answer."""
+    def observe(self, arm: Arm, y: float) -> ObserveResult:
+        """Update the posterior with a reading; if it is a reply, check the trigger first."""
         posterior = self._posterior
         before = posterior.at(arm)
-        surprise = abs(y - before.mean)
+        abs_error = abs(y - before.mean)
         self._events += 1
-        if arm not in self._asked:
+        if arm not in self._selected:
             posterior.observe(arm, y)
-            return Outcome(False, surprise, None, self._trigger.age)
-        self._asked.remove(arm)
-        answer = TriggerInput(y, before.mean, before.std, posterior.prior_std(arm))
-        verdict = self._trigger.check(answer)
-        if verdict.stale:
+            return ObserveResult(False, abs_error, None, self._trigger.age)
+        self._selected.remove(arm)
+        reply = TriggerInput(y, before.mean, before.std, posterior.prior_std(arm))
+        result = self._trigger.check(reply)
+        if result.stale:
             self.reset()
-        if self._keep_last or not verdict.stale:
+        if self._keep_last or not result.stale:
             posterior.observe(arm, y)
-        return Outcome(verdict.stale, surprise, verdict.threshold, verdict.age)
+        return ObserveResult(result.stale, abs_error, result.threshold, result.age)
 
     def advance(self) -> None:
-        """End the interval; a model that expires by schedule begins anew."""
+        """End the interval, and reset a model whose schedule says so."""
         self._posterior.advance()
         self._time += 1
         self._events += 1
-        self._asked = []
+        self._selected = []
         if self._trigger.expires(self._time):
             self.reset()
 
     def reset(self) -> None:
-        """Forget every reading, and what the trigger counts."""
+        """Forget every reading and the trigger's count of replies."""
         self._posterior.reset()
         self._trigger.clear()
         self.resets += 1
 
     def set_time(self, at: float) -> None:
-        """Take no notice: the time of day does not matter."""
+        """Do nothing: the time of day has no influence."""
 
-    def account(self) -> tuple[str, ...]:
-        """Give what the model leaves out, if anything: mean and bound are all else there is."""
-        return self._posterior.account()
+    def facts(self) -> tuple[Fact, ...]:
+        """Return the facts of the posterior, such as its approximations."""
+        return self._posterior.facts()
 
     def posterior(self) -> tuple[Array, Array]:
-        """Give mean and standard deviation (M,) of all arms at the current interval."""
+        """Return mean and standard deviation of all arms at the current interval, both (M,)."""
         return self._posterior.mean_std()
 
     def snapshot(self) -> bytes:
-        """Give the state as bytes; the continuation from them is bit-identical."""
+        """Return the state as bytes; a policy restored from them continues bit for bit."""
         state = {
             "time": self._time,
             "events": self._events,
-            "asked": [arm_state(arm) for arm in self._asked],
+            "asked": [arm_state(arm) for arm in self._selected],
             "age": self._trigger.age,
             "resets": self.resets,
             "posterior": self._posterior.snapshot(),
         }
-        return seal(self.name, self.field.fingerprint(), state)
+        return encode_snapshot(self.name, self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
-        state = unseal(self.name, self.field.fingerprint(), blob)
-        time, events = whole(state, "time"), whole(state, "events")
-        asked = list(arms_of(self.field, state.get("asked")))
-        age, resets = whole(state, "age"), whole(state, "resets")
-        self._posterior.restore(inner(state, "posterior"))
-        self._time, self._events, self._asked = time, events, asked
+        """Load the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        state = decode_snapshot(self.name, self.field.fingerprint(), blob)
+        time, events = read_count(state, "time"), read_count(state, "events")
+        selected = list(arms_from_state(self.field, state.get("asked")))
+        age, resets = read_count(state, "age"), read_count(state, "resets")
+        self._posterior.restore(read_bytes(state, "posterior"))
+        self._time, self._events, self._selected = time, events, selected
         self._trigger.age, self.resets = age, resets
 
-    def _among(self, eligible: Mask | None) -> Mask:
-        """Give who may be chosen, as kernels that were compiled ahead of time take on trust."""
+    def _mask(self, eligible: Mask | None) -> Mask:
+        """Return a checked mask: kernels compiled ahead of time check neither dtype nor shape."""
         if eligible is None:
-            return self._everyone
-        if eligible.dtype != np.bool_ or eligible.shape != self._everyone.shape:
+            return self._all_arms
+        if eligible.dtype != np.bool_ or eligible.shape != self._all_arms.shape:
             found = f"{eligible.dtype}{list(eligible.shape)}"
-            raise ValueError(f"eligible is {found}; it can be bool[{len(self._everyone)}]")
+            raise ValueError(f"eligible is {found}; it can be bool[{len(self._all_arms)}]")
         return np.ascontiguousarray(eligible)
 
-    def _highest(self, eligible: Mask) -> Choice | None:
+    def _best_choice(self, eligible: Mask) -> Choice | None:
         width = self._exploration.width(self._time + 1, self._posterior.observations)
         best = self._posterior.highest(width, eligible, self._seed, self._events)
         if best is None:
             return None
         bound = best.mean + width * best.std
-        return Choice(best.arm, self.field.name(best.arm), best.mean, best.std, bound)
+        return Choice(best.arm, self.field.name(best.arm), best.mean, best.std, bound, width)

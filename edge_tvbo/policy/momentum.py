@@ -1,56 +1,42 @@
-"""Upper confidence bounds on fields with momentum, and on fields in transition."""
+"""GP-UCB policies on fields whose change has momentum (MTV) or a transition in time (TTV)."""
 
-from edge_tvbo.models.beta import DEFAULT_BETA, Beta, exploration
+from edge_tvbo.models.beta import beta_schedule
 from edge_tvbo.models.domain import Field
-from edge_tvbo.models.posteriors.select import engine, fitted_engine
-from edge_tvbo.models.temporal_models import MomentumKernel, SigmoidKernel
+from edge_tvbo.models.posteriors.select import make_fitted_posterior, make_posterior
+from edge_tvbo.models.temporal_models import Momentum, Sigmoid
 from edge_tvbo.models.triggers import Never
-from edge_tvbo.policy.base import FITTED, UpperConfidence, number
+from edge_tvbo.policy.base import UpperConfidence
+from edge_tvbo.policy.settings import MtvGpUcbSettings, TtvGpUcbSettings
 
-START = (0.97, 0.5)  # where the first fit of MTV begins: ε, α
-TURN = 100.0  # and of TTV: τ
+INITIAL_MOMENTUM = (0.97, 0.5)  # ε and α where the first fit of MTV begins
+INITIAL_TAU = 100.0  # where the first fit of TTV begins
 
 
-def momentum(
-    name: str,
-    field: Field,
-    *,
-    epsilon: float | str = 0.95,
-    alpha: float = 0.9,
-    window: int | None = None,
-    beta: Beta = DEFAULT_BETA,
-    seed: int = 0,
-) -> UpperConfidence:
-    """Give MTV-GP-UCB ([M24] section 8.2): changes go on for a while.
+def make_mtv_gp_ucb(settings: MtvGpUcbSettings, field: Field) -> UpperConfidence:
+    """Build MTV-GP-UCB ([M24] section 8.2): a change of the field goes on for a while.
 
-    `epsilon` is what is left of the field after an interval, `alpha` of its momentum.
-    ``epsilon="fitted"`` learns both from the readings as they come ([M24] algorithm 3).
+    ``epsilon="fitted"`` fits ε and α to the readings as they arrive ([M24] algorithm 3).
     """
-    posterior = (
-        fitted_engine(field, MomentumKernel(*START), window, seed)
-        if epsilon == FITTED
-        else engine(field, MomentumKernel(number("epsilon", epsilon), alpha), window)
-    )
-    return UpperConfidence(name, field, posterior, exploration(beta), Never(), seed=seed)
+    epsilon = settings.epsilon
+    if isinstance(epsilon, str):
+        start = Momentum(*INITIAL_MOMENTUM)
+        posterior = make_fitted_posterior(field, start, settings.window, settings.seed)
+    else:
+        posterior = make_posterior(field, Momentum(epsilon, settings.alpha), settings.window)
+    width = beta_schedule(settings.beta)
+    return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)
 
 
-def transition(
-    name: str,
-    field: Field,
-    *,
-    tau: float | str = 100.0,
-    rho: float = 20.0,
-    window: int | None = None,
-    beta: Beta = DEFAULT_BETA,
-    seed: int = 0,
-) -> UpperConfidence:
-    """Give TTV-GP-UCB ([M24] section 9.2): around interval `tau` one field turns into another.
+def make_ttv_gp_ucb(settings: TtvGpUcbSettings, field: Field) -> UpperConfidence:
+    """Build TTV-GP-UCB ([M24] section 9.2): around interval τ one field turns into another.
 
-    ``tau="fitted"`` learns `tau` and `rho` from the readings as they come ([M24] algorithm 3).
+    ``tau="fitted"`` fits τ and ρ to the readings as they arrive ([M24] algorithm 3).
     """
-    posterior = (
-        fitted_engine(field, SigmoidKernel(TURN, rho), window, seed)
-        if tau == FITTED
-        else engine(field, SigmoidKernel(number("tau", tau), rho), window)
-    )
-    return UpperConfidence(name, field, posterior, exploration(beta), Never(), seed=seed)
+    tau = settings.tau
+    if isinstance(tau, str):
+        start = Sigmoid(INITIAL_TAU, settings.rho)
+        posterior = make_fitted_posterior(field, start, settings.window, settings.seed)
+    else:
+        posterior = make_posterior(field, Sigmoid(tau, settings.rho), settings.window)
+    width = beta_schedule(settings.beta)
+    return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)

@@ -1,102 +1,53 @@
-"""Upper confidence bounds on a static model that begins anew: by the clock, or by evidence."""
+"""GP-UCB policies on a static model that resets: on a schedule, or when a reply contradicts it."""
 
-from typing import Literal
-
-from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.beta import DEFAULT_BETA, AgnosticBeta, Beta, exploration
+from edge_tvbo.models.beta import AgnosticBeta, beta_schedule
 from edge_tvbo.models.domain import Field
-from edge_tvbo.models.posteriors.select import engine
-from edge_tvbo.models.temporal_models import StaticKernel
+from edge_tvbo.models.posteriors.select import make_posterior
+from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.models.triggers import ErrorBound, EveryPeriod, LikelihoodRatio, Trigger
 from edge_tvbo.policy.base import UpperConfidence
+from edge_tvbo.policy.settings import BrGpUcbSettings, EtGpUcbSettings, RGpUcbSettings
 
 
-def periodic(
-    name: str,
-    field: Field,
-    *,
-    period: int = 15,
-    window: int | None = None,
-    beta: Beta = DEFAULT_BETA,
-    seed: int = 0,
-) -> UpperConfidence:
-    """Give R-GP-UCB ([B16] algorithm 1), which forgets everything every `period` intervals.
+def make_r_gp_ucb(settings: RGpUcbSettings, field: Field) -> UpperConfidence:
+    """Build R-GP-UCB ([B16] algorithm 1), which forgets all readings every `period` intervals.
 
     The reset comes before the choice, which is then made from the prior.
     """
+    posterior = make_posterior(field, Static(), settings.window)
+    width, trigger = beta_schedule(settings.beta), EveryPeriod(settings.period)
+    return UpperConfidence(settings.name, field, posterior, width, trigger, seed=settings.seed)
+
+
+def make_br_gp_ucb(settings: BrGpUcbSettings, field: Field) -> UpperConfidence:
+    """Build BR-GP-UCB, the R-GP-UCB of [ZS21] (algorithm 1), which resets every `period`.
+
+    Without `beta` the width is B + R √(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
+    """
+    beta, trigger = settings.beta, EveryPeriod(settings.period)
+    width = AgnosticBeta.of_noise(field, settings.period) if beta is None else beta_schedule(beta)
+    posterior = make_posterior(field, Static(), settings.window)
+    return UpperConfidence(settings.name, field, posterior, width, trigger, seed=settings.seed)
+
+
+def make_et_gp_ucb(settings: EtGpUcbSettings, field: Field) -> UpperConfidence:
+    """Build ET-GP-UCB ([ET] algorithm 1), which resets when a reply contradicts the model.
+
+    The trigger is the paper's `ErrorBound`, or `LikelihoodRatio`.
+    """
     return UpperConfidence(
-        name,
+        settings.name,
         field,
-        engine(field, StaticKernel(), window),
-        exploration(beta),
-        EveryPeriod(period),
-        seed=seed,
+        make_posterior(field, Static(), settings.window),
+        beta_schedule(settings.beta),
+        _event_trigger(settings, field.noise_variance),
+        keep_last=settings.keep_last,
+        seed=settings.seed,
     )
 
 
-def agnostic(
-    name: str,
-    field: Field,
-    *,
-    period: int = 15,
-    window: int | None = None,
-    beta: Beta | None = None,
-    seed: int = 0,
-) -> UpperConfidence:
-    """Give BR-GP-UCB, the R-GP-UCB of [ZS21] (algorithm 1), which restarts every `period`.
-
-    Without `beta` the width is B + R√(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
-    """
-    width = AgnosticBeta.of_noise(field, period) if beta is None else exploration(beta)
-    posterior = engine(field, StaticKernel(), window)
-    return UpperConfidence(name, field, posterior, width, EveryPeriod(period), seed=seed)
-
-
-def event_triggered(
-    name: str,
-    field: Field,
-    *,
-    delta_b: float = 0.1,
-    n_lower: int = 1,
-    n_upper: int | None = None,
-    noise_cap: int | None = None,
-    trigger: Literal["error-bound", "likelihood-ratio"] = "error-bound",
-    keep_last: bool = True,
-    window: int | None = None,
-    beta: Beta = DEFAULT_BETA,
-    seed: int = 0,
-) -> UpperConfidence:
-    """Give ET-GP-UCB ([ET] algorithm 1), which forgets when an answer contradicts the model.
-
-    `delta_b`, `n_lower`, `n_upper` and `noise_cap` are those of `ErrorBound`, the paper's trigger;
-    ``"likelihood-ratio"`` is `LikelihoodRatio`, which has no noise to cap. `keep_last` begins
-    the new model with the reading that fired, as algorithm 1 is printed; the paper's table 1 is
-    met without it.
-    """
-    return UpperConfidence(
-        name,
-        field,
-        engine(field, StaticKernel(), window),
-        exploration(beta),
-        _evidence(trigger, field.noise_variance, delta_b, n_lower, n_upper, noise_cap),
-        keep_last=keep_last,
-        seed=seed,
-    )
-
-
-def _evidence(
-    trigger: str,
-    noise_variance: float,
-    delta_b: float,
-    n_lower: int,
-    n_upper: int | None,
-    noise_cap: int | None,
-) -> Trigger:
-    match trigger:
-        case "error-bound":
-            return ErrorBound(noise_variance, delta_b, n_lower, n_upper, noise_cap)
-        case "likelihood-ratio" if noise_cap is None:
-            return LikelihoodRatio(noise_variance, delta_b, n_lower, n_upper)
-        case "likelihood-ratio":
-            raise ConfigError("noise_cap belongs to the trigger error-bound; leave it out.")
-    raise ConfigError(f'trigger is {trigger!r}; it can be "error-bound" or "likelihood-ratio".')
+def _event_trigger(settings: EtGpUcbSettings, noise_variance: float) -> Trigger:
+    bounds = settings.delta_b, settings.n_lower, settings.n_upper
+    if settings.trigger == "likelihood-ratio":
+        return LikelihoodRatio(noise_variance, *bounds)
+    return ErrorBound(noise_variance, *bounds, settings.noise_cap)

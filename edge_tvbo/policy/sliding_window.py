@@ -1,48 +1,36 @@
-"""Upper confidence bounds on the last readings alone, or on them before others."""
+"""GP-UCB policies that forget by age: on the newest readings (SW), or with decaying weights (W)."""
 
 from math import ceil
 
-from edge_tvbo.models.beta import AgnosticBeta, Beta, exploration
+from edge_tvbo.models.beta import AgnosticBeta, beta_schedule
 from edge_tvbo.models.domain import Field
-from edge_tvbo.models.posteriors.select import engine, weighted_engine
-from edge_tvbo.models.temporal_models import StaticKernel
+from edge_tvbo.models.posteriors.select import make_posterior, make_weighted_posterior
+from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import UpperConfidence
+from edge_tvbo.policy.settings import SwGpUcbSettings, WGpUcbSettings
 
 
-def sliding_window(
-    name: str,
-    field: Field,
-    *,
-    window: int = 32,
-    beta: Beta | None = None,
-    seed: int = 0,
-) -> UpperConfidence:
-    """Give SW-GP-UCB ([ZS21] algorithm 2), which remembers the last `window` readings.
+def make_sw_gp_ucb(settings: SwGpUcbSettings, field: Field) -> UpperConfidence:
+    """Build SW-GP-UCB ([ZS21] algorithm 2), which keeps the newest `window` readings.
 
-    Without `beta` the width is B + R√(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
+    Without `beta` the width is B + R √(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
     """
-    width = AgnosticBeta.of_noise(field, window) if beta is None else exploration(beta)
-    posterior = engine(field, StaticKernel(), window)
-    return UpperConfidence(name, field, posterior, width, Never(), seed=seed)
+    beta, window = settings.beta, settings.window
+    width = AgnosticBeta.of_noise(field, window) if beta is None else beta_schedule(beta)
+    posterior = make_posterior(field, Static(), window)
+    return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)
 
 
-def weighted(
-    name: str,
-    field: Field,
-    *,
-    gamma: float = 0.95,
-    window: int = 128,
-    beta: Beta | None = None,
-    seed: int = 0,
-) -> UpperConfidence:
-    """Give W-GP-UCB (Deng et al. 2022; [ET] appendix B), to which old readings count for less.
+def make_w_gp_ucb(settings: WGpUcbSettings, field: Field) -> UpperConfidence:
+    """Build W-GP-UCB (Deng et al. 2022; [ET] appendix B), where old readings have less weight.
 
-    A reading i intervals old has the weight `gamma`^i, which is to say the noise σ² / `gamma`^i.
-    Of the last `window` ones; without `beta` the width is B + R√(2(γ + 1 + ln 1/δ)), with the
-    information of 1/(1 - `gamma`) readings.
+    A reading i intervals old has the weight γ^i, which is the noise variance σ² / γ^i. Without
+    `beta` the width is B + R √(2(γ_n + 1 + ln 1/δ)), with the information gain γ_n of
+    1/(1 - γ) readings, `window` at most.
     """
-    posterior = weighted_engine(field, window, gamma)
+    gamma, window, beta = settings.gamma, settings.window, settings.beta
     horizon = min(window, ceil(1 / (1 - gamma))) if gamma < 1 else window
-    width = AgnosticBeta.of_noise(field, horizon) if beta is None else exploration(beta)
-    return UpperConfidence(name, field, posterior, width, Never(), seed=seed)
+    width = AgnosticBeta.of_noise(field, horizon) if beta is None else beta_schedule(beta)
+    posterior = make_weighted_posterior(field, window, gamma)
+    return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)

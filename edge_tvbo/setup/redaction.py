@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from edge_tvbo.config.introspection import Setting, rest_of, settings_of
+from edge_tvbo.config.introspection import Setting, rest_of, settings_of, struct_of
 from edge_tvbo.config.settings import Settings
 
 HIDDEN = "***"
@@ -76,23 +76,18 @@ def _walk(
                 else:
                     yield Line(".".join((*where, each)), table, None, False)
         elif setting and setting.table and isinstance(value, dict):
-            yield from _walk(value, setting.table, where)
+            yield from _walk(value, struct_of(setting, value), where)
         else:
             seen = setting is not None and _may_be_seen(setting, value)
             yield Line(".".join(where), value, setting, seen)
 
 
 def _setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
-    """Give what a key of a table is; a format's or policy's key is a setting too."""
+    """Return the setting that a key of a table is; a key of a payload format is one too."""
     if name in settings_of(kind):
         return settings_of(kind)[name]
     rest = rest_of(kind)
-    if rest is None:
-        return None
-    inside = rest.extra["rest"]
-    if inside is str:
-        return msgspec.structs.replace(rest, name=name, declared=str)
-    return settings_of(inside).get(name)
+    return msgspec.structs.replace(rest, name=name, declared=str) if rest else None
 
 
 def _may_be_seen(setting: Setting, value: Any) -> bool:

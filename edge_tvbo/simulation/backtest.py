@@ -16,6 +16,7 @@ from edge_tvbo.control.decision_text import Silent
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import text_table
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.policy.baselines import ModelFreePolicy
@@ -30,9 +31,9 @@ from edge_tvbo.simulation.replay import (
     replay,
     training_rows,
 )
-from edge_tvbo.training.covariance import NOISE_VARIANCE, train, with_rhythm
-from edge_tvbo.training.daily_profile_fit import Progress, untold
-from edge_tvbo.training.training_report import TrainingReport, lessons
+from edge_tvbo.training.covariance import NOISE_VARIANCE, train, with_daily_profile
+from edge_tvbo.training.daily_profile_fit import Progress, no_progress
+from edge_tvbo.training.training_report import TrainingReport, make_training_report
 
 UNIT = "training sd"  # of regret, in JSON
 UNIT_TEXT = "standard deviations of the training data"  # in sentences
@@ -53,7 +54,7 @@ class Result:
 
     policy: str
     settings: dict[str, Any]
-    regret: NDArray[np.float64]  # (seeds, T), in standard deviations of the training data
+    regret: Array  # (seeds, T), in standard deviations of the training data
     steps: NDArray[np.void]  # (seeds, T), of `replay.STEP_DTYPE`
     noise: float  # sd of a reading in the model, in the recording's unit; NaN without a model
     resets: list[int]
@@ -151,7 +152,7 @@ class Backtest:
     @cached_property
     def field_with_daily_profile(self) -> SensorField:
         """The field with its daily profile; fitted here, unless `fit_daily_profile` was called."""
-        return self._fit_daily_profile(untold, None)
+        return self._fit_daily_profile(no_progress, None)
 
     def fit_daily_profile(self, progress: Progress, executor: Executor | None = None) -> None:
         """Fit the daily profile of the field, which replays the training days in `executor`.
@@ -166,10 +167,10 @@ class Backtest:
         return Backtest(self.recording, everything, everything, self.field.noise_variance)
 
     def training_report(
-        self, progress: Progress = untold, executor: Executor | None = None
+        self, progress: Progress = no_progress, executor: Executor | None = None
     ) -> TrainingReport:
         """Return what was learned from the training days; see `fit_daily_profile`."""
-        return lessons(
+        return make_training_report(
             self.field_with_daily_profile,
             self._training,
             self.recording.interval,
@@ -246,7 +247,7 @@ class Backtest:
 
     def _fit_daily_profile(self, progress: Progress, executor: Executor | None) -> SensorField:
         interval, start = self.recording.interval, self._train_start
-        return with_rhythm(self.field, self._training, interval, start, progress, executor)
+        return with_daily_profile(self.field, self._training, interval, start, progress, executor)
 
     def _policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:
         keywords = {"seed": seed, **self._policy_settings(policy, settings)}
@@ -267,7 +268,7 @@ class Backtest:
         model = self._policy(policy, settings, seed=0)
         if isinstance(model, ModelFreePolicy):
             return np.nan
-        rhythm = model.field.rhythm
+        rhythm = model.field.daily_profile
         variance = (rhythm or model.field).noise_variance
         return float(variance**0.5 * self.field.scale)
 

@@ -21,6 +21,7 @@ from edge_tvbo.errors import DataError
 from edge_tvbo.messages.commands import Activate, Command, Ending, Notify, PublishState, Record
 from edge_tvbo.messages.documents import Decision, Reason
 from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed, Reading
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.simulation.recording import Recording
 
 DAY = 86_400.0  # s
@@ -233,7 +234,7 @@ def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
     return RowRange(0, border), RowRange(border, len(recording.values))
 
 
-def training_rows(recording: Recording, span: RowRange) -> NDArray[np.float64]:
+def training_rows(recording: Recording, span: RowRange) -> Array:
     """Return the readings of `span`, (T, M), with gaps filled."""
     return np.asarray(recording.values[span.first : span.last])
 

@@ -1,20 +1,19 @@
-"""What the papers prove, as functions: regret bounds, and the lengths and β they imply.
+"""Theory: the papers' regret bounds, and the block lengths and β that follow from them.
 
 One module per paper: `bogunovic2016` [B16], `zhou2021` [ZS21], `brunzema` [ET], `mandl2024` [M24],
-`ziomek2024` [LB]. `gain` is what all of them rest on, information gain, greedily on the actual
-arms or as a rate; `domain` the constants of a continuous field; `summary` one table of it all,
-which is what ``edge-tvbo bound`` prints.
+`ziomek2024` [LB]. `information_gain` is the quantity that all bounds depend on, `domain` holds the
+constants of a continuous field, and `bound_summary` is the table that ``edge-tvbo bound`` prints.
 
-Every function is pure, takes the paper's quantities by name and says its source. Where a paper
-errs, the docstring says what it prints, what holds and who found it. The two functions named
-``mismatch`` are told apart by their module.
+Every function is pure, takes the paper's quantities by name and states its source. Where a paper
+has an error, the docstring says what it prints, what holds, and who found it. Invalid arguments
+raise `ConfigError`.
 """
 
-from edge_tvbo.models.triggers import Bounds
+from edge_tvbo.models.triggers import BlockBounds
 from edge_tvbo.theory.bogunovic2016 import (
     block_length_matern,
     block_length_se,
-    least_regret_rate,
+    regret_lower_bound,
     resetting_beta,
     resetting_beta_on_arms,
     resetting_regret,
@@ -23,7 +22,7 @@ from edge_tvbo.theory.bogunovic2016 import (
     varying_gain_as_printed,
     varying_regret,
 )
-from edge_tvbo.theory.bound_summary import Line, summary
+from edge_tvbo.theory.bound_summary import SummaryLine, summary
 from edge_tvbo.theory.brunzema import (
     block_bounds_matern,
     block_bounds_se,
@@ -34,10 +33,10 @@ from edge_tvbo.theory.brunzema import (
 from edge_tvbo.theory.domain import Domain
 from edge_tvbo.theory.information_gain import (
     gain_ceiling,
-    gain_constant,
     greedy_gain,
     matern_exponent,
     matern_rate,
+    regret_constant,
     se_rate,
 )
 from edge_tvbo.theory.mandl2024 import (
@@ -47,11 +46,11 @@ from edge_tvbo.theory.mandl2024 import (
     best_momentum_gain,
     best_varying_gain,
     constant_beta,
-    deviation,
     expected_regret,
     likely_regret,
     momentum_gain,
     momentum_likely_regret,
+    regret_deviation,
     varying_gain,
 )
 from edge_tvbo.theory.zhou2021 import (
@@ -64,7 +63,7 @@ from edge_tvbo.theory.zhou2021 import (
 )
 from edge_tvbo.theory.ziomek2024 import (
     balancing_regret,
-    candidates,
+    candidate_count,
     first_good_interval,
     matern_gain_rate,
     noise_margin,
@@ -74,10 +73,10 @@ from edge_tvbo.theory.ziomek2024 import (
 
 __all__ = [
     "BestBeta",
+    "BlockBounds",
     "BlockedGain",
-    "Bounds",
     "Domain",
-    "Line",
+    "SummaryLine",
     "balancing_regret",
     "best_constant_beta",
     "best_momentum_gain",
@@ -86,16 +85,13 @@ __all__ = [
     "block_bounds_se",
     "block_length_matern",
     "block_length_se",
-    "candidates",
+    "candidate_count",
     "constant_beta",
-    "deviation",
     "dynamic_regret",
     "expected_regret",
     "first_good_interval",
     "gain_ceiling",
-    "gain_constant",
     "greedy_gain",
-    "least_regret_rate",
     "likely_regret",
     "matern_exponent",
     "matern_gain_rate",
@@ -104,6 +100,9 @@ __all__ = [
     "momentum_likely_regret",
     "noise_margin",
     "rbf_gain_rate",
+    "regret_constant",
+    "regret_deviation",
+    "regret_lower_bound",
     "regret_rate",
     "regret_rate_matern",
     "regret_rate_se",

@@ -1,37 +1,42 @@
-"""[B16] Bogunovic, Scarlett & Cevher 2016: R-GP-UCB and TV-GP-UCB when ε is known.
+"""[B16] Bogunovic, Scarlett & Cevher 2016: bounds of R-GP-UCB and TV-GP-UCB for known ε.
 
-Variances are in units of the field's greatest prior variance (the paper takes k(x,x) ≤ 1) and
-regrets in its root. The paper states its theorems for continuous domains; its footnote 1 says
-that finite ones are "in fact simpler", and the ``_on_arms`` functions are that case: nothing is
-discretised, so no slope enters.
+Variances are in units of the field's largest prior variance (the paper assumes k(x,x) ≤ 1), and
+regrets in its square root. The paper states its theorems for continuous domains and says in
+footnote 1 that finite ones are "in fact simpler". The ``_on_arms`` functions are the finite case:
+nothing is discretised, so they do not depend on a slope.
 """
 
 from math import ceil, log, pi, sqrt
 
-from edge_tvbo.theory import checks
+from edge_tvbo.models.checks import (
+    check_block,
+    check_count,
+    check_not_negative,
+    check_positive,
+    check_probability,
+    check_range,
+)
 from edge_tvbo.theory.domain import Domain
-from edge_tvbo.theory.information_gain import gain_constant, matern_exponent
+from edge_tvbo.theory.information_gain import matern_exponent, regret_constant
 
 
-def least_regret_rate(horizon: int, epsilon: float) -> float:
-    """Give T ε, which no algorithm's expected regret can grow more slowly than.
+def regret_lower_bound(horizon: int, epsilon: float) -> float:
+    """Return T ε: the expected regret of every algorithm grows at least as fast.
 
-    Up to a constant that the paper does not state, for kernels whose fields are twice
-    differentiable. [B16] theorem 4.1, Ω(Tε): true even of whoever sees the whole of f_{t-1}.
-    ConfigError where `horizon` is below 1 or `epsilon` outside 0 to 1.
+    It holds up to a constant that the paper does not state, for kernels with twice differentiable
+    fields, and even for an algorithm that observes all of f_{t-1}. [B16] theorem 4.1, Ω(Tε).
     """
-    checks.count(horizon=horizon)
-    checks.rate(epsilon=epsilon)
+    check_count(horizon=horizon)
+    check_range(0, 1, epsilon=epsilon)
     return horizon * epsilon
 
 
 def block_length_se(epsilon: float, *, horizon: int) -> int:
-    """Give N = ⌈min(T, 12 ε^(-1/4))⌉, after how many intervals R-GP-UCB resets.
+    """Return N = ⌈min(T, 12 ε^(-1/4))⌉, intervals between two resets of R-GP-UCB.
 
-    For a squared exponential kernel: [B16] corollary 4.1 gives the power, section 5 the 12, found
-    by cross-validation. [ET] table 5 prints 38, 29, 26, 68 for ε = .01, .03, .05, .001 as this
-    does, but 17 for ε = .2, where the formula's 17.94 rounds up to 18. ConfigError where
-    `epsilon` is outside 0 to 1 or `horizon` below 1.
+    This is for a squared exponential kernel: [B16] corollary 4.1 gives the power, section 5 the 12,
+    found by cross-validation. [ET] table 5 prints the same 38, 29, 26, 68 for ε = .01, .03, .05,
+    .001, but 17 for ε = .2, where 17.94 rounds up to 18.
 
     >>> [block_length_se(e, horizon=400) for e in (0.01, 0.03, 0.05, 0.001)]
     [38, 29, 26, 68]
@@ -40,48 +45,44 @@ def block_length_se(epsilon: float, *, horizon: int) -> int:
 
 
 def block_length_matern(epsilon: float, *, horizon: int, dimension: int, nu: float) -> int:
-    """Give N = ⌈min(T, 24 ε^(-1/(4-c)))⌉, R-GP-UCB's block for a Matérn kernel.
+    """Return N = ⌈min(T, 24 ε^(-1/(4-c)))⌉, the block length of R-GP-UCB for a Matérn kernel.
 
-    c is `matern_exponent`. [B16] corollary 4.1 and section 5. ConfigError as in `block_length_se`,
-    and where `dimension` is below 1 or ν is not above 0.
+    c is `matern_exponent`. [B16] corollary 4.1 and section 5.
     """
     exponent = 1.0 / (4.0 - matern_exponent(dimension=dimension, nu=nu))
     return _block(epsilon, horizon, 24.0, exponent)
 
 
 def resetting_beta(horizon: int, *, domain: Domain, delta: float) -> float:
-    """Give β_T of R-GP-UCB on a continuous domain; UCB is mean + √β_T std.
+    """Return β_T of R-GP-UCB on a continuous domain; the bound is mean + √β_T std.
 
-    [B16] eq. 16. `delta` is the probability that the bound fails. ConfigError where `horizon` is
-    below 1 or `delta` not between 0 and 1.
+    `delta` is the probability that the bound fails. [B16] eq. 16.
     """
     return _beta(horizon, domain, delta, events=4)
 
 
 def varying_beta(horizon: int, *, domain: Domain, delta: float) -> float:
-    """Give β_T of TV-GP-UCB on a continuous domain: [B16] eq. 19; else as `resetting_beta`."""
+    """Return β_T of TV-GP-UCB on a continuous domain, [B16] eq. 19, as `resetting_beta`."""
     return _beta(horizon, domain, delta, events=3)
 
 
 def resetting_beta_on_arms(horizon: int, *, arms: int, delta: float) -> float:
-    """Give β_T of R-GP-UCB on finitely many arms: 2 ln(4 M π_T / δ), π_T = π²T²/6.
+    """Return β_T of R-GP-UCB on finitely many arms: 2 ln(4 M π_T / δ), π_T = π²T²/6.
 
-    [B16] appendix D, before eq. 62, with D_t = D (footnote 1). ConfigError where a count is below
-    1 or `delta` not between 0 and 1.
+    [B16] appendix D, before eq. 62, with D_t = D (footnote 1).
     """
     return 2.0 * log(4.0 * arms * _union(horizon, arms, delta))
 
 
 def varying_beta_on_arms(horizon: int, *, arms: int, delta: float) -> float:
-    """Give β_T of TV-GP-UCB on finitely many arms: 2 ln(3 M π_T / δ), π_T = π²T²/6.
+    """Return β_T of TV-GP-UCB on finitely many arms: 2 ln(3 M π_T / δ), π_T = π²T²/6.
 
-    [B16] appendix C.1, before eq. 29, with D_t = D (footnote 1). Errors as in
-    `resetting_beta_on_arms`.
+    [B16] appendix C.1, before eq. 29, with D_t = D (footnote 1).
     """
     return 2.0 * log(3.0 * arms * _union(horizon, arms, delta))
 
 
-def mismatch(
+def resetting_mismatch(
     horizon: int,
     epsilon: float,
     block: int,
@@ -92,28 +93,28 @@ def mismatch(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    """Give ψ_T(N, ε): how wrong N intervals of believing that nothing moves make mean and width.
+    """Return ψ_T(N, ε), the error in mean and width of a static model after N intervals.
 
     Parameters
     ----------
     horizon, epsilon, block : int, float, int
-        T; the rate of change, 0 to 1; N, 1 to T.
+        T; ε, rate of change, 0 to 1; N, block length in intervals, 1 to T.
     beta : float
         β_T, from `resetting_beta` or `resetting_beta_on_arms`.
     noise_variance, delta : float
-        σ² > 0; the probability that the bound fails.
+        σ² > 0; δ, probability that the bound fails.
     a0, b0 : float
-        P(sup |f| > L) ≤ a0 exp(-(L/b0)²) ([B16] eq. 9). On M arms a0 = M, b0 = √2.
+        Constants with P(sup |f| > L) ≤ a0 exp(-(L/b0)²) ([B16] eq. 9). On M arms a0 = M, b0 = √2.
 
     Raises
     ------
     ConfigError
-        For an argument out of range.
+        If an argument is out of range.
 
     Notes
     -----
-    [B16] eq. 18. Its (2 + b0) stands for noise of variance 1 at most (before eq. 65); [ET] lemma 7
-    puts (b0 + √2 σ) instead, see `brunzema.mismatch`.
+    [B16] eq. 18. Its (2 + b0) is for noise of variance 1 at most (before eq. 65); [ET] lemma 7 has
+    (b0 + √2 σ) instead, see `brunzema.triggered_mismatch`.
     """
     _check_blocks(horizon, epsilon, block, beta, noise_variance, delta, a0, b0)
     s2, s4, drift = 1.0 / noise_variance, noise_variance**-2, block**3 * epsilon
@@ -133,15 +134,16 @@ def resetting_regret(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    """Give what R_T of R-GP-UCB stays below, with probability 1 - δ.
+    """Return the regret bound of R-GP-UCB: R_T is smaller with probability 1 - δ.
 
-    √(C1 T β_T (T/N + 1) γ_N) + 2 + 2 T ψ_T(N, ε), with `gain` = γ_N, the most N readings can say;
-    the other parameters and the errors are those of `mismatch`.
+    It is √(C1 T β_T (T/N + 1) γ_N) + 2 + 2 T ψ_T(N, ε), in units of the root of the largest prior
+    variance. `gain` is γ_N in nats; the other arguments and the errors are those of
+    `resetting_mismatch`.
 
-    [B16] theorem 4.2, eq. 17, whose last term is printed T ψ: [ET] footnote 6 found the missing 2
-    (mean and width each err twice, eq. 72).
+    [B16] theorem 4.2, eq. 17, whose last term is printed as T ψ: [ET] footnote 6 found the missing
+    2 (the errors of mean and width each count twice, eq. 72).
     """
-    wrong = mismatch(
+    wrong = resetting_mismatch(
         horizon,
         epsilon,
         block,
@@ -157,57 +159,63 @@ def resetting_regret(
 
 
 def varying_regret(horizon: int, *, gain: float, beta: float, noise_variance: float) -> float:
-    """Give what R_T of TV-GP-UCB stays below, with probability 1 - δ: √(C1 T β_T γ̃_T) + 2.
+    """Return the regret bound of TV-GP-UCB, √(C1 T β_T γ̃_T) + 2, with probability 1 - δ.
 
     Parameters
     ----------
     horizon : int
-        T.
+        T, in intervals.
     gain : float
-        γ̃_T, the most T readings can say of the field that moves, nats: from
-        `mandl2024.best_varying_gain`. [B16] eq. 21 puts its own eq. 46 there, which is wrong: see
+        γ̃_T, information gain of T readings of the changing field, in nats: from
+        `mandl2024.best_varying_gain`. [B16] eq. 21 uses its own eq. 46 instead, which is wrong: see
         `varying_gain_as_printed`.
     beta : float
-        β_T, from `varying_beta` or `varying_beta_on_arms`, which hold δ.
+        β_T, from `varying_beta` or `varying_beta_on_arms`, which contain δ.
     noise_variance : float
         σ² > 0.
+
+    Returns
+    -------
+    float
+        Bound on R_T, in units of the root of the largest prior variance.
 
     Raises
     ------
     ConfigError
-        For an argument out of range.
+        If an argument is out of range.
 
     Notes
     -----
     [B16] theorem 4.3, eq. 20.
     """
-    checks.count(horizon=horizon)
-    checks.positive(gain=gain)
-    checks.not_negative(beta=beta)
-    return sqrt(gain_constant(noise_variance) * horizon * beta * gain) + 2.0
+    check_count(horizon=horizon)
+    check_positive(gain=gain)
+    check_not_negative(beta=beta)
+    return sqrt(regret_constant(noise_variance) * horizon * beta * gain) + 2.0
 
 
 def varying_gain_as_printed(horizon: int, epsilon: float, block: int, *, gain: float) -> float:
-    """Give (T/N + 1)(γ_N + N³ ε), the wrong bound on γ̃_T of [B16] eq. 21 and 46, to compare.
+    """Return (T/N + 1)(γ_N + N³ ε), the wrong bound on γ̃_T of [B16] eq. 21 and 46.
 
-    Eq. 56 leaves σ^-2 out of the determinant, so this is too small wherever N < σ^-4. [M24]
-    theorem 3.2 found and mended it: `mandl2024.varying_gain`. Parameters and errors as there.
+    It serves comparisons only. Eq. 56 leaves σ^-2 out of the determinant, so the bound is too small
+    if N < σ^-4. [M24] theorem 3.2 found and corrected the error: `mandl2024.varying_gain`, whose
+    arguments and errors apply here too.
     """
-    checks.block_within(block, horizon)
-    checks.rate(epsilon=epsilon)
-    checks.positive(gain=gain)
+    check_block(block, horizon)
+    check_range(0, 1, epsilon=epsilon)
+    check_positive(gain=gain)
     return (horizon / block + 1.0) * (gain + block**3 * epsilon)
 
 
 def _block(epsilon: float, horizon: int, factor: float, power: float) -> int:
-    checks.rate(epsilon=epsilon)
-    checks.count(horizon=horizon)
+    check_range(0, 1, epsilon=epsilon)
+    check_count(horizon=horizon)
     return horizon if epsilon == 0 else ceil(min(horizon, factor * epsilon**-power))
 
 
 def _union(horizon: int, arms: int, delta: float) -> float:
-    checks.count(horizon=horizon, arms=arms)
-    checks.probability(delta=delta)
+    check_count(horizon=horizon, arms=arms)
+    check_probability(delta=delta)
     return pi**2 * horizon**2 / (6.0 * delta)
 
 
@@ -229,8 +237,8 @@ def _check_blocks(
     a0: float,
     b0: float,
 ) -> None:
-    checks.block_within(block, horizon)
-    checks.rate(epsilon=epsilon)
-    checks.not_negative(beta=beta)
-    checks.positive(noise_variance=noise_variance, a0=a0, b0=b0)
-    checks.probability(delta=delta)
+    check_block(block, horizon)
+    check_range(0, 1, epsilon=epsilon)
+    check_not_negative(beta=beta)
+    check_positive(noise_variance=noise_variance, a0=a0, b0=b0)
+    check_probability(delta=delta)

@@ -1,8 +1,8 @@
-"""Every length, β and bound the papers have for one field, as lines to print.
+"""Bound summary: block lengths, β and regret bounds of all papers for one field, as a table.
 
-A sensor network is finitely many arms, so the forms on arms of [B16] stand here; only [M24]'s
-best β wants a continuous domain, whose slope the caller guesses. The gains are surely not
-exceeded (`gain_ceiling`), so bounds without "up to a constant" hold as they are printed.
+Sensors are finitely many arms, so the forms on arms of [B16] are used; only the best β of [M24]
+needs a continuous domain, whose slope the caller supplies. The gains are upper bounds
+(`gain_ceiling`), so bounds without "up to a constant" hold as they are printed.
 """
 
 from dataclasses import dataclass
@@ -12,30 +12,32 @@ from typing import NamedTuple
 import numpy as np
 
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.checks import check_count, check_positive, check_probability, check_range
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.triggers import Bounds
-from edge_tvbo.theory import bogunovic2016, brunzema, checks, mandl2024, zhou2021, ziomek2024
+from edge_tvbo.models.triggers import BlockBounds
+from edge_tvbo.numerics.types import Array
+from edge_tvbo.theory import bogunovic2016, brunzema, mandl2024, zhou2021, ziomek2024
 from edge_tvbo.theory.domain import Domain
-from edge_tvbo.theory.information_gain import Gains, gain_ceiling, greedy_gain
+from edge_tvbo.theory.information_gain import gain_ceiling, greedy_gain
 
 
-class Line(NamedTuple):
-    """One row of the table."""
+class SummaryLine(NamedTuple):
+    """One row of the bound summary."""
 
     name: str
-    value: float  # intervals, nats, or a loss per interval in the readings' unit: `meaning` says
+    value: float  # in intervals, nats, or the readings' unit per interval, as `meaning` says
     source: str
     meaning: str
 
 
 @dataclass(frozen=True)
 class _Case:
-    """What the lines are made from; variances in units of the greatest prior variance."""
+    """The quantities that the rows are computed from, in units of the largest prior variance."""
 
     arms: int
     horizon: int
     epsilon: float
-    bounds: Bounds
+    bounds: BlockBounds
     range_: tuple[float, float] | None
     variation: float | None
     domain: Domain
@@ -43,10 +45,10 @@ class _Case:
     delta: float
     bound: float
     noise_variance: float
-    scale: float  # readings' unit by model unit of the field whose greatest variance is 1
+    scale: float  # in the readings' unit: one standard deviation of the largest prior variance
     unit: str
-    greedy: Gains
-    gains: Gains
+    greedy: Array
+    gains: Array
 
     @property
     def interval(self) -> int:
@@ -56,16 +58,16 @@ class _Case:
 
     @property
     def sure_loss(self) -> float:
-        """Give what nobody loses in an interval, with probability 1 - δ for all T at once."""
+        """An upper bound on the loss of any policy in an interval, probability 1 - δ for all T."""
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
-    def per_interval(self, regret: float, most: float, source: str, name: str) -> Line:
-        """Give the line of a bound on R_T, judged by what an interval could lose at most."""
+    def per_interval(self, regret: float, most: float, source: str, name: str) -> SummaryLine:
+        """Return the row of a bound on R_T; `most` is the largest possible loss of an interval."""
         average, unit = regret / self.horizon, self.unit or "the readings' unit"
-        meaning = f"most R_T/T, {unit}"
+        meaning = f"bound on R_T/T, {unit}"
         if average >= most:
-            meaning += f"; vacuous: nobody could lose more than {most * self.scale:.3g}"
-        return Line(name, average * self.scale, source, meaning)
+            meaning += f"; vacuous: no policy can lose more than {most * self.scale:.3g}"
+        return SummaryLine(name, average * self.scale, source, meaning)
 
 
 def summary(
@@ -81,51 +83,51 @@ def summary(
     bound: float = 1.0,
     side: float = 1.0,
     slope: float = 1.0,
-) -> tuple[Line, ...]:
-    """Give the table of what the papers promise on this field, a line each.
+) -> tuple[SummaryLine, ...]:
+    """Return the table of the papers' block lengths, β and regret bounds for a field.
 
     Parameters
     ----------
     field : SensorField
-        M arms, their covariance and noise.
+        M arms, their prior covariance and noise variance.
     horizon : int
-        T, intervals, 1 or more.
+        T, in intervals, 1 or more.
     epsilon : float
-        The rate of change of [B16], 0 to 1.
+        Rate of change of [B16], 0 to 1.
     epsilon_range : (float, float) or None
-        What it surely lies between, for [ET]; None for `epsilon` itself.
+        Bounds on the rate of change, for [ET]; None for `epsilon` itself.
     variation : float or None
-        P_T of [ZS21], the norms of all moves added up; None where nobody knows.
+        P_T of [ZS21], sum of the norms of all changes; None if it is unknown.
     dimension, side, slope : int, float, float
         d, r and b1 of the places, for [M24] and Matérn kernels; the slope is in model units, about
         √2 / l for a squared exponential kernel of variance 1 and length scale l.
     delta : float
-        The probability that a bound fails.
+        Probability that a bound fails.
     nu : float
         ν of the Matérn kernel.
     bound : float
-        B of [ZS21] and [LB], the most the field's norm in the kernel's space can be.
+        B of [ZS21] and [LB], upper bound on the field's norm in the kernel's space.
 
     Returns
     -------
-    tuple of Line
-        Gains, lengths, the best β, and bounds on R_T/T in the readings' unit, in that order.
+    tuple of SummaryLine
+        Gains, lengths, the best β, and bounds on R_T/T in the readings' unit, in this order.
 
     Raises
     ------
     ConfigError
-        For an argument out of range.
+        If an argument is out of range.
 
     Notes
     -----
-    T M² multiply-adds. A bound is called vacuous where it is no less than what the worst of
-    policies loses: E[max f - min f] ≤ 2 √(2 ln M) std, 2 √(2 ln(M T/δ)) std for all T intervals
-    with probability 1 - δ, and 2 B std in [ZS21] and [LB] ([LB] section 2).
+    T M² multiply-adds. A bound is called vacuous if it is no smaller than the loss of the worst
+    policy: E[max f - min f] ≤ 2 √(2 ln M) std, 2 √(2 ln(M T/δ)) std for all T intervals with
+    probability 1 - δ, and 2 B std in [ZS21] and [LB] ([LB] section 2).
     """
-    checks.count(horizon=horizon)
-    checks.rate(epsilon=epsilon)
-    checks.probability(delta=delta)
-    checks.positive(bound=bound)
+    check_count(horizon=horizon)
+    check_range(0, 1, epsilon=epsilon)
+    check_probability(delta=delta)
+    check_positive(bound=bound)
     lower, upper = epsilon_range or (epsilon, epsilon)
     if not lower <= epsilon <= upper:
         raise ConfigError(f"epsilon is {epsilon}; it can be {lower} to {upper}, its range.")
@@ -147,42 +149,54 @@ def summary(
         greedy=greedy_gain(field, horizon),
         gains=gain_ceiling(field, horizon),
     )
-    return (*_gains(case), *_lengths(case), *_bayesian(case), *_constant(case), *_agnostic(case))
+    return (
+        *_gain_lines(case),
+        *_lengths(case),
+        *_bayesian(case),
+        *_constant(case),
+        *_agnostic(case),
+    )
 
 
-def _gains(case: _Case) -> list[Line]:
+def _gain_lines(case: _Case) -> list[SummaryLine]:
     block = bogunovic2016.block_length_se(case.epsilon, horizon=case.horizon)
     return [
-        Line(
+        SummaryLine(
             f"gain of {n} reading{'s' if n > 1 else ''}",
             float(case.greedy[n - 1]),
             "Srinivas et al. 2010, section 5",
-            "nats, greedy on these arms; the most there is lies within 1/(1 - 1/e) of it",
+            "nats, greedy on these arms; the maximum is at most 1/(1 - 1/e) times as large",
         )
         for n in sorted({1, block, case.horizon})
     ]
 
 
-def _lengths(case: _Case) -> list[Line]:
+def _lengths(case: _Case) -> list[SummaryLine]:
     T, epsilon = case.horizon, case.epsilon
     se = bogunovic2016.block_length_se(epsilon, horizon=T)
     matern = bogunovic2016.block_length_matern(
         epsilon, horizon=T, dimension=case.domain.dimension, nu=case.nu
     )
     known = "P_T unknown" if case.variation is None else f"P_T = {case.variation:g}"
-    wide = "from the range of ε" if case.range_ else "no range given: ε at both ends"
+    wide = "from the range of ε" if case.range_ else "no range given: both bounds are ε"
     again = "[ZS21] remark 2" if case.variation is not None else "[ZS21] remark 3"
     return [
-        Line("N, R-GP-UCB, SE", se, "[B16] corollary 4.1", "intervals between resets"),
-        Line("N, R-GP-UCB, Matérn", matern, "[B16] corollary 4.1", f"the same, ν = {case.nu:g}"),
-        Line("N_lo, ET-GP-UCB", case.bounds.n_lower, "[ET] corollary 1", f"no earlier; {wide}"),
-        Line("N_hi, ET-GP-UCB", case.bounds.n_upper, "[ET] corollary 1", f"no later; {wide}"),
-        Line("H, BR-GP-UCB", case.interval, again, f"intervals between restarts, {known}"),
-        Line("w, SW-GP-UCB", case.interval, again, f"intervals a window holds, {known}"),
+        SummaryLine("N, R-GP-UCB, SE", se, "[B16] corollary 4.1", "intervals between resets"),
+        SummaryLine(
+            "N, R-GP-UCB, Matérn", matern, "[B16] corollary 4.1", f"the same, ν = {case.nu:g}"
+        ),
+        SummaryLine(
+            "N_lo, ET-GP-UCB", case.bounds.n_lower, "[ET] corollary 1", f"fewest intervals; {wide}"
+        ),
+        SummaryLine(
+            "N_hi, ET-GP-UCB", case.bounds.n_upper, "[ET] corollary 1", f"most intervals; {wide}"
+        ),
+        SummaryLine("H, BR-GP-UCB", case.interval, again, f"intervals between restarts, {known}"),
+        SummaryLine("w, SW-GP-UCB", case.interval, again, f"intervals in a window, {known}"),
     ]
 
 
-def _bayesian(case: _Case) -> list[Line]:
+def _bayesian(case: _Case) -> list[SummaryLine]:
     T, epsilon, delta = case.horizon, case.epsilon, case.delta
     noise = case.noise_variance
     beta = bogunovic2016.resetting_beta_on_arms(T, arms=case.arms, delta=delta)
@@ -203,17 +217,17 @@ def _bayesian(case: _Case) -> list[Line]:
         beta=bogunovic2016.varying_beta_on_arms(T, arms=case.arms, delta=delta),
         noise_variance=noise,
     )
-    least = bogunovic2016.least_regret_rate(T, epsilon) / T
+    least = bogunovic2016.regret_lower_bound(T, epsilon) / T
     most = case.sure_loss
     return [
-        Line("least R_T/T", least, "[B16] theorem 4.1", "for anyone, up to a constant"),
+        SummaryLine("least R_T/T", least, "[B16] theorem 4.1", "for any policy, up to a constant"),
         case.per_interval(resetting, most, "[B16] theorem 4.2, [ET] note 6", "R-GP-UCB"),
         case.per_interval(triggered, most, "[ET] theorem 1", "ET-GP-UCB, any trigger"),
         case.per_interval(varying, most, "[B16] theorem 4.3, [M24] theorem 3.2", "TV-GP-UCB"),
     ]
 
 
-def _constant(case: _Case) -> list[Line]:
+def _constant(case: _Case) -> list[SummaryLine]:
     T, noise = case.horizon, case.noise_variance
     moving = mandl2024.best_varying_gain(T, case.epsilon, gains=case.gains, noise_variance=noise)
     best = mandl2024.best_constant_beta(
@@ -224,7 +238,7 @@ def _constant(case: _Case) -> list[Line]:
     meaning = f"width √β; δ = {best.delta:.2g}, τ = {best.tau}; {slope}; 2 to 4 in practice"
     mean_loss = 2.0 * sqrt(2.0 * log(case.arms))
     return [
-        Line("best constant β", best.beta, "[M24] theorem 4.1", meaning),
+        SummaryLine("best constant β", best.beta, "[M24] theorem 4.1", meaning),
         case.per_interval(best.bound, mean_loss, "[M24] theorem 4.1", "that β, on average"),
         case.per_interval(
             likely, case.sure_loss, "[M24] lemma 4.10, a conjecture", "that β, likely"
@@ -232,14 +246,14 @@ def _constant(case: _Case) -> list[Line]:
     ]
 
 
-def _agnostic(case: _Case) -> list[Line]:
+def _agnostic(case: _Case) -> list[SummaryLine]:
     T, H, noise, most = case.horizon, case.interval, case.noise_variance, 2.0 * case.bound
     gain = float(case.gains[H - 1])
     suspected = ziomek2024.suspected_regret(T, gain=float(case.gains[-1]), bound=case.bound)
     unit = case.unit or "the readings' unit"
     lines = [
-        Line(
-            "GP-UCB, field at rest",
+        SummaryLine(
+            "GP-UCB, static field",
             suspected / T * case.scale,
             "[LB] theorem 2.3",
             f"suspected R_T/T, {unit}, up to a constant",

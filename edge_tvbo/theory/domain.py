@@ -1,29 +1,29 @@
-"""Where a continuous field lives and how steep it is: what the papers' β depends on."""
+"""Continuous domain: its dimension, its size and the slope of its fields, which β depends on."""
 
 from dataclasses import dataclass
 
-from edge_tvbo.theory import checks
+from edge_tvbo.models.checks import check_count, check_positive
 
 
 @dataclass(frozen=True)
 class Domain:
-    """A compact, convex domain within [0, side]^dimension, and how steep its fields are.
+    """A compact, convex domain within [0, side]^dimension, with the slope of its fields.
 
     Parameters
     ----------
     dimension : int
-        d, how many coordinates a place has.
+        d, number of coordinates.
     side : float
         r, in the unit of the coordinates.
     a1, b1 : float
-        P(sup |∂f/∂x_j| > L) ≤ a1 exp(-(L/b1)²) for each coordinate j and all L > 0 ([B16] eq. 10,
-        [M24] eq. 4.2); b1 is in field units per unit of the coordinates. Four times
-        differentiable kernels have such constants: squared exponential, Matérn with ν > 2.
+        Constants with P(sup |∂f/∂x_j| > L) ≤ a1 exp(-(L/b1)²) for each coordinate j and all L > 0
+        ([B16] eq. 10, [M24] eq. 4.2); b1 is in field units per unit of the coordinates. They exist
+        for four times differentiable kernels: squared exponential, and Matérn with ν > 2.
 
     Raises
     ------
     ConfigError
-        Where `dimension` is no whole number of 1 or more, or another is not above 0.
+        If `dimension` is not a whole number, 1 or more, or another argument is not above 0.
     """
 
     dimension: int = 2
@@ -32,10 +32,10 @@ class Domain:
     b1: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.count(dimension=self.dimension)
-        checks.positive(side=self.side, a1=self.a1, b1=self.b1)
+        check_count(dimension=self.dimension)
+        check_positive(side=self.side, a1=self.a1, b1=self.b1)
 
     @property
     def reach(self) -> float:
-        """Give r d b1, the scale of how far apart two values of one field can be."""
+        """Return r d b1, the scale of the largest difference between two values of a field."""
         return self.side * self.dimension * self.b1

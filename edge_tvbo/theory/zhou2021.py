@@ -1,30 +1,36 @@
-"""[ZS21] Zhou & Shroff 2021: restarts and sliding windows under a budget of change.
+"""[ZS21] Zhou & Shroff 2021: bounds of restarts and sliding windows under a variation budget.
 
-The field is any function whose norm in the kernel's space is at most B, and whose moves, in that
-norm, add up to at most P_T over the horizon. Variances are in units of the greatest k(x,x).
+The field is any function whose norm in the kernel's space is at most B, and whose changes in that
+norm add up to at most P_T over the horizon. Variances are in units of the largest k(x,x).
 """
 
 from math import ceil, log, log1p, sqrt
 
-from edge_tvbo.theory import checks
+from edge_tvbo.models.checks import (
+    check_block,
+    check_count,
+    check_not_negative,
+    check_positive,
+    check_probability,
+)
 
 
 def restart_interval(horizon: int, *, gain: float, variation: float | None = None) -> int:
-    """Give H = γ_T^(1/4) (T/P_T)^(1/2), after how many intervals to restart, 1 to T.
+    """Return H = γ_T^(1/4) (T/P_T)^(1/2), intervals between two restarts of R-GP-UCB, 1 to T.
 
     Parameters
     ----------
     horizon : int
-        T.
+        T, in intervals.
     gain : float
-        γ_T, nats.
+        γ_T, in nats.
     variation : float or None
-        P_T, 0 or above; None where nobody knows it, which gives γ_T^(1/4) T^(1/2).
+        P_T, 0 or more; None if it is unknown, which gives γ_T^(1/4) T^(1/2).
 
     Raises
     ------
     ConfigError
-        For an argument out of range.
+        If an argument is out of range.
 
     Notes
     -----
@@ -33,19 +39,19 @@ def restart_interval(horizon: int, *, gain: float, variation: float | None = Non
     >>> restart_interval(400, gain=16.0), restart_interval(400, gain=16.0, variation=4.0)
     (40, 20)
     """
-    checks.count(horizon=horizon)
-    checks.positive(gain=gain)
+    check_count(horizon=horizon)
+    check_positive(gain=gain)
     budget = 1.0 if variation is None else variation
-    checks.not_negative(variation=budget)
+    check_not_negative(variation=budget)
     if budget == 0:
         return horizon
     return ceil(max(1.0, min(horizon, sqrt(sqrt(gain) * horizon / budget))))
 
 
 def window_length(horizon: int, *, gain: float, variation: float | None = None) -> int:
-    """Give w, how many intervals a sliding window holds: [ZS21] sets it as H.
+    """Return w, the length of the sliding window of SW-GP-UCB: [ZS21] sets it equal to H.
 
-    Parameters, errors and source are those of `restart_interval`.
+    Arguments, errors and source are those of `restart_interval`.
     """
     return restart_interval(horizon, gain=gain, variation=variation)
 
@@ -53,55 +59,57 @@ def window_length(horizon: int, *, gain: float, variation: float | None = None) 
 def restart_beta(
     gain: float, *, bound: float, noise: float, regularization: float, delta: float
 ) -> float:
-    """Give β(δ) = B + R √((2γ_H + 2 ln(1/δ)) / λ), which multiplies σ itself.
+    """Return the width β(δ) = B + R √((2γ_H + 2 ln(1/δ)) / λ) of R-GP-UCB, which multiplies σ.
 
     Parameters
     ----------
     gain : float
-        γ_H, nats.
+        γ_H, in nats.
     bound, noise : float
-        B; R, the readings' noise is R-sub-Gaussian.
+        B, bound on the field's norm; R, the noise of a reading is R-sub-Gaussian.
     regularization : float
-        λ, the noise variance that the model takes for true.
+        λ, noise variance that the model assumes.
     delta : float
-        The probability that the bound fails.
+        δ, probability that the bound fails.
 
     Raises
     ------
     ConfigError
-        For an argument out of range.
+        If an argument is out of range.
 
     Notes
     -----
-    [ZS21] theorem 1. Its algorithm 1 prints B + R √(2(γ + 1 + ln(1/δ))) instead, which is the
-    β of Chowdhury & Gopalan for λ near 1; `model.exploration.AgnosticBeta` is that one.
+    [ZS21] theorem 1. Its algorithm 1 prints B + R √(2(γ + 1 + ln(1/δ))) instead, which is the β of
+    Chowdhury & Gopalan for λ near 1; `models.beta.AgnosticBeta` is that one.
     """
-    checks.positive(gain=gain, bound=bound, noise=noise, regularization=regularization)
-    checks.probability(delta=delta)
+    check_positive(gain=gain, bound=bound, noise=noise, regularization=regularization)
+    check_probability(delta=delta)
     return bound + noise * sqrt((2.0 * gain + 2.0 * log(1.0 / delta)) / regularization)
 
 
 def window_beta(
     horizon: int, gain: float, *, bound: float, noise: float, regularization: float, delta: float
 ) -> float:
-    """Give β_T(δ) = B + R √((2γ_w + 2 ln(T/δ)) / λ): what a window forgets costs the T.
+    """Return the width β_T(δ) = B + R √((2γ_w + 2 ln(T/δ)) / λ) of SW-GP-UCB.
 
-    [ZS21] theorem 2 and lemma 2. Parameters and errors are those of `restart_beta`.
+    The factor T is due to the readings that the window drops. [ZS21] theorem 2 and lemma 2. The
+    other arguments and the errors are those of `restart_beta`.
     """
-    checks.count(horizon=horizon)
-    checks.probability(delta=delta)
+    check_count(horizon=horizon)
+    check_probability(delta=delta)
     return restart_beta(
         gain, bound=bound, noise=noise, regularization=regularization, delta=delta / horizon
     )
 
 
 def regret_rate(horizon: int, length: int, variation: float, *, gain: float, beta: float) -> float:
-    """Give √γ H^(3/2) P_T + β T √(γ/H), how R_T grows, constants aside.
+    """Return √γ H^(3/2) P_T + β T √(γ/H), the growth rate of the regret without constants.
 
     `length` is H or w, 1 to T; `gain` is γ_H or γ_w; `beta` is `restart_beta` or `window_beta`.
+
     [ZS21] theorems 1 and 2. The appendix ends theorem 2 with O(w P_T + ...) instead, by a step
-    (lemma 2) that the same paper shows to be false (claim 2, after Zhao & Zhang 2021); the
-    theorem as stated is the one that holds. ConfigError for an argument out of range.
+    (lemma 2) that the same paper shows to be false (claim 2, after Zhao & Zhang 2021); the theorem
+    as stated is the one that holds.
     """
     _check(horizon, length, variation, gain, beta)
     return sqrt(gain * length) * length * variation + beta * horizon * sqrt(gain / length)
@@ -116,23 +124,23 @@ def dynamic_regret(
     beta: float,
     regularization: float,
 ) -> float:
-    """Give what R_T stays below, with probability 1 - δ: the theorems with their constants kept.
+    """Return the regret bound of restarts or windows with its constants, probability 1 - δ.
 
-    2 H P_T √(2(1+λ) H γ_H) / λ + 2 β ⌈T/H⌉ √(2 H γ_H / ln(1 + 1/λ)); parameters and errors are
+    It is 2 H P_T √(2(1+λ) H γ_H) / λ + 2 β ⌈T/H⌉ √(2 H γ_H / ln(1 + 1/λ)). Arguments and errors are
     those of `regret_rate` and `restart_beta`.
 
-    [ZS21] section IV.B, (c) of the chain before claim 1, summed over blocks; its text drops the
+    [ZS21] section IV.B, (c) of the chain before claim 1, summed over blocks; the text drops the
     factors √(2(1+λ))/λ and 2 on the way to O(...). The sum of widths follows from
-    σ² ≤ ln(1 + σ²/λ) / ln(1 + 1/λ) for σ² ≤ 1, which wants no special λ.
+    σ² ≤ ln(1 + σ²/λ) / ln(1 + 1/λ) for σ² ≤ 1, for any λ.
     """
     _check(horizon, length, variation, gain, beta)
-    checks.positive(regularization=regularization)
+    check_positive(regularization=regularization)
     drag = sqrt(2.0 * (1.0 + regularization) * length * gain) / regularization
     widths = ceil(horizon / length) * sqrt(2.0 * length * gain / log1p(1.0 / regularization))
     return 2.0 * length * variation * drag + 2.0 * beta * widths
 
 
 def _check(horizon: int, length: int, variation: float, gain: float, beta: float) -> None:
-    checks.block_within(length, horizon)
-    checks.not_negative(variation=variation)
-    checks.positive(gain=gain, beta=beta)
+    check_block(length, horizon)
+    check_not_negative(variation=variation)
+    check_positive(gain=gain, beta=beta)

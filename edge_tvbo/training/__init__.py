@@ -1,1 +1,1 @@
-"""What training days teach."""
+"""Training: a sensor field, its daily profile and a report, fitted to recorded days."""

@@ -1,57 +1,59 @@
-"""A sensor field learned from recorded days: scale, mean and covariance."""
+"""Training of a sensor field: scale, mean and covariance of recorded readings."""
 
 from concurrent.futures import Executor
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import empirical_covariance
-from edge_tvbo.training.daily_profile_fit import Progress, learn, untold
+from edge_tvbo.numerics.types import Array
+from edge_tvbo.training.daily_profile_fit import Progress, fit_daily_profile, no_progress
 
-NOISE_VARIANCE = 0.01  # of training variance: [ET] section 6, temperature data
+NOISE_VARIANCE = 0.01  # share of the training variance: [ET] section 6, temperature data
 
 
 def train(
-    readings: NDArray[np.float64],
+    readings: Array,
     sensors: tuple[str, ...],
     *,
     unit: str = "",
     objective: Literal["max", "min"] = "max",
     noise_variance: float = NOISE_VARIANCE,
     shrinkage: float = 0.0,
-    positions: NDArray[np.float64] | None = None,
+    positions: Array | None = None,
 ) -> SensorField:
-    """Give the field whose kernel is the covariance of the training days.
+    """Return the sensor field whose kernel is the covariance of training readings.
 
     Parameters
     ----------
     readings : (T, M) array
-        Training intervals without gaps, in the sensors' unit.
+        Readings of M sensors in T training intervals, without gaps, in the sensors' unit.
     sensors, unit, objective, positions
         As for `SensorField`.
     noise_variance : float
-        Of a reading, as a share of the variance of all training readings.
+        Noise variance of a reading, as a share of the variance of all training readings.
     shrinkage : float
         0 to 1, as for `empirical_covariance`.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two intervals, or all readings are equal.
+    ConfigError
+        If the covariance is not positive definite.
 
     Notes
     -----
     Readings are normalised by the mean and standard deviation of all sensors together, which keeps
     the arg max ([B16] section 5, [ET] appendix A.2).
-
-    Raises
-    ------
-    DataError
-        Where there are fewer than two intervals, or all readings are the same.
     """
     if readings.shape[0] < 2:
         raise DataError(f"Training needs two intervals or more; there are {readings.shape[0]}.")
     center, scale = float(readings.mean()), float(readings.std())
     if not scale > 0:
-        raise DataError("All training readings are the same: there is nothing to learn from them.")
+        raise DataError("All training readings are equal, so no covariance can be computed.")
     return SensorField(
         sensors,
         empirical_covariance((readings - center) / scale, shrinkage=shrinkage),
@@ -64,19 +66,26 @@ def train(
     )
 
 
-def with_rhythm(
+def with_daily_profile(
     field: SensorField,
-    readings: NDArray[np.float64],
+    readings: Array,
     interval: float,
     start: float,
-    progress: Progress = untold,
+    progress: Progress = no_progress,
     executor: Executor | None = None,
 ) -> SensorField:
-    """Give a field that `train` gave with the daily rhythm of the same `readings`, if it has one.
+    """Return a trained field with the daily profile of its training readings, if they have one.
 
-    `interval` is the seconds between rows, `start` the time of the first, s since 1970, UTC;
-    `progress` is called with the days replayed and their number; `executor` replays them, in this
-    process where it is None.
+    Parameters
+    ----------
+    field : SensorField
+        From `train`, without a daily profile.
+    readings : (T, M) array
+        The same training readings, in the sensors' unit.
+    interval, start : float
+        Seconds between rows, and time of the first row, s since 1970, UTC.
+    progress, executor
+        As for `fit_daily_profile`.
     """
     modelled = np.vectorize(field.to_model)(readings)
     return SensorField(
@@ -88,5 +97,5 @@ def with_rhythm(
         scale=field.scale,
         objective=field.objective,
         positions=field.positions,
-        rhythm=learn(field, modelled, interval, start, progress, executor),
+        daily_profile=fit_daily_profile(field, modelled, interval, start, progress, executor),
     )

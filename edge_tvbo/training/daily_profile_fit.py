@@ -1,4 +1,4 @@
-"""The daily rhythm of a field, learned from training days, and how much to explore around it."""
+"""Training of a daily profile: mean and spread by the time of day, exploration and noise."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -7,31 +7,30 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.daily_profile import DAY, DailyProfile
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.mixture import MixturePosterior
 from edge_tvbo.models.triggers import Never
+from edge_tvbo.numerics.types import Array, Indices
 from edge_tvbo.policy.base import UpperConfidence
 
-Array = NDArray[np.float64]
 Item = TypeVar("Item")
-Outcome = TypeVar("Outcome")
-Progress = Callable[[int, int], None]  # told how much is done, and of how much
-EXPLORATIONS = (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)  # c1 of β_t = c1 ln(.4 t)
-NOISES = (0.03, 0.01, 0.003, 0.001)  # of a reading, by training variance
-UNKNOWN = (0.4, 0.01)  # c1 and noise where there are too few days to find them
-FEW_DAYS = 3.0  # fewer cannot be held out one by one
-SMOOTHED = 40.0 / 1440.0  # of a day: standard deviation of the window the scale is averaged over
-STEADY = 0.05  # of the scale's square: how much of it does not go by the time of day
+Result = TypeVar("Result")
+Progress = Callable[[int, int], None]  # called with the number of steps done, and in all
+EXPLORATIONS = (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)  # candidates for c1 of β_t = c1 ln(.4 t)
+NOISES = (0.03, 0.01, 0.003, 0.001)  # candidate noise variances, as shares of training variance
+DEFAULT_EXPLORATION, DEFAULT_NOISE = 0.4, 0.01  # for too few days to choose by
+MIN_DAYS = 3.0  # to hold them out one by one
+SMOOTHING = 40.0 / 1440.0  # of a day: standard deviation of the window that smooths the scale
+CONSTANT_SHARE = 0.05  # of the scale's square that is the same at all times of day
 SHRINKAGE = 0.02  # of correlations to 0
 JITTER = 1e-4
 
 
-def untold(done: int, total: int) -> None:
-    """Tell nobody."""
+def no_progress(done: int, total: int) -> None:
+    """Report no progress."""
 
 
 def held_out_coverage(
@@ -40,172 +39,193 @@ def held_out_coverage(
     interval: float,
     start: float,
     share: float = 0.9,
-    progress: Progress = untold,
+    progress: Progress = no_progress,
     executor: Executor | None = None,
 ) -> tuple[float, ...]:
-    """Give, day by day, which share of what was read the predictive intervals hold.
+    """Return the coverage of the predictive intervals on each training day, held out.
 
-    Each training day is replayed with what the others teach; nothing where they are too few.
-    The arguments are those of `learn`, but that the field has its rhythm.
-    """
-    rhythm = field.rhythm
-    if rhythm is None or len(readings) < FEW_DAYS * len(rhythm.scale):
-        return ()
-    P = len(rhythm.scale)
-    phases, days = _calendar(len(readings), P, interval, start)
-    held = list(_held_out(field, readings, phases, days, P))
-    covered = partial(
-        _covered, c1=rhythm.exploration, noise_variance=rhythm.noise_variance, share=share
-    )
-    return tuple(_map(executor, covered, held, progress))
-
-
-def learn(
-    field: SensorField,
-    readings: Array,
-    interval: float,
-    start: float,
-    progress: Progress = untold,
-    executor: Executor | None = None,
-) -> DailyProfile | None:
-    """Give the rhythm of training days; None where they are not two, or a day has no rhythm.
+    Each training day is replayed with the daily profile of the other days.
 
     Parameters
     ----------
     field : SensorField
-        M arms, without a rhythm; its kernel and noise go into the replays.
+        M arms, with their daily profile.
+    readings, interval, start, progress, executor
+        As for `fit_daily_profile`.
+    share : float
+        Nominal coverage of the intervals, 0 to 1.
+
+    Returns
+    -------
+    tuple of float
+        Share of the readings inside their interval, day by day; empty for fewer than three days or
+        a field without a daily profile.
+    """
+    profile = field.daily_profile
+    if profile is None or len(readings) < MIN_DAYS * len(profile.scale):
+        return ()
+    P = len(profile.scale)
+    phases, days = _calendar(len(readings), P, interval, start)
+    held = list(_held_out_days(field, readings, phases, days, P))
+    covered = partial(
+        _coverage, c1=profile.exploration, noise_variance=profile.noise_variance, share=share
+    )
+    return tuple(_map(executor, covered, held, progress))
+
+
+def fit_daily_profile(
+    field: SensorField,
+    readings: Array,
+    interval: float,
+    start: float,
+    progress: Progress = no_progress,
+    executor: Executor | None = None,
+) -> DailyProfile | None:
+    """Return the daily profile of training readings, or None if they have none.
+
+    They have none if they cover less than two days, or if a day is not a whole number of intervals,
+    4 or more. With three days or more, exploration and noise variance are chosen by replaying each
+    day with the profile of the others; with fewer, they are 0.4 and 0.01.
+
+    Parameters
+    ----------
+    field : SensorField
+        M arms, without a daily profile; its kernel and noise variance are used in the replays.
     readings : (T, M) array
-        Training intervals without gaps, in model units.
+        Training readings without gaps, in model units.
     interval, start : float
-        Seconds between rows, and the time of the first, s since 1970, UTC.
+        Seconds between rows, and time of the first row, s since 1970, UTC.
     progress : callable
-        Told after each of the days that are replayed, twice each.
+        Called after each replayed day; each day is replayed twice.
     executor : Executor, optional
-        Where the days are replayed, which changes no result; this process by default.
+        Where the days are replayed, this process by default; the result does not depend on it.
     """
     P = round(DAY / interval)
     if abs(P * interval - DAY) > 1e-6 or P < 4 or len(readings) < 2 * P:
         return None
     phases, days = _calendar(len(readings), P, interval, start)
-    rhythm = _rhythm(readings, phases, P)
-    if len(readings) < FEW_DAYS * P:
-        return rhythm
-    held = list(_held_out(field, readings, phases, days, P))
-    densities = _map(executor, _densities, held, partial(_of_two, progress, 0))
+    profile = _profile_of(readings, phases, P)
+    if len(readings) < MIN_DAYS * P:
+        return profile
+    held = list(_held_out_days(field, readings, phases, days, P))
+    densities = _map(executor, _densities, held, partial(_half_progress, progress, 0))
     noise = NOISES[int(np.sum(densities, axis=0).argmax())]
-    regrets = _map(executor, partial(_regrets, noise), held, partial(_of_two, progress, 1))
+    regrets = _map(executor, partial(_regrets, noise), held, partial(_half_progress, progress, 1))
     explored = EXPLORATIONS[_first_near_best(np.array(regrets))]
-    return replace(rhythm, exploration=explored, noise_variance=noise)
+    return replace(profile, exploration=explored, noise_variance=noise)
 
 
-def _rhythm(readings: Array, phases: NDArray[np.intp], P: int) -> DailyProfile:
-    """Give mean, scale and covariance by the time of day."""
+def _profile_of(readings: Array, phases: Indices, P: int) -> DailyProfile:
+    """Return the daily profile with default exploration and noise variance."""
     T, M = readings.shape
     counts = np.bincount(phases, minlength=P).astype(np.float64)
     mean = np.zeros((P, M))
     np.add.at(mean, phases, readings)
     mean = np.where(counts[:, None] > 0, mean / np.maximum(counts, 1)[:, None], readings.mean(0))
     rest = readings - mean[phases]
-    scale = _scale(rest, phases, counts)
+    scale = _smoothed_scale(rest, phases, counts)
     unscaled = rest / scale[phases, None]
     K = unscaled.T @ unscaled / T
     K = (1.0 - SHRINKAGE) * K + (SHRINKAGE + JITTER) * np.diag(np.diag(K)) + JITTER * np.eye(M)
-    return DailyProfile(mean, scale, np.ascontiguousarray((K + K.T) / 2), T / P, *UNKNOWN)
+    kernel = np.ascontiguousarray((K + K.T) / 2)
+    return DailyProfile(mean, scale, kernel, T / P, DEFAULT_EXPLORATION, DEFAULT_NOISE)
 
 
-def _scale(rest: Array, phases: NDArray[np.intp], counts: Array) -> Array:
-    """Give the standard deviation of all sensors together by the time of day, smoothed."""
+def _smoothed_scale(rest: Array, phases: Indices, counts: Array) -> Array:
+    """Return the standard deviation of all sensors together by the time of day, smoothed."""
     P = len(counts)
     squares = np.zeros(P)
     np.add.at(squares, phases, (rest**2).mean(axis=1))
     away = np.minimum(np.arange(P), P - np.arange(P)) / P
-    weights = np.fft.rfft(np.exp(-0.5 * (away / SMOOTHED) ** 2))
+    weights = np.fft.rfft(np.exp(-0.5 * (away / SMOOTHING) ** 2))
     around = np.fft.irfft(np.fft.rfft(squares) * weights, P)
     number = np.fft.irfft(np.fft.rfft(counts) * weights, P)
     total = float((rest**2).mean())
     local = np.where(number > 0.1, around / np.maximum(number, 0.1), total)
-    return np.asarray(np.sqrt((1.0 - STEADY) * np.maximum(local, 0.0) + STEADY * total + JITTER))
+    return np.asarray(
+        np.sqrt((1.0 - CONSTANT_SHARE) * np.maximum(local, 0.0) + CONSTANT_SHARE * total + JITTER)
+    )
 
 
-def _calendar(
-    T: int, P: int, interval: float, start: float
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Give the interval of the day, and the number of the day, of each row."""
+def _calendar(T: int, P: int, interval: float, start: float) -> tuple[Indices, Indices]:
+    """Return the interval of the day and the number of the day of each row, both (T,)."""
     phases = (np.arange(T) + round((start % DAY) / interval)) % P
     return phases, np.cumsum(np.r_[0, np.diff(phases) < 0])
 
 
-class _Held(NamedTuple):
-    """A training day, and the field as the other days teach it."""
+class _HeldOutDay(NamedTuple):
+    """A training day, and the field with the daily profile of the other days."""
 
     field: SensorField
     readings: Array
     at: float  # s since midnight
 
 
-def _held_out(
-    field: SensorField, readings: Array, phases: NDArray[np.intp], days: NDArray[np.intp], P: int
-) -> Iterator[_Held]:
-    """Give each training day that is at least half there, where two others remain."""
+def _held_out_days(
+    field: SensorField, readings: Array, phases: Indices, days: Indices, P: int
+) -> Iterator[_HeldOutDay]:
+    """Yield each training day that is at least half complete, if two other days remain."""
     for day in np.unique(days):
         held = days == day
         if held.sum() < P / 2 or (~held).sum() < 2 * P:
             continue
-        others = _rhythm(readings[~held], phases[~held], P)
-        known = SensorField(field.sensors, field.kernel, field.noise_variance, rhythm=others)
-        yield _Held(known, readings[held], float(phases[held][0]) * DAY / P)
+        others = _profile_of(readings[~held], phases[~held], P)
+        known = SensorField(field.sensors, field.kernel, field.noise_variance, daily_profile=others)
+        yield _HeldOutDay(known, readings[held], float(phases[held][0]) * DAY / P)
 
 
 def _map(
     executor: Executor | None,
-    function: Callable[[Item], Outcome],
+    function: Callable[[Item], Result],
     items: Sequence[Item],
     progress: Progress,
-) -> list[Outcome]:
-    """Return `function` of each item, in their order; call `progress` after each."""
-    outcomes = []
-    for outcome in (executor.map if executor else map)(function, items):
-        outcomes.append(outcome)
-        progress(len(outcomes), len(items))
-    return outcomes
+) -> list[Result]:
+    """Return `function` of each day, in their order; call `progress` after each."""
+    results = []
+    for result in (executor.map if executor else map)(function, items):
+        results.append(result)
+        progress(len(results), len(items))
+    return results
 
 
-def _of_two(progress: Progress, before: int, done: int, total: int) -> None:
-    """Tell how far it is where all days come twice, `before` times already."""
+def _half_progress(progress: Progress, before: int, done: int, total: int) -> None:
+    """Report the progress of two passes over the days, of which `before` are complete."""
     progress(before * total + done, 2 * total)
 
 
-def _densities(held: _Held) -> list[float]:
-    return [_replayed(held, UNKNOWN[0], noise).density for noise in NOISES]
+def _densities(day: _HeldOutDay) -> list[float]:
+    return [_replay(day, DEFAULT_EXPLORATION, noise).density for noise in NOISES]
 
 
-def _regrets(noise_variance: float, held: _Held) -> list[float]:
-    return [_replayed(held, c1, noise_variance).regret for c1 in EXPLORATIONS]
+def _regrets(noise_variance: float, day: _HeldOutDay) -> list[float]:
+    return [_replay(day, c1, noise_variance).regret for c1 in EXPLORATIONS]
 
 
-def _covered(held: _Held, *, c1: float, noise_variance: float, share: float) -> float:
-    return _replayed(held, c1, noise_variance, share).covered
+def _coverage(day: _HeldOutDay, *, c1: float, noise_variance: float, share: float) -> float:
+    return _replay(day, c1, noise_variance, share).covered
 
 
-class _Replay(NamedTuple):
-    """How a held-out day went."""
+class _ReplayResult(NamedTuple):
+    """The result of replaying a held-out day."""
 
-    regret: float  # in all
-    density: float  # log density of what was read, in all
-    covered: float  # share of what was read within the predictive intervals
+    regret: float  # sum over the day, in model units
+    density: float  # sum of the log densities of the readings
+    covered: float  # share of the readings inside their predictive interval
 
 
-def _replayed(held: _Held, c1: float, noise_variance: float, share: float | None = None) -> _Replay:
-    """Follow a held-out day with such settings; the intervals are looked at only for a `share`."""
-    field = held.field
-    assert field.rhythm is not None
-    rhythm = replace(field.rhythm, exploration=c1, noise_variance=noise_variance)
-    known = SensorField(field.sensors, field.kernel, field.noise_variance, rhythm=rhythm)
+def _replay(
+    day: _HeldOutDay, c1: float, noise_variance: float, share: float | None = None
+) -> _ReplayResult:
+    """Replay a held-out day; predictive intervals are computed only for a `share`."""
+    field = day.field
+    assert field.daily_profile is not None
+    profile = replace(field.daily_profile, exploration=c1, noise_variance=noise_variance)
+    known = SensorField(field.sensors, field.kernel, field.noise_variance, daily_profile=profile)
     posterior = MixturePosterior(known)
-    posterior.set_time(held.at)
+    posterior.set_time(day.at)
     policy = UpperConfidence("auto", known, posterior, LogBeta(c1), Never())
     regret = density = covered = 0.0
-    for row in held.readings:
+    for row in day.readings:
         arm = policy.select().arm
         if share is not None:
             low, high = (posterior.quantile(arm, 0.5 + side * share / 2) for side in (-1, 1))
@@ -214,14 +234,14 @@ def _replayed(held: _Held, c1: float, noise_variance: float, share: float | None
         density += posterior.log_density
         policy.advance()
         regret += float(row.max() - row[arm])
-    return _Replay(regret, density, covered / len(held.readings))
+    return _ReplayResult(regret, density, covered / len(day.readings))
 
 
 def _first_near_best(regrets: Array) -> int:
-    """Give the first column of `regrets` (days, n) that is within a standard error of the best.
+    """Return the first column of `regrets` (days, n) within a standard error of the best one.
 
-    To explore too much costs a little each day; to explore too little costs much on the first
-    day that is unlike the others. So the most exploration that did not do clearly worse is taken.
+    Too much exploration costs a little each day; too little costs a lot on the first unusual day.
+    So the largest exploration that is not clearly worse is chosen.
     """
     best = int(regrets.mean(axis=0).argmin())
     behind = regrets - regrets[:, best : best + 1]

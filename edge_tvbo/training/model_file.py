@@ -1,4 +1,4 @@
-"""A learned field as a file: JSON that a person can read, with a format number."""
+"""Model file: a trained sensor field as JSON that people can read, with a format number."""
 
 import os
 from pathlib import Path
@@ -12,37 +12,40 @@ from edge_tvbo.models.daily_profile import DailyProfile
 from edge_tvbo.models.field import SensorField
 
 FORMAT = 2
-READABLE = (1, 2)  # 1 had no positions and no rhythm
+READABLE_FORMATS = (1, 2)  # 1 had no positions and no daily profile
 
 
-class RhythmFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept of a `DailyProfile`, likewise."""
+class ProfileTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys of a daily profile in a model file."""
 
-    days: float  # that taught it
+    days: float  # of training
     exploration: float  # c1
-    noise_variance: float  # of one reading, in model units²
+    noise_variance: float  # of a reading, in model units²
     mean: list[list[float]]  # of each sensor by the interval of the day, in model units
     scale: list[float]  # by the interval of the day, in model units
     kernel: list[list[float]]  # without unit
 
 
 class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a model file holds, key by key."""
+    """The keys of a model file."""
 
     format: int
     unit: str
     objective: Literal["max", "min"]
     center: float  # in `unit`: 0 in model units
     scale: float  # in `unit`: one model unit
-    noise_variance: float  # of one reading, in model units²
+    noise_variance: float  # of a reading, in model units²
     sensors: list[str]
     kernel: list[list[float]]  # prior covariance, in model units²
     positions: list[list[float]] | None = None  # in m
-    rhythm: RhythmFile | None = None
+    daily_profile: ProfileTable | None = msgspec.field(default=None, name="rhythm")
 
 
 def write(path: Path, field: SensorField) -> None:
-    """Write `field` to `path`, beside it first and then renamed."""
+    """Write a sensor field to the model file `path`, which is replaced at once or not at all.
+
+    Raises OSError if the file cannot be written.
+    """
     document = ModelFile(
         format=FORMAT,
         unit=field.unit,
@@ -53,7 +56,7 @@ def write(path: Path, field: SensorField) -> None:
         sensors=list(field.sensors),
         kernel=field.kernel.tolist(),
         positions=None if field.positions is None else field.positions.tolist(),
-        rhythm=None if field.rhythm is None else _kept(field.rhythm),
+        daily_profile=None if field.daily_profile is None else _table(field.daily_profile),
     )
     beside = path.with_name(path.name + ".new")
     try:
@@ -68,17 +71,28 @@ def write(path: Path, field: SensorField) -> None:
 
 
 def read(path: Path) -> SensorField:
-    """Give the field that `path` holds; raises `ConfigError`."""
+    """Return the sensor field of the model file `path`.
+
+    Raises
+    ------
+    ConfigError
+        If the file cannot be read, is not a model file, or has a format that this version does not
+        know.
+    """
     try:
         document = msgspec.json.decode(path.read_bytes(), type=ModelFile)
     except OSError as error:
         raise ConfigError(f"{path}: the model cannot be read: {error.strerror}.") from error
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ConfigError(
-            f"{path}: this is not a model file: {error}.\nLearn one anew from recorded days."
+            f"{path}: this is not a model file: {error}.\n"
+            "Train one from recorded days:  edge-tvbo fit --help"
         ) from error
-    if document.format not in READABLE:
-        raise ConfigError(f"{path}: format {document.format}; this version reads {READABLE}.")
+    if document.format not in READABLE_FORMATS:
+        formats = " and ".join(map(str, READABLE_FORMATS))
+        raise ConfigError(
+            f"{path}: the model file has format {document.format}; this version reads {formats}."
+        )
     try:
         return SensorField(
             document.sensors,
@@ -89,29 +103,31 @@ def read(path: Path) -> SensorField:
             scale=document.scale,
             objective=document.objective,
             positions=document.positions,
-            rhythm=None if document.rhythm is None else _rhythm(document.rhythm),
+            daily_profile=None
+            if document.daily_profile is None
+            else _profile(document.daily_profile),
         )
     except (ConfigError, ValueError) as error:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _kept(rhythm: DailyProfile) -> RhythmFile:
-    return RhythmFile(
-        days=rhythm.days,
-        exploration=rhythm.exploration,
-        noise_variance=rhythm.noise_variance,
-        mean=rhythm.mean.tolist(),
-        scale=rhythm.scale.tolist(),
-        kernel=rhythm.kernel.tolist(),
+def _table(profile: DailyProfile) -> ProfileTable:
+    return ProfileTable(
+        days=profile.days,
+        exploration=profile.exploration,
+        noise_variance=profile.noise_variance,
+        mean=profile.mean.tolist(),
+        scale=profile.scale.tolist(),
+        kernel=profile.kernel.tolist(),
     )
 
 
-def _rhythm(kept: RhythmFile) -> DailyProfile:
+def _profile(table: ProfileTable) -> DailyProfile:
     return DailyProfile(
-        np.array(kept.mean, np.float64),
-        np.array(kept.scale, np.float64),
-        np.array(kept.kernel, np.float64),
-        kept.days,
-        kept.exploration,
-        kept.noise_variance,
+        np.array(table.mean, np.float64),
+        np.array(table.scale, np.float64),
+        np.array(table.kernel, np.float64),
+        table.days,
+        table.exploration,
+        table.noise_variance,
     )

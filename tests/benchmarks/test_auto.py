@@ -18,7 +18,7 @@ def policy_of(M):
     A = rng.standard_normal((M, M))
     K = A @ A.T / M
     rhythm = DailyProfile(rng.normal(size=(144, M)), np.ones(144), K.copy(), 6.0, 0.4, 0.01)
-    field = SensorField([f"s{i}" for i in range(M)], K, 0.01, rhythm=rhythm)
+    field = SensorField([f"s{i}" for i in range(M)], K, 0.01, daily_profile=rhythm)
     return make_policy("auto", field, seed=0)
 
 

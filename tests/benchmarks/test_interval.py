@@ -6,7 +6,7 @@ import pytest
 from benchmarks.conftest import in_turns, ratios, spread
 from benchmarks.runners import READINGS, Fused, FusedWindow, Ours, field_of
 
-from edge_tvbo.numerics.jit import KIND
+from edge_tvbo.numerics.jit import COMPILATION
 
 M = 46
 
@@ -22,7 +22,7 @@ def microseconds(ours, theirs):
 def test_an_interval_costs_at_most_ten_bare_kernels(name, settings, bench):
     field = field_of(M)
     ours, bare = in_turns(Ours(name, field, **settings), Fused(field))
-    detail = f"{microseconds(ours, bare)}; ours compiled {KIND}"
+    detail = f"{microseconds(ours, bare)}; ours compiled {COMPILATION}"
     bench(
         f"an interval of {name}, M=46",
         "a bare fused kernel",

@@ -15,7 +15,7 @@ ALL_SIZES = (10, 20, 46, 100, 200, 500, 1000, 2000)
 @pytest.fixture
 def exact(monkeypatch):
     """Have every field carried by the exact engine."""
-    monkeypatch.setattr(engines, "CROSSING", max(ALL_SIZES))
+    monkeypatch.setattr(engines, "MAX_EXACT_SENSORS", max(ALL_SIZES))
 
 
 def slope(sizes, seconds):
@@ -58,8 +58,8 @@ def test_beyond_the_crossing_components_cost_less_than_the_exact_engine(
 ):
     field = field_of(M, length_scale)
     few = Ours("tv-gp-ucb", field)
-    said = few.policy.account()[0].partition(" stand")[0]
-    monkeypatch.setattr(engines, "CROSSING", M)
+    said = f"{few.policy.facts()[0].components} components"
+    monkeypatch.setattr(engines, "MAX_EXACT_SENSORS", M)
     close, exact = in_turns(few, Ours("tv-gp-ucb", field), rounds=9)
     bench(
         f"an interval of tv-gp-ucb, M={M}, {said} (length scale {length_scale})",
@@ -78,7 +78,7 @@ def test_components_choose_as_the_exact_engine_after_the_same_readings(
     M, rng = 600, np.random.default_rng(3)
     field = field_of(M, length_scale)
     close = Ours("tv-gp-ucb", field, epsilon=0.01).policy
-    monkeypatch.setattr(engines, "CROSSING", M)
+    monkeypatch.setattr(engines, "MAX_EXACT_SENSORS", M)
     exact = Ours("tv-gp-ucb", field, epsilon=0.01).policy
     draw = np.linalg.cholesky(field.kernel + 1e-8 * np.eye(M))
     truth, regret, apart = draw @ rng.standard_normal(M), [], []

@@ -18,7 +18,6 @@ from edge_tvbo.cli import init, main
 from edge_tvbo.config import loader
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.payloads import DetectedSensor
-from edge_tvbo.policy import parameters
 from edge_tvbo.setup import sensor_discovery
 from edge_tvbo.setup.config_template import TemplateValues, render_config
 
@@ -71,7 +70,7 @@ def test_whatever_is_heard_a_configuration_of_it_is_good(tmp_path_factory, messa
         if group.quantity.name in ("status", "health", "cmd", "response"):
             continue
         path.write_text(render_config(start(group, sensors)), "utf-8")
-        field = loader.load(path, parameters(), FORMATS).fields.popitem()[1]
+        field = loader.load(path, FORMATS).fields.popitem()[1]
         assert {field.names.get(one, one) for one in field.sensors} == set(group.readings)
         assert group.told().isprintable()
 

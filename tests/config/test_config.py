@@ -1,4 +1,4 @@
-"""A configuration is read whole, or all that is wrong with it is said, each with its line."""
+"""Configuration: a file is read completely, or every mistake is reported with its line."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from edge_tvbo.config.docs import explain
 from edge_tvbo.config.errors import Report
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.field_types import seconds
-from edge_tvbo.config.introspection import rest_of, settings_of
+from edge_tvbo.config.introspection import policy_parameters, settings_of
 from edge_tvbo.config.json_schema import json_schema
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.config.reader import read_table
@@ -27,14 +27,12 @@ from edge_tvbo.config.settings import Settings
 from edge_tvbo.config.toml_positions import key_places
 from edge_tvbo.daemon.build_controllers import controllers
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.beta import LogBeta
+from edge_tvbo.policy import policies
+from edge_tvbo.policy.registry import parameters_of, settings_class
+from edge_tvbo.policy.settings import AutoSettings, EtGpUcbSettings, PolicySettings
 
 EXAMPLE = DEPLOY / "config.example.toml"
-POLICIES = {
-    "auto": ("delta_b", "length_scale", "beta", "seed"),
-    "et-gp-ucb": ("delta_b", "n_lower", "n_upper", "keep_last", "noise_cap", "beta", "seed"),
-    "sw-gp-ucb": ("window", "beta", "seed"),
-    "a-gp-ucb": ("alpha", "epsilon", "sigma_w2", "period"),
-}
 PAYLOADS = ("number", "json")
 
 PLAIN = """\
@@ -55,7 +53,7 @@ def load(tmp_path, text, **files):
         (tmp_path / name).write_text(content)
     path = tmp_path / "config.toml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return loader.load(path, POLICIES, PAYLOADS)
+    return loader.load(path, PAYLOADS)
 
 
 def findings(tmp_path, text, **files):
@@ -80,7 +78,7 @@ def test_a_short_file_gets_every_default(tmp_path):
     field = settings.fields["heat"]
     assert (settings.instance, settings.health, settings.mqtt.port) == ("edge", 60.0, 1883)
     assert (field.interval, field.reply_timeout, field.max_age) == (600.0, 120.0, 600.0)
-    assert (field.policy.name, field.policy.parameters) == ("auto", {})
+    assert field.policy == AutoSettings()
     assert (field.activate.mode, field.activate.payload) == ("advise", "1")
     assert field.positions == {"a": (0.0, 0.0), "b": (1.0, 2.5)}
     assert field.sensors == ("a", "b")
@@ -109,32 +107,35 @@ def test_positions_come_from_a_file_by_id_or_by_bare_number(tmp_path):
     assert field.fields["heat"].positions == {"mote-1": (21.5, 23.0), "mote-12": (1.0, 2.0)}
 
 
-def test_payload_and_policy_settings_are_handed_on(tmp_path):
+def test_payload_and_policy_settings_are_read(tmp_path):
     text = with_line('policy = { name = "et-gp-ucb", delta_b = 0.2, beta = { c1 = 1, c2 = 4 } }')
     text = with_line('reading = { topic = "x/{sensor}", payload = "json", value = "t" }', text)
 
     field = load(tmp_path, text).fields["heat"]
 
     assert field.reading.settings == {"value": "t"}
-    assert field.policy.parameters == {"delta_b": 0.2, "beta": {"c1": 1.0, "c2": 4.0}}
+    assert field.policy == EtGpUcbSettings(delta_b=0.2, beta=LogBeta(1.0, 4.0))
 
 
-def test_parameters_of_a_policy_are_the_keywords_that_make_it(tmp_path):
+def test_policy_table_builds_the_policy_of_its_keywords(tmp_path):
     from edge_tvbo import SensorField, make_policy
+    from edge_tvbo.policy import build_policy
 
-    settings = "delta_b = 0.2, n_upper = 9, beta = { c1 = 1, c2 = 4 }, seed = 3"
-    text = with_line(f'policy = {{ name = "et-gp-ucb", {settings} }}')
-    policy = load(tmp_path, text).fields["heat"].policy
+    text = "delta_b = 0.2, n_upper = 9, beta = { c1 = 1, c2 = 4 }, seed = 3"
+    text = with_line(f'policy = {{ name = "et-gp-ucb", {text} }}')
+    settings = load(tmp_path, text).fields["heat"].policy
 
     field = SensorField(("a", "b"), [[1, 0.5], [0.5, 1]], noise_variance=0.01)
-    assert make_policy(policy.name, field, **policy.parameters).select().sensor in ("a", "b")
+    beta = {"c1": 1, "c2": 4}
+    same = make_policy("et-gp-ucb", field, delta_b=0.2, n_upper=9, beta=beta, seed=3)
+    assert build_policy(settings, field).select() == same.select()
 
 
-def test_names_of_policies_and_formats_go_unchecked_unless_they_are_given(tmp_path):
+def test_payload_formats_are_checked_only_where_they_are_given(tmp_path):
     path = tmp_path / "config.toml"
-    path.write_text(with_line('policy = { name = "mine", zeta = 3 }'))
+    path.write_text(with_line('reading = { topic = "x/{sensor}", payload = "mine" }'))
 
-    assert loader.load(path).fields["heat"].policy.parameters == {"zeta": 3}
+    assert loader.load(path).fields["heat"].reading.payload == "mine"
 
 
 def test_windows_line_ends_a_byte_order_mark_and_tabs_are_fine(tmp_path):
@@ -153,7 +154,7 @@ def test_a_password_is_read_from_a_file_and_never_shown(tmp_path):
 
 
 def test_the_example_loads_and_its_settings_are_the_contract():
-    settings = loader.load(EXAMPLE, POLICIES, PAYLOADS)
+    settings = loader.load(EXAMPLE, PAYLOADS)
 
     assert list(settings.fields["temperature"].positions or ()) == ["mote-1", "mote-2", "mote-3"]
 
@@ -165,18 +166,29 @@ def every_name(kind, prefix=""):
             yield from every_name(setting.named[1], f"{prefix}{name}.<name>.")
         elif setting.table:
             yield from every_name(setting.table, f"{prefix}{name}.")
-    rest = rest_of(kind)
-    if rest and rest.extra["rest"] is not str:
-        yield from every_name(rest.extra["rest"], prefix)
 
 
 def test_explain_has_every_setting_with_a_description():
     said = explain()
 
     names = list(every_name(Settings))
-    assert {"mqtt.reconnect.min", "fields.<name>.policy.beta.c1"} <= set(names)
+    assert {"mqtt.reconnect.min", "fields.<name>.policy.seed"} <= set(names)
     for name in names:
         assert re.search(rf"^{re.escape(name)} = .+\n    [A-Z].+", said, re.MULTILINE), name
+
+
+def test_explain_has_every_parameter_of_every_policy_with_its_range():
+    said = explain()
+
+    key = re.escape("fields.<name>.policy")
+    for name in policies():
+        assert re.search(rf'^{key}\.name = "{name}"\n    [A-Z].+', said, re.MULTILINE), name
+        for one in parameters_of(settings_class(name)):
+            if one.name not in PolicySettings.__struct_fields__:
+                pattern = rf"^{key}\.{one.name} = .+\n    {name}: [A-Z].+"
+                assert re.search(pattern, said, re.MULTILINE), (name, one.name)
+    assert "policy.gamma = a number, above 0, at most 1\n    w-gp-ucb: " in said
+    assert "policy.window = a whole number, 1 to 4096\n    w-gp-ucb: " in said
 
 
 def test_checking_needs_no_numpy():
@@ -276,10 +288,21 @@ FIELD = [
     ('policy = { name = "sw-gp-ucb", window = 0 }', "policy.window", "1 to 4096"),
     ('policy = { name = "sw-gp-ucb", window = 4097 }', "policy.window", "1 to 4096"),
     ('policy = { name = "sw-gp-ucb", window = 6.5 }', "policy.window", "a whole number"),
-    ('policy = { name = "a-gp-ucb", epsilon = 1.1 }', "policy.epsilon", "0 to 1"),
-    ('policy = { name = "a-gp-ucb", sigma_w2 = -1 }', "policy.sigma_w2", "at least 0"),
-    ('policy = { name = "a-gp-ucb", period = 0 }', "policy.period", "at least 1"),
-    ('policy = { name = "a-gp-ucb", alpha = [] }', "policy.alpha", "a number"),
+    ('policy = { name = "tv-gp-ucb", epsilon = 1.1 }', "policy.epsilon", '0 to 1, or "fitted"'),
+    ('policy = { name = "tv-gp-ucb", epsilon = "fit" }', "policy.epsilon", 'mean "fitted"?'),
+    ('policy = { name = "w-dbo", epsilon = 1 }', "policy.epsilon", "at least 0, below 1"),
+    ('policy = { name = "mtv-gp-ucb", alpha = 0.99 }', "policy.alpha", "at most epsilon, 0.95"),
+    ('policy = { name = "ui-tvbo", sigma_w2 = -1 }', "policy.sigma_w2", "at least 0"),
+    ('policy = { name = "r-gp-ucb", period = 0 }', "policy.period", "at least 1"),
+    ('policy = { name = "w-dbo", alpha = [] }', "policy.alpha", "a number"),
+    ('policy = { name = "rexp3", gamma = 1.5 }', "policy.gamma", "above 0, at most 1"),
+    ('policy = { name = "mcmc-gp-ucb", prior = [1] }', "policy.prior", "an array of 2"),
+    ('policy = { name = "static", sensor = 3 }', "policy.sensor", "a text"),
+    ('policy = { name = "random", window = 3 }', "policy.window", "it takes seed"),
+    ('policy = { name = "gp-ucb", beta = "least-bound" }', "policy.beta", "a table { c1 = ..."),
+    ('policy = { name = 3 }', "policy.name", "the name of a policy"),
+    ('window = 3', "window", "window belongs in policy"),
+    ('name = "gp-ucb"', "name", "name belongs in policy"),
     ("policy = { delta_b = 1 }", "policy.delta_b", "above 0, below 1"),
     ("policy = { delta_b = nan }", "policy.delta_b", "above 0, below 1"),
     (
@@ -287,8 +310,18 @@ FIELD = [
         "policy.n_lower",
         "at most n_upper, 8",
     ),
-    ("policy = { keep_last = 1 }", "policy.keep_last", "true or false"),
-    ("policy = { noise_cap = 0 }", "policy.noise_cap", "at least 1"),
+    ('policy = { name = "et-gp-ucb", keep_last = 1 }', "policy.keep_last", "true or false"),
+    ('policy = { name = "et-gp-ucb", noise_cap = 0 }', "policy.noise_cap", "at least 1"),
+    (
+        'policy = { name = "et-gp-ucb", noise_cap = 3, trigger = "likelihood-ratio" }',
+        "policy.noise_cap",
+        'only the trigger "error-bound" has it',
+    ),
+    (
+        'policy = { name = "tv-gp-ucb", epsilon = "fitted", beta = "least-bound" }',
+        "policy.beta",
+        "needs a number as epsilon",
+    ),
     ("policy = { seed = -1 }", "policy.seed", "0 to 9223372036854775807"),
     ("policy = { beta = 0 }", "policy.beta", "above 0"),
     ("policy = { beta = { c1 = 1, c2 = 0 } }", "policy.beta.c2", "above 0"),
@@ -597,7 +630,9 @@ def test_a_table_is_where_its_header_is_and_not_where_it_is_first_implied():
 
 # --- junk -------------------------------------------------------------------------------------
 
-names = sorted({each.rpartition(".")[2] for each in every_name(Settings)} | {"heat", "a"})
+names = sorted(
+    {each.rpartition(".")[2] for each in every_name(Settings)} | {"heat", "a", *policy_parameters()}
+)
 real = st.sampled_from(
     ["10min", "on-reading", "se", "et-gp-ucb", "a/{sensor}", "live", "json", "a", "../x", "\0"]
 )
@@ -624,7 +659,7 @@ def test_no_toml_raises_anything_but_a_config_error(tmp_path_factory, table, dat
     path.write_bytes(re.sub("\0", r"\\u0000", writer.text).encode())
 
     try:
-        loader.load(path, POLICIES, PAYLOADS)
+        loader.load(path, PAYLOADS)
     except ConfigError as error:
         lines = str(error).split("\n")
         assert all(
@@ -700,7 +735,7 @@ def test_the_environment_says_instead_of_the_file(tmp_path, monkeypatch):
     assert (mqtt.port, mqtt.username, mqtt.password.reveal()) == (8883, "1234", "5678")
     assert mqtt.reconnect.max == 300
     assert (field.kernel.mean, field.sensors) == (-3, ("b", "a"))
-    assert field.policy.parameters == {"delta_b": 0.2}
+    assert field.policy == AutoSettings(delta_b=0.2)
 
 
 def test_a_variable_that_is_wrong_or_means_nothing_is_named(tmp_path, monkeypatch):
@@ -809,10 +844,48 @@ def test_the_schema_takes_what_check_takes(text):
         "sensors = []",
         "kernel = { name = 'se' }",
         "positions = { a = [0] }",
+        'policy = { name = "gp-ubc" }',
+        'policy = { name = "et-gp-ucb", delta_b = 2 }',
+        'policy = { name = "et-gp-ucb", epsilon = 0.1 }',
+        'policy = { name = "et-gp-ucb", beta = { c1 = 0 } }',
+        'policy = { name = "mcmc-gp-ucb", prior = [1.0] }',
+        "policy = { window = 5 }",
     ],
 )
 def test_the_schema_refuses_what_is_plainly_wrong(line):
     assert list(SCHEMA.iter_errors(tomllib.loads(with_line(line))))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        '{ name = "et-gp-ucb", delta_b = 0.2, n_upper = 9, trigger = "likelihood-ratio" }',
+        '{ name = "tv-gp-ucb", epsilon = "fitted", beta = { c1 = 0.4, c2 = 4 } }',
+        '{ name = "tv-gp-ucb", beta = "least-bound", window = 4096 }',
+        '{ name = "mcmc-gp-ucb", prior = [3, 6], samples = 16, nu = 1.5 }',
+        '{ name = "static", sensor = "a" }',
+        '{ length_scale = "learned", delta_b = 0.05 }',
+        "{}",
+    ],
+)
+def test_schema_and_reader_accept_a_policys_own_parameters(tmp_path, policy):
+    text = with_line(f"policy = {policy}")
+    assert not list(SCHEMA.iter_errors(tomllib.loads(text)))
+    assert isinstance(load(tmp_path, text).fields["heat"].policy, PolicySettings)
+
+
+def test_schema_has_the_range_and_the_default_of_every_parameter():
+    schema = json_schema()["properties"]["fields"]["additionalProperties"]["properties"]["policy"]
+    tables = {each["title"]: each for each in schema["anyOf"]}
+    assert tuple(tables) == policies()
+    for name, table in tables.items():
+        names = {one.name for one in parameters_of(settings_class(name))}
+        assert set(table["properties"]) == {"name", *names}
+        assert table["properties"]["name"]["enum"] == [name]
+    epsilon = tables["mtv-gp-ucb"]["properties"]["epsilon"]
+    assert epsilon["anyOf"][0] == {"type": "number", "minimum": 0, "exclusiveMaximum": 1}
+    assert epsilon["default"] == 0.95
+    assert tables["sw-gp-ucb"]["properties"]["window"]["default"] == 32
 
 
 TABLES = [

@@ -30,7 +30,7 @@ from edge_tvbo.messages.events import (
     ResumeRequested,
 )
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.snapshot import seal, unseal
+from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
 from edge_tvbo.policy import make_policy
 
 NAMES = ("a", "b", "c")
@@ -394,8 +394,8 @@ def test_a_pause_outlives_a_change_of_the_field():
 def test_what_cannot_be_inherited_changes_nothing(broken):
     before, after = controller_of(PLENTY), controller_of(PLENTY)
     lived(before, 3)
-    state = unseal("controller", None, before.snapshot())
-    blob = seal("controller", "another", state | broken)
+    state = decode_snapshot("controller", None, before.snapshot())
+    blob = encode_snapshot("controller", "another", state | broken)
     kept = after.snapshot()
     with suppress(SnapshotError):
         after.restore_partial(blob)

@@ -337,7 +337,7 @@ def daily(at):
     """Give a controller of `auto` that goes by the hours, in its first interval, and its phase."""
     hours = np.arange(24.0)
     rhythm = DailyProfile(np.outer(hours, np.ones(3)) / 24, np.ones(24), np.eye(3), 9.0, 0.5, 0.01)
-    field = SensorField(("a", "b", "c"), FIELD.kernel, 0.01, rhythm=rhythm)
+    field = SensorField(("a", "b", "c"), FIELD.kernel, 0.01, daily_profile=rhythm)
     controller = Controller(
         make_policy("auto", field), controller_settings(reply_timeout=4.0, max_age=60.0)
     )

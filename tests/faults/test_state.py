@@ -29,7 +29,7 @@ from edge_tvbo.daemon.checkpoints import ORDINARY, decode, encode
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy, policies
-from edge_tvbo.training.covariance import with_rhythm
+from edge_tvbo.training.covariance import with_daily_profile
 
 KIB, MIB = 1024, 1024**2
 DAY = 86400
@@ -152,7 +152,7 @@ def test_what_is_damaged_or_newer_is_set_aside_said_and_few_are_kept(tmp_path, c
     assert len(aside) == MAX_REJECTED_FILES
     said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert sum("damaged-" in each for each in said) == MAX_REJECTED_FILES + 2
-    assert "format 2, and this version of edge_tvbo reads 1 at the most" in said[-1]
+    assert "format 2, and this version of edge_tvbo reads up to format 1" in said[-1]
 
 
 # --- one process after another ------------------------------------------------------------------
@@ -370,8 +370,8 @@ def learned():
     course = np.sin(2 * np.pi * moments[:, None] / DAY + np.linspace(0.0, 1.0, M))
     slow = np.cumsum(chance.normal(0.0, 0.03, (len(moments), M)), axis=0)
     noise = chance.normal(0.0, 0.1, (len(moments), M))
-    field = with_rhythm(LAB, course + slow + noise, 600.0, NOW // DAY * DAY)
-    assert field.rhythm is not None
+    field = with_daily_profile(LAB, course + slow + noise, 600.0, NOW // DAY * DAY)
+    assert field.daily_profile is not None
     return field
 
 

@@ -14,7 +14,6 @@ from edge_tvbo.config.errors import Finding
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.daemon import build_mqtt
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.policy import parameters
 
 VALUES = (
     *("0", "-1", "1e400", "nan", "-inf", "9" * 30, "1.5", "true", '""', "'x'", "[]", "{}", "[[]]"),
@@ -38,7 +37,7 @@ def check(data: bytes) -> None:
     path = _directory() / "config.toml"
     path.write_bytes(data)
     try:
-        settings = loader.load(path, parameters(), _payloads())
+        settings = loader.load(path, _payloads())
     except loader.ConfigErrors as error:
         assert error.findings
         for finding in error.findings:

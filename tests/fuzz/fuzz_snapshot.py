@@ -147,7 +147,7 @@ def controllers() -> dict[str, Controller]:
     budgets = Budgets(costs=(1.0, 1.0, 2.0), each=(9.0, 9.0, 9.0), period=30)
     field = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, positions=np.eye(3, 2))
     rhythm = DailyProfile(np.zeros((2, 3)), np.ones(2), K, 3.0, 0.8, 0.02)
-    daily = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, rhythm=rhythm)
+    daily = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, daily_profile=rhythm)
     made = {name: make_policy(name, field, **TUNED.get(name, {})) for name in policies()}
     made["windowed"] = make_policy("et-gp-ucb", field, **WINDOW)
     made["two components"] = make_policy("mtv-gp-ucb", field, **WINDOW)

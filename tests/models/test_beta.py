@@ -1,4 +1,4 @@
-"""Widths against the papers' β, and what is refused."""
+"""Exploration schedules: widths against β of the papers, settings, rejections."""
 
 import math
 
@@ -15,7 +15,7 @@ from edge_tvbo.models.beta import (
     ConstantBeta,
     FiniteBeta,
     LogBeta,
-    exploration,
+    beta_schedule,
 )
 from edge_tvbo.models.field import SensorField
 
@@ -24,24 +24,24 @@ FIELD = SensorField(("a", "b", "c"), se(np.array([[0.0], [0.4], [1.0]]), 0.5), 0
 
 
 @given(st.floats(0.01, 10), st.floats(0.01, 10), TIMES)
-def test_a_log_width_is_the_root_of_the_papers_beta_and_never_below_0(c1, c2, t):
+def test_log_width_is_the_root_of_beta_and_never_negative(c1, c2, t):
     width = LogBeta(c1, c2).width(t, 0)
     assert width >= 0
     assert width**2 == pytest.approx(log_beta(c1, c2, t), rel=1e-12, abs=1e-12)
 
 
 @given(st.floats(0.01, 100), TIMES, st.integers(0, 1000))
-def test_a_constant_width_is_the_root_of_beta_whatever_happens(beta, t, observations):
+def test_constant_width_is_the_root_of_beta(beta, t, observations):
     assert ConstantBeta(beta).width(t, observations) == math.sqrt(beta)
 
 
 @given(st.integers(1, 1000), st.floats(0.001, 0.999), TIMES)
-def test_a_finite_width_is_that_of_srinivas_theorem_1(arms, delta, t):
+def test_finite_width_equals_srinivas_theorem_1(arms, delta, t):
     beta = 2 * math.log(arms * t**2 * math.pi**2 / (6 * delta))
     assert FiniteBeta(arms, delta).width(t, 0) == pytest.approx(math.sqrt(beta), rel=1e-12)
 
 
-def test_a_compact_width_is_that_of_theorem_4_2_by_hand():
+def test_compact_width_equals_theorem_4_2_by_hand():
     """D = 2, δ = 0.1, a₁ = b₁ = r = 1, t = 3."""
     inner = math.log(2 * 2 * math.pi**2 * 9 / 0.3)
     beta = 2 * math.log(2 * math.pi**2 * 9 / 0.3) + 4 * math.log(9 * 2 * math.sqrt(inner))
@@ -49,14 +49,14 @@ def test_a_compact_width_is_that_of_theorem_4_2_by_hand():
 
 
 @given(st.integers(1, 10**5), st.sampled_from([LogBeta(), FiniteBeta(46), CompactBeta(2)]))
-def test_optimism_grows_with_time(t, schedule):
+def test_widths_grow_with_time(t, schedule):
     assert schedule.width(t + 1, 0) >= schedule.width(t, 0)
 
 
-# --- the agnostic one ---------------------------------------------------------------------------
+# --- the agnostic width --------------------------------------------------------------------------
 
 
-def best_of_multisets(K, noise_variance, readings):
+def greedy_gain(K, noise_variance, readings):
     """Greedy ½ ln det(I + K_A/σ²), by determinants."""
     chosen, gain = [], 0.0
     for _ in range(readings):
@@ -70,42 +70,37 @@ def best_of_multisets(K, noise_variance, readings):
     return gain
 
 
-@pytest.mark.parametrize("observations", [0, 1, 2, 5, 6, 7, 100])
-def test_the_agnostic_width_is_the_papers_with_the_greedy_gain_held_at_the_horizon(observations):
-    gain = best_of_multisets(FIELD.kernel, 0.25, min(observations, 6))
+def test_agnostic_width_equals_the_paper_up_to_the_horizon():
     schedule = AgnosticBeta(FIELD, bound=2.0, noise=0.5, delta=0.05, horizon=6)
-    for t in (1, 1000):
-        width = schedule.width(t, observations)
-        assert width == pytest.approx(agnostic_width(2.0, 0.5, gain, 0.05), rel=1e-10)
+    for observations in (0, 1, 2, 5, 6, 7, 100):
+        gain = greedy_gain(FIELD.kernel, 0.25, min(observations, 6))
+        for t in (1, 1000):
+            width = schedule.width(t, observations)
+            assert width == pytest.approx(agnostic_width(2.0, 0.5, gain, 0.05), rel=1e-10)
 
 
-def test_making_an_agnostic_width_leaves_the_field_as_it_was():
+def test_an_agnostic_schedule_does_not_modify_the_field():
     before = FIELD.kernel.copy()
     AgnosticBeta(FIELD, horizon=9)
     assert np.array_equal(FIELD.kernel, before)
 
 
-# --- what a setting may be ----------------------------------------------------------------------
+# --- settings -----------------------------------------------------------------------------------
 
 
-def test_a_setting_is_a_schedule_a_number_or_two_constants():
-    assert exploration(2) == exploration(2.0) == ConstantBeta(2.0)
-    assert exploration({"c1": 0.4, "c2": 4.0}) == LogBeta(0.4, 4.0)
-    assert exploration({"c2": 4.0}) == LogBeta(0.8, 4.0)
-    assert exploration(FiniteBeta(3)) == FiniteBeta(3)
+def test_beta_is_a_schedule_a_number_or_two_constants():
+    assert beta_schedule(2) == beta_schedule(2.0) == ConstantBeta(2.0)
+    assert beta_schedule({"c1": 0.4, "c2": 4.0}) == LogBeta(0.4, 4.0)
+    assert beta_schedule({"c2": 4.0}) == LogBeta(0.8, 4.0)
+    assert beta_schedule(FiniteBeta(3)) == FiniteBeta(3)
 
 
-NOT_ABOVE_0 = [0.0, -1.0, math.nan, math.inf]
-
-
-@pytest.mark.parametrize("value", NOT_ABOVE_0)
-@pytest.mark.parametrize(
-    "make",
-    [
-        exploration,
+def test_numbers_that_are_not_above_0_are_rejected():
+    makers = [
+        beta_schedule,
         lambda value: LogBeta(c1=value),
         lambda value: LogBeta(c2=value),
-        lambda value: exploration({"c1": value}),
+        lambda value: beta_schedule({"c1": value}),
         lambda value: FiniteBeta(value),
         lambda value: CompactBeta(value),
         lambda value: CompactBeta(2, a1=value),
@@ -114,24 +109,24 @@ NOT_ABOVE_0 = [0.0, -1.0, math.nan, math.inf]
         lambda value: AgnosticBeta(FIELD, bound=value, horizon=3),
         lambda value: AgnosticBeta(FIELD, noise=value, horizon=3),
         lambda value: AgnosticBeta(FIELD, horizon=value),
-    ],
-)
-def test_what_must_be_above_0_is_refused_elsewhere(make, value):
-    with pytest.raises(ConfigError, match="above 0"):
-        make(value)
+    ]
+    for value in (0.0, -1.0, math.nan, math.inf):
+        for make in makers:
+            with pytest.raises(ConfigError, match="must be above 0|a whole number, 1 or more"):
+                make(value)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 1.1, math.nan])
-def test_a_probability_of_0_or_1_or_beyond_is_refused(delta):
-    for make in (
-        lambda: FiniteBeta(3, delta),
-        lambda: CompactBeta(3, delta),
-        lambda: AgnosticBeta(FIELD, delta=delta, horizon=3),
-    ):
-        with pytest.raises(ConfigError, match="delta"):
-            make()
+def test_probabilities_that_are_not_between_0_and_1_are_rejected():
+    for delta in (0.0, 1.0, -0.1, 1.1, math.nan):
+        for make in (
+            lambda delta: FiniteBeta(3, delta),
+            lambda delta: CompactBeta(3, delta),
+            lambda delta: AgnosticBeta(FIELD, delta=delta, horizon=3),
+        ):
+            with pytest.raises(ConfigError, match="delta"):
+                make(delta)
 
 
-def test_a_constant_of_another_name_is_refused():
+def test_an_unknown_constant_is_rejected():
     with pytest.raises(ConfigError, match="c3"):
-        exploration({"c1": 1.0, "c3": 1.0})
+        beta_schedule({"c1": 1.0, "c3": 1.0})

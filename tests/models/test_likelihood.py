@@ -1,4 +1,4 @@
-"""The likelihood against scipy's normal density, its gradient, and what fitting promises."""
+"""Marginal likelihood of temporal models: its value, its gradient, and the fit."""
 
 import sys
 
@@ -9,40 +9,41 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
 from edge_tvbo.errors import ConfigError, MissingExtra
-from edge_tvbo.models.likelihood import fit, log_likelihood
+from edge_tvbo.models.likelihood import fit_temporal_model, log_likelihood
 from edge_tvbo.models.spatial_kernels import squared_exponential
-from edge_tvbo.models.temporal_models import MomentumKernel, SigmoidKernel, TimeVaryingKernel
+from edge_tvbo.models.temporal_models import Momentum, Sigmoid, TimeVarying
 
 NOISE = 0.05
-STARTS = [TimeVaryingKernel(0.1), MomentumKernel(0.9, 0.5), SigmoidKernel(10.0, 3.0)]
+STARTS = [TimeVarying(0.1), Momentum(0.9, 0.5), Sigmoid(10.0, 3.0)]
 
-TIME_VARYING = st.floats(0.01, 0.9).map(TimeVaryingKernel)
+TIME_VARYING = st.floats(0.01, 0.9).map(TimeVarying)
 MOMENTUM = st.builds(
-    lambda epsilon, apart: MomentumKernel(epsilon, epsilon * (1 - apart)),
+    lambda epsilon, apart: Momentum(epsilon, epsilon * (1 - apart)),
     st.floats(0.05, 0.95),
     st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1e-15, 1e-9, 1e-5])),
 )
-SIGMOID = st.builds(SigmoidKernel, st.floats(-10, 30), st.floats(0.5, 20))
+SIGMOID = st.builds(Sigmoid, st.floats(-10, 30), st.floats(0.5, 20))
 FITTABLE = st.one_of(TIME_VARYING, MOMENTUM, SIGMOID)
 
 
 def observed(n, seed, arms=8, per_interval=1):
-    """Give K of n readings of random arms, one row each, and their times."""
+    """Return K of n readings of random arms, one row each, and their times."""
     rng = np.random.default_rng(seed)
     K = squared_exponential(rng.uniform(0, 1, (arms, 2)), 0.3)
     chosen = rng.integers(arms, size=n)
     return K[np.ix_(chosen, chosen)], np.floor(np.arange(n) / per_interval)
 
 
-def simulated(kernel, n, seed, arms=8):
-    """Give (K, times, y) of a field that changes as `kernel` says."""
+def simulated(model, n, seed, arms=8):
+    """Return (K, times, y) of a field drawn from a temporal model."""
     K, times = observed(n, seed, arms)
-    covariance = K * kernel.matrix(times, times) + NOISE * np.eye(n)
+    covariance = K * model.kernel(times, times) + NOISE * np.eye(n)
     y = np.linalg.cholesky(covariance) @ np.random.default_rng([seed, 1]).normal(size=n)
     return K, times, y
 
 
-def noisy(n, seed):
+def unrelated(n, seed):
+    """Return (K, times, y) of independent readings."""
     return (*observed(n, seed), np.random.default_rng([seed, 2]).normal(size=n))
 
 
@@ -50,66 +51,66 @@ def noisy(n, seed):
 
 
 @given(FITTABLE, st.integers(1, 25), st.integers(0, 2**32), st.floats(0.01, 3), st.integers(1, 3))
-def test_the_likelihood_is_the_normal_density(kernel, n, seed, noise, per_interval):
+def test_likelihood_equals_the_normal_density(model, n, seed, noise, per_interval):
     K, times = observed(n, seed, per_interval=per_interval)
     y = np.random.default_rng(seed).normal(size=n)
-    covariance = K * kernel.matrix(times, times) + noise * np.eye(n)
+    covariance = K * model.kernel(times, times) + noise * np.eye(n)
 
-    value, _ = log_likelihood(kernel, K, times, y, noise)
+    value, _ = log_likelihood(model, K, times, y, noise)
 
     assert value == pytest.approx(multivariate_normal.logpdf(y, cov=covariance), rel=1e-9, abs=1e-9)
 
 
 @given(FITTABLE, st.integers(1, 20), st.integers(0, 2**32))
-def test_the_gradient_is_the_difference_of_values(kernel, n, seed):
-    K, times, y = noisy(n, seed)
-    _, gradient = log_likelihood(kernel, K, times, y, NOISE)
+def test_gradient_is_the_difference_of_values(model, n, seed):
+    K, times, y = unrelated(n, seed)
+    _, gradient = log_likelihood(model, K, times, y, NOISE)
 
-    for p, step in enumerate(inward(kernel)):
+    for p, step in enumerate(inward_steps(model)):
 
         def along(distance, p=p, step=step):
-            moved = kernel.values + distance * step * np.eye(len(kernel.values))[p]
-            return log_likelihood(kernel.replaced(moved), K, times, y, NOISE)[0]
+            moved = model.parameters + distance * step * np.eye(len(model.parameters))[p]
+            return log_likelihood(model.with_parameters(moved), K, times, y, NOISE)[0]
 
         slope = (-3 * along(0) + 4 * along(1) - along(2)) / (2 * step)
         assert gradient[p] == pytest.approx(slope, rel=1e-4, abs=1e-4)
 
 
-def inward(kernel):
-    """Give a step of each parameter that stays where alpha <= epsilon."""
-    match kernel:
-        case MomentumKernel(epsilon, alpha):
+def inward_steps(model):
+    """Return a step of each parameter that keeps alpha <= epsilon."""
+    match model:
+        case Momentum(epsilon, alpha):
             return [1e-6, 1e-6 if epsilon - alpha > alpha else -1e-6]
         case _:
-            return [1e-6] * len(kernel.values)
+            return [1e-6] * len(model.parameters)
 
 
 @given(MOMENTUM, st.integers(2, 20), st.integers(0, 2**32))
-def test_the_gradient_is_the_textbooks_trace(kernel, n, seed):
-    K, times, y = noisy(n, seed)
-    inverse = np.linalg.inv(K * kernel.matrix(times, times) + NOISE * np.eye(n))
+def test_gradient_equals_the_textbook_trace(model, n, seed):
+    K, times, y = unrelated(n, seed)
+    inverse = np.linalg.inv(K * model.kernel(times, times) + NOISE * np.eye(n))
     weights = inverse @ y
     inner = np.outer(weights, weights) - inverse
-    expected = [0.5 * np.trace(inner @ (K * dD)) for dD in kernel.gradient(times, times)]
+    expected = [0.5 * np.trace(inner @ (K * dD)) for dD in model.kernel_gradient(times, times)]
 
-    _, gradient = log_likelihood(kernel, K, times, y, NOISE)
+    _, gradient = log_likelihood(model, K, times, y, NOISE)
 
     np.testing.assert_allclose(gradient, expected, rtol=1e-8, atol=1e-8)
 
 
-def test_inputs_stay_as_they_are():
-    K, times, y = noisy(10, seed=0)
+def test_arguments_are_not_modified():
+    K, times, y = unrelated(10, seed=0)
     before = K.copy(), times.copy(), y.copy()
     log_likelihood(STARTS[0], K, times, y, NOISE)
-    fit(STARTS[0], K, times, y, NOISE, restarts=1, rng=np.random.default_rng(0))
+    fit_temporal_model(STARTS[0], K, times, y, NOISE, restarts=1, rng=np.random.default_rng(0))
 
     for now, then in zip((K, times, y), before, strict=True):
         np.testing.assert_array_equal(now, then)
 
 
-def test_a_covariance_that_is_none_is_impossible_rather_than_an_error():
+def test_an_invalid_covariance_has_likelihood_0():
     K = np.array([[1.0, 2.0], [2.0, 1.0]])
-    value, gradient = log_likelihood(TimeVaryingKernel(0.0), K, np.arange(2.0), np.ones(2), 0.1)
+    value, gradient = log_likelihood(TimeVarying(0.0), K, np.arange(2.0), np.ones(2), 0.1)
 
     assert value == -np.inf
     np.testing.assert_array_equal(gradient, [0.0])
@@ -118,155 +119,145 @@ def test_a_covariance_that_is_none_is_impossible_rather_than_an_error():
 # --- the fit ------------------------------------------------------------------------------------
 
 
+def fit(start, data, restarts=0, seed=0):
+    """Fit a model to (K, times, y)."""
+    rng = np.random.default_rng(seed)
+    return fit_temporal_model(start, *data, NOISE, restarts=restarts, rng=rng)
+
+
+def likelihood(model, data):
+    return log_likelihood(model, *data, NOISE)[0]
+
+
 @settings(max_examples=60)
 @given(FITTABLE, st.integers(0, 15), st.integers(0, 2**32), st.integers(0, 2))
-def test_a_fit_is_never_less_probable_than_its_start(start, n, seed, restarts):
-    data = noisy(n, seed)
-    kernel = fit(start, *data, NOISE, restarts=restarts, rng=np.random.default_rng(seed))
+def test_a_fit_is_never_less_likely_than_its_start(start, n, seed, restarts):
+    data = unrelated(n, seed)
+    model = fit(start, data, restarts=restarts, seed=seed)
 
-    found, _ = log_likelihood(kernel, *data, NOISE)
-    assert found >= log_likelihood(start, *data, NOISE)[0]
-    assert type(kernel) is type(start)
-
-
-@pytest.mark.parametrize(
-    "start", [TimeVaryingKernel(0.0), TimeVaryingKernel(1.0), MomentumKernel(0.0, 0.0)], ids=repr
-)
-def test_a_start_at_the_edge_is_left_behind_where_data_say_so(start):
-    data = simulated(TimeVaryingKernel(0.1), 60, seed=3)
-    kernel = fit(start, *data, NOISE, restarts=2, rng=np.random.default_rng(0))
-
-    assert log_likelihood(kernel, *data, NOISE)[0] > log_likelihood(start, *data, NOISE)[0] + 1
+    assert likelihood(model, data) >= likelihood(start, data)
+    assert type(model) is type(start)
 
 
-def test_a_start_outside_the_bounds_may_stay_the_best():
-    K, times = np.ones((30, 30)), np.arange(30.0)
-    start = TimeVaryingKernel(0.0)  # a field that never changed is the likeliest for a constant
+def test_a_start_at_a_bound_is_left_if_the_data_say_so():
+    data = simulated(TimeVarying(0.1), 60, seed=3)
+    for start in (TimeVarying(0.0), TimeVarying(1.0), Momentum(0.0, 0.0)):
+        model = fit(start, data, restarts=2)
 
-    assert (
-        fit(start, K, times, np.ones(30), NOISE, restarts=2, rng=np.random.default_rng(0)) == start
-    )
+        assert likelihood(model, data) > likelihood(start, data) + 1
+
+
+def test_a_start_outside_the_bounds_can_stay_the_best():
+    data = np.ones((30, 30)), np.arange(30.0), np.ones(30)
+    start = TimeVarying(0.0)  # a constant is most likely under a field that never changes
+
+    assert fit(start, data, restarts=2) == start
 
 
 def test_epsilon_is_recovered_within_a_factor_of_two():
     for truth in (0.01, 0.1):
         fits = [
-            fit(
-                TimeVaryingKernel(0.5),
-                *simulated(TimeVaryingKernel(truth), 300, seed),
-                NOISE,
-                restarts=0,
-                rng=np.random.default_rng(seed),
-            ).epsilon
+            fit(TimeVarying(0.5), simulated(TimeVarying(truth), 300, seed), seed=seed).epsilon
             for seed in range(6)
         ]
         assert truth / 2 < np.exp(np.mean(np.log(fits))) < truth * 2
 
 
-def test_momentum_is_recovered_and_told_from_its_absence():
+def test_momentum_and_its_absence_are_recovered():
     rng = np.random.default_rng(0)
-    start = MomentumKernel(0.5, 0.1)
-    data = [simulated(MomentumKernel(0.97, 0.9), 200, seed) for seed in range(4)]
-    fits = [fit(start, *each, NOISE, restarts=1, rng=rng).values for each in data]
-    plain = [simulated(MomentumKernel(0.97, 0.0), 200, seed) for seed in range(4)]
-    fits_of_plain = [fit(start, *each, NOISE, restarts=1, rng=rng).values for each in plain]
+    start = Momentum(0.5, 0.1)
 
-    np.testing.assert_allclose(np.mean(fits, axis=0), [0.97, 0.9], atol=0.06)
-    assert np.mean(fits_of_plain, axis=0)[1] < 0.6
+    def mean_fit(truth):
+        data = [simulated(truth, 200, seed) for seed in range(4)]
+        fits = [fit_temporal_model(start, *each, NOISE, restarts=1, rng=rng) for each in data]
+        return np.mean([model.parameters for model in fits], axis=0)
+
+    np.testing.assert_allclose(mean_fit(Momentum(0.97, 0.9)), [0.97, 0.9], atol=0.06)
+    assert mean_fit(Momentum(0.97, 0.0))[1] < 0.6
 
 
-def test_a_transition_is_found_from_far_away_by_restarts():
-    data = simulated(SigmoidKernel(70.0, 4.0), 120, seed=1)
-    kernel = fit(SigmoidKernel(5.0, 1.0), *data, NOISE, restarts=5, rng=np.random.default_rng(0))
+def test_restarts_find_a_distant_transition():
+    data = simulated(Sigmoid(70.0, 4.0), 120, seed=1)
+    model = fit(Sigmoid(5.0, 1.0), data, restarts=5)
 
-    assert kernel.tau == pytest.approx(70.0, abs=8.0)
-    assert 1.0 < kernel.rho < 16.0
+    assert model.tau == pytest.approx(70.0, abs=8.0)
+    assert 1.0 < model.rho < 16.0
 
 
 @pytest.mark.parametrize("start", STARTS, ids=repr)
-def test_a_fit_is_a_maximum_that_no_neighbour_beats(start):
+def test_no_neighbour_of_a_fit_is_more_likely(start):
     data = simulated(start, 60, seed=5)
-    kernel = fit(start, *data, NOISE, restarts=2, rng=np.random.default_rng(0))
-    best, _ = log_likelihood(kernel, *data, NOISE)
-    corners = [kernel.replaced(corner).coordinates() for corner in kernel.bounds(59.0).T]
+    model = fit(start, data, restarts=2)
+    best = likelihood(model, data)
+    corners = [model.with_parameters(corner).coordinates() for corner in model.bounds(59.0).T]
     low, high = np.minimum(*corners), np.maximum(*corners)
 
     for nudge in np.random.default_rng(1).normal(size=(50, len(low))) * 0.02 * (high - low):
-        neighbour = kernel.located(np.clip(kernel.coordinates() + nudge, low, high))
-        assert log_likelihood(neighbour, *data, NOISE)[0] < best + 1e-2
+        neighbour = model.at_coordinates(np.clip(model.coordinates() + nudge, low, high))
+        assert likelihood(neighbour, data) < best + 1e-2
 
 
 @pytest.mark.parametrize("start", STARTS, ids=repr)
 def test_equal_seeds_give_equal_fits_and_restarts_never_hurt(start):
-    data = noisy(25, seed=4)
+    data = unrelated(25, seed=4)
 
-    def likeliest(restarts):
-        kernel = fit(start, *data, NOISE, restarts=restarts, rng=np.random.default_rng(7))
-        return kernel, log_likelihood(kernel, *data, NOISE)[0]
+    def fitted(restarts):
+        model = fit(start, data, restarts=restarts, seed=7)
+        return model, likelihood(model, data)
 
-    assert likeliest(3) == likeliest(3)
-    assert likeliest(0)[1] <= likeliest(1)[1] <= likeliest(4)[1]
-
-
-@pytest.mark.parametrize("start", STARTS, ids=repr)
-@pytest.mark.parametrize("n", [0, 1, 2, 12])
-@pytest.mark.parametrize("level", [0.0, 1.0, 1e6])
-def test_constant_and_few_readings_still_give_a_kernel(start, n, level):
-    K, times = observed(n, seed=0)
-    kernel = fit(
-        start, K, times, np.full(n, level), NOISE, restarts=2, rng=np.random.default_rng(0)
-    )
-
-    assert np.isfinite(kernel.values).all()
-    if n == 0:
-        assert kernel == start
+    assert fitted(3) == fitted(3)
+    assert fitted(0)[1] <= fitted(1)[1] <= fitted(4)[1]
 
 
-@pytest.mark.parametrize("start", STARTS, ids=repr)
-def test_readings_long_after_the_first_interval_are_fitted_too(start):
-    K, times, y = noisy(20, seed=0)
-    kernel = fit(start, K, times + 1e6, y, NOISE, restarts=1, rng=np.random.default_rng(0))
+def test_constant_and_few_readings_give_a_model():
+    for start in STARTS:
+        for n in (0, 1, 2, 12):
+            for level in (0.0, 1.0, 1e6):
+                model = fit(start, (*observed(n, seed=0), np.full(n, level)), restarts=2)
 
-    assert np.isfinite(log_likelihood(kernel, K, times + 1e6, y, NOISE)[0])
-
-
-@pytest.mark.parametrize("start", STARTS, ids=repr)
-def test_where_nothing_is_possible_the_start_is_given_back(start):
-    K = np.full((2, 2), -1.0)  # no covariance, whatever the kernel
-    times, y = np.arange(2.0), np.ones(2)
-
-    assert fit(start, K, times, y, NOISE, restarts=2, rng=np.random.default_rng(0)) == start
+                assert np.isfinite(model.parameters).all()
+                assert n or model == start
 
 
-def test_a_restart_finds_its_way_out_of_where_nothing_is_possible():
+def test_readings_long_after_the_first_interval_are_fitted():
+    K, times, y = unrelated(20, seed=0)
+    data = K, times + 1e6, y
+    for start in STARTS:
+        assert np.isfinite(likelihood(fit(start, data, restarts=1), data))
+
+
+def test_without_any_possible_model_the_start_is_returned():
+    data = np.full((2, 2), -1.0), np.arange(2.0), np.ones(2)  # not a covariance under any model
+    for start in STARTS:
+        assert fit(start, data, restarts=2) == start
+
+
+def test_a_restart_leaves_a_region_of_likelihood_0():
     K = np.array([[1.0, 1.2], [1.2, 1.0]])  # with the noise, positive definite from ε = .29
-    start, data = TimeVaryingKernel(0.01), (K, np.arange(2.0), np.array([1.0, -1.0]))
+    start, data = TimeVarying(0.01), (K, np.arange(2.0), np.array([1.0, -1.0]))
     assert log_likelihood(start, *data, 0.01)[0] == -np.inf
 
-    kernel = fit(start, *data, 0.01, restarts=60, rng=np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    model = fit_temporal_model(start, *data, 0.01, restarts=60, rng=rng)
 
-    assert np.isfinite(log_likelihood(kernel, *data, 0.01)[0])
-
-
-# --- refusals -----------------------------------------------------------------------------------
+    assert np.isfinite(log_likelihood(model, *data, 0.01)[0])
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
+# --- rejections ---------------------------------------------------------------------------------
+
+
+def test_invalid_data_are_rejected():
+    for change, message in (
         ({"K": np.eye(2)}, r"K is \(2, 2\)"),
         ({"times": np.arange(4.0)}, r"times \(4,\)"),
         ({"y": np.array([1.0, np.nan, 1.0])}, "finite"),
         ({"noise_variance": -1.0}, "noise_variance is -1.0"),
         ({"restarts": -1}, "restarts is -1"),
-    ],
-)
-def test_data_that_cannot_be_are_refused(change, named):
-    arguments = {"K": np.eye(3), "times": np.arange(3.0), "y": np.ones(3)}
-    arguments |= {"noise_variance": NOISE, "restarts": 0, "rng": np.random.default_rng(0)} | change
-
-    with pytest.raises(ConfigError, match=named):
-        fit(STARTS[0], **arguments)
+    ):
+        arguments = {"K": np.eye(3), "times": np.arange(3.0), "y": np.ones(3)}
+        arguments |= {"noise_variance": NOISE, "restarts": 0, "rng": np.random.default_rng(0)}
+        with pytest.raises(ConfigError, match=message):
+            fit_temporal_model(STARTS[0], **{**arguments, **change})
 
 
 @pytest.mark.parametrize("missing", ["scipy.linalg", "scipy.optimize"])
@@ -274,4 +265,4 @@ def test_without_scipy_the_extra_is_named(missing, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
 
     with pytest.raises(MissingExtra, match=r"edge-tvbo\[science\]"):
-        fit(STARTS[0], *noisy(3, seed=0), NOISE, restarts=0, rng=np.random.default_rng(0))
+        fit(STARTS[0], unrelated(3, seed=0))

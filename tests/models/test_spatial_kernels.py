@@ -1,4 +1,4 @@
-"""Spatial kernels against the textbook's formulas, and what an empirical covariance keeps."""
+"""Spatial kernels against the textbook formulas, and empirical covariances."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ NUS = st.sampled_from([0.5, 1.5, 2.5]) | st.floats(0.1, 30)
 @st.composite
 def places(draw):
     M, d = draw(st.integers(1, 8)), draw(st.integers(1, 3))
-    grid = st.integers(0, 40).map(lambda cell: cell / 20)  # repeats welcome; none nearly equal
+    grid = st.integers(0, 40).map(lambda cell: cell / 20)  # with repeats, but none nearly equal
     row = st.lists(grid, min_size=d, max_size=d)
     return np.array(draw(st.lists(row, min_size=M, max_size=M)))
 
@@ -39,33 +39,33 @@ LENGTHS = st.floats(0.1, 10)
 
 
 @given(places(), LENGTHS)
-def test_the_squared_exponential_is_the_textbooks(X, length):
+def test_squared_exponential_equals_the_textbook(X, length):
     assert_allclose(squared_exponential(X, length), se(X, length), **TIGHT)
 
 
 @given(places(), LENGTHS, NUS)
-def test_matern_of_any_smoothness_is_the_textbooks(X, length, nu):
+def test_matern_of_any_smoothness_equals_the_textbook(X, length, nu):
     assert_allclose(matern(X, length, nu), naive_matern(X, length, nu), **TIGHT)
 
 
 @given(places(), LENGTHS, st.sampled_from([0.5, 1.5, 2.5]))
-def test_the_closed_forms_meet_the_general_one_beside_them(X, length, nu):
+def test_matern_closed_forms_equal_the_general_form(X, length, nu):
     assert_allclose(matern(X, length, nu), matern(X, length, nu + 1e-9), atol=1e-7)
 
 
 @given(places(), LENGTHS)
-def test_a_matern_that_is_very_smooth_is_nearly_squared_exponential(X, length):
+def test_a_very_smooth_matern_is_almost_squared_exponential(X, length):
     assert_allclose(matern(X, length, 100.0), se(X, length), atol=0.01)
 
 
-@pytest.mark.parametrize("nu", [150.0, 200.0, 500.0])
-def test_smoothness_far_beyond_use_still_falls_off_with_distance(nu):
+def test_matern_above_100_is_the_squared_exponential():
     X = [[0.0], [0.2], [1.0], [1000.0]]
-    assert_allclose(matern(X, 1.0, nu), se(np.array(X), 1.0), atol=0.01)
+    for nu in (150.0, 200.0, 500.0):
+        assert_allclose(matern(X, 1.0, nu), se(np.array(X), 1.0), atol=0.01)
 
 
 @given(places())
-def test_the_linear_kernel_is_the_inner_product_with_the_largest_variance_1(X):
+def test_linear_kernel_is_the_scaled_inner_product(X):
     plain = naive_linear(X)
     if not plain.any():
         with pytest.raises(ConfigError, match="origin"):
@@ -75,7 +75,7 @@ def test_the_linear_kernel_is_the_inner_product_with_the_largest_variance_1(X):
 
 
 @given(places(), LENGTHS)
-def test_distances_are_in_length_scales_and_symmetric_to_the_last_bit(X, length):
+def test_distances_are_in_length_scales_and_symmetric(X, length):
     r = distances(X, length)
     assert_allclose(r, naive_distances(X) / length, **TIGHT)
     assert np.array_equal(r, r.T)
@@ -83,7 +83,7 @@ def test_distances_are_in_length_scales_and_symmetric_to_the_last_bit(X, length)
 
 
 @given(places(), NUS)
-def test_every_kernel_is_1_at_home_and_symmetric(X, nu):
+def test_kernels_are_symmetric_with_variance_1(X, nu):
     for K in (squared_exponential(X, 0.5), matern(X, 0.5, nu)):
         assert np.array_equal(np.diag(K), np.ones(len(X)))
         assert np.array_equal(K, K.T)
@@ -91,42 +91,42 @@ def test_every_kernel_is_1_at_home_and_symmetric(X, nu):
         assert (K <= 1 + 1e-12).all()
 
 
-def test_a_row_of_numbers_is_places_on_a_line():
+def test_a_row_of_numbers_stands_for_places_on_a_line():
     assert np.array_equal(matern([0.0, 1.0], 2.0, 1.5), matern([[0.0], [1.0]], 2.0, 1.5))
 
 
-def test_each_dimension_may_have_a_length_scale_of_its_own():
+def test_each_dimension_can_have_its_own_length_scale():
     K = squared_exponential([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]], [3.0, 30.0])
     assert_allclose(K[0], [1.0, np.exp(-0.5), np.exp(-0.005)], **TIGHT)
 
 
-def test_matern_half_at_one_length_scale_is_1_over_e():
+def test_matern_half_is_1_over_e_at_one_length_scale():
     assert matern([0.0, 2.0], 2.0, 0.5)[0, 1] == pytest.approx(np.exp(-1), rel=1e-15)
 
 
-def test_without_scipy_an_unusual_smoothness_says_what_to_install(monkeypatch):
+def test_without_scipy_other_smoothness_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "scipy.special", None)
     assert matern([0.0, 1.0], 1.0, 1.5)[0, 1] < 1
     with pytest.raises(MissingExtra, match=r"edge-tvbo\[science\]"):
         matern([0.0, 1.0], 1.0, 1.7)
 
 
-@pytest.mark.parametrize("length", [0.0, -1.0, np.nan, np.inf, [1.0, 0.0]])
-def test_a_length_scale_that_is_none_is_refused(length):
-    with pytest.raises(ConfigError, match="length_scale"):
-        squared_exponential([[0.0, 0.0], [1.0, 1.0]], length)
+def test_invalid_length_scales_are_rejected():
+    for length in (0.0, -1.0, np.nan, np.inf, [1.0, 0.0]):
+        with pytest.raises(ConfigError, match="length_scale"):
+            squared_exponential([[0.0, 0.0], [1.0, 1.0]], length)
 
 
-@pytest.mark.parametrize("nu", [0.0, -1.0, np.nan])
-def test_a_smoothness_that_is_none_is_refused(nu):
-    with pytest.raises(ConfigError, match="nu is"):
-        matern([0.0, 1.0], 1.0, nu)
+def test_invalid_smoothness_is_rejected():
+    for nu in (0.0, -1.0, np.nan):
+        with pytest.raises(ConfigError, match="nu is"):
+            matern([0.0, 1.0], 1.0, nu)
 
 
-@pytest.mark.parametrize("X", [[np.nan, 1.0], [[0.0], [np.inf]], np.zeros((2, 2, 2)), 1.0])
-def test_places_that_are_none_are_refused(X):
-    with pytest.raises(ConfigError, match="Places"):
-        linear(X)
+def test_invalid_places_are_rejected():
+    for X in ([np.nan, 1.0], [[0.0], [np.inf]], np.zeros((2, 2, 2)), 1.0):
+        with pytest.raises(ConfigError, match="Places"):
+            linear(X)
 
 
 # --- from data ----------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def training_data(draw, *, rows=st.integers(2, 40), sizes=st.sampled_from([1e-2,
 
 @given(training_data())
 @settings(max_examples=60)
-def test_an_empirical_covariance_is_that_of_the_data_but_for_jitter_on_the_diagonal(Y):
+def test_empirical_covariance_differs_only_by_jitter(Y):
     K, plain = empirical_covariance(Y), empirical(Y)
     lift = K - plain
     size = np.abs(plain).max()
@@ -153,13 +153,13 @@ def test_an_empirical_covariance_is_that_of_the_data_but_for_jitter_on_the_diago
 
 
 @given(training_data(rows=st.integers(30, 60), sizes=st.just(1.0)))
-def test_data_in_general_position_get_the_smallest_jitter_alone(Y):
+def test_regular_data_get_the_smallest_jitter(Y):
     assert_allclose(empirical_covariance(Y), empirical(Y) + 1e-6 * np.eye(Y.shape[1]), **TIGHT)
 
 
 @given(training_data(), st.floats(0, 1))
 @settings(max_examples=60)
-def test_shrinkage_pulls_the_correlations_and_leaves_the_variances(Y, shrinkage):
+def test_shrinkage_reduces_correlations_and_keeps_variances(Y, shrinkage):
     K, plain = empirical_covariance(Y, shrinkage=shrinkage), empirical(Y)
     off = ~np.eye(len(plain), dtype=bool)
     size = np.abs(plain).max()
@@ -169,12 +169,12 @@ def test_shrinkage_pulls_the_correlations_and_leaves_the_variances(Y, shrinkage)
 
 
 @given(training_data(sizes=st.just(1.0)), st.sampled_from([2.0, 8.0]))
-def test_readings_twice_as_wide_give_four_times_the_covariance(Y, factor):
+def test_covariance_scales_with_the_square_of_the_readings(Y, factor):
     K = empirical_covariance(Y, jitter=1e-6)
     assert_allclose(empirical_covariance(factor * Y, jitter=1e-6 * factor**2), factor**2 * K)
 
 
-def test_a_sensor_that_repeats_another_gets_jitter_only():
+def test_two_equal_sensors_get_only_jitter():
     rng = np.random.default_rng(0)
     Y = rng.normal(size=(50, 3))
     Y[:, 2] = Y[:, 0]
@@ -182,13 +182,13 @@ def test_a_sensor_that_repeats_another_gets_jitter_only():
     assert_allclose(empirical_covariance(Y), empirical(Y) + 1e-6 * np.eye(3), **TIGHT)
 
 
-def test_fewer_days_than_sensors_get_jitter_only():
+def test_fewer_intervals_than_sensors_get_only_jitter():
     Y = np.random.default_rng(1).normal(size=(4, 20))
     lift = empirical_covariance(Y) - empirical(Y)
     assert_allclose(lift, 1e-6 * np.eye(20), atol=1e-12)
 
 
-def test_two_rows_by_hand():
+def test_empirical_covariance_of_two_rows_by_hand():
     K = empirical_covariance([[1.0, 0.0], [3.0, -2.0]], jitter=0.5, shrinkage=0.5)
     assert_allclose(K, [[2.5, -1.0], [-1.0, 2.5]], **TIGHT)
 
@@ -198,18 +198,18 @@ def test_jitter_grows_tenfold_until_the_matrix_is_definite():
     assert_allclose(positive_definite(K, 1e-6), K + 1e-4 * np.eye(2), rtol=1e-12)
 
 
-def test_what_one_percent_of_the_variance_cannot_mend_is_refused():
+def test_a_covariance_that_jitter_cannot_fix_is_rejected():
     with pytest.raises(ConfigError, match="1 %"):
         positive_definite(np.diag([1.0, -0.5]), 1e-6)
 
 
-@pytest.mark.parametrize("Y", [[[1.0, 2.0]], [1.0, 2.0], [[1.0], [np.nan]], [[1.0], [np.inf]]])
-def test_data_with_gaps_or_a_single_row_are_refused(Y):
-    with pytest.raises(ConfigError, match="two or more rows"):
-        empirical_covariance(Y)
+def test_data_with_gaps_or_a_single_row_are_rejected():
+    for Y in ([[1.0, 2.0]], [1.0, 2.0], [[1.0], [np.nan]], [[1.0], [np.inf]]):
+        with pytest.raises(ConfigError, match="two or more rows"):
+            empirical_covariance(Y)
 
 
-@pytest.mark.parametrize("shrinkage", [-0.1, 1.1, np.nan])
-def test_a_shrinkage_out_of_range_is_refused(shrinkage):
-    with pytest.raises(ConfigError, match="shrinkage"):
-        empirical_covariance([[1.0], [2.0]], shrinkage=shrinkage)
+def test_shrinkage_out_of_range_is_rejected():
+    for shrinkage in (-0.1, 1.1, np.nan):
+        with pytest.raises(ConfigError, match="shrinkage"):
+            empirical_covariance([[1.0], [2.0]], shrinkage=shrinkage)

@@ -1,4 +1,4 @@
-"""The kernels compiled ahead of time, once for all tests of this folder; and a broker."""
+"""Fixtures: a library of kernels compiled ahead of time, and a broker."""
 
 import os
 import shutil
@@ -12,8 +12,8 @@ from broker.conftest import broker, directory  # noqa: F401 - fixtures
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """Give the folder of a library that was just built."""
+def library_folder(tmp_path_factory):
+    """Return a folder with a library of kernels that was just compiled."""
     headers = Path(sysconfig.get_path("include"), "Python.h")
     if not (shutil.which("cc") and headers.exists()):
         reason = "no C compiler, or no headers of Python:  apt install gcc libc6-dev python3-dev"

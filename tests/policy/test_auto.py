@@ -1,4 +1,4 @@
-"""The mixture: each member is a model that has its own twin, and the weights are Bayes'."""
+"""Auto policy: each model of the mixture agrees with a plain twin, and the weights are Bayes'."""
 
 import math
 
@@ -15,11 +15,18 @@ from edge_tvbo.messages.commands import PublishState
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.daily_profile import DAY, DailyProfile
+from edge_tvbo.models.facts import RateOfChange
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors import mixture
-from edge_tvbo.models.posteriors.mixture import DISCOUNT, LOWEST, Member, MixturePosterior
-from edge_tvbo.models.posteriors.two_component import Momentum, TwoComponentPosterior
+from edge_tvbo.models.posteriors.mixture import (
+    DISCOUNT,
+    MIN_LOG_WEIGHT,
+    Member,
+    MixturePosterior,
+)
+from edge_tvbo.models.posteriors.two_component import TwoComponentPosterior
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.models.temporal_models import Momentum
 from edge_tvbo.policy import make_policy
 
 PLACES = np.array([[0.0, 0.0], [0.3, 0.1], [0.9, 0.4], [0.2, 0.8]])
@@ -37,22 +44,22 @@ RHYTHM = DailyProfile(
 )
 NAMES = ("a", "b", "c", "d")
 PLAIN = SensorField(NAMES, K, NOISE, positions=PLACES)
-DAILY = SensorField(NAMES, K, NOISE, positions=PLACES, rhythm=RHYTHM)
+DAILY = SensorField(NAMES, K, NOISE, positions=PLACES, daily_profile=RHYTHM)
 histories = st.lists(st.tuples(st.integers(0, M - 1), st.floats(-3, 3)) | st.none(), max_size=25)
 
 
-def only(monkeypatch, *members):
-    monkeypatch.setattr(mixture, "members", lambda field: members)
+def use_members(monkeypatch, *members):
+    monkeypatch.setattr(mixture, "default_members", lambda field: members)
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.3])
 @given(history=histories)
 @settings(max_examples=30)
-def test_a_mixture_of_one_plain_model_is_that_model(rate, history):
+def test_mixture_of_one_plain_model_is_that_model(rate, history):
     with pytest.MonkeyPatch.context() as patch:
-        only(patch, Member("tv", False, epsilon=rate), Member("tv", False, epsilon=rate))
+        use_members(patch, Member("tv", False, epsilon=rate), Member("tv", False, epsilon=rate))
         posterior = MixturePosterior(PLAIN)
-    posterior._trigger.n_lower = 10**9  # the first member may reset; not here
+    posterior._trigger.n_lower = 10**9  # the first member never resets here
     twin = NaivePosterior(K, NOISE, temporal("tv", rate))
     for step in history:
         if step is None:
@@ -63,7 +70,7 @@ def test_a_mixture_of_one_plain_model_is_that_model(rate, history):
             arm, y = step
             spread = math.sqrt(std[arm] ** 2 + NOISE)
             y = float(np.clip(y, mean[arm] - 3 * spread, mean[arm] + 3 * spread))
-            posterior.observe(arm, y)  # no farther off than is taken in in full
+            posterior.observe(arm, y)  # within the distance that has its full weight
             twin.observe(arm, y)
     mean, std = twin.mean_std()
     np.testing.assert_allclose(posterior.mean, mean, atol=1e-9)
@@ -72,16 +79,18 @@ def test_a_mixture_of_one_plain_model_is_that_model(rate, history):
 
 @given(history=histories)
 @settings(max_examples=30)
-def test_a_daily_model_is_the_pair_on_what_mean_and_scale_leave(history):
+def test_daily_model_is_two_components_on_the_residuals(history):
     with pytest.MonkeyPatch.context() as patch:
-        only(patch, Member("static", False, epsilon=0.0), Member("m", True, None, (0.95, 0.9), 1))
+        use_members(
+            patch, Member("static", False, epsilon=0.0), Member("m", True, None, (0.95, 0.9), 1)
+        )
         posterior = MixturePosterior(DAILY)
     posterior.set_time(2 * DAY / P)
-    posterior._rate = 0.0  # the course of the day stays as it was learned
+    posterior._rate = 0.0  # the daily mean stays as it was learned
     posterior._trigger.n_lower = 10**9
     phase = 2
     unscaled = SensorField(NAMES, RHYTHM.kernel, 1.0)
-    twin = TwoComponentPosterior(unscaled, Momentum(0.95, 0.9))
+    twin = TwoComponentPosterior(unscaled, Momentum(0.95, 0.9).transition())
     for step in history:
         if step is None:
             posterior.advance()
@@ -104,7 +113,7 @@ def test_a_daily_model_is_the_pair_on_what_mean_and_scale_leave(history):
 @pytest.mark.parametrize("field", [PLAIN, DAILY], ids=["plain", "daily"])
 @given(history=histories)
 @settings(max_examples=30)
-def test_weights_are_discounted_likelihoods_and_moments_those_of_the_mixture(field, history):
+def test_weights_are_discounted_likelihoods_of_the_models(field, history):
     posterior = MixturePosterior(field)
     expected = np.zeros(len(posterior.members))
     for step in history:
@@ -114,7 +123,7 @@ def test_weights_are_discounted_likelihoods_and_moments_those_of_the_mixture(fie
             continue
         arm, y = step
         posterior._trigger.n_lower = 10**9
-        before = [belief_of(posterior, k, arm) for k in range(len(expected))]
+        before = [moments_of(posterior, k, arm) for k in range(len(expected))]
         noise = NOISE if field is PLAIN else RHYTHM.noise_variance
         log = [huber(y - m, v + noise) for m, v in before]
         density = math.log(
@@ -123,10 +132,10 @@ def test_weights_are_discounted_likelihoods_and_moments_those_of_the_mixture(fie
         posterior.observe(arm, y)
         assert posterior.log_density == pytest.approx(density, abs=1e-9)
         expected = expected + log
-        expected = np.maximum(expected - expected.max(), LOWEST)
+        expected = np.maximum(expected - expected.max(), MIN_LOG_WEIGHT)
     np.testing.assert_allclose(posterior.log_weights, expected, atol=1e-8)
     for arm in range(M):
-        moments = np.array([belief_of(posterior, k, arm) for k in range(len(expected))])
+        moments = np.array([moments_of(posterior, k, arm) for k in range(len(expected))])
         mean = posterior.weights @ moments[:, 0]
         square = posterior.weights @ (moments[:, 1] + moments[:, 0] ** 2)
         assert posterior.mean[arm] == pytest.approx(mean, abs=1e-9)
@@ -134,12 +143,12 @@ def test_weights_are_discounted_likelihoods_and_moments_those_of_the_mixture(fie
 
 
 def huber(error, variance):
-    far = abs(error) / math.sqrt(variance)
-    loss = far**2 if far <= 3 else 3 * (2 * far - 3)
+    z = abs(error) / math.sqrt(variance)
+    loss = z**2 if z <= 3 else 3 * (2 * z - 3)
     return -0.5 * (math.log(2 * math.pi * variance) + loss)
 
 
-def belief_of(posterior, k, arm):
+def moments_of(posterior, k, arm):
     shift, scale = posterior._shifts(arm)[k], posterior._scaling()[k]
     n = posterior._split
     m, C = (
@@ -150,23 +159,23 @@ def belief_of(posterior, k, arm):
     return shift + scale * m[arm], scale**2 * C[arm, arm]
 
 
-def test_a_reading_out_of_this_world_moves_it_no_farther_than_one_three_deviations_off():
+def test_absurd_reading_counts_like_one_at_three_deviations():
     far, near = MixturePosterior(PLAIN), MixturePosterior(PLAIN)
     for posterior in (far, near):
         posterior._trigger.n_lower = 10**9
     far.observe(0, 1e6)
     near.observe(0, 3.0 * math.sqrt(K[0, 0] + NOISE))
     np.testing.assert_allclose(far._m, near._m, atol=1e-3)
-    assert np.ptp(far.log_weights) <= -LOWEST
+    assert np.ptp(far.log_weights) <= -MIN_LOG_WEIGHT
 
 
-def test_a_quantile_is_where_the_mixtures_distribution_says():
+def test_quantile_is_that_of_a_sample_of_the_mixture():
     posterior = MixturePosterior(DAILY)
     posterior.observe(1, 0.7)
     draws = []
     rng = np.random.default_rng(1)
     for k in rng.choice(len(posterior.members), 200_000, p=posterior.weights):
-        draws.append(belief_of(posterior, k, 2))
+        draws.append(moments_of(posterior, k, 2))
     draws = np.array(draws)
     sample = draws[:, 0] + np.sqrt(draws[:, 1] + RHYTHM.noise_variance) * rng.normal(
         size=len(draws)
@@ -175,20 +184,20 @@ def test_a_quantile_is_where_the_mixtures_distribution_says():
         assert np.mean(sample < posterior.quantile(2, share)) == pytest.approx(share, abs=0.004)
 
 
-def test_what_it_reads_again_and_again_becomes_the_course_of_the_day():
+def test_daily_mean_follows_repeated_readings():
     policy = make_policy("auto", DAILY, seed=0)
-    before = policy._mixture._course.copy()
+    before = policy._mixture._daily_mean.copy()
     for t in range(40 * P):
         policy.set_time(t * DAY / P)
         for arm in range(M):
             policy.observe(arm, 2.0 + arm)
         policy.advance()
-    after = policy._mixture._course
+    after = policy._mixture._daily_mean
     assert np.abs(before - [2.0, 3.0, 4.0, 5.0]).mean() > 1.0
     np.testing.assert_allclose(after, np.tile([2.0, 3.0, 4.0, 5.0], (P, 1)), atol=0.1)
 
 
-def test_it_believes_the_rate_at_which_the_field_changes():
+def test_estimated_rate_follows_the_change_of_the_field():
     rng = np.random.default_rng(3)
     L = np.linalg.cholesky(K + 1e-9 * np.eye(M))
     rates = {}
@@ -201,12 +210,12 @@ def test_it_believes_the_rate_at_which_the_field_changes():
             f = math.sqrt(1 - rate) * f + math.sqrt(rate) * L @ rng.normal(size=M)
         rates[rate] = policy._mixture.rate
     assert rates[0.003] < 0.02 < rates[0.1]
-    model, share = policy.account()
-    assert "tv, ε = 0.1" in model
-    assert share.startswith("about 0.")
+    model, change = policy.facts()
+    assert (model.epsilon, model.daily, model.momentum) == (0.1, False, None)
+    assert change == RateOfChange(policy._mixture.rate)
 
 
-def test_a_length_scale_that_fits_outweighs_those_that_do_not():
+def test_fitting_length_scale_has_the_largest_weight():
     rng = np.random.default_rng(4)
     X = rng.uniform(size=(30, 2))
     smooth = SpatialKernel(2.5, 1.0)(X, X)
@@ -225,8 +234,8 @@ def test_a_length_scale_that_fits_outweighs_those_that_do_not():
 
 @given(history=histories, cut=st.integers(0, 25))
 @settings(max_examples=40)
-def test_restored_it_goes_on_bit_for_bit_with_its_course(history, cut):
-    def told(policy, steps):
+def test_restored_it_continues_bit_for_bit_with_its_daily_mean(history, cut):
+    def run(policy, steps):
         trace = []
         for step in steps:
             choice = policy.select()
@@ -239,35 +248,35 @@ def test_restored_it_goes_on_bit_for_bit_with_its_course(history, cut):
 
     policy, other = make_policy("auto", DAILY, seed=1), make_policy("auto", DAILY, seed=1)
     policy.set_time(3 * DAY / P)
-    told(policy, history[:cut])
+    run(policy, history[:cut])
     other.restore(policy.snapshot())
-    assert told(other, history[cut:]) == told(policy, history[cut:])
+    assert run(other, history[cut:]) == run(policy, history[cut:])
     assert other.snapshot() == policy.snapshot()
 
 
-def test_the_snapshot_of_another_rhythm_is_refused():
+def test_snapshot_of_another_daily_profile_is_rejected():
     other = SensorField(NAMES, K, NOISE, positions=PLACES)
     with pytest.raises(SnapshotError, match="belongs to other"):
         make_policy("auto", DAILY).restore(make_policy("auto", other).snapshot())
 
 
-def test_what_it_cannot_do_it_says():
+def test_field_that_it_cannot_work_on_is_rejected():
     bare = SensorField(NAMES, K, NOISE)
-    with pytest.raises(ConfigError, match="where there are positions"):
+    with pytest.raises(ConfigError, match="takes positions"):
         make_policy("auto", bare, length_scale="learned")
-    with pytest.raises(ConfigError, match='it can be "learned"'):
+    with pytest.raises(ConfigError, match='length_scale is 3.0; it can be "learned"'):
         make_policy("auto", PLAIN, length_scale=3.0)
-    with pytest.raises(ConfigError, match="wants sensors or a grid"):
+    with pytest.raises(ConfigError, match="needs sensors or a grid"):
         make_policy("auto", BoxField([0.0], [1.0], SpatialKernel(), 0.1))
 
 
-def test_the_phase_is_the_interval_of_the_day():
+def test_phase_is_the_interval_of_the_day():
     assert [RHYTHM.phase(at) for at in (0.0, DAY / P - 1, DAY / P, 2.5 * DAY, 3 * DAY - 1e-9)] == [
         0, 0, 1, 3, 0,
     ]  # fmt: skip
 
 
-def test_a_decision_names_the_model_that_moved_it():
+def test_decision_names_the_most_probable_model():
     controller = Controller(
         make_policy("auto", DAILY, seed=0), controller_settings(reply_timeout=60.0, max_age=600.0)
     )
@@ -278,5 +287,5 @@ def test_a_decision_names_the_model_that_moved_it():
             if isinstance(command, PublishState):
                 decision = command.decision
         controller.handle(Reading(decision.sensor, 0.5 * t, at=at, received=at))
-    assert any("the model " in each and "weighs" in each for each in decision.factors)
+    assert any(each.startswith("the likeliest model (") for each in decision.factors)
     assert any("is new each interval" in each for each in decision.factors)

@@ -1,4 +1,4 @@
-"""Policies without a model: RExp3 and D-UCB against their papers, and the oracle."""
+"""Baselines without a model: RExp3 and D-UCB agree with their papers, and the oracle."""
 
 import math
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.snapshot import unseal
+from edge_tvbo.models.snapshot import decode_snapshot
 from edge_tvbo.policy import make_policy
 
 STD = np.array([1.0, 2.0, 0.5, 1.0])
@@ -16,7 +16,7 @@ FIELD = SensorField(("a", "b", "c", "d"), np.diag(STD**2), 0.05)
 
 
 class NaiveRExp3:
-    """Algorithm 1 of Besbes, Gur & Zeevi 2014, told which arm was drawn and its reward in [0, 1].
+    """Algorithm 1 of Besbes, Gur & Zeevi 2014, given the drawn arm and its reward in [0, 1].
 
     Batches of `delta` draws. At the start of each, w_k = 1; then p_k = (1-γ) w_k / Σw + γ/K, and
     the drawn arm's X̂ = X/p, all others' 0, make w_k ← w_k exp(γ X̂_k / K).
@@ -39,12 +39,12 @@ class NaiveRExp3:
 
 
 def reward_of(arm, y):
-    """The reading as a share of the way from three prior deviations below 0 to three above."""
+    """Return the reading as a share of the range from -3 to 3 prior standard deviations."""
     return min(max((y / STD[arm] + 3) / 6, 0.0), 1.0)
 
 
-def saved(policy, period, gamma):
-    return unseal(f"rexp3 {period} {gamma!r}", FIELD.fingerprint(), policy.snapshot())
+def state_of(policy, period, gamma):
+    return decode_snapshot(f"rexp3 {period} {gamma!r}", FIELD.fingerprint(), policy.snapshot())
 
 
 @given(
@@ -54,12 +54,12 @@ def saved(policy, period, gamma):
     seed=st.integers(0, 10**6),
 )
 @settings(max_examples=60)
-def test_weights_and_probabilities_are_the_papers(readings, period, gamma, seed):
+def test_rexp3_weights_and_probabilities_are_those_of_the_paper(readings, period, gamma, seed):
     policy = make_policy("rexp3", FIELD, period=period, gamma=gamma, seed=seed)
     twin = NaiveRExp3(4, period, gamma)
     for t, y in enumerate(readings):
         arm = policy.select().arm
-        state = saved(policy, period, gamma)
+        state = state_of(policy, period, gamma)
         expected = np.array(twin.w) / max(twin.w)
         np.testing.assert_allclose(state["weights"] / state["weights"].max(), expected, rtol=1e-9)
         assert state["chances"][arm] == pytest.approx(twin.probabilities()[arm], rel=1e-9)
@@ -71,7 +71,7 @@ def test_weights_and_probabilities_are_the_papers(readings, period, gamma, seed)
         assert policy.resets == (t + 1) // period
 
 
-def test_arms_are_drawn_as_often_as_their_probabilities_say():
+def test_rexp3_draws_arms_with_their_probabilities():
     learned = make_policy("rexp3", FIELD, period=50, gamma=0.2)
     twin = NaiveRExp3(4, 50, 0.2)
     for _ in range(30):
@@ -86,50 +86,50 @@ def test_arms_are_drawn_as_often_as_their_probabilities_say():
         policy.restore(blob)
         counts[policy.select().arm] += 1
     p = np.array(twin.probabilities())
-    assert p[2] > 0.4  # else there is nothing learned to be seen
+    assert p[2] > 0.4  # otherwise the weights would not show
     np.testing.assert_allclose(counts / 2000, p, atol=4 * np.sqrt(0.25 / 2000))
 
 
 @pytest.mark.parametrize("period", [1, 4, 100, 10_000])
-def test_without_a_gamma_it_is_theorem_2s(period):
+def test_rexp3_default_gamma_is_that_of_theorem_2(period):
     policy = make_policy("rexp3", FIELD, period=period)
     gamma = min(1.0, math.sqrt(4 * math.log(4) / ((math.e - 1) * period)))
-    assert saved(policy, period, gamma)["resets"] == 0  # opens only by the same γ, to the last bit
+    assert state_of(policy, period, gamma)["resets"] == 0  # its key has γ to the last bit
 
 
-def test_every_period_it_begins_anew():
+def test_rexp3_weights_are_equal_again_after_each_period():
     policy = make_policy("rexp3", FIELD, period=5, gamma=0.3)
     for t in range(12):
-        weights = saved(policy, 5, 0.3)["weights"]
+        weights = state_of(policy, 5, 0.3)["weights"]
         assert (t % 5 == 0) == bool((weights == 1.0).all())
         policy.observe(policy.select().arm, 1.0)
         policy.advance()
     assert policy.resets == 2
 
 
-def test_readings_nobody_asked_for_weigh_nothing_and_a_second_answer_neither():
+def test_rexp3_ignores_unsolicited_and_second_readings():
     policy = make_policy("rexp3", FIELD, gamma=0.3)
     policy.observe(1, 3.0)
-    assert (saved(policy, 100, 0.3)["weights"] == 1.0).all()
+    assert (state_of(policy, 100, 0.3)["weights"] == 1.0).all()
     arm = policy.select().arm
     policy.observe((arm + 1) % 4, 3.0)
-    assert (saved(policy, 100, 0.3)["weights"] == 1.0).all()
+    assert (state_of(policy, 100, 0.3)["weights"] == 1.0).all()
     policy.observe(arm, 3.0)
-    once = saved(policy, 100, 0.3)["weights"]
+    once = state_of(policy, 100, 0.3)["weights"]
     assert once.argmax() == arm
     assert (once < 1.0).sum() == 3
     policy.observe(arm, 3.0)
-    assert np.array_equal(saved(policy, 100, 0.3)["weights"], once)
+    assert np.array_equal(state_of(policy, 100, 0.3)["weights"], once)
     assert policy.observations == 1
 
 
-def test_where_some_are_not_eligible_the_others_share_their_chance():
+def test_rexp3_probabilities_are_shared_by_eligible_arms():
     policy = make_policy("rexp3", FIELD, gamma=0.3)
     arm = policy.select(np.array([True, False, True, False])).arm
-    assert saved(policy, 100, 0.3)["chances"][arm] == pytest.approx(0.5)
+    assert state_of(policy, 100, 0.3)["chances"][arm] == pytest.approx(0.5)
 
 
-def test_it_finds_the_best_of_a_field_that_stands_still():
+def test_rexp3_finds_the_best_arm_of_a_constant_field():
     rng = np.random.default_rng(0)
     policy = make_policy("rexp3", FIELD, period=1000, seed=1)
     picks = []
@@ -145,7 +145,7 @@ def test_it_finds_the_best_of_a_field_that_stands_still():
 
 
 class NaiveDiscountedUCB:
-    """Garivier & Moulines 2011, algorithm 1, with every reading ever made, told in which interval.
+    """Garivier & Moulines 2011, algorithm 1, over all readings with their intervals.
 
     ``bounds`` are those of a choice in interval t: N_{t-1}(γ, i) = Σ γ^(t-1-s), X̄ the mean with
     the same weights, and c = 2 B √(ξ ln n / N) with n = Σ N; infinite for an arm never read.
@@ -173,8 +173,8 @@ STEP = st.tuples(st.integers(0, 3) | st.none(), st.floats(-10, 10)) | st.none()
 SPAN = 6 * STD.max()  # B: three prior deviations of the widest arm, up and down
 
 
-def follow(policy, twin, history, check):
-    """Tell both the readings, an arm of None meaning the chosen one, and None an interval's end."""
+def run_both(policy, twin, history, check):
+    """Give both the readings, where the arm None is the selected one and None ends an interval."""
     for step in history:
         check()
         if step is None:
@@ -194,7 +194,7 @@ def follow(policy, twin, history, check):
     mask=st.lists(st.booleans(), min_size=4, max_size=4).filter(any),
 )
 @settings(max_examples=100)
-def test_the_choice_has_the_highest_of_the_papers_bounds(history, gamma, xi, mask):
+def test_d_ucb_choice_has_the_highest_bound_of_the_paper(history, gamma, xi, mask):
     policy = make_policy("d-ucb", FIELD, gamma=gamma, xi=xi)
     twin = NaiveDiscountedUCB(4, SPAN, gamma, xi)
 
@@ -207,10 +207,10 @@ def test_the_choice_has_the_highest_of_the_papers_bounds(history, gamma, xi, mas
             assert eligible[policy.select(eligible).arm]
         assert policy.observations == len(twin.history)
 
-    follow(policy, twin, history, check)
+    run_both(policy, twin, history, check)
 
 
-def test_with_one_reading_in_each_interval_the_first_rounds_try_every_arm():
+def test_d_ucb_reads_every_arm_in_the_first_intervals():
     policy = make_policy("d-ucb", FIELD, seed=2)
     picks = []
     for _ in range(4):
@@ -220,7 +220,7 @@ def test_with_one_reading_in_each_interval_the_first_rounds_try_every_arm():
     assert sorted(picks) == [0, 1, 2, 3]
 
 
-def test_every_reading_counts_whoever_asked_for_it_and_however_many_come_at_once():
+def test_d_ucb_counts_unsolicited_readings_too():
     policy = make_policy("d-ucb", FIELD, xi=1e-6)
     for arm, y in ((0, 0.1), (1, 0.2), (2, 0.9), (3, 0.3), (2, 0.7)):
         assert policy.observe(arm, y).reset is False
@@ -229,7 +229,7 @@ def test_every_reading_counts_whoever_asked_for_it_and_however_many_come_at_once
     assert [choice.arm for choice in policy.select_many(4)] == [2, 3, 1, 0]
 
 
-def test_it_follows_the_best_arm_when_another_takes_its_place():
+def test_d_ucb_follows_a_change_of_the_best_arm():
     rng = np.random.default_rng(4)
     policy = make_policy("d-ucb", FIELD, gamma=0.95, xi=0.002)
     picks = []
@@ -242,7 +242,7 @@ def test_it_follows_the_best_arm_when_another_takes_its_place():
     assert picks[300:].count(3) > 60
 
 
-def test_what_it_holds_is_of_fixed_size_and_what_is_long_ago_is_as_never_read():
+def test_d_ucb_state_has_a_fixed_size_and_forgets_old_readings():
     policy = make_policy("d-ucb", FIELD, gamma=0.5, xi=1e-6)
     size = len(policy.snapshot())
     for arm in range(4):
@@ -255,7 +255,7 @@ def test_what_it_holds_is_of_fixed_size_and_what_is_long_ago_is_as_never_read():
     assert len(policy.snapshot()) - size <= 8
 
 
-def test_beginning_anew_it_has_read_nobody():
+def test_d_ucb_forgets_every_reading_on_reset():
     policy = make_policy("d-ucb", FIELD)
     policy.observe(1, 3.0)
     policy.reset()
@@ -272,7 +272,7 @@ def fields(length, seed):
 
 
 @given(seed=st.integers(0, 2**32), length=st.integers(1, 30))
-def test_told_every_reading_before_it_chooses_an_oracle_has_no_regret(seed, length):
+def test_oracle_that_reads_all_arms_first_has_no_regret(seed, length):
     policy = make_policy("oracle", FIELD)
     for row in fields(length, seed):
         for arm in range(4):
@@ -283,7 +283,7 @@ def test_told_every_reading_before_it_chooses_an_oracle_has_no_regret(seed, leng
     assert policy.observations == 4 * length
 
 
-def test_told_late_it_follows_the_interval_before():
+def test_oracle_that_reads_after_the_choice_is_one_interval_late():
     policy = make_policy("oracle", FIELD)
     before = None
     for row in fields(30, seed=3):
@@ -295,7 +295,7 @@ def test_told_late_it_follows_the_interval_before():
         before = int(row.argmax())
 
 
-def test_what_never_read_is_worse_than_the_coldest():
+def test_oracle_prefers_the_lowest_reading_to_none():
     policy = make_policy("oracle", FIELD)
     policy.observe(2, -1e6)
     assert policy.select().arm == 2

@@ -1,10 +1,337 @@
+"""Policy registry: names, parameters and their ranges, and policies of other packages."""
+
+import json
+import os
+import re
 import subprocess
 import sys
+import tomllib
+from importlib import import_module
 
-from edge_tvbo.policy import policies
+import numpy as np
+import pytest
+from support.paths import DOCS
+from support.policy_cases import K, every_policy, field_of, make, parameters
+
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.messages.declared_types import split
+from edge_tvbo.models.beta import ConstantBeta, LogBeta
+from edge_tvbo.policy import make_policy, policies, settings
+from edge_tvbo.policy.registry import build_policy, read_settings, settings_class
+from edge_tvbo.policy.settings import BUILT_IN, EtGpUcbSettings, PolicySettings
+
+# --- names --------------------------------------------------------------------------------------
 
 
-def test_the_package_gives_the_names_even_after_something_of_it_was_imported():
+def test_public_functions_work_in_a_new_process():
     script = "from edge_tvbo import SensorField, make_policy, policies; print(*policies())"
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert said.stdout.split() == list(policies()), said.stderr
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ran.stdout.split() == list(policies()), ran.stderr
+
+
+def test_settings_and_registry_import_neither_numpy_nor_the_entry_points():
+    script = (
+        "import sys; import edge_tvbo.policy.settings, edge_tvbo.policy.registry as registry;"
+        "registry.settings_class('et-gp-ucb');"
+        "assert not {'numpy', 'numba', 'importlib.metadata'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_every_settings_struct_is_registered():
+    structs = {
+        each
+        for each in vars(settings).values()
+        if isinstance(each, type) and issubclass(each, PolicySettings)
+    }
+    assert structs == {PolicySettings, *BUILT_IN}
+
+
+@every_policy
+def test_policy_has_the_name_it_was_built_by(name):
+    assert make(name).name == name
+
+
+@every_policy
+def test_struct_has_defaults_descriptions_and_a_maker(name):
+    kind = settings_class(name)
+    assert kind().name == name
+    assert len(kind.__doc__.splitlines()[0]) > 20
+    for parameter in parameters(name).values():
+        _, meta = split(parameter.type)
+        assert meta.description.endswith("."), parameter.name
+        assert meta.description[0].isupper(), parameter.name
+    module, _, function = kind.maker.partition(":")
+    assert getattr(import_module(module), function).__doc__
+
+
+def test_misspelt_name_is_rejected_with_a_suggestion():
+    for name in policies():
+        with pytest.raises(ConfigError, match=f"Did you mean '{name}'"):
+            make_policy(name + "x", field_of(K))
+
+
+def test_name_like_no_other_is_rejected_without_a_suggestion():
+    with pytest.raises(ConfigError) as error:
+        make_policy("zzz", field_of(K))
+    assert "'zzz'" in str(error.value)
+    assert "Did you mean" not in str(error.value)
+
+
+# --- parameters ---------------------------------------------------------------------------------
+
+
+@every_policy
+def test_misspelt_parameter_is_rejected_with_a_suggestion(name):
+    for key in parameters(name):
+        with pytest.raises(ConfigError, match=f"Did you mean '{key}'"):
+            make_policy(name, field_of(K), **{key + "s": 1})
+
+
+def test_all_wrong_parameters_are_named_at_once():
+    with pytest.raises(ConfigError) as error:
+        make_policy("et-gp-ucb", field_of(K), delta_b=1.0, n_uper=3, window=0, keep_last=True)
+    lines = str(error.value).splitlines()
+    assert lines[0] == "delta_b is 1.0; it can be a number, above 0, below 1."
+    assert lines[1].startswith("et-gp-ucb has no parameter 'n_uper'; its parameters are delta_b, ")
+    assert lines[1].endswith("Did you mean 'n_upper'?")
+    assert lines[2] == "window is 0; it can be a whole number, 1 to 4096."
+    assert len(lines) == 3
+
+
+OUT_OF_RANGE = [
+    ("tv-gp-ucb", {"epsilon": -0.1}),
+    ("tv-gp-ucb", {"epsilon": 1.1}),
+    ("tv-gp-ucb", {"epsilon": float("nan")}),
+    ("ui-tvbo", {"sigma_w2": -0.1}),
+    ("ui-tvbo", {"sigma_w2": float("inf")}),
+    ("r-gp-ucb", {"period": 0}),
+    *((name, {"window": 0}) for name in policies() if "window" in parameters(name)),
+    *((name, {"window": 4097}) for name in policies() if "window" in parameters(name)),
+    ("tv-gp-ucb", {"window": 0, "epsilon": "fitted"}),
+    ("mtv-gp-ucb", {"alpha": 0.6, "epsilon": 0.5}),
+    ("mtv-gp-ucb", {"epsilon": 1.0}),
+    ("mtv-gp-ucb", {"alpha": 0.6, "epsilon": 0.5, "window": 4}),
+    ("ttv-gp-ucb", {"rho": 0.0}),
+    ("ttv-gp-ucb", {"tau": float("inf"), "window": 4}),
+    ("w-gp-ucb", {"gamma": 0.0}),
+    ("w-gp-ucb", {"gamma": 1.1}),
+    ("w-gp-ucb", {"gamma": float("nan")}),
+    ("rexp3", {"period": 0}),
+    ("rexp3", {"gamma": 0.0}),
+    ("rexp3", {"gamma": 1.1}),
+    ("d-ucb", {"gamma": 0.0}),
+    ("d-ucb", {"gamma": 1.1}),
+    ("d-ucb", {"xi": 0.0}),
+    ("d-ucb", {"xi": float("nan")}),
+    ("w-dbo", {"epsilon": -0.1}),
+    ("w-dbo", {"epsilon": 1.0}),
+    ("w-dbo", {"alpha": -0.1}),
+    ("et-gp-ucb", {"delta_b": 0.0}),
+    ("et-gp-ucb", {"delta_b": 1.0}),
+    ("et-gp-ucb", {"n_lower": 0}),
+    ("et-gp-ucb", {"n_lower": 5, "n_upper": 4}),
+    ("et-gp-ucb", {"noise_cap": 0}),
+    ("gp-ucb", {"beta": 0.0}),
+    ("gp-ucb", {"beta": {"c3": 1.0}}),
+    ("gp-ucb", {"beta": {"c1": -1.0}}),
+    ("mcmc-gp-ucb", {"samples": 1025}),
+    ("random", {"seed": -1}),
+    ("random", {"seed": 2**63}),
+    ("random", {"seed": 10**30}),
+]
+WRONG_TYPE = [
+    ("random", {"seed": 1.5}),
+    ("sw-gp-ucb", {"window": 2.5}),
+    ("sw-gp-ucb", {"window": None}),
+    ("et-gp-ucb", {"n_lower": True}),
+    ("et-gp-ucb", {"keep_last": 1}),
+    ("gp-ucb", {"beta": True}),
+    ("gp-ucb", {"beta": "x"}),
+    ("gp-ucb", {"beta": "least-bound"}),
+    ("tv-gp-ucb", {"epsilon": "fit"}),
+    ("tv-gp-ucb", {"epsilon": True}),
+    ("tv-gp-ucb", {"beta": "least-bound", "epsilon": "fitted"}),
+    ("mtv-gp-ucb", {"epsilon": "x"}),
+    ("w-dbo", {"epsilon": "fitted"}),
+    ("w-dbo", {"epsilon": True}),
+    ("ttv-gp-ucb", {"tau": "x"}),
+    ("et-gp-ucb", {"trigger": "x"}),
+    ("et-gp-ucb", {"noise_cap": 3, "trigger": "likelihood-ratio"}),
+    ("auto", {"length_scale": 3.0}),
+    ("static", {"sensor": 3}),
+]
+
+
+def error_of(name, parameters):
+    try:
+        make_policy(name, field_of(K), **parameters)
+    except ConfigError as error:
+        return str(error)
+    return "accepted"
+
+
+def test_wrong_value_is_rejected_by_its_name():
+    """The first of the parameters is the one that is wrong."""
+    for name, wrong in (*OUT_OF_RANGE, *WRONG_TYPE):
+        key = next(iter(wrong))
+        assert re.match(rf"{key} is .*; ", error_of(name, wrong)), (name, wrong)
+
+
+def test_largest_values_are_accepted_by_every_policy():
+    for name in policies():
+        policy = make_policy(name, field_of(K), seed=2**63 - 1)
+        for _ in range(3):
+            policy.observe(policy.select().arm, 1.0)
+            policy.select_many(2)
+            policy.advance()
+
+
+def test_numbers_of_numpy_are_accepted_as_python_numbers():
+    given = {"delta_b": np.float32(0.5), "n_upper": np.int64(9), "beta": np.float64(2.0)}
+    read = read_settings(EtGpUcbSettings, given)
+    assert read == EtGpUcbSettings(delta_b=0.5, n_upper=9, beta=2.0)
+    assert (type(read.delta_b), type(read.n_upper)) == (float, int)
+
+
+def test_beta_can_be_a_number_a_table_or_a_schedule():
+    for beta, expected in (
+        (2.0, 2.0),
+        ({"c1": 0.4, "c2": 4}, LogBeta(0.4, 4.0)),
+        ({"c2": 4.0}, LogBeta(0.8, 4.0)),
+        (ConstantBeta(3.0), ConstantBeta(3.0)),
+    ):
+        assert read_settings(EtGpUcbSettings, {"beta": beta}).beta == expected
+
+
+def test_settings_struct_builds_the_policy_of_its_keywords():
+    policy = build_policy(EtGpUcbSettings(delta_b=0.2, seed=4), field_of(K))
+    assert (
+        policy.snapshot() == make_policy("et-gp-ucb", field_of(K), delta_b=0.2, seed=4).snapshot()
+    )
+
+
+# --- a policy of another package ----------------------------------------------------------------
+
+GUIDE = (DOCS / "policies.md").read_text("utf-8")
+(MODULE,) = re.findall(r"^```python patrol/edge_tvbo_patrol.py\n(.*?)^```", GUIDE, re.M | re.S)
+(PROJECT,) = re.findall(r"^```toml patrol/pyproject.toml\n(.*?)^```", GUIDE, re.M | re.S)
+((NAME, PLACE),) = tomllib.loads(PROJECT)["project"]["entry-points"]["edge_tvbo.policies"].items()
+PATROL = f"{NAME} = {PLACE}\n"
+BROKEN = """\
+broken = no_such_module:Settings
+renamed = edge_tvbo_patrol:PatrolSettings
+function = edge_tvbo_patrol:make_patrol
+bare = edge_tvbo.policy.settings:PolicySettings
+"""
+FIELD = """
+from edge_tvbo import SensorField, make_policy, policies
+field = SensorField(("a", "b", "c"), [[1, 0, 0], [0, 1, 0], [0, 0, 1]], noise_variance=0.01)
+"""
+CONFIGURATION = """\
+[fields.heat]
+interval = "10min"
+policy = { name = "patrol", stay = 2 }
+kernel = { name = "exchangeable", variance = 12.0, noise_variance = 0.05, mean = 21 }
+sensors = ["a", "b"]
+reading = { topic = "lab/{sensor}/t" }
+"""
+
+
+@pytest.fixture
+def run_with_package(tmp_path):
+    """Return a function that runs Python with the guide's package installed."""
+    (tmp_path / "edge_tvbo_patrol.py").write_text(MODULE, encoding="utf-8")
+    metadata = tmp_path / "edge_tvbo_patrol-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: edge-tvbo-patrol\n")
+
+    def run(*arguments, entry_points=PATROL, code=0):
+        (metadata / "entry_points.txt").write_text(f"[edge_tvbo.policies]\n{entry_points}")
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        ran = subprocess.run(
+            [sys.executable, *arguments], capture_output=True, text=True, env=environment
+        )
+        assert ran.returncode == code, ran.stderr
+        return ran.stdout + ran.stderr
+
+    return run
+
+
+def test_policy_of_another_package_is_built_and_selects(run_with_package):
+    printed = run_with_package(
+        "-c",
+        FIELD + "policy = make_policy('patrol', field, stay=2)\n"
+        "for _ in range(7): print(policy.select().sensor); policy.advance()\n"
+        "print(policy.name, policies()[-1])\n",
+    )
+    assert printed.split() == ["a", "a", "b", "b", "c", "c", "a", "patrol", "patrol"]
+
+
+def test_parameters_of_another_package_are_checked(run_with_package):
+    printed = run_with_package(
+        "-c",
+        FIELD + "from edge_tvbo.errors import ConfigError\n"
+        "try: make_policy('patrol', field, stay=0, sta=1)\n"
+        "except ConfigError as error: print(error)\n",
+    )
+    assert printed.splitlines() == [
+        "stay is 0; it can be a whole number, 1 to 1000.",
+        "patrol has no parameter 'sta'; its parameters are stay, seed. Did you mean 'stay'?",
+    ]
+
+
+def test_broken_policy_of_another_package_is_rejected_by_name(run_with_package):
+    printed = run_with_package(
+        "-c",
+        FIELD + "from edge_tvbo.errors import ConfigError\n"
+        "for name in ('broken', 'renamed', 'function', 'bare'):\n"
+        "    try: make_policy(name, field)\n"
+        "    except ConfigError as error: print(error)\n",
+        entry_points=PATROL + BROKEN,
+    )
+    printed = printed.replace(" of an installed package cannot be loaded", "").splitlines()
+    assert (
+        printed[0] == "The policy 'broken': ModuleNotFoundError: No module named 'no_such_module'"
+    )
+    assert printed[1] == "The policy 'renamed': PatrolSettings has the tag 'patrol'."
+    assert printed[2].startswith("The policy 'function': <function make_patrol at ")
+    assert printed[2].endswith("> is not a subclass of PolicySettings.")
+    assert printed[3] == "The policy 'bare': PolicySettings names no maker."
+
+
+def test_configuration_accepts_a_policy_of_another_package(run_with_package, tmp_path):
+    path = tmp_path / "lab.toml"
+    path.write_text(CONFIGURATION)
+    run_with_package("-m", "edge_tvbo", "check", str(path))
+
+    path.write_text(CONFIGURATION.replace("stay = 2", "stay = 0"))
+    printed = run_with_package("-m", "edge_tvbo", "check", str(path), code=2)
+    assert "fields.heat.policy.stay is 0; it can be a whole number, 1 to 1000" in printed
+    assert "lab.toml:3:" in printed
+
+    path.write_text(CONFIGURATION.replace("patrol", "broken"))
+    printed = run_with_package(
+        "-m", "edge_tvbo", "check", str(path), entry_points=PATROL + BROKEN, code=2
+    )
+    assert (
+        "fields.heat.policy.name cannot be used: The policy 'broken' of an installed package"
+        in printed
+    )
+
+
+def test_replay_runs_a_policy_of_another_package(run_with_package):
+    command = ("-m", "edge_tvbo", "replay", "--policy", "patrol", "--set", "stay=5", "--json")
+    (result,) = json.loads(run_with_package(*command))["results"]
+    assert (result["policy"], result["settings"]) == ("patrol", {"stay": 5})
+    assert result["activations"] > 0
+
+
+def test_schema_and_explain_list_a_policy_of_another_package(run_with_package):
+    schema = json.loads(run_with_package("-m", "edge_tvbo", "schema"))
+    policy = schema["properties"]["fields"]["additionalProperties"]["properties"]["policy"]
+    (patrol,) = (each for each in policy["anyOf"] if each["title"] == "patrol")
+    assert patrol["properties"]["stay"]["maximum"] == 1000
+
+    explained = run_with_package("-m", "edge_tvbo", "config", "explain")
+    assert "policy.stay = a whole number, 1 to 1000\n    patrol: Intervals with one" in explained

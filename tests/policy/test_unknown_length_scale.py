@@ -1,4 +1,4 @@
-"""Length scales learned from the readings: against a plain twin of the paper, and by what they owe.
+"""Unknown length scale: regret balancing and fits agree with a plain twin of the paper.
 
 [LB] Ziomek, Adachi & Osborne 2024, Bayesian optimisation with unknown hyperparameters.
 """
@@ -6,6 +6,7 @@
 import math
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,8 +18,9 @@ from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel, matern
 from edge_tvbo.policy import make_policy
+from edge_tvbo.policy.registry import settings_class
 from edge_tvbo.policy.unknown_length_scale.candidates import (
-    MOST,
+    MAX_CANDIDATES,
     Growth,
     Hypothesis,
     ShrinkingSchedule,
@@ -31,7 +33,7 @@ every_policy = pytest.mark.parametrize("name", NAMES)
 
 
 def line(M=12, noise_variance=0.01, variance=1.0):
-    """Sensors on a line from 0 to 1; a policy takes no more than the variance from the kernel."""
+    """Return sensors on a line from 0 to 1; the policies use only the variance of the kernel."""
     places = np.linspace(0.0, 1.0, M)[:, None]
     return SensorField(
         tuple(f"n{i}" for i in range(M)),
@@ -46,8 +48,8 @@ def plane(noise_variance=0.04, variance=2.25):
     return SensorField(names, variance * se(PLACES, 0.5), noise_variance, positions=PLACES)
 
 
-def lived(policy, values, steps, noise=0.0, seed=0):
-    """Let a policy choose; return its length scales."""
+def run(policy, values, steps, noise=0.0, seed=0):
+    """Run some intervals of a policy and return its length scales."""
     rng = np.random.default_rng(seed)
     scales = []
     for _ in range(steps):
@@ -62,7 +64,7 @@ def lived(policy, values, steps, noise=0.0, seed=0):
 
 
 class PlainBalancing:
-    """[LB] algorithms 1 and 3 as printed, with lists, but where their proofs need something else.
+    """[LB] algorithms 1 and 3 as printed, with lists, except where their proofs need a correction.
 
     Line 14 admits q(l+1) that is not below θ0/g(t) (section 3), counted so that no length scale
     is left out; line 12 has +√(ξ/n) on the left (lemma B.2). Readings are in model units.
@@ -121,8 +123,8 @@ class PlainBalancing:
         beta = self.norm(u) + noise * math.sqrt(2 * (gamma + 1 + math.log(1 / self.delta)))
         return mean, beta, np.sqrt(np.maximum(variance, 0.0))
 
-    def end(self, t, u, answers):
-        self.S[u] += answers
+    def end(self, t, u, replies):
+        self.S[u] += replies
         if all(len(self.S[each]) for each in self.U):
             xi = 2 * self.noise_variance
             xi *= math.log(self.introduced * math.pi**2 * t**2 / (6 * self.delta))
@@ -152,63 +154,63 @@ histories = st.lists(
 )
 
 
-def assert_follows(policy, twin, history):
-    """Each interval's play, answers, and survivors are those of the twin."""
+def assert_agrees(policy, twin, history):
+    """Check hypothesis, replies and candidates of each interval against the twin."""
     for t, readings in enumerate(history, start=1):
-        u, answers = twin.choose(), []
-        play = policy.scales.plays(t)[0]
-        assert play == pytest.approx((u[0], twin.norm(u)))
+        u, replies = twin.choose(), []
+        hypothesis = policy.selector.hypotheses(t)[0]
+        assert hypothesis == pytest.approx((u[0], twin.norm(u)))
         for arm, y in readings:
             choice = policy.select()
             mean, beta, std = twin.ucb(u)
             assert choice.ucb == pytest.approx(np.max(mean + beta * std), rel=1e-5, abs=1e-5)
             arm, y = choice.arm if arm is None else arm, y / 100
             if arm == choice.arm:
-                answers.append((y, beta * std[arm]))
+                replies.append((y, beta * std[arm]))
             policy.observe(arm, y)
             twin.D.append((arm, y))
         policy.advance()
-        twin.end(t, u, answers)
-        survivors = policy.scales.candidates
-        assert [tuple(play) for play in survivors] == [
+        twin.end(t, u, replies)
+        candidates = policy.selector.candidates
+        assert [tuple(each) for each in candidates] == [
             pytest.approx((theta, twin.norm((theta, N)))) for theta, N in twin.U
         ]
-        assert list(policy.scales.answers().values()) == [len(twin.S[u]) for u in twin.U]
+        assert list(policy.selector.replies().values()) == [len(twin.S[u]) for u in twin.U]
 
 
 @pytest.mark.parametrize("nu", [2.5, math.inf])
 @given(history=histories)
 @settings(max_examples=20)
-def test_lb_plays_and_eliminates_as_algorithm_1_does(nu, history):
+def test_lb_selects_and_eliminates_like_algorithm_1(nu, history):
     field = plane()
     policy = make_policy("lb-gp-ucb", field, length_scale=0.8, nu=nu, bound=0.3, delta=0.2)
     twin = PlainBalancing(field, 0.8, 0.3, nu=nu, delta=0.2, growth=0.5)
-    assert_follows(policy, twin, history)
+    assert_agrees(policy, twin, history)
 
 
 @given(history=histories)
 @settings(max_examples=20)
-def test_lnb_plays_and_eliminates_as_algorithm_3_does(history):
+def test_lnb_selects_and_eliminates_like_algorithm_3(history):
     field = plane()
     settings = {"growth": 0.9, "norm_growth": 0.7}
     policy = make_policy("lnb-gp-ucb", field, length_scale=0.8, bound=0.2, delta=0.2, **settings)
     twin = PlainBalancing(field, 0.8, 0.2, nu=2.5, delta=0.2, **settings)
-    assert_follows(policy, twin, history)
+    assert_agrees(policy, twin, history)
 
 
 @pytest.mark.parametrize(("name", "norm"), [("lb-gp-ucb", 0.0), ("lnb-gp-ucb", 0.5)])
-def test_over_a_long_life_with_eliminations_they_do_so_too(name, norm):
+def test_many_intervals_with_eliminations_agree_too(name, norm):
     field = plane(noise_variance=1e-3)
     more = {"norm_growth": norm} if norm else {}
     policy = make_policy(name, field, length_scale=2.0, bound=0.01, delta=0.1, growth=0.75, **more)
     twin = PlainBalancing(field, 2.0, 0.01, nu=2.5, delta=0.1, growth=0.75, norm_growth=norm)
     rng = np.random.default_rng(1)
     history = [[(None, int(rng.integers(-300, 300)))] for _ in range(120)]
-    assert_follows(policy, twin, history)
-    assert len(twin.U) < twin.introduced  # some were dropped, or this showed nothing
+    assert_agrees(policy, twin, history)
+    assert len(twin.U) < twin.introduced  # otherwise no elimination was compared
 
 
-# --- what they owe ------------------------------------------------------------------------------
+# --- properties ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", BALANCED)
@@ -218,119 +220,118 @@ def test_over_a_long_life_with_eliminations_they_do_so_too(name, norm):
     ratio=st.sampled_from([None, 1.2, 2.0]),
 )
 @settings(max_examples=25)
-def test_candidates_lie_between_the_first_and_what_growth_allows_and_one_survives(
-    name, readings, growth, ratio
-):
+def test_candidates_stay_within_the_growth_and_one_survives(name, readings, growth, ratio):
     policy = make_policy(name, line(), length_scale=0.7, growth=growth, ratio=ratio, bound=0.1)
     step = 1.0 if ratio is None else math.log(ratio)
     for t, y in enumerate(readings, start=1):
         policy.observe(policy.select().arm, y)
         policy.advance()
-        scales = [play.length_scale for play in policy.scales.candidates]
-        assert 1 <= len(scales) <= MOST
+        scales = [each.length_scale for each in policy.selector.candidates]
+        assert 1 <= len(scales) <= MAX_CANDIDATES
         assert max(scales) <= 0.7
         assert min(scales) >= 0.7 * math.exp(-Growth(step, growth).log(t)) * (1 - 1e-12)
         assert policy.length_scale in scales
 
 
 @pytest.mark.parametrize("name", BALANCED)
-def test_suspected_regrets_are_in_balance_to_within_a_play(name):
-    """The last play of any was the cheapest then, and the others have only become dearer since."""
+def test_suspected_regrets_are_balanced_to_within_one_reply(name):
+    """Each was the lowest when it was selected last, and the others have only grown since."""
     more = {"norm_growth": 0.0} if name == "lnb-gp-ucb" else {}
     policy = make_policy(name, line(), growth=0.0, bound=3.0, **more)  # five candidates, no more
-    lived(policy, lambda arm: 0.1 * arm, 150)
-    answers, suspected = policy.scales.answers(), policy.scales.suspected
-    assert len(answers) == 5
-    assert sum(answers.values()) == 150
-    for one, n in answers.items():
-        for other, m in answers.items():
-            assert suspected(one, n) <= suspected(other, m + 1) or n == 1
+    run(policy, lambda arm: 0.1 * arm, 150)
+    replies, bound = policy.selector.replies(), policy.selector.regret_bound
+    assert len(replies) == 5
+    assert sum(replies.values()) == 150
+    for one, n in replies.items():
+        for other, m in replies.items():
+            assert bound(one, n) <= bound(other, m + 1) or n == 1
 
 
-def test_the_longest_candidates_are_played_most():
+def test_longest_candidates_are_selected_most():
     policy = make_policy("lb-gp-ucb", line(), growth=0.0, bound=3.0)
-    lived(policy, lambda arm: 0.0, 150)
-    answers = list(policy.scales.answers().values())
-    assert answers == sorted(answers, reverse=True)
+    run(policy, lambda arm: 0.0, 150)
+    replies = list(policy.selector.replies().values())
+    assert replies == sorted(replies, reverse=True)
 
 
-def test_five_candidates_are_in_after_four_intervals():
+def test_five_candidates_are_admitted_after_four_intervals():
     policy = make_policy("lb-gp-ucb", plane(), growth=0.0)
     for _ in range(9):
         policy.advance()
-    scales = [play.length_scale for play in policy.scales.candidates]
+    scales = [each.length_scale for each in policy.selector.candidates]
     assert scales == pytest.approx([math.exp(-i / 2) for i in range(5)])
 
 
-def test_a_length_scale_that_finds_much_less_is_dropped():
-    """The long scale, told to be sure of itself, stays with 0 where the short ones find 3."""
+def test_length_scale_with_much_lower_readings_is_eliminated():
+    """The longest one, with a small bound, reads 0 where the shorter ones read 3."""
     policy = make_policy("lb-gp-ucb", line(noise_variance=1e-4), bound=0.01, growth=0.0)
     for _ in range(40):
         choice = policy.select()
         policy.observe(choice.arm, 0.0 if policy.length_scale == 1.0 else 3.0)
         policy.advance()
-    assert 1.0 not in [play.length_scale for play in policy.scales.candidates]
+    assert 1.0 not in [each.length_scale for each in policy.selector.candidates]
 
 
-def test_only_answers_are_credited_and_everything_is_learned_from():
+def test_only_replies_update_the_selector():
     policy = make_policy("lb-gp-ucb", line())
-    asked = policy.select().arm
-    policy.observe((asked + 1) % 12, 1.0)
-    assert sum(policy.scales.answers().values()) == 0
-    policy.observe(asked, 1.0)
-    policy.observe(asked, 1.0)  # not asked for a second time
-    assert sum(policy.scales.answers().values()) == 1
+    selected = policy.select().arm
+    policy.observe((selected + 1) % 12, 1.0)
+    assert sum(policy.selector.replies().values()) == 0
+    policy.observe(selected, 1.0)
+    policy.observe(selected, 1.0)  # a second reading is no reply
+    assert sum(policy.selector.replies().values()) == 1
     assert policy.observations == 3
 
 
-def test_all_that_are_asked_for_together_are_credited_to_the_same_length_scale():
+def test_replies_of_several_arms_update_the_same_hypothesis():
     policy = make_policy("lb-gp-ucb", line())
-    lived(policy, lambda arm: 0.0, 6)
-    play = policy.scales.plays(7)[0]
-    before = policy.scales.answers()[play]
+    run(policy, lambda arm: 0.0, 6)
+    hypothesis = policy.selector.hypotheses(7)[0]
+    before = policy.selector.replies()[hypothesis]
     for choice in policy.select_many(3):
         policy.observe(choice.arm, 0.0)
-    assert policy.scales.plays(7)[0] == play
-    assert policy.scales.answers()[play] == before + 3
+    assert policy.selector.hypotheses(7)[0] == hypothesis
+    assert policy.selector.replies()[hypothesis] == before + 3
 
 
 @given(growth=st.floats(0, 1), step=st.floats(0.01, 1), norm=st.floats(0, 1))
-def test_a_gp_shortens_the_length_scale_and_widens_the_norm(growth, step, norm):
+def test_schedule_shortens_the_length_scale_and_raises_the_norm(growth, step, norm):
     shrinking = ShrinkingSchedule(Hypothesis(2.0, 0.5), Growth(step, growth), 3, norm)
-    plays = [shrinking.plays(t)[0] for t in range(1, 400, 7)]
-    for earlier, later in pairwise(plays):
+    hypotheses = [shrinking.hypotheses(t)[0] for t in range(1, 400, 7)]
+    for earlier, later in pairwise(hypotheses):
         assert later.length_scale <= earlier.length_scale < 2.0
         assert later.norm >= earlier.norm > 0.5
     t, g = 393, max(math.exp(4 * step), 393**growth)
-    assert plays[-1] == pytest.approx((2.0 / g, t**norm * g**3 * 0.5))
+    assert hypotheses[-1] == pytest.approx((2.0 / g, t**norm * g**3 * 0.5))
 
 
 @every_policy
-def test_the_width_is_the_agnostic_one(name):
+def test_default_width_is_the_agnostic_one(name):
     field = plane(noise_variance=0.09, variance=2.25)
     policy = make_policy(name, field, bound=0.7, delta=0.05)
     policy.observe(0, 1.0)
     choice = policy.select()
-    theta, norm = policy.scales.plays(1)[0]
+    theta, norm = policy.selector.hypotheses(1)[0]
     assert (theta, norm) == (1.0, 0.7) or name == "a-gp-ucb"
     gain = 0.5 * math.log(1 + 2.25 / 0.09)
     width = norm + 0.2 * math.sqrt(2 * (gain + 1 + math.log(20)))
+    assert choice.width == pytest.approx(width, rel=1e-6)
     assert choice.ucb == pytest.approx(choice.mean + width * choice.std, rel=1e-6)
 
 
 @every_policy
-def test_any_other_width_can_be_given(name):
+def test_beta_replaces_the_agnostic_width(name):
     policy = make_policy(name, plane(), beta=4.0)
     policy.observe(0, 1.0)
     choice = policy.select()
     assert choice.ucb == pytest.approx(choice.mean + 2.0 * choice.std)
 
 
-# --- learning from the readings -----------------------------------------------------------------
+# --- fitting and sampling -----------------------------------------------------------------------
 
 
 def simulated(length_scale, seed, n=120):
-    """A box, and readings at random places of a field drawn with a length scale."""
+    """Return a box, and readings at random places of a field drawn with a length scale."""
     box = BoxField([0.0, 0.0], [2.0, 1.0], SpatialKernel(2.5, 1.0, 4.0), 0.04)
     rng = np.random.default_rng(seed)
     X = rng.uniform(box.lower, box.upper, (n, 2))
@@ -342,7 +343,7 @@ def simulated(length_scale, seed, n=120):
 @pytest.mark.parametrize("name", ["mle-gp-ucb", "mcmc-gp-ucb"])
 @pytest.mark.parametrize("length_scale", [0.15, 0.4, 1.0])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_length_scale_of_a_simulated_field_is_found(name, length_scale, seed):
+def test_length_scale_of_a_simulated_field_is_found(name, length_scale, seed):
     box, readings = simulated(length_scale, seed)
     policy = make_policy(name, box, prior=None)
     for arm, y in readings:
@@ -352,18 +353,18 @@ def test_the_length_scale_of_a_simulated_field_is_found(name, length_scale, seed
     assert length_scale / 1.6 < policy.length_scale < 1.6 * length_scale
 
 
-def test_a_fit_is_no_worse_than_any_on_a_fine_grid():
+def test_fit_is_as_probable_as_the_best_of_a_fine_grid():
     box, readings = simulated(0.3, 5, n=60)
     policy = make_policy("mle-gp-ucb", box)
     for arm, y in readings:
         policy.observe(arm, y)
     policy.advance()
-    held = policy._believed.readings
-    grid_of = [held.fit(theta).log_likelihood() for theta in np.geomspace(0.01, 10, 300)]
-    assert held.fit(policy.length_scale).log_likelihood() > max(grid_of) - 0.02
+    readings = policy._length_scales.readings
+    on_grid = [readings.fit(theta).log_likelihood() for theta in np.geomspace(0.01, 10, 300)]
+    assert readings.fit(policy.length_scale).log_likelihood() > max(on_grid) - 0.02
 
 
-def test_a_prior_pulls_the_fit_towards_itself():
+def test_prior_pulls_the_fit_towards_its_mode():
     box, readings = simulated(0.3, 2, n=4)
     fits = []
     for prior in (None, (300.0, 600.0)):
@@ -376,53 +377,56 @@ def test_a_prior_pulls_the_fit_towards_itself():
     assert fits[0] != pytest.approx(fits[1], rel=0.05)
 
 
-def test_without_readings_samples_are_the_prior():
+def test_samples_without_readings_follow_the_prior():
     policy = make_policy("mcmc-gp-ucb", line(), samples=500)
     policy.advance()
-    shares = [play.length_scale for play in policy.scales.plays(2)]
+    shares = [each.length_scale for each in policy.selector.hypotheses(2)]
     assert np.mean(shares) == pytest.approx(0.5, abs=0.05)  # Γ(3, 6)
     assert np.std(shares) == pytest.approx(math.sqrt(3) / 6, abs=0.05)
 
 
-def test_samples_follow_the_posterior_that_a_grid_gives():
+def test_samples_follow_the_posterior_on_a_grid():
     box, readings = simulated(0.4, 3, n=15)
     policy = make_policy("mcmc-gp-ucb", box, samples=800)
     for arm, y in readings:
         policy.observe(arm, y)
     policy.advance()
-    places = np.linspace(np.log(0.01), np.log(10.0), 600)  # ln θ
-    held = policy._believed.readings
-    log_weights = [held.fit(math.exp(s)).log_likelihood() + 3 * s - 3 * math.exp(s) for s in places]
+    log_scales = np.linspace(np.log(0.01), np.log(10.0), 600)
+    readings = policy._length_scales.readings
+    log_weights = [
+        readings.fit(math.exp(s)).log_likelihood() + 3 * s - 3 * math.exp(s) for s in log_scales
+    ]
     weights = np.exp(np.array(log_weights) - max(log_weights))
-    mean = np.sum(weights * places) / weights.sum()
-    std = math.sqrt(np.sum(weights * (places - mean) ** 2) / weights.sum())
-    samples = np.log([play.length_scale for play in policy.scales.plays(2)])
+    mean = np.sum(weights * log_scales) / weights.sum()
+    std = math.sqrt(np.sum(weights * (log_scales - mean) ** 2) / weights.sum())
+    samples = np.log([each.length_scale for each in policy.selector.hypotheses(2)])
     assert np.mean(samples) == pytest.approx(mean, abs=0.2 * std)
     assert np.std(samples) == pytest.approx(std, rel=0.2)
 
 
-def test_mcmc_is_a_function_of_its_seed():
+def test_mcmc_samples_depend_on_the_seed():
     def scales(seed):
-        return lived(make_policy("mcmc-gp-ucb", plane(), seed=seed), lambda arm: 0.2 * arm, 8)
+        return run(make_policy("mcmc-gp-ucb", plane(), seed=seed), lambda arm: 0.2 * arm, 8)
 
     assert scales(3) == scales(3)
     assert scales(3) != scales(4)
 
 
-def test_the_bound_of_mcmc_is_the_mean_of_its_samples_bounds():
+def test_mcmc_bound_is_the_mean_of_its_samples_bounds():
     field = plane()
     policy = make_policy("mcmc-gp-ucb", field, samples=5, beta=4.0)
-    lived(policy, lambda arm: 0.3 * arm, 4)
-    held = policy._believed.readings
+    run(policy, lambda arm: 0.3 * arm, 4)
+    readings = policy._length_scales.readings
     bounds = []
-    for theta, _ in policy.scales.plays(5):
-        apart = held.to_candidates()
-        mean, variance = held.fit(theta).predict(held.alike(apart, theta), np.ones(len(field)))
+    for theta, _ in policy.selector.hypotheses(5):
+        distances = readings.candidate_distances()
+        k = readings.correlations(distances, theta)
+        mean, variance = readings.fit(theta).predict(k, np.ones(len(field)))
         bounds.append(1.5 * (mean + 2.0 * np.sqrt(variance)))
     assert policy.select().ucb == pytest.approx(np.max(np.mean(bounds, axis=0)))
 
 
-# --- where they live ----------------------------------------------------------------------------
+# --- kinds of field -----------------------------------------------------------------------------
 
 FIELDS = {
     "sensors": plane(),
@@ -436,35 +440,35 @@ FIELDS = {
 
 @every_policy
 @pytest.mark.parametrize("field", FIELDS.values(), ids=list(FIELDS))
-def test_they_work_on_sensors_grids_and_boxes(name, field):
+def test_sensors_grids_and_boxes_work(name, field):
     policy, other = make_policy(name, field, window=8), make_policy(name, field, window=8)
 
     def value(arm):
         place = np.array(arm) if isinstance(arm, tuple) else field.positions[arm]
         return float(np.sin(3 * place).sum())
 
-    lived(policy, value, 12)
+    run(policy, value, 12)
     other.restore(policy.snapshot())
     assert policy.observations == min(12, 8)
-    assert lived(policy, value, 4) == lived(other, value, 4)
+    assert run(policy, value, 4) == run(other, value, 4)
     assert policy.snapshot() == other.snapshot()
     mean, std = policy.posterior()
     assert mean.shape == std.shape == (len(field),)
-    assert field.holds(np.atleast_2d(np.array(policy.select().arm, np.float64)))
+    assert field.contains(np.atleast_2d(np.array(policy.select().arm, np.float64)))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_best_place_of_a_smooth_function_in_a_box_is_found(name):
+def test_maximum_of_a_smooth_function_in_a_box_is_found(name):
     box = BoxField([0.0], [1.0], SpatialKernel(2.5, 0.3), 1e-4)
     policy = make_policy(name, box, beta=1.0, ratio=1.2) if name in NAMES[:3] else None
     policy = policy or make_policy(name, box, beta=1.0)
-    lived(policy, lambda arm: math.sin(5 * arm[0]), 25)
+    run(policy, lambda arm: math.sin(5 * arm[0]), 25)
     mean, _ = policy.posterior()
     best = box.arm(int(mean.argmax()))[0]
     assert best == pytest.approx(math.pi / 10, abs=0.02)
 
 
-def test_the_readings_in_a_full_ring_are_the_last_ones():
+def test_full_window_holds_the_newest_readings():
     policy, late = make_policy("mle-gp-ucb", line(), window=4), make_policy("mle-gp-ucb", line())
     for arm in range(11):
         policy.observe(arm, 0.1 * arm)
@@ -474,14 +478,14 @@ def test_the_readings_in_a_full_ring_are_the_last_ones():
 
 
 @every_policy
-def test_sensors_without_positions_are_refused_with_what_to_do(name):
+def test_sensors_without_positions_are_rejected_with_a_fix(name):
     field = SensorField(("a", "b"), np.eye(2), 0.01)
     with pytest.raises(ConfigError, match=f"(?s){name}.*positions=.*gp-ucb"):
         make_policy(name, field)
 
 
 @every_policy
-def test_a_snapshot_of_sensors_that_were_moved_is_refused(name):
+def test_snapshot_of_sensors_at_other_positions_is_rejected(name):
     policy = make_policy(name, plane())
     moved = PLACES + np.array([1.0, 0.0])
     field = SensorField(tuple("abcdef"), plane().kernel, plane().noise_variance, positions=moved)
@@ -489,30 +493,34 @@ def test_a_snapshot_of_sensors_that_were_moved_is_refused(name):
         make_policy(name, field).restore(policy.snapshot())
 
 
+WRONG = [
+    {"length_scale": 0.0},
+    {"length_scale": math.inf},
+    {"length_scale": "long"},
+    {"nu": 0.0},
+    {"nu": math.nan},
+    {"bound": -1.0},
+    {"delta": 0.0},
+    {"delta": 1.0},
+    {"window": 0},
+    {"growth": -0.1},
+    {"growth": True},
+    {"norm_growth": math.nan},
+    {"ratio": 1.0},
+    {"prior": (1.0,)},
+    {"prior": (0.0, 1.0)},
+    {"prior": "gamma"},
+    {"prior": 3.0},
+    {"samples": 0},
+]
+
+
 @every_policy
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"length_scale": 0.0},
-        {"length_scale": math.inf},
-        {"length_scale": "long"},
-        {"nu": 0.0},
-        {"bound": -1.0},
-        {"delta": 0.0},
-        {"delta": 1.0},
-        {"window": 0},
-        {"growth": -0.1},
-        {"growth": True},
-        {"norm_growth": math.nan},
-        {"ratio": 1.0},
-        {"prior": (1.0,)},
-        {"prior": (0.0, 1.0)},
-        {"prior": "gamma"},
-        {"prior": 3.0},
-        {"samples": 0},
-    ],
-    ids=repr,
-)
-def test_a_setting_out_of_range_is_refused_by_its_name(name, wrong):
-    with pytest.raises(ConfigError, match=next(iter(wrong))):
-        make_policy(name, plane(), **wrong)
+def test_parameter_out_of_range_is_rejected_by_its_name(name):
+    declared = msgspec.structs.fields(settings_class(name))
+    for wrong in WRONG:
+        (key,) = wrong
+        known = key in {each.name for each in declared}
+        match = f"{key} is .*; it can be" if known else f"has no parameter '{key}'"
+        with pytest.raises(ConfigError, match=match):
+            make_policy(name, plane(), **wrong)

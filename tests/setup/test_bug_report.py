@@ -267,7 +267,7 @@ def test_without_a_state_the_counters_say_so(stateful, tmp_path):
     ("damage", "words"),
     [
         (lambda data: data[:40], "less than a header"),
-        (lambda data: data[:-9] + b"hunter2!!", "its checksum does not fit"),
+        (lambda data: data[:-9] + b"hunter2!!", "its checksum does not match"),
         (lambda data: b"", "0 bytes"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A field written and read is the same to the last bit; anything else is refused."""
+"""Model files: a written field is read back bit for bit, and invalid files are rejected."""
 
 import json
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from naive import se
 
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.daily_profile import DailyProfile
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.training.model_file import read, write
 
@@ -34,7 +35,7 @@ def fields(draw):
 
 @given(fields())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_written_and_read_it_is_the_same_to_the_last_bit(tmp_path, field):
+def test_a_field_round_trips_through_a_file_bit_for_bit(tmp_path, field):
     path = tmp_path / "lab.model.json"
     write(path, field)
     back = read(path)
@@ -55,14 +56,14 @@ def path(tmp_path):
     return path
 
 
-def test_a_person_can_read_it(path):
+def test_the_file_is_readable_json(path):
     document = json.loads(path.read_text(encoding="utf-8"))
     assert document["unit"] == "°C"
     assert document["center"] == 20.0
     assert document["kernel"] == [[1.0, 0.5], [0.5, 1.0]]
 
 
-def test_writing_again_replaces_the_file_and_leaves_none_beside_it(path):
+def test_writing_again_replaces_the_file(path):
     other = SensorField(("c",), [[2.0]], 0.1)
     write(path, other)
     assert read(path).fingerprint() == other.fingerprint()
@@ -71,7 +72,7 @@ def test_writing_again_replaces_the_file_and_leaves_none_beside_it(path):
 
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_file_cut_short_is_refused(path, tmp_path, data):
+def test_a_truncated_file_is_rejected(path, tmp_path, data):
     whole = path.read_bytes()
     cut = tmp_path / "cut.json"
     cut.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
@@ -81,7 +82,7 @@ def test_a_file_cut_short_is_refused(path, tmp_path, data):
 
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_damaged_file_is_refused_or_is_another_field(path, tmp_path, data):
+def test_a_damaged_file_is_rejected_or_another_field(path, tmp_path, data):
     damaged = bytearray(path.read_bytes())
     damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     other = tmp_path / "other.json"
@@ -94,9 +95,9 @@ def test_a_damaged_file_is_refused_or_is_another_field(path, tmp_path, data):
         assert len(field) == 2
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
+def test_a_document_that_is_not_a_field_is_rejected_by_path(path):
+    original = json.loads(path.read_text(encoding="utf-8"))
+    for key, value in (
         ("format", 3),
         ("format", "1"),
         ("unit", None),
@@ -117,34 +118,42 @@ def test_a_damaged_file_is_refused_or_is_another_field(path, tmp_path, data):
         ("kernel", [[1.0, 0.5], [0.4, 1.0]]),
         ("kernel", []),
         ("colour", "red"),
-    ],
-)
-def test_a_document_that_is_no_field_is_refused_with_the_files_name(path, key, value):
-    document = {**json.loads(path.read_text(encoding="utf-8")), key: value}
-    path.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"lab\.model\.json"):
-        read(path)
+    ):
+        path.write_text(json.dumps({**original, key: value}), encoding="utf-8")
+        with pytest.raises(ConfigError, match=r"lab\.model\.json"):
+            read(path)
 
 
-@pytest.mark.parametrize("key", ["format", "unit", "scale", "kernel", "center"])
-def test_a_document_without_a_key_is_refused(path, key):
-    document = json.loads(path.read_text(encoding="utf-8"))
-    del document[key]
-    path.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(ConfigError, match=key):
-        read(path)
+def test_a_document_without_a_required_key_is_rejected(path):
+    original = json.loads(path.read_text(encoding="utf-8"))
+    for key in ("format", "unit", "scale", "kernel", "center"):
+        document = {name: value for name, value in original.items() if name != key}
+        path.write_text(json.dumps(document), encoding="utf-8")
+        with pytest.raises(ConfigError, match=key):
+            read(path)
 
 
-@pytest.mark.parametrize("number", ["1e999", "NaN", "Infinity"])
-def test_numbers_that_are_not_finite_are_refused(path, number):
-    text = path.read_text(encoding="utf-8").replace('"scale":2.0', f'"scale":{number}')
-    assert number in text
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError):
-        read(path)
+def test_numbers_that_are_not_finite_are_rejected(path):
+    original = path.read_text(encoding="utf-8")
+    assert '"scale":2.0' in original
+    for number in ("1e999", "NaN", "Infinity"):
+        text = original.replace('"scale":2.0', f'"scale":{number}')
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigError, match=r"lab\.model\.json"):
+            read(path)
 
 
-def test_a_file_that_is_not_there_or_a_directory_is_refused(tmp_path):
+def test_the_daily_profile_is_stored_under_the_key_rhythm(tmp_path):
+    profile = DailyProfile(np.zeros((4, 2)), np.ones(4), np.eye(2), 6.0, 0.4, 0.01)
+    field = SensorField(("a", "b"), np.eye(2), 0.01, daily_profile=profile)
+    path = tmp_path / "daily.model.json"
+    write(path, field)
+    keys = {"days", "exploration", "noise_variance", "mean", "scale", "kernel"}
+    assert set(json.loads(path.read_text(encoding="utf-8"))["rhythm"]) == keys
+    assert read(path).fingerprint() == field.fingerprint()
+
+
+def test_a_missing_file_or_a_directory_is_rejected(tmp_path):
     for path in (tmp_path / "none.json", tmp_path):
         with pytest.raises(ConfigError, match="cannot be read"):
             read(path)

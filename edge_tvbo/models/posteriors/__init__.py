@@ -1,1 +1,1 @@
-"""Posteriors: mean and standard deviation of every arm, updated with each reading."""
+"""Posteriors: mean and variance of every arm given the readings, one implementation per file."""

@@ -1,59 +1,55 @@
-"""The posterior over a box whose length scales are fitted as readings come, under a Gamma prior.
+"""Box posterior with fitted length scales: one per dimension, of maximum posterior density.
 
-What belongs here: maximum a posteriori length scales, one for each dimension, of a squared
-exponential kernel, [ET] sections 6 and 7 and table 7. `likelihood` fits the temporal kernel, the
-policies of `length_scales` one length scale for a field that stands still.
+The length scales of a squared exponential kernel have Gamma priors and are fitted as readings
+arrive ([ET] sections 6 and 7, table 7). `models.likelihood` fits temporal models instead, and the
+policies in `policy.unknown_length_scale` one length scale of a static field.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError, MissingExtra, SnapshotError
 from edge_tvbo.models.box import BoxField
-from edge_tvbo.models.domain import Arm, Box
-from edge_tvbo.models.posteriors.regression_posterior import KernelPosterior
-from edge_tvbo.models.snapshot import check_arrays, whole
-from edge_tvbo.models.spatial_kernels import SMOOTHEST
-from edge_tvbo.models.temporal_models import TemporalKernel
+from edge_tvbo.models.domain import Arm, BoxSpace
+from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
+from edge_tvbo.models.snapshot import State, check_arrays, read_count
+from edge_tvbo.models.spatial_kernels import MAX_MATERN_NU
+from edge_tvbo.models.temporal_models import TemporalModel
+from edge_tvbo.numerics.types import Array
 
-Array = NDArray[np.float64]
-
-SHORTEST, LONGEST = 0.5, 12.0  # of a fitted length scale, in its unit
-EAGER = 30  # readings below which each interval has a fit, above it
-EVERY = 5  # every so many intervals
-STEPS = 8  # of L-BFGS-B in a fit; the next one goes on from there
+MIN_LENGTH_SCALE, MAX_LENGTH_SCALE = 0.5, 12.0  # of a fit, in units of `units`
+EAGER_READINGS = 30  # with fewer readings, every interval has a fit
+FIT_EVERY = 5  # intervals between two fits later on
+MAX_STEPS = 8  # of L-BFGS-B in a fit; the next fit continues from there
 
 
-class ArdMapPosterior(KernelPosterior):
-    """A `KernelPosterior` over a box that learns how fast the field changes in each dimension.
+class ArdMapPosterior(RegressionPosterior):
+    """A `RegressionPosterior` over a box that fits the length scale of each dimension.
 
-    By maximum posterior density, from the length scales of the last fit and by at most `STEPS`
-    steps of L-BFGS-B, between `SHORTEST` and `LONGEST`. Fits come at the end of an interval: of
-    each while there are fewer than `EAGER` readings, of every `EVERY`-th from then on. A reset
-    forgets readings, and the next fits forget what they said of the length scales.
+    A fit maximises the posterior density, starting from the length scales of the last fit, with at
+    most `MAX_STEPS` steps of L-BFGS-B, between `MIN_LENGTH_SCALE` and `MAX_LENGTH_SCALE`. It runs
+    at the end of an interval: of every interval with fewer than `EAGER_READINGS` readings, of every
+    `FIT_EVERY`-th later. A reset drops the readings and keeps the length scales until the next fit.
 
     Parameters
     ----------
     field : BoxField
-        Its kernel is a squared exponential; of it the variance stays as it is.
+        Its kernel is a squared exponential, whose variance is kept.
     temporal, window
-        As for `KernelPosterior`.
+        As for `RegressionPosterior`.
     units : sequence of d float
-        What a length scale is counted in, in the units of the box: 1 of a length scale that is
-        fitted is so long.
+        Length that a fitted length scale of 1 stands for in each dimension, in the unit of the box.
     shape, rate : float
-        Of the Gamma prior of each length scale, in its unit; where its density is greatest is where
-        the first fit begins. `shape` is above 1.
+        Shape (above 1) and rate (above 0) of the Gamma prior of each length scale, in `units`; the
+        first fit starts from its mode.
 
     Raises
     ------
     ConfigError
-        For another kernel, or numbers out of range.
+        For another kernel, and for numbers out of range.
     MissingExtra
-        Where scipy is not installed, by the first fit.
+        By the first fit, if scipy is not installed.
 
     Notes
     -----
@@ -63,7 +59,7 @@ class ArdMapPosterior(KernelPosterior):
     def __init__(
         self,
         field: BoxField,
-        temporal: TemporalKernel,
+        temporal: TemporalModel,
         window: int,
         *,
         units: Sequence[float],
@@ -72,31 +68,34 @@ class ArdMapPosterior(KernelPosterior):
     ) -> None:
         super().__init__(field, temporal, window)
         self._units = np.array(units, np.float64)
-        if field.spatial.nu <= SMOOTHEST:
-            raise ConfigError(f"nu is {field.spatial.nu}; fitted scales want nu = infinity.")
+        if field.spatial.nu <= MAX_MATERN_NU:
+            raise ConfigError(
+                f"nu is {field.spatial.nu}; length scales can be fitted for nu = infinity only."
+            )
         if self._units.shape != field.lower.shape or not (self._units > 0).all():
-            raise ConfigError(f"units is {units}; one above 0 is wanted for each dimension.")
+            raise ConfigError(f"units is {units}; it must have a number above 0 per dimension.")
         if not (shape > 1.0 and rate > 0.0):
-            raise ConfigError(f"shape is {shape}, rate {rate}; above 1 and above 0 are wanted.")
+            raise ConfigError(f"shape is {shape}, rate {rate}; they must be above 1 and above 0.")
         self._prior = (shape, rate)
-        self._domain = self._box = _StretchedBox(field)
-        self._scales = np.full(len(self._units), np.clip((shape - 1.0) / rate, SHORTEST, LONGEST))
-        self._fresh = False  # whether a reading came since the last fit
-        self._stretch()
+        self._space = self._box = _ScaledBoxSpace(field)
+        mode = np.clip((shape - 1.0) / rate, MIN_LENGTH_SCALE, MAX_LENGTH_SCALE)
+        self._scales = np.full(len(self._units), mode)
+        self._fresh = False  # whether a reading arrived since the last fit
+        self._apply_scales()
 
     @property
     def length_scales(self) -> Array:
-        """The length scales as they are fitted now, (d,), in the units of the box."""
+        """The length scales of the last fit, (d,), in the unit of the box."""
         return self._scales * self._units
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Take in a reading of `arm`; the fit waits for the end of the interval."""
+        """Update the posterior with a reading; the length scales are fitted in `advance`."""
         super().observe(arm, y)
         self._fresh = True
 
     def advance(self) -> None:
-        """Fit, if it is time to, and move on by one interval."""
-        due = self.observations < EAGER or (self._time + 1) % EVERY == 0
+        """Fit the length scales if a fit is due, and advance by one interval."""
+        due = self.observations < EAGER_READINGS or (self._time + 1) % FIT_EVERY == 0
         if self._fresh and due and self.observations:
             self._fit()
         super().advance()
@@ -105,52 +104,52 @@ class ArdMapPosterior(KernelPosterior):
         n = self.observations
         places, times = self._places[:n] / self._units, self._times[:n].astype(np.float64)
         apart = (places.T[:, :, None] - places.T[:, None, :]) ** 2
-        known = self._box.height * self._temporal.matrix(times, times)
+        height = self._box.height * self._temporal.kernel(times, times)
         noise = self._field.noise_variance
-        density = _Density(apart, known, noise, self._y[:n].copy(), self._prior)
+        density = _Density(apart, height, noise, self._y[:n].copy(), self._prior)
         self._scales[:] = density.peak(self._scales)
         self._fresh = False
-        self._stretch()
+        self._apply_scales()
 
-    def _stretch(self) -> None:
+    def _apply_scales(self) -> None:
         self._box.length_scales = self.length_scales
         self._invalidate()
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> State:
         return {**super()._state(), "scales": self._scales, "fresh": int(self._fresh)}
 
-    def _resume(self, state: dict[str, Any]) -> None:
+    def _load(self, state: State) -> None:
         check_arrays({"scales": self._scales}, state)
-        fresh, scales = whole(state, "fresh"), state["scales"]
-        if not ((scales >= SHORTEST) & (scales <= LONGEST)).all():
-            raise SnapshotError("The snapshot's 'scales' are no length scales.")
-        super()._resume(state)
+        fresh, scales = read_count(state, "fresh"), state["scales"]
+        if not ((scales >= MIN_LENGTH_SCALE) & (scales <= MAX_LENGTH_SCALE)).all():
+            raise SnapshotError("The snapshot's 'scales' holds an invalid length scale.")
+        super()._load(state)
         self._scales[:], self._fresh = scales, bool(fresh)
-        self._stretch()
+        self._apply_scales()
 
     def _kind(self) -> str:
-        held = f"{self._temporal!r} {len(self._y)}"
+        held = f"{self._temporal.snapshot_key} {len(self._y)}"
         return f"scaled {held} {self._prior!r} {self._units.tolist()!r}"
 
 
-class _StretchedBox:
-    """A box whose length scales may be another at any time; a `Domain`.
+class _ScaledBoxSpace:
+    """The arm space of a box whose length scales may change; an `ArmSpace`.
 
-    By a product of matrices instead of `kernels.distances`, which took most of the search's time;
-    distances are good to 1e-7 length scales.
+    Distances are computed by a product of matrices, to 1e-7 length scales:
+    `spatial_kernels.distances` took most of the search's time.
     """
 
     def __init__(self, field: BoxField) -> None:
-        self._box = Box(field)
+        self._box = BoxSpace(field)
         self._corner = field.lower
         self.candidates, self.prior = self._box.candidates, self._box.prior
         self.place, self.variance, self.best = self._box.place, self._box.variance, self._box.best
-        self.candidate, self.holds = self._box.candidate, self._box.holds
+        self.candidate, self.contains = self._box.candidate, self._box.contains
         self.height = field.spatial.variance
         self.length_scales = np.ones(len(field.lower))
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Give the prior covariance (p, q) of places P (p, d) with places Q (q, d)."""
+        """Return the prior covariance (p, q) of places P (p, d) with places Q (q, d)."""
         A, B = (P - self._corner) / self.length_scales, (Q - self._corner) / self.length_scales
         halves = A @ B.T
         halves -= 0.5 * (A * A).sum(axis=1)[:, None]
@@ -159,16 +158,16 @@ class _StretchedBox:
 
 
 class _Density:
-    """How probable length scales are, given readings: likelihood and prior.
+    """The posterior density of length scales: likelihood of the readings times Gamma prior.
 
     Parameters
     ----------
     apart : (d, n, n) array
-        Squared distances of the readings' places, by dimension, in units of the length scales.
-    known : (n, n) array
-        Their prior covariance, were all places the same.
+        Squared distances of the places that were read, by dimension, in `units`.
+    height : (n, n) array
+        Prior covariance of the readings if all places were the same.
     noise : float
-        Variance of a reading.
+        Noise variance of a reading.
     y : (n,) array
         Readings.
     prior : (float, float)
@@ -176,21 +175,21 @@ class _Density:
     """
 
     def __init__(
-        self, apart: Array, known: Array, noise: float, y: Array, prior: tuple[float, float]
+        self, apart: Array, height: Array, noise: float, y: Array, prior: tuple[float, float]
     ) -> None:
         self._apart = np.ascontiguousarray(apart.reshape(len(apart), -1))
-        self._known = known
+        self._height = height
         self._noise = noise
         self._y = y
         self._prior = prior
 
     def peak(self, start: Array) -> Array:
-        """Give length scales (d,) at which the density is highest, as far as found."""
+        """Return the length scales (d,) of the highest density that L-BFGS-B finds from `start`."""
         try:
             from scipy.optimize import minimize
         except ImportError:
             raise MissingExtra("scipy, which fitting length scales needs,", "science") from None
-        low, high = float(np.log(SHORTEST)), float(np.log(LONGEST))
+        low, high = float(np.log(MIN_LENGTH_SCALE)), float(np.log(MAX_LENGTH_SCALE))
         best, least = np.log(start), self.cost(np.log(start))[0]
         found = minimize(
             self.cost,
@@ -198,18 +197,18 @@ class _Density:
             jac=True,
             method="L-BFGS-B",
             bounds=[(low, high)] * len(start),
-            options={"maxiter": STEPS, "maxfun": 2 * STEPS, "gtol": 1e-2, "ftol": 1e-5},
+            options={"maxiter": MAX_STEPS, "maxfun": 2 * MAX_STEPS, "gtol": 1e-2, "ftol": 1e-5},
         )
         if float(found.fun) < least:
             best = found.x
-        return np.clip(np.exp(best), SHORTEST, LONGEST)
+        return np.clip(np.exp(best), MIN_LENGTH_SCALE, MAX_LENGTH_SCALE)
 
     def cost(self, logs: Array) -> tuple[float, Array]:
-        """Give minus the log density at ln l (d,), up to a constant, and its derivative (d,)."""
+        """Return minus the log density at ln l (d,), up to a constant, and its gradient (d,)."""
         from scipy.linalg import lapack
 
         n, squares = len(self._y), np.exp(-2.0 * logs)
-        K = self._known * np.exp(-0.5 * (squares @ self._apart)).reshape(n, n)
+        K = self._height * np.exp(-0.5 * (squares @ self._apart)).reshape(n, n)
         A = K.copy()
         A.flat[:: n + 1] += self._noise
         L, failed = lapack.dpotrf(A.T, lower=1, clean=1, overwrite_a=1)

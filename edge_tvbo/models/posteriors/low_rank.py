@@ -1,60 +1,61 @@
-"""What is believed of very many arms that few components make up."""
+"""Low-rank posterior: very many arms whose covariance few components explain."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.facts import Fact, LowRankApproximation
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.posteriors.state_space import ROUNDED, StateSpaceBase
-from edge_tvbo.models.snapshot import check_covariances
-from edge_tvbo.models.transitions import Transition
+from edge_tvbo.models.posteriors.state_space import ROUNDING_TOLERANCE, StateSpaceBase
+from edge_tvbo.models.snapshot import AnyArray, State, check_covariances
+from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics import low_rank
+from edge_tvbo.numerics.types import Array
 
-SHARE = 0.01  # of a reading's noise variance: the most that may be left of any arm
-
-Array = NDArray[np.float64]
+MAX_NOISE_SHARE = 0.01  # of a reading's noise variance: the largest variance left out of an arm
 
 
 class Components(NamedTuple):
-    """K = Bᵀ B + R, of whose small remainder R the diagonal is known."""
+    """A factorisation K = Bᵀ B + R, where only the diagonal of the small remainder R is known."""
 
     B: Array  # (r, M)
-    rest: Array  # (M,), model units²
+    rest: Array  # (M,), diagonal of R, in model units²
 
     @classmethod
-    def of(cls, field: SensorField) -> "Components | None":
-        """Give the components of the field's kernel; None where it takes more than M / 3.
+    def of_field(cls, field: SensorField) -> "Components | None":
+        """Return the components of the field's kernel, or None if more than M / 3 are needed.
 
-        With more, the exact posterior would cost little more than they do.
+        With more, the exact posterior costs little more than the components do.
         """
         M = len(field)
         B, rest = np.empty((M // 3, M)), np.empty(M)
-        most = SHARE * field.noise_variance
-        rank = low_rank.factor(field.kernel, most, B, rest)
-        return cls(B[:rank].copy(), rest) if rest.max() <= most else None
+        max_rest = MAX_NOISE_SHARE * field.noise_variance
+        rank = low_rank.pivoted_cholesky(field.kernel, max_rest, B, rest)
+        return cls(B[:rank].copy(), rest) if rest.max() <= max_rest else None
 
 
 class LowRankPosterior(StateSpaceBase):
-    """The posterior under K̃ = Bᵀ B + diag(R) instead of K, which is close to it.
-
-    What an arm has for itself, diag(R), is never learned: prior variances are exact, and a reading
-    counts as if its noise variance were larger by R times the prior's scale; that is 1 % at most,
-    where the scale does not grow beyond 1. With w the weights of n
-    readings y in a mean, W = 1 + Σ|w| and R the largest remainder, a mean is off by at most
-    |y| W √(R / σ²) and a variance by at most W² R: both fall to 0 with what is left out.
+    """The posterior under the kernel Bᵀ B + diag(R) instead of K.
 
     Parameters
     ----------
-    field, temporal
+    field, transition
         As for `StateSpaceBase`.
     components : Components
         Of the field's kernel.
+
+    Notes
+    -----
+    The part diag(R) of an arm is never learned: prior variances are exact, and a reading counts as
+    if its noise variance were larger by R times the scale of the prior, which is at most 1 % as
+    long as the scale is at most 1. Let w be the weights of n readings y in a mean, W = 1 + Σ|w|,
+    and R the largest remainder. Then the error of the mean is at most |y| W √(R / σ²) and that of
+    a variance at most W² R.
     """
 
-    def __init__(self, field: SensorField, temporal: Transition, components: Components) -> None:
-        super().__init__(field, temporal)
+    def __init__(self, field: SensorField, transition: Transition, components: Components) -> None:
+        super().__init__(field, transition)
         self._B, self._rest = components
         r, M = self._B.shape
         self._covariance = np.eye(r)  # of the components
@@ -62,13 +63,13 @@ class LowRankPosterior(StateSpaceBase):
         self.mean = np.zeros(M)
         self.variance = np.diag(field.kernel).copy()
 
-    def account(self) -> tuple[str, ...]:
-        """Say how many components stand for how many arms."""
+    def facts(self) -> tuple[Fact, ...]:
+        """Return the number of components that represent the sensors."""
         r, M = self._B.shape
-        return (f"{r} components stand for {M} sensors, to {SHARE:.0%} of a reading's noise",)
+        return (LowRankApproximation(r, M, MAX_NOISE_SHARE),)
 
     def observe(self, arm: int, y: float) -> None:
-        """Take in a reading of `arm`, in model units, at the current interval."""
+        """Update the low-rank posterior with a reading `y` of `arm`, in model units."""
         low_rank.condition(
             self.mean,
             self.variance,
@@ -85,7 +86,7 @@ class LowRankPosterior(StateSpaceBase):
         self.observations += 1
 
     def advance(self) -> None:
-        """Move on by one interval."""
+        """Advance the low-rank posterior by one interval."""
         if self._changes:
             low_rank.evolve(
                 self.mean,
@@ -98,18 +99,20 @@ class LowRankPosterior(StateSpaceBase):
             self.prior = self._retain * self.prior + self._inject
 
     def reset(self) -> None:
-        """Forget every reading, not the time: the prior of the current interval is left."""
-        low_rank.forget(self.mean, self.variance, self._covariance, self._kernel, self.prior)
+        """Reset the low-rank posterior to the prior: drop all readings, and keep the time."""
+        low_rank.reset_to_prior(
+            self.mean, self.variance, self._covariance, self._kernel, self.prior
+        )
         self.observations = 0
 
-    def _check(self, state: dict[str, Any], prior: float) -> None:
+    def _check(self, state: State, prior: float) -> None:
         check_covariances("covariance", np.ones(1), state)
         right = (self._B * (state["covariance"] @ self._B)).sum(axis=0) + prior * self._rest
-        off = ROUNDED * np.abs(right).max()
+        off = ROUNDING_TOLERANCE * np.abs(right).max()
         if (state["variance"] < 0).any() or not np.allclose(state["variance"], right, 0.0, off):
-            raise SnapshotError("The snapshot's 'variance' does not follow from its components.")
+            raise SnapshotError("The snapshot's 'variance' does not match its components.")
 
-    def _arrays(self) -> dict[str, Array]:
+    def _arrays(self) -> dict[str, AnyArray]:
         return {"mean": self.mean, "variance": self.variance, "covariance": self._covariance}
 
     def _kind(self) -> str:

@@ -1,54 +1,55 @@
-"""How much the future would miss a reading, and a posterior that forgets what it misses least.
+"""Pruned posteriors: remove the readings that have the least influence on the predictions.
 
-[W24]  Bardou, Thiran & Ranieri 2024, "This too shall pass: removing stale observations in dynamic
-       Bayesian optimization", NeurIPS 37; their code is wdbo-algo and wdbo-criterion on PyPI.
+The relevance of a reading is the criterion of [W24]: Bardou, Thiran & Ranieri 2024, "This too shall
+pass: removing stale observations in dynamic Bayesian optimization", NeurIPS 37; its authors' code
+is wdbo-algo and wdbo-criterion on PyPI.
 """
 
-from math import inf, log1p
-from typing import Any, Protocol
+from math import log1p
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError, SnapshotError
+from edge_tvbo.models.checks import check_not_negative
 from edge_tvbo.models.domain import Field
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.posteriors.reading_buffer import HeldReadings
-from edge_tvbo.models.posteriors.regression_posterior import KernelPosterior
-from edge_tvbo.models.snapshot import number
-from edge_tvbo.models.temporal_models import TimeVaryingKernel
-from edge_tvbo.models.transitions import TimeVarying
+from edge_tvbo.models.posteriors.reading_buffer import BufferedPosterior
+from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
+from edge_tvbo.models.snapshot import State, read_number
+from edge_tvbo.models.temporal_models import TimeVarying
 from edge_tvbo.numerics import window as kernels
+from edge_tvbo.numerics.types import Array
 
-Array = NDArray[np.float64]
-FEWEST = 2  # readings that no budget removes, as in wdbo-algo
+MIN_READINGS = 2  # that are never removed, as in wdbo-algo
 
 
 def relevance(P: Array, y: Array, F: Array) -> Array:
-    """Give how much what is foreseen would change without each of n readings, (n,), 0 or more.
+    """Return how much the predictions would change without each of n readings.
 
     Parameters
     ----------
     P : (n, n) array
-        Inverse of the readings' covariance, noise included, in 1 / model units².
+        Inverse of the covariance of the readings, noise included, in 1 / model units².
     y : (n,) array
         Readings, in model units.
     F : (n, m) array
-        Prior covariance of the readings with all that is foreseen, in model units².
+        Prior covariance of the readings with the m predicted values, in model units².
 
     Returns
     -------
     (n,) array
-        [W24]'s bound of the 2-Wasserstein distance between the posterior and the one without a
-        reading, over that between the posterior and the prior: 0 changes nothing.
+        Relevance of each reading, >= 0: the bound of [W24] on the 2-Wasserstein distance between
+        the posterior and the posterior without the reading, divided by the distance between
+        posterior and prior. A reading of relevance 0 changes nothing.
 
     Notes
     -----
-    The squared distance at a point is (μ - μ')² + (σ - σ')², of which the second is at most
-    σ'² - σ². Without reading i the n others foresee it with error r = α_i / P_ii and variance
-    v = 1 / P_ii, where α = P y (Rasmussen & Williams eq. 5.12), and what it adds to them at the
-    points is g = v (P F)_i. So μ - μ' = g r / v and σ'² - σ² = g² / v, and the sums over points
-    are [W24]'s terms with C = F Fᵀ, for all i at once: O(n³ + n²m).
+    The squared distance at a point is (μ - μ')² + (σ - σ')², and the second term is at most
+    σ'² - σ². The n other readings predict reading i with error r = α_i / P_ii and variance
+    v = 1 / P_ii, where α = P y (Rasmussen & Williams eq. 5.12), and its weight at the points is
+    g = v (P F)_i. So μ - μ' = g r / v and σ'² - σ² = g² / v, and the sums over points are the terms
+    of [W24] with C = F Fᵀ, for all i at once: O(n³ + n²m).
     """
     alpha, p = P @ y, np.diagonal(P)
     gains = P @ F  # (n, m), g / v
@@ -58,143 +59,157 @@ def relevance(P: Array, y: Array, F: Array) -> Array:
 
 
 class Prunable(Protocol):
-    """A posterior that can say which of its readings it would miss least."""
+    """A posterior that can remove its least relevant reading."""
 
     observations: int
 
-    def least(self) -> tuple[int, float]:
-        """Give the least relevant reading, and its relevance."""
+    def least_relevant(self) -> tuple[int, float]:
+        """Return the index of the least relevant reading, and its relevance."""
         ...
 
     def remove(self, index: int) -> None:
-        """Forget a reading, 0 being the oldest."""
+        """Drop one reading, 0 being the oldest."""
         ...
 
 
-class Budget:
-    """What the removal of readings may change, all in all: [W24] algorithm 1.
+class RemovalBudget:
+    """A budget for the change of the predictions that removing readings may cause.
 
     Parameters
     ----------
     epsilon : float
-        Of d = (1-ε)^(|t-t'|/2) = exp(-|t-t'| / l_t) with l_t = -2 / ln(1-ε) intervals, below 1.
+        ε of the kernel d = (1-ε)^(|t-t'|/2) = exp(-|t-t'| / l_t) with l_t = -2 / ln(1-ε) intervals,
+        below 1.
     alpha : float
-        α, by what share of itself what is foreseen may change in each l_t, 0 or more.
+        α, relative change of the predictions that is allowed in each l_t, 0 or more.
+
+    Raises
+    ------
+    ConfigError
+        If `epsilon` or `alpha` is out of range.
 
     Notes
     -----
-    The budget is 1 at first and grows by (1+α)^(1/l_t) in each interval. While 1 + R of the least
-    relevant reading is below it, that reading goes and the budget is divided by 1 + R. What is not
-    spent is kept, here as a logarithm.
+    [W24] algorithm 1. The budget is 1 at first and is multiplied by (1+α)^(1/l_t) each interval.
+    While 1 + R of the least relevant reading is below the budget, the reading is removed and the
+    budget is divided by 1 + R. The remaining budget is kept, as its logarithm.
     """
 
     def __init__(self, epsilon: float, alpha: float) -> None:
         if not epsilon < 1.0:
             raise ConfigError(f"epsilon is {epsilon}; it must be below 1.")
-        if not 0.0 <= alpha < inf:
-            raise ConfigError(f"alpha is {alpha}; it must be 0 or more.")
+        check_not_negative(alpha=alpha)
         self._growth = -0.5 * log1p(-epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
-        self.saved = 0.0  # its logarithm
+        self.log_budget = 0.0
 
     def spend(self, posterior: "Prunable") -> None:
-        """End an interval: have the least relevant readings removed, as far as that is paid for."""
-        self.saved += self._growth
-        while posterior.observations > FEWEST:
-            index, relevance = posterior.least()
+        """Grow the budget by one interval, and remove the readings of `posterior` it pays for."""
+        self.log_budget += self._growth
+        while posterior.observations > MIN_READINGS:
+            index, relevance = posterior.least_relevant()
             price = log1p(relevance)
-            if not price < self.saved:
+            if not price < self.log_budget:
                 break
-            self.saved -= price
+            self.log_budget -= price
             posterior.remove(index)
 
-    @staticmethod
-    def saved_in(state: dict[str, Any]) -> float:
-        """Give what a snapshot had saved, or raise `SnapshotError`."""
-        saved = number(state, "budget")
-        if saved < 0.0:
-            raise SnapshotError("The snapshot's 'budget' is overdrawn.")
-        return saved
+
+def _read_budget(state: State) -> float:
+    """Return the logarithm of the budget in a state, or raise `SnapshotError`."""
+    log_budget = read_number(state, "budget")
+    if log_budget < 0.0:
+        raise SnapshotError("The snapshot's 'budget' is negative.")
+    return log_budget
 
 
-class PrunedPosterior(KernelPosterior):
-    """A `KernelPosterior` that forgets what the future would miss least, instead of the oldest.
+class PrunedPosterior(RegressionPosterior):
+    """A `RegressionPosterior` that drops the least relevant readings instead of the oldest.
 
     Parameters
     ----------
     field : SensorField or BoxField
-        Arms, spatial prior and noise; in a box the candidates are what is foreseen. For sensors
-        alone `PrunedWindowPosterior` is faster by far.
-    temporal : TimeVaryingKernel
+        Arms, spatial prior and noise variance; in a box, the candidates are predicted. For sensors
+        `PrunedWindowPosterior` is much faster.
+    temporal : TimeVarying
         How fast the field changes.
     window : int
-        W, the most readings held. Where another comes, the least relevant makes room, whatever the
-        budget; [W24] holds any number.
+        W, largest number of readings held, 1 or more. A full window drops its least relevant
+        reading, whatever the budget; [W24] has no such limit.
     alpha : float
-        As for `Budget`.
+        As for `RemovalBudget`.
+
+    Raises
+    ------
+    ConfigError
+        If a parameter is out of range.
 
     Notes
     -----
-    What is foreseen are all arms in all intervals to come. As d decays at the same rate from
-    whichever reading, each of those intervals sees the next one's F times a constant, so that the
-    sum over them is one interval's, but for a factor that R does not have: nothing is truncated.
-    Costs O(W³ + W²M) for each reading removed, and as much in each interval.
+    The predicted values are all arms in all future intervals. Because d decays at the same rate
+    from every reading, F of each later interval is that of the next one times a constant; the sum
+    over intervals differs from one interval by a factor that cancels in R, so nothing is truncated.
+    O(W³ + W²M) for each removed reading, and as much in each interval.
     """
 
-    def __init__(
-        self, field: Field, temporal: TimeVaryingKernel, window: int, *, alpha: float
-    ) -> None:
-        self._budget = Budget(temporal.epsilon, alpha)
+    def __init__(self, field: Field, temporal: TimeVarying, window: int, *, alpha: float) -> None:
+        self._budget = RemovalBudget(temporal.epsilon, alpha)
         super().__init__(field, temporal, window)
         self._alpha = alpha
 
     def advance(self) -> None:
-        """Move on by one interval, and forget what the budget allows."""
+        """Advance the pruned posterior by one interval, and remove what the budget allows."""
         super().advance()
         self._budget.spend(self)
 
-    def least(self) -> tuple[int, float]:
-        """Give the least relevant reading, and its relevance."""
-        known = self._learned()
-        F = self._domain.covariance(known.places, self._domain.candidates)
-        F = F * self._temporal.matrix(known.times, known.times[-1:])  # the newest: no underflow
-        found = relevance(known.regression.precision(), self._y[: self.observations], F)
-        return _least(found)
+    def least_relevant(self) -> tuple[int, float]:
+        """Return index and relevance of the least relevant reading, by regression."""
+        factor = self._current_factor()
+        F = self._space.covariance(factor.places, self._space.candidates)
+        F = F * self._temporal.kernel(factor.times, factor.times[-1:])  # the newest: no underflow
+        found = relevance(factor.regression.precision(), self._y[: self.observations], F)
+        return _smallest(found)
 
     def reset(self) -> None:
-        """Forget every reading and what was saved of the budget, not the time."""
+        """Reset the pruned posterior to the prior: drop all readings and the saved budget."""
         super().reset()
-        self._budget.saved = 0.0
+        self._budget.log_budget = 0.0
 
     def _dispensable(self) -> int:
-        """Give which of the readings makes room for another: the least relevant."""
-        return self.least()[0]
+        """Return the index of the reading that a full window drops: the least relevant."""
+        return self.least_relevant()[0]
 
-    def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "budget": self._budget.saved}
+    def _state(self) -> State:
+        return {**super()._state(), "budget": self._budget.log_budget}
 
-    def _resume(self, state: dict[str, Any]) -> None:
-        saved = Budget.saved_in(state)
-        super()._resume(state)
-        self._budget.saved = saved
+    def _load(self, state: State) -> None:
+        log_budget = _read_budget(state)
+        super()._load(state)
+        self._budget.log_budget = log_budget
 
     def _kind(self) -> str:
         return f"pruned {self._alpha!r} {super()._kind()}"
 
 
-class PrunedWindowPosterior(HeldReadings):
-    """A `PrunedPosterior` of sensors, compiled: O(W³ + W²M) operations an interval.
+class PrunedWindowPosterior(BufferedPosterior):
+    """The compiled equivalent of a `PrunedPosterior`, for sensors.
 
     Parameters
     ----------
     field : SensorField
-        M arms, their prior covariance and noise.
-    epsilon, window, alpha
-        As for `PrunedPosterior`; `epsilon` is its kernel's.
+        M arms, their prior covariance and noise variance.
+    temporal, window, alpha
+        As for `PrunedPosterior`.
+
+    Notes
+    -----
+    O(W³ + W²M) an interval.
     """
 
-    def __init__(self, field: SensorField, epsilon: float, window: int, *, alpha: float) -> None:
-        self._budget = Budget(epsilon, alpha)
-        super().__init__(field, TimeVarying(epsilon), window)
+    def __init__(
+        self, field: SensorField, temporal: TimeVarying, window: int, *, alpha: float
+    ) -> None:
+        self._budget = RemovalBudget(temporal.epsilon, alpha)
+        super().__init__(field, temporal.transition(), window)
         M = len(field)
         self._alpha = alpha
         self._L, self._V, self._z = (
@@ -207,26 +222,26 @@ class PrunedWindowPosterior(HeldReadings):
         self._found = np.empty(window)
 
     def advance(self) -> None:
-        """Move on by one interval, and forget what the budget allows."""
+        """Advance the pruned posterior by one interval, and remove what the budget allows."""
         super().advance()
         self._budget.spend(self)
 
-    def least(self) -> tuple[int, float]:
-        """Give the least relevant reading, and its relevance."""
+    def least_relevant(self) -> tuple[int, float]:
+        """Return index and relevance of the least relevant reading, by compiled kernels."""
         n = self.observations
         kernels.relevance(
             self._L, self._V, self._z, n, self.mean, self._gains, self._column, self._found
         )
-        return _least(self._found[:n])
+        return _smallest(self._found[:n])
 
     def reset(self) -> None:
-        """Forget every reading and what was saved of the budget, not the time."""
+        """Reset the pruned posterior to the prior: drop all readings and the saved budget."""
         super().reset()
-        self._budget.saved = 0.0
+        self._budget.log_budget = 0.0
 
     def _dispensable(self) -> int:
-        """Give which of the readings makes room for another: the least relevant."""
-        return self.least()[0]
+        """Return the index of the reading that a full buffer drops: the least relevant."""
+        return self.least_relevant()[0]
 
     def _predict(self) -> None:
         L, V, z, n = self._L, self._V, self._z, self.observations
@@ -246,21 +261,21 @@ class PrunedWindowPosterior(HeldReadings):
         )
         kernels.predict(V, z, n, self._kernel, self.prior, self.mean, self.variance)
 
-    def _counts(self) -> dict[str, Any]:
-        return {**super()._counts(), "budget": self._budget.saved}
+    def _counters(self) -> State:
+        return {**super()._counters(), "budget": self._budget.log_budget}
 
-    def _check(self, state: dict[str, NDArray[Any]], prior: float) -> None:
-        Budget.saved_in(state)
+    def _check(self, state: State, prior: float) -> None:
+        _read_budget(state)
         super()._check(state, prior)
 
-    def _resume(self, state: dict[str, Any]) -> None:
-        self._budget.saved = Budget.saved_in(state)
-        super()._resume(state)
+    def _load(self, state: State) -> None:
+        self._budget.log_budget = _read_budget(state)
+        super()._load(state)
 
     def _kind(self) -> str:
         return f"pruned {len(self._y)} {self._retain!r} {self._alpha!r}"
 
 
-def _least(relevances: Array) -> tuple[int, float]:
+def _smallest(relevances: Array) -> tuple[int, float]:
     index = int(relevances.argmin())
     return index, float(relevances[index])

@@ -1,33 +1,33 @@
-"""What engines share that hold the last readings and compute everything from them anew."""
+"""Reading buffer: base class of posteriors that hold the last readings and recompute from them."""
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from edge_tvbo.errors import ConfigError, SnapshotError
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.checks import check_count
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.state_space import StateSpaceBase
-from edge_tvbo.models.snapshot import whole
-from edge_tvbo.models.transitions import Transition
+from edge_tvbo.models.snapshot import AnyArray, State, read_count
+from edge_tvbo.models.temporal_models import Transition
 
 
-class HeldReadings(StateSpaceBase):
-    """A posterior whose state is W readings at the most, and the time.
+class BufferedPosterior(StateSpaceBase):
+    """A posterior whose state is the time and a buffer of at most W readings.
 
     Parameters
     ----------
-    field, temporal
-        As for `StateSpaceBase`; one under which the prior's scale stays 1.
+    field : SensorField
+        As for `StateSpaceBase`.
+    transition : Transition
+        One under which the scale of the prior stays 1.
     window : int
-        W.
+        W, 1 or more; otherwise `ConfigError` is raised.
     """
 
-    def __init__(self, field: SensorField, temporal: Transition, window: int) -> None:
-        if window < 1:
-            raise ConfigError(f"window is {window}; it must be 1 reading or more.")
-        super().__init__(field, temporal)
+    def __init__(self, field: SensorField, transition: Transition, window: int) -> None:
+        check_count(window=window)
+        super().__init__(field, transition)
         self._arms = np.zeros(window, np.int64)
         self._y = np.zeros(window)
         self._times = np.zeros(window, np.int64)
@@ -36,34 +36,34 @@ class HeldReadings(StateSpaceBase):
         self.variance = np.diag(field.kernel).copy()
 
     def observe(self, arm: int, y: float) -> None:
-        """Take in a reading of `arm`, in model units; of a full window one makes room."""
+        """Update the buffered posterior with a reading of `arm`; a full buffer drops one."""
         if self.observations == len(self._y):
-            self._forget(self._dispensable())
+            self._drop(self._dispensable())
         n = self.observations
         self._arms[n], self._y[n], self._times[n] = arm, y, self._time
         self.observations = n + 1
         self._predict()
 
     def advance(self) -> None:
-        """Move on by one interval."""
+        """Advance the buffered posterior by one interval."""
         self._time += 1
         self._predict()
 
     def remove(self, index: int) -> None:
-        """Forget a reading, 0 being the oldest."""
-        self._forget(index)
+        """Drop one reading from the buffer, 0 being the oldest."""
+        self._drop(index)
         self._predict()
 
     def reset(self) -> None:
-        """Forget every reading, not the time: the prior of the current interval is left."""
+        """Reset the buffered posterior to the prior: drop all readings, and keep the time."""
         self.observations = 0
         self._predict()
 
     def _dispensable(self) -> int:
-        """Give which of the readings makes room for another: the oldest."""
+        """Return the index of the reading that a full buffer drops: the oldest."""
         return 0
 
-    def _forget(self, index: int) -> None:
+    def _drop(self, index: int) -> None:
         n = self.observations
         for array in (self._arms, self._y, self._times):
             array[index : n - 1] = array[index + 1 : n]
@@ -73,22 +73,22 @@ class HeldReadings(StateSpaceBase):
     def _predict(self) -> None:
         """Fill `mean` and `variance` for the current interval."""
 
-    def _counts(self) -> dict[str, Any]:
+    def _counters(self) -> State:
         return {"time": self._time}
 
-    def _check(self, state: dict[str, NDArray[Any]], prior: float) -> None:
-        observations, time = whole(state, "observations"), whole(state, "time")
+    def _check(self, state: State, prior: float) -> None:
+        observations, time = read_count(state, "observations"), read_count(state, "time")
         if observations > len(self._y):
             raise SnapshotError(f"The snapshot holds {observations} readings of {len(self._y)}.")
         if not ((state["arms"] >= 0) & (state["arms"] < len(self._field))).all():
-            raise SnapshotError("The snapshot's 'arms' names a sensor that there is not.")
+            raise SnapshotError("The snapshot's 'arms' names a sensor that does not exist.")
         if (state["times"][:observations] > time).any() or (state["times"] < 0).any():
             raise SnapshotError("The snapshot holds readings of the future.")
 
-    def _resume(self, state: dict[str, Any]) -> None:
-        super()._resume(state)
+    def _load(self, state: State) -> None:
+        super()._load(state)
         self._time = state["time"]
         self._predict()
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
+    def _arrays(self) -> dict[str, AnyArray]:
         return {"arms": self._arms, "y": self._y, "times": self._times}

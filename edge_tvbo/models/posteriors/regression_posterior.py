@@ -1,90 +1,105 @@
-"""The posterior from the last W readings for any kernel in time, on sensors and in a box."""
+"""Regression posterior: the last W readings under any temporal model, for sensors and boxes."""
 
 from math import log, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError, SnapshotError
-from edge_tvbo.models.domain import Arm, Field, over
-from edge_tvbo.models.likelihood import fit
-from edge_tvbo.models.posteriors.state_space import Belief, Mask
+from edge_tvbo.models.checks import check_count, check_share
+from edge_tvbo.models.domain import Arm, Field, arm_space
+from edge_tvbo.models.facts import Fact
+from edge_tvbo.models.likelihood import fit_temporal_model
+from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.models.regression import Regression
-from edge_tvbo.models.snapshot import check_arrays, copy_arrays, seal, unseal, whole
-from edge_tvbo.models.temporal_models import FittableKernel, TemporalKernel
+from edge_tvbo.models.snapshot import (
+    AnyArray,
+    State,
+    check_arrays,
+    copy_arrays,
+    decode_snapshot,
+    encode_snapshot,
+    read_count,
+)
+from edge_tvbo.models.temporal_models import FittableModel, TemporalModel
 from edge_tvbo.numerics.acquisition import highest_bound
+from edge_tvbo.numerics.types import Array, Mask
 
-Array = NDArray[np.float64]
-MOST_NOISE = log(1e12)  # of a weighted reading: it is as good as forgotten
+MAX_LOG_NOISE = log(1e12)  # factor on the noise of a weighted reading, which then has no influence
 
 
-class KernelPosterior:
-    """The posterior of a field with covariance k(x, x') d(t, t'), by plain regression.
-
-    Costs O(W³ + W²M) an interval, W²M + W² more for each point a box is searched at; where an
-    engine of `posterior` applies, that one is faster by orders.
+class RegressionPosterior:
+    """The posterior of a field with covariance k(x, x') d(t, t'), by regression on W readings.
 
     Parameters
     ----------
     field : SensorField or BoxField
-        Arms, spatial prior and noise.
-    temporal : TemporalKernel
-        d(t, t').
+        Arms, spatial prior and noise variance.
+    temporal : TemporalModel
+        Temporal model with kernel d(t, t').
     window : int
-        W, the most readings held; the oldest makes room.
+        W, largest number of readings held, 1 or more; a full window drops its oldest reading.
     gamma : float
-        What a reading's weight is multiplied by in each interval since, above 0, at most 1.
+        Factor on the weight of a reading for each interval since, above 0, at most 1.
+
+    Raises
+    ------
+    ConfigError
+        If `window` or `gamma` is out of range.
+
+    Notes
+    -----
+    O(W³ + W²M) an interval, and W²M + W² more for each point at which a box is searched. The
+    recursive posteriors are faster by orders of magnitude where they apply.
     """
 
     def __init__(
-        self, field: Field, temporal: TemporalKernel, window: int, *, gamma: float = 1.0
+        self, field: Field, temporal: TemporalModel, window: int, *, gamma: float = 1.0
     ) -> None:
-        if window < 1:
-            raise ConfigError(f"window is {window}; it must be 1 reading or more.")
-        if not 0.0 < gamma <= 1.0:
-            raise ConfigError(f"gamma is {gamma}; it must be above 0, and at most 1.")
+        check_count(window=window)
+        check_share(gamma=gamma)
         self._field = field
-        self._domain = over(field)
+        self._space = arm_space(field)
         self._temporal = temporal
         self._gamma = gamma
-        self._places = np.zeros((window, self._domain.candidates.shape[1]))
+        self._places = np.zeros((window, self._space.candidates.shape[1]))
         self._y = np.zeros(window)
         self._times = np.zeros(window, np.int64)
         self._time = 0
         self.observations = 0
-        self._known: _Known | None = None  # None where it is out of date
-        self._beliefs: tuple[Array, Array] | None = None  # mean and variance, likewise
+        self._factor: _Factor | None = None  # None if it is out of date
+        self._prediction: tuple[Array, Array] | None = None  # mean and variance, likewise
 
     @property
     def mean(self) -> Array:
-        """Mean of every candidate, (M,)."""
-        return self._believed()[0]
+        """Posterior mean of every candidate, (M,), in model units."""
+        return self._candidate_prediction()[0]
 
     @property
     def variance(self) -> Array:
-        """Variance of every candidate, (M,)."""
-        return self._believed()[1]
+        """Posterior variance of every candidate, (M,), in model units²."""
+        return self._candidate_prediction()[1]
 
-    def at(self, arm: Arm) -> Belief:
-        """Give what is believed of `arm` at the current interval."""
-        index = self._domain.candidate(arm)
+    def at(self, arm: Arm) -> Prediction:
+        """Return the prediction of `arm`, a sensor or any point of a box."""
+        index = self._space.candidate(arm)
         if index is None:
-            (mean,), (variance,) = self._predict(self._domain.place(arm)[None, :])
+            (mean,), (variance,) = self._predict(self._space.place(arm)[None, :])
         else:
             mean, variance = self.mean[index], self.variance[index]
-        return Belief(arm, float(mean), float(variance) ** 0.5)
+        return Prediction(arm, float(mean), float(variance) ** 0.5)
 
-    def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Belief | None:
-        """Give the arm with the highest mean + width · std.
+    def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
+        """Return the prediction of the arm with the highest bound among sensors or in the box.
 
-        Where some are not eligible, a box is not searched: the candidates that are stand for it.
+        If not all candidates of a box are eligible, the box is not searched, and the best eligible
+        candidate is returned.
         """
         index = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
         if index < 0:
             return None
         arm = self._field.arm(index)
-        if self._domain.candidate(arm) is not None or not eligible.all():
+        if self._space.candidate(arm) is not None or not eligible.all():
             return self.at(arm)
 
         def bound(P: Array) -> Array:
@@ -92,21 +107,21 @@ class KernelPosterior:
             return mean + width * np.sqrt(variance)
 
         scores = self.mean + width * np.sqrt(self.variance)
-        return self.at(self._domain.best(index, bound, scores))
+        return self.at(self._space.best(index, bound, scores))
 
     def prior_std(self, arm: Arm) -> float:
-        """Give the standard deviation of `arm` now, were nothing known of it."""
-        variance = float(self._domain.variance(self._domain.place(arm)[None, :])[0])
+        """Return the standard deviation of `arm` at this interval without any reading."""
+        variance = float(self._space.variance(self._space.place(arm)[None, :])[0])
         return sqrt(variance * float(self._temporal.variance(np.array([float(self._time)]))[0]))
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Take in a reading of `arm`, in model units, and drop the oldest of a full window.
+        """Update the regression posterior with a reading of `arm`; a full window drops another one.
 
-        Raises ValueError for what is no arm, such as a point outside the box.
+        Raises ValueError if the field has no such arm, as for a point outside the box.
         """
-        if not self._domain.holds(arm):
-            raise ValueError(f"{arm} is no arm of this field")
-        place = self._domain.place(arm)
+        if not self._space.contains(arm):
+            raise ValueError(f"{arm} is not an arm of this field")
+        place = self._space.place(arm)
         if self.observations == len(self._y):
             self.remove(self._dispensable())
         n = self.observations
@@ -115,19 +130,19 @@ class KernelPosterior:
         self._invalidate()
 
     def advance(self) -> None:
-        """Move on by one interval."""
+        """Advance the regression posterior by one interval."""
         self._time += 1
-        self._beliefs = None
+        self._prediction = None
         if self._gamma < 1.0:
-            self._known = None
+            self._factor = None
 
     def reset(self) -> None:
-        """Forget every reading, not the time: the prior of the current interval is left."""
+        """Reset the regression posterior to the prior: drop all readings, and keep the time."""
         self.observations = 0
         self._invalidate()
 
     def remove(self, index: int) -> None:
-        """Forget a reading, 0 being the oldest."""
+        """Drop one reading from the window, 0 being the oldest."""
         n = self.observations
         for array in (self._places, self._y, self._times):
             array[index : n - 1] = array[index + 1 : n]
@@ -135,106 +150,113 @@ class KernelPosterior:
         self._invalidate()
 
     def mean_std(self) -> tuple[Array, Array]:
-        """Give copies of the mean and the standard deviation of every candidate."""
+        """Return copies of the mean and the standard deviation of every candidate, both (M,)."""
         return self.mean.copy(), np.sqrt(self.variance)
 
-    def account(self) -> tuple[str, ...]:
-        """Give nothing: of the readings held all is exact."""
+    def facts(self) -> tuple[Fact, ...]:
+        """Return nothing: the posterior of the readings in the window is exact."""
         return ()
 
     def snapshot(self) -> bytes:
-        """Give the state as bytes; the continuation from them is bit-identical."""
-        return seal(self._kind(), self._field.fingerprint(), self._state())
+        """Return the state of the regression posterior as bytes, for `restore`."""
+        return encode_snapshot(self._kind(), self._field.fingerprint(), self._state())
 
     def restore(self, blob: bytes) -> None:
-        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
-        self._resume(unseal(self._kind(), self._field.fingerprint(), blob))
+        """Load the state of a regression posterior; on `SnapshotError` nothing changes."""
+        self._load(decode_snapshot(self._kind(), self._field.fingerprint(), blob))
 
     def _dispensable(self) -> int:
-        """Give which of the readings makes room for another: the oldest."""
+        """Return the index of the reading that a full window drops: the oldest."""
         return 0
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> State:
         return {"time": self._time, "observations": self.observations, **self._arrays()}
 
-    def _resume(self, state: dict[str, Any]) -> None:
-        time, observations = whole(state, "time"), whole(state, "observations")
+    def _load(self, state: State) -> None:
+        time, observations = read_count(state, "time"), read_count(state, "observations")
         if observations > len(self._y):
             raise SnapshotError(f"The snapshot holds {observations} readings of {len(self._y)}.")
         check_arrays(self._arrays(), state)
         if (state["times"][:observations] > time).any() or (state["times"] < 0).any():
             raise SnapshotError("The snapshot holds readings of the future.")
-        if not self._field.holds(state["places"][:observations]):
-            raise SnapshotError("The snapshot's 'places' names an arm that there is not.")
+        if not self._field.contains(state["places"][:observations]):
+            raise SnapshotError("The snapshot's 'places' names an arm that does not exist.")
         copy_arrays(self._arrays(), state)
         self._time, self.observations = time, observations
         self._invalidate()
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
+    def _arrays(self) -> dict[str, AnyArray]:
         return {"places": self._places, "y": self._y, "times": self._times}
 
     def _kind(self) -> str:
-        return f"kernel {self._temporal!r} {len(self._y)} {self._gamma!r}"
+        return f"kernel {self._temporal.snapshot_key} {len(self._y)} {self._gamma!r}"
 
     def _invalidate(self) -> None:
-        """Have everything computed anew when it is asked for."""
-        self._known = self._beliefs = None
+        """Mark factor and prediction as out of date; they are recomputed when they are read."""
+        self._factor = self._prediction = None
 
-    def _believed(self) -> tuple[Array, Array]:
-        if self._beliefs is None:
-            self._beliefs = self._predict(self._domain.candidates)
-        return self._beliefs
+    def _candidate_prediction(self) -> tuple[Array, Array]:
+        """Return mean and variance of every candidate, both (M,)."""
+        if self._prediction is None:
+            self._prediction = self._predict(self._space.candidates)
+        return self._prediction
 
     def _predict(self, P: Array) -> tuple[Array, Array]:
-        """Give mean and variance (p,) at places P (p, d)."""
-        known, now = self._learned(), np.array([float(self._time)])
-        k = self._domain.covariance(known.places, P) * self._temporal.matrix(known.times, now)
-        prior = self._domain.variance(P) * float(self._temporal.variance(now)[0])
-        return known.regression.predict(k, prior)
+        """Return mean and variance at places P (p, d), both (p,)."""
+        factor, now = self._current_factor(), np.array([float(self._time)])
+        k = self._space.covariance(factor.places, P) * self._temporal.kernel(factor.times, now)
+        prior = self._space.variance(P) * float(self._temporal.variance(now)[0])
+        return factor.regression.predict(k, prior)
 
-    def _learned(self) -> "_Known":
-        if self._known is None:
-            self._known = self._learn()
-        return self._known
+    def _current_factor(self) -> "_Factor":
+        if self._factor is None:
+            self._factor = self._factored()
+        return self._factor
 
-    def _learn(self) -> "_Known":
+    def _factored(self) -> "_Factor":
         n = self.observations
         places, y, times = self._places[:n], self._y[:n], self._times[:n].astype(np.float64)
-        faded = np.minimum(-log(self._gamma) * (self._time - times), MOST_NOISE)
-        noise = self._field.noise_variance * np.exp(faded)
-        K = self._domain.covariance(places, places) * self._temporal.matrix(times, times)
-        return _Known(Regression(K, noise, y), places, times)
+        log_noise = np.minimum(-log(self._gamma) * (self._time - times), MAX_LOG_NOISE)
+        noise = self._field.noise_variance * np.exp(log_noise)
+        K = self._space.covariance(places, places) * self._temporal.kernel(times, times)
+        return _Factor(Regression(K, noise, y), places, times)
 
 
-class _Known(NamedTuple):
-    """What the readings say, and where and when they are from."""
+class _Factor(NamedTuple):
+    """The regression on the readings in the window, with their places and times."""
 
     regression: Regression
     places: Array
     times: Array
 
 
-class FittedPosterior(KernelPosterior):
-    """A `KernelPosterior` whose temporal kernel is fitted to the readings each interval.
+class FittedPosterior(RegressionPosterior):
+    """A `RegressionPosterior` whose temporal model is fitted to the readings each interval.
 
-    By maximum likelihood, from the parameters of the interval before and from others drawn at
-    random, of which there are fewer as readings come: `restarts` and 200/n at most ([M24]
-    algorithm 3; [B16] appendix B for ε of TV).
+    The fit maximises the likelihood, starting from the parameters of the interval before and from
+    others drawn at random, fewer of them the more readings there are: at most `restarts` and 200/n
+    starts.
 
     Parameters
     ----------
-    field, temporal, window
-        As for `KernelPosterior`; `temporal` is what the first fit begins from.
+    field, window
+        As for `RegressionPosterior`.
+    temporal : FittableModel
+        Temporal model from which the first fit starts.
     restarts : int
-        The most starts in an interval, the first of them warm.
+        Largest number of starts in an interval, the warm one included.
     seed : int
-        Of the random starts.
+        Seed of the random starts.
+
+    References
+    ----------
+    [M24] algorithm 3; [B16] appendix B for ε of TV.
     """
 
     def __init__(
         self,
         field: Field,
-        temporal: FittableKernel,
+        temporal: FittableModel,
         window: int,
         *,
         restarts: int = 10,
@@ -243,21 +265,20 @@ class FittedPosterior(KernelPosterior):
         self._restarts = restarts
         self._seed = seed
         super().__init__(field, temporal, window)
-        self._shape = type(temporal).__name__
-        self._fresh = False  # whether a reading came since the last fit
+        self._fresh = False  # whether a reading arrived since the last fit
 
     @property
-    def temporal(self) -> FittableKernel:
-        """The kernel as it is fitted now."""
+    def temporal(self) -> FittableModel:
+        """The temporal model with the parameters of the last fit."""
         return self._temporal  # type: ignore[return-value]
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Take in a reading of `arm`; the fit waits for the end of the interval."""
+        """Update the posterior with a reading; the temporal model is fitted in `advance`."""
         super().observe(arm, y)
         self._fresh = True
 
     def advance(self) -> None:
-        """Fit, and move on by one interval."""
+        """Fit the temporal model if a reading arrived, and advance by one interval."""
         if self._fresh and self.observations:
             self._fit()
         super().advance()
@@ -265,9 +286,9 @@ class FittedPosterior(KernelPosterior):
     def _fit(self) -> None:
         n = self.observations
         places = self._places[:n]
-        self._temporal = fit(
+        self._temporal = fit_temporal_model(
             self.temporal,
-            self._domain.covariance(places, places),
+            self._space.covariance(places, places),
             self._times[:n].astype(np.float64),
             self._y[:n],
             self._field.noise_variance,
@@ -277,19 +298,21 @@ class FittedPosterior(KernelPosterior):
         self._fresh = False
         self._invalidate()
 
-    def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "temporal": self.temporal.values, "fresh": int(self._fresh)}
+    def _state(self) -> State:
+        parameters, fresh = self.temporal.parameters, int(self._fresh)
+        return {**super()._state(), "temporal": parameters, "fresh": fresh}
 
-    def _resume(self, state: dict[str, Any]) -> None:
-        check_arrays({"temporal": self.temporal.values}, state)
-        fresh, before = whole(state, "fresh"), self._temporal
+    def _load(self, state: State) -> None:
+        check_arrays({"temporal": self.temporal.parameters}, state)
+        fresh, before = read_count(state, "fresh"), self._temporal
         try:
-            self._temporal = self.temporal.replaced(state["temporal"])
-            super()._resume(state)
+            self._temporal = self.temporal.with_parameters(state["temporal"])
+            super()._load(state)
         except (ConfigError, SnapshotError) as error:
             self._temporal = before
             raise SnapshotError(str(error)) from error
         self._fresh = bool(fresh)
 
     def _kind(self) -> str:
-        return f"fitted {self._shape} {len(self._y)} {self._restarts} {self._seed}"
+        settings = f"{len(self._y)} {self._restarts} {self._seed}"
+        return f"fitted {self._temporal.SNAPSHOT_NAME} {settings}"

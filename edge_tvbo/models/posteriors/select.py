@@ -1,128 +1,127 @@
-"""Which engine carries a model: the fastest exact one there is for the field and its kernel.
+"""Posterior selection: the fastest implementation for a field and a temporal model.
 
-The exact posterior of `CROSSING` sensors takes a tenth of a millisecond an interval, which nobody
-notices; its cost grows with their square and, beyond the processor's cache, faster. Of more sensors
-that few components make up, those carry the posterior of a prior that does not grow:
-`LowRankPosterior` says how close it is.
+The exact posterior of `MAX_EXACT_SENSORS` sensors takes a tenth of a millisecond an interval; its
+cost grows with their square and, beyond the processor's cache, faster. For more sensors whose
+covariance few components explain, `LowRankPosterior` is used, which states its error.
 
-An engine is imported when it is chosen: the kernels of the others need not be loaded, or compiled.
+An implementation is imported when it is chosen, so that the kernels of the others need not be
+loaded or compiled.
 """
 
 from typing import TYPE_CHECKING
 
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.posteriors.state_space import StateSpacePosterior
-from edge_tvbo.models.temporal_models import (
-    FittableKernel,
-    MomentumKernel,
-    SigmoidKernel,
-    StaticKernel,
-    TemporalKernel,
-    TimeVaryingKernel,
-    WienerKernel,
-)
-from edge_tvbo.models.transitions import Static, TimeVarying, Transition, UncertaintyInjection
+from edge_tvbo.models.temporal_models import Static, TwoComponentTransition
 
 if TYPE_CHECKING:
     from edge_tvbo.models.domain import Field
-    from edge_tvbo.models.posteriors.low_rank import LowRankPosterior
-    from edge_tvbo.models.posteriors.state_space import Posterior
+    from edge_tvbo.models.posteriors.base import Posterior
+    from edge_tvbo.models.temporal_models import (
+        FittableModel,
+        TemporalModel,
+        TimeVarying,
+        Transition,
+    )
 
-CROSSING = 500  # sensors up to which the posterior is exact in any case
-FIT_WINDOW = 200  # readings that a fit learns from, likewise
-WINDOW = 256  # readings held in a box, where nobody says how many
+MAX_EXACT_SENSORS = 500  # up to which the posterior is always exact
+DEFAULT_FIT_WINDOW = 200  # readings that a fit uses
+DEFAULT_BOX_WINDOW = 256  # readings held for a box
 
 
-def engine(field: "Field", temporal: TemporalKernel, window: int | None = None) -> "Posterior":
-    """Give the posterior of `field` under `temporal`, of the last `window` readings.
+def make_posterior(
+    field: "Field", temporal: "TemporalModel", window: int | None = None
+) -> "Posterior":
+    """Return the posterior of `field` under a temporal model.
 
-    Among sensors and without `window` all readings count, for ever, exactly or, of very many
-    sensors, as `LowRankPosterior` says. With it, the approximation is the one of [M24] section
-    11.1: covariances beyond a band of `window` readings are taken for 0.
+    Parameters
+    ----------
+    field : SensorField or BoxField
+        Arms, spatial prior and noise variance.
+    temporal : TemporalModel
+        How the field changes.
+    window : int or None
+        Largest number of readings held. Without it, a sensor field uses all readings, exactly or,
+        for very many sensors, as `LowRankPosterior` says; a box holds 256. With it, covariances
+        beyond a band of `window` readings count as 0 ([M24] section 11.1).
+
+    Raises
+    ------
+    ConfigError
+        If `window` is below 1.
     """
     if not isinstance(field, SensorField):
-        return _by_regression(field, temporal, WINDOW if window is None else window)
-    transition = _transition(temporal)
+        return _by_regression(field, temporal, DEFAULT_BOX_WINDOW if window is None else window)
+    transition = temporal.transition()
+    if isinstance(transition, TwoComponentTransition):
+        if window is not None:
+            return _by_regression(field, temporal, window)
+        from edge_tvbo.models.posteriors.two_component import TwoComponentPosterior
+
+        return TwoComponentPosterior(field, transition)
     if window is None:
-        return _of_all_readings(field, transition) if transition else _of_pairs(field, temporal)
-    if transition is None:
-        return _by_regression(field, temporal, window)
+        return _of_all_readings(field, transition)
     from edge_tvbo.models.posteriors.window import WindowPosterior
 
     return WindowPosterior(field, transition, window)
 
 
-def fitted_engine(
-    field: "Field", temporal: FittableKernel, window: int | None, seed: int
+def make_fitted_posterior(
+    field: "Field", temporal: "FittableModel", window: int | None, seed: int
 ) -> "Posterior":
-    """Give the posterior of the last `window` readings, `temporal` being fitted to them."""
+    """Return the posterior of the last `window` readings, with `temporal` fitted to them.
+
+    Without `window` it holds 200 readings; `seed` is that of the random starts.
+    """
     from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
 
-    held = FIT_WINDOW if window is None else window
+    held = DEFAULT_FIT_WINDOW if window is None else window
     return FittedPosterior(field, temporal, held, seed=seed)
 
 
-def weighted_engine(field: "Field", window: int, gamma: float) -> "Posterior":
-    """Give the posterior of a still field to which old readings count for less, by `gamma`."""
-    if not isinstance(field, SensorField):
-        from edge_tvbo.models.posteriors.regression_posterior import KernelPosterior
+def make_weighted_posterior(field: "Field", window: int, gamma: float) -> "Posterior":
+    """Return the posterior of a static field in which readings lose weight with age.
 
-        return KernelPosterior(field, StaticKernel(), window, gamma=gamma)
+    Each interval multiplies the weight of a reading by `gamma`; at most `window` readings are held.
+    """
+    if not isinstance(field, SensorField):
+        from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
+
+        return RegressionPosterior(field, Static(), window, gamma=gamma)
     from edge_tvbo.models.posteriors.weighted import WeightedPosterior
 
     return WeightedPosterior(field, window, gamma)
 
 
-def pruned_engine(
-    field: "Field", temporal: TimeVaryingKernel, window: int, alpha: float
+def make_pruned_posterior(
+    field: "Field", temporal: "TimeVarying", window: int, alpha: float
 ) -> "Posterior":
-    """Give the posterior of the readings that the future would miss, `window` at most."""
+    """Return the posterior that removes the readings which matter least for the predictions.
+
+    `alpha` bounds how much the removals may change them; at most `window` readings are held.
+    """
     from edge_tvbo.models.posteriors.pruned import PrunedPosterior, PrunedWindowPosterior
 
     if not isinstance(field, SensorField):
         return PrunedPosterior(field, temporal, window, alpha=alpha)
-    return PrunedWindowPosterior(field, temporal.epsilon, window, alpha=alpha)
+    return PrunedWindowPosterior(field, temporal, window, alpha=alpha)
 
 
-def _by_regression(field: "Field", temporal: TemporalKernel, window: int) -> "Posterior":
-    from edge_tvbo.models.posteriors.regression_posterior import KernelPosterior
+def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "Posterior":
+    from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
 
-    return KernelPosterior(field, temporal, window)
+    return RegressionPosterior(field, temporal, window)
 
 
-def _of_all_readings(
-    field: SensorField, transition: Transition
-) -> "StateSpacePosterior | LowRankPosterior":
+def _of_all_readings(field: SensorField, transition: "Transition") -> "Posterior":
+    from edge_tvbo.models.posteriors.state_space import StateSpacePosterior
+
     retain, inject = transition
-    bounded = retain + inject <= 1.0  # else what components leave out grows with the prior
-    if not bounded or len(field) <= CROSSING:
+    bounded = retain + inject <= 1.0  # else the error of the components grows with the prior
+    if not bounded or len(field) <= MAX_EXACT_SENSORS:
         return StateSpacePosterior(field, transition)
     from edge_tvbo.models.posteriors.low_rank import Components, LowRankPosterior
 
-    components = Components.of(field)
+    components = Components.of_field(field)
     if components is None:
         return StateSpacePosterior(field, transition)
     return LowRankPosterior(field, transition, components)
-
-
-def _of_pairs(field: SensorField, temporal: TemporalKernel) -> "Posterior":
-    from edge_tvbo.models.posteriors.two_component import Momentum, Sigmoid, TwoComponentPosterior
-
-    match temporal:
-        case MomentumKernel(epsilon, alpha):
-            return TwoComponentPosterior(field, Momentum(epsilon, alpha))
-        case SigmoidKernel(tau, rho):
-            return TwoComponentPosterior(field, Sigmoid(tau, rho))
-    raise TypeError(f"{temporal} moves by no transition, of one component or two")
-
-
-def _transition(temporal: TemporalKernel) -> Transition | None:
-    match temporal:
-        case StaticKernel():
-            return Static()
-        case TimeVaryingKernel(epsilon):
-            return TimeVarying(epsilon)
-        case WienerKernel(sigma_w2):
-            return UncertaintyInjection(sigma_w2)
-        case _:
-            return None

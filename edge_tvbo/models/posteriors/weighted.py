@@ -1,37 +1,43 @@
-"""The posterior of a still field from the last W readings, of which old ones count for less."""
+"""Weighted posterior: a static field from the last W readings, whose weight decreases with age."""
 
 from math import log
 
 import numpy as np
 
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.checks import check_share
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.posteriors.reading_buffer import HeldReadings
-from edge_tvbo.models.transitions import Static
+from edge_tvbo.models.posteriors.reading_buffer import BufferedPosterior
+from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.numerics import weighted
 
 
-class WeightedPosterior(HeldReadings):
-    """What `KernelPosterior` with a `gamma` believes of sensors, compiled.
-
-    Costs O(n³ + n²M) an interval for n different sensors among the readings.
+class WeightedPosterior(BufferedPosterior):
+    """The compiled equivalent of a `RegressionPosterior` with a `gamma`, for sensors.
 
     Parameters
     ----------
     field : SensorField
-        M arms, their prior covariance and noise.
+        M arms, their prior covariance and noise variance.
     window : int
-        W, the most readings held; the oldest makes room.
+        W, largest number of readings held, 1 or more; a full window drops its oldest reading.
     gamma : float
-        What a reading's weight is multiplied by in each interval since, above 0, at most 1.
+        Factor on the weight of a reading for each interval since, above 0, at most 1.
+
+    Raises
+    ------
+    ConfigError
+        If `window` or `gamma` is out of range.
+
+    Notes
+    -----
+    O(n³ + n²M) an interval for n different sensors among the readings.
     """
 
     def __init__(self, field: SensorField, window: int, gamma: float) -> None:
-        if not 0.0 < gamma <= 1.0:
-            raise ConfigError(f"gamma is {gamma}; it must be above 0, and at most 1.")
-        super().__init__(field, Static(), window)
+        check_share(gamma=gamma)
+        super().__init__(field, Static().transition(), window)
         M = len(field)
-        most = min(window, M)  # sensors that were read
+        most = min(window, M)  # different sensors among the readings
         self._gamma = gamma
         self._V, self._z = np.empty((most, M)), np.empty(most)
         self._weights, self._sums = np.empty(M), np.empty(M)

@@ -1,1 +1,1 @@
-"""Policies for fields of unknown length scale: candidates, fitting, posteriors."""
+"""Policies for a field of unknown length scale: candidates, fitting, posterior and policies."""

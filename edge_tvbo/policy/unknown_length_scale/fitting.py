@@ -1,7 +1,7 @@
-"""Length scales that the readings themselves tell: the most probable one, or a sample of them.
+"""Length scales from the readings: the most probable one, or a sample of the posterior.
 
-What belongs here: the baselines "MLE" and "MCMC" of [LB] section 5, Ziomek, Adachi & Osborne 2024.
-Both work on ln θ within bounds, and both are functions of seed, interval and where they stood.
+The baselines "MLE" and "MCMC" of [LB] section 5, Ziomek, Adachi & Osborne 2024. Both search ln θ
+within bounds, and both are functions of seed, interval and the previous length scale.
 """
 
 from collections.abc import Callable
@@ -12,27 +12,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import MissingExtra, SnapshotError
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.unknown_length_scale.candidates import Hypothesis
 from edge_tvbo.policy.unknown_length_scale.posterior import Readings
 
 if TYPE_CHECKING:
-    from numpy.random import Generator  # to import it takes 3 MiB, which a daemon does without
+    from numpy.random import Generator  # its import takes 3 MiB, which a daemon does without
 
-Array = NDArray[np.float64]
 LogDensity = Callable[[float], float]  # of ln θ, up to a constant
 
-SHORTEST, LONGEST = 1e-3, 10.0  # of a fitted length scale, in shares of the domain's extent
-RESTARTS = 10  # of a fit, fewer as readings come ([M24] algorithm 3)
-NEAR = 0.5  # how far from one fit the next is thought to be, in ln θ
-SLICE = 2.0  # width of the first slice, in ln θ
+MIN_SHARE, MAX_SHARE = 1e-3, 10.0  # of a fitted length scale in the domain's extent
+MAX_RESTARTS = 10  # of a fit, fewer as readings arrive ([M24] algorithm 3)
+NEIGHBOUR_DISTANCE = 0.5  # in ln θ, of two starts around the previous fit
+SLICE_WIDTH = 2.0  # of the first slice, in ln θ
+MAX_SLICE_STEPS = 30
 
 
 class MlSelector:
-    """The length scale under which the readings are most probable.
+    """Selects the length scale under which the readings are most probable.
 
-    Tried first are the last one, two near it, and others drawn at random, 2 at least, `RESTARTS`
-    and 200/n at most; then Brent's method searches around the best, as far as the next that were
-    tried. Never less probable than the last one.
+    The starts are the previous length scale, two near it, and random ones: 200/n, but 2 at least
+    and `MAX_RESTARTS` at most. Brent's method then searches between the neighbours of the best
+    start. The result is never less probable than the previous length scale.
     """
 
     def __init__(
@@ -42,39 +43,40 @@ class MlSelector:
         self._norm = first.norm
         self._prior = (power, rate)
         self._seed = seed
-        self.settings = f"likely {self._prior!r}"
+        self.snapshot_key = f"likely {self._prior!r}"
         self._scale = np.array([first.length_scale])
 
-    def plays(self, t: int) -> tuple[Hypothesis, ...]:
-        """Give the fitted length scale."""
+    def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
+        """Return the fitted length scale."""
         return (Hypothesis(float(self._scale[0]), self._norm),)
 
     def update(self, y: float, bonus: float) -> None:
-        """Take no notice: the readings speak."""
+        """Do nothing: the fit uses the readings that are held."""
 
     def advance(self, t: int) -> None:
-        """Fit."""
+        """Fit the length scale to the readings."""
         n = self._readings.held
         if n:
             low, high = _bounds(self._readings)
             rng = np.random.default_rng((self._seed, t))
-            drawn = rng.uniform(low, high, max(2, min(RESTARTS, 200 // n)))
-            near = np.log(self._scale[0]) + np.array([0.0, -NEAR, NEAR])
-            tried = np.clip(np.concatenate((near, drawn)), low, high)
+            drawn = rng.uniform(low, high, max(2, min(MAX_RESTARTS, 200 // n)))
+            offsets = np.array([0.0, -NEIGHBOUR_DISTANCE, NEIGHBOUR_DISTANCE])
+            near = np.log(self._scale[0]) + offsets
+            starts = np.clip(np.concatenate((near, drawn)), low, high)
             density = _log_density(self._readings, *self._prior)
-            self._scale[0] = exp(_peak(density, tried, low, high))
+            self._scale[0] = exp(_peak(density, starts, low, high))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Give the state: where the next fit begins."""
+        """Return the state: the length scale, where the next fit starts."""
         return {"length_scale": self._scale}
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` for what is no length scale."""
+        """Raise `SnapshotError` for an impossible length scale."""
         _check_scales(state["length_scale"], self._readings)
 
 
 class McmcSelector:
-    """Length scales from their posterior, a chain that goes on from interval to interval."""
+    """Selects length scales from their posterior, by a chain that continues across intervals."""
 
     def __init__(
         self,
@@ -89,60 +91,61 @@ class McmcSelector:
         self._norm = first.norm
         self._prior = (power, rate)
         self._seed = seed
-        self.settings = f"sampled {self._prior!r}"
+        self.snapshot_key = f"sampled {self._prior!r}"
         self._scales = np.full(samples, first.length_scale)
 
-    def plays(self, t: int) -> tuple[Hypothesis, ...]:
-        """Give the samples."""
+    def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
+        """Return the sampled length scales."""
         return tuple(Hypothesis(float(theta), self._norm) for theta in self._scales)
 
     def update(self, y: float, bonus: float) -> None:
-        """Take no notice: the readings speak."""
+        """Do nothing: the samples depend on the readings that are held."""
 
     def advance(self, t: int) -> None:
-        """Draw anew, from the last sample on."""
+        """Draw new samples, starting from the last one."""
         low, high = _bounds(self._readings)
         density = _log_density(self._readings, *self._prior)
         rng = np.random.default_rng((self._seed, t))
         at = float(np.clip(np.log(self._scales[-1]), low, high))
         value = density(at)
         for i in range(len(self._scales)):
-            at, value = _slice(density, at, value, low, high, rng)
+            at, value = _slice_step(density, at, value, low, high, rng)
             self._scales[i] = exp(at)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Give the state: the samples."""
+        """Return the state: the samples."""
         return {"length_scales": self._scales}
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` for what are no length scales."""
+        """Raise `SnapshotError` for impossible length scales."""
         _check_scales(state["length_scales"], self._readings)
 
 
 def _log_density(readings: Readings, power: float, rate: float) -> LogDensity:
-    """Give ln(p(y | θ) u^power e^(-rate u)) by ln θ, u being θ as a share of the extent."""
+    """Return ln(p(y | θ) u^power e^(-rate u)) as a function of ln θ, with u = θ / extent."""
 
-    def log_density(place: float) -> float:
-        share = exp(place) / readings.extent
-        return readings.fit(exp(place)).log_likelihood() + power * log(share) - rate * share
+    def log_density(log_scale: float) -> float:
+        share = exp(log_scale) / readings.extent
+        log_likelihood = readings.fit(exp(log_scale)).log_likelihood()
+        return log_likelihood + power * log(share) - rate * share
 
     return log_density
 
 
-def _peak(density: LogDensity, tried: Array, low: float, high: float) -> float:
-    """Give where `density` is highest: at the best place of `tried`, or between its neighbours."""
+def _peak(density: LogDensity, starts: Array, low: float, high: float) -> float:
+    """Return where `density` is highest: at the best of `starts`, or between its neighbours."""
     try:
         from scipy.optimize import minimize_scalar
     except ImportError:
         raise MissingExtra("scipy, which fitting a length scale needs,", "science") from None
-    values = [density(float(place)) for place in tried]
+    values = [density(float(start)) for start in starts]
     best = int(np.argmax(values))
-    at = float(tried[best])
+    at = float(starts[best])
     found = minimize_scalar(
-        lambda place: -density(place),
+        lambda log_scale: -density(log_scale),
         bounds=(
-            float(np.max(tried[tried < at], initial=low)),
-            float(np.min(tried[tried > at], initial=high)),
+            float(np.max(starts[starts < at], initial=low)),
+            float(np.min(starts[starts > at], initial=high)),
         ),
         method="bounded",
         options={"xatol": 0.02, "maxiter": 12},
@@ -150,7 +153,7 @@ def _peak(density: LogDensity, tried: Array, low: float, high: float) -> float:
     return float(found.x) if -float(found.fun) > values[best] else at
 
 
-def _slice(
+def _slice_step(
     density: LogDensity,
     at: float,
     value: float,
@@ -158,23 +161,26 @@ def _slice(
     high: float,
     rng: "Generator",
 ) -> tuple[float, float]:
-    """Give the next place of a chain and its log density (Neal 2003, figures 3 and 5, no steps)."""
+    """Return the next ln θ of a chain and its log density, by slice sampling without stepping out.
+
+    Neal 2003, figures 3 and 5.
+    """
     level = value + log(1.0 - rng.random())
-    left = at - SLICE * rng.random()
-    left, right = max(low, left), min(high, left + SLICE)
-    for _ in range(30):
-        place = float(rng.uniform(left, right))
-        if (new := density(place)) >= level:
-            return place, new
-        left, right = (place, right) if place < at else (left, place)
+    left = at - SLICE_WIDTH * rng.random()
+    left, right = max(low, left), min(high, left + SLICE_WIDTH)
+    for _ in range(MAX_SLICE_STEPS):
+        proposal = float(rng.uniform(left, right))
+        if (new := density(proposal)) >= level:
+            return proposal, new
+        left, right = (proposal, right) if proposal < at else (left, proposal)
     return at, value
 
 
 def _bounds(readings: Readings) -> tuple[float, float]:
-    return log(SHORTEST * readings.extent), log(LONGEST * readings.extent)
+    return log(MIN_SHARE * readings.extent), log(MAX_SHARE * readings.extent)
 
 
 def _check_scales(scales: Array, readings: Readings) -> None:
     shares = scales / readings.extent
     if not ((shares > 1e-9) & (shares < 1e9)).all():
-        raise SnapshotError("The snapshot holds what is no length scale.")
+        raise SnapshotError("The snapshot holds an impossible length scale.")

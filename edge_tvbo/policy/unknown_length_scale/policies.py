@@ -1,23 +1,29 @@
-"""Upper confidence bounds on a field whose length scale nobody knows.
+"""Policies for a field of unknown length scale: A-, LB-, LNB-GP-UCB, and GP-UCB with MLE or MCMC.
 
-The field's own kernel serves for its variance alone; how fast the field changes in space is learned
-from the readings and from where they were taken, which is why a `SensorField` must have positions.
-A policy here is three things: `Readings`, the last of them and how far apart they were taken; a
+Of the field's own kernel only the variance is used; how fast the field changes in space is learned
+from the readings and their positions, which is why a `SensorField` must have positions. A policy
+here has three parts: `Readings`, the newest readings and the distances between them; a
 `LengthScaleSelector`, which selects the length scale (`candidates`, `fitting`); and a
-`LengthScalePosterior`, which puts the one through the other. Nothing is thought to change in time.
+`LengthScalePosterior`, which predicts with both. The field is taken as constant in time.
 
-[LB] Ziomek, Adachi & Osborne 2024, Bayesian optimisation with unknown hyperparameters. Where this
-differs from it: [LB] standardises all readings anew at each step, here `center` and `scale` of the
-field do it once; its squared exponential is exp(-r²/θ²), ours exp(-r²/2θ²).
+[LB] Ziomek, Adachi & Osborne 2024, Bayesian optimisation with unknown hyperparameters. Differences:
+[LB] standardises all readings again at each step, here `center` and `scale` of the field do it
+once; its squared exponential is exp(-r²/θ²), ours exp(-r²/2θ²).
 """
 
-from math import isfinite, log, sqrt
+from math import log, sqrt
 
-from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.beta import Beta, exploration
+from edge_tvbo.models.beta import Beta, beta_schedule
 from edge_tvbo.models.domain import Arm, Field
 from edge_tvbo.models.triggers import Never
-from edge_tvbo.policy.base import Outcome, UpperConfidence
+from edge_tvbo.policy.base import ObserveResult, UpperConfidence
+from edge_tvbo.policy.settings import (
+    AGpUcbSettings,
+    LbGpUcbSettings,
+    LnbGpUcbSettings,
+    McmcGpUcbSettings,
+    MleGpUcbSettings,
+)
 from edge_tvbo.policy.unknown_length_scale.candidates import (
     Growth,
     Hypothesis,
@@ -32,180 +38,78 @@ from edge_tvbo.policy.unknown_length_scale.posterior import (
     Readings,
 )
 
-WINDOW = 256
-HYPERPRIOR = (3.0, 6.0)  # shape and rate, BoTorch's default ([LB] section 5)
+Settings = (
+    AGpUcbSettings | LbGpUcbSettings | LnbGpUcbSettings | MleGpUcbSettings | McmcGpUcbSettings
+)
 
 
-def shrinking(
-    name: str,
-    field: Field,
-    *,
-    length_scale: float | None = None,
-    nu: float = 2.5,
-    bound: float = 1.0,
-    delta: float = 0.1,
-    growth: float = 0.5,
-    norm_growth: float = 0.0,
-    ratio: float | None = None,
-    beta: Beta | None = None,
-    window: int = WINDOW,
-    seed: int = 0,
-) -> "LearnedScale":
-    """Give A-GP-UCB (Berkenkamp, Schoellig & Krause 2019), which shortens the length scale always.
+def make_a_gp_ucb(settings: AGpUcbSettings, field: Field) -> "LengthScalePolicy":
+    """Build A-GP-UCB (Berkenkamp, Schoellig & Krause 2019), whose length scale always shrinks.
 
-    θ_t = θ0/g(t) and B_t = b(t) g(t)^d B0.
-
-    Parameters
-    ----------
-    length_scale : float
-        θ0, in the unit of the positions, the longest thought possible; without it the longest side
-        of the domain. [LB] section 5 fits it to the first 3 or 10 readings by maximum likelihood.
-    nu : float
-        Smoothness of the Matérn kernel; 2.5 in [LB] section 5, infinity for squared exponential.
-    bound : float
-        B0, the most the field's norm is under θ0, in prior standard deviations; 1 in the public
-        code of [LB].
-    delta : float
-        The probability that the bounds fail, 0 to 1.
-    growth : float
-        a in g(t) = max(t0, t^a), 0 to 2; [LB] tries .25, .5, .75 and settles for .5. t0 lets
-        five candidates in at once.
-    norm_growth : float
-        c in b(t) = t^c; 0 where only the length scale is unknown ([LB] appendix H).
-    ratio : float
-        Of consecutive candidates, 1 to 100, which decides t0; without it e^(1/d) ([LB] definition
-        3.1). The public code of [LB] has e^(1/(d+2ν)) for Matérn kernels.
-    beta : float, mapping or Exploration
-        Any other width than the agnostic B + R √(2(γ + 1 + ln 1/δ)), γ being the information that
-        the readings held give ([LB] theorem 2.1). The widths in the public code of [LB] are so
-        near 1 that ``beta=1.0`` stands for them.
-    window : int
-        The most readings held.
+    θ_t = θ0 / g(t) and B_t = b(t) g(t)^d B0 with g(t) = max(t0, t^a) and b(t) = t^c; see
+    `AGpUcbSettings`. [LB] section 5 fits θ0 to the first 3 or 10 readings by maximum likelihood,
+    tries a = .25, .5 and .75, and its public code has B0 = 1, the ratio e^(1/(d+2ν)) of candidates
+    for Matérn kernels, and widths so near 1 that ``beta=1.0`` stands for them.
     """
-    readings = Readings(name, field, window, nu)
-    first = _first(readings, length_scale, bound)
-    _growing(growth=growth, norm_growth=norm_growth)
-    scales = ShrinkingSchedule(
-        first, _growth(readings, growth, ratio), readings.dimension, norm_growth
-    )
-    return LearnedScale(name, readings, scales, beta, delta, seed)
+    readings = _readings(settings, field)
+    growth, first = _growth(settings, readings), _first_hypothesis(settings, readings)
+    selector = ShrinkingSchedule(first, growth, readings.dimension, settings.norm_growth)
+    return _policy(settings, readings, selector)
 
 
-def balanced(
-    name: str,
-    field: Field,
-    *,
-    length_scale: float | None = None,
-    nu: float = 2.5,
-    bound: float = 1.0,
-    delta: float = 0.1,
-    growth: float = 0.5,
-    ratio: float | None = None,
-    beta: Beta | None = None,
-    window: int = WINDOW,
-    seed: int = 0,
-) -> "LearnedScale":
-    """Give LB-GP-UCB ([LB] algorithm 1), which balances what each length scale is thought to cost.
+def make_lb_gp_ucb(settings: LbGpUcbSettings, field: Field) -> "LengthScalePolicy":
+    """Build LB-GP-UCB ([LB] algorithm 1), which balances the suspected regret of length scales.
 
-    Longer length scales than θ0/g(t) stay candidates until their readings belie them. For the
-    parameters see `shrinking`; `bound` is N, under θ it becomes (θ0/θ)^(d/2) N.
+    Length scales longer than θ0/g(t) stay candidates until their replies contradict them. Under θ
+    the bound on the norm is (θ0/θ)^(d/2) `bound`.
     """
-    readings = Readings(name, field, window, nu)
-    _growing(growth=growth)
-    steps = _growth(readings, growth, ratio)
-    scales = _balance(readings, _first(readings, length_scale, bound), steps, 0.0, nu, delta)
-    return LearnedScale(name, readings, scales, beta, delta, seed)
+    readings = _readings(settings, field)
+    return _policy(settings, readings, _balancing(settings, readings, 0.0))
 
 
-def norm_balanced(
-    name: str,
-    field: Field,
-    *,
-    length_scale: float | None = None,
-    nu: float = 2.5,
-    bound: float = 1.0,
-    delta: float = 0.1,
-    growth: float = 0.5,
-    norm_growth: float = 0.5,
-    ratio: float | None = None,
-    beta: Beta | None = None,
-    window: int = WINDOW,
-    seed: int = 0,
-) -> "LearnedScale":
-    """Give LNB-GP-UCB ([LB] algorithm 3), which does not know the norm either.
+def make_lnb_gp_ucb(settings: LnbGpUcbSettings, field: Field) -> "LengthScalePolicy":
+    """Build LNB-GP-UCB ([LB] algorithm 3), for a field whose norm is unknown too.
 
-    As `balanced`, over pairs with the norms B0 e^j up to B0 t^`norm_growth`; [LB] names no
-    growth of norms, the default is that of length scales.
+    Candidates are pairs of a length scale and one of the norms B0 e^j up to B0 t^`norm_growth`;
+    [LB] names no growth of norms, the default is that of length scales.
     """
-    readings = Readings(name, field, window, nu)
-    _growing(growth=growth, norm_growth=norm_growth)
-    first, steps = _first(readings, length_scale, bound), _growth(readings, growth, ratio)
-    scales = _balance(readings, first, steps, norm_growth, nu, delta)
-    return LearnedScale(name, readings, scales, beta, delta, seed)
+    readings = _readings(settings, field)
+    return _policy(settings, readings, _balancing(settings, readings, settings.norm_growth))
 
 
-def most_likely(
-    name: str,
-    field: Field,
-    *,
-    length_scale: float | None = None,
-    nu: float = 2.5,
-    bound: float = 1.0,
-    delta: float = 0.1,
-    prior: tuple[float, float] | None = None,
-    beta: Beta | None = None,
-    window: int = WINDOW,
-    seed: int = 0,
-) -> "LearnedScale":
-    """Give GP-UCB with the length scale of maximum likelihood, fitted as each interval ends.
+def make_mle_gp_ucb(settings: MleGpUcbSettings, field: Field) -> "LengthScalePolicy":
+    """Build GP-UCB with the maximum-likelihood length scale, fitted as each interval ends.
 
-    The baseline "MLE" of [LB] section 5. `length_scale` is where the first fit begins. With
-    `prior`, shape and rate of a Gamma distribution of θ as a share of the domain's longest side,
-    it is the length scale of maximum posterior density. For the others see `shrinking`.
+    The baseline "MLE" of [LB] section 5. With `prior`, a Gamma distribution of θ as a share of the
+    domain's longest side, it is the length scale of maximum posterior density.
     """
-    readings = Readings(name, field, window, nu)
-    first = _first(readings, length_scale, bound)
-    shape, rate = (1.0, 0.0) if prior is None else _gamma(prior)
-    scales = MlSelector(readings, first, shape - 1.0, rate, seed)
-    return LearnedScale(name, readings, scales, beta, delta, seed)
+    readings = _readings(settings, field)
+    first = _first_hypothesis(settings, readings)
+    shape, rate = (1.0, 0.0) if settings.prior is None else settings.prior
+    return _policy(settings, readings, MlSelector(readings, first, shape - 1, rate, settings.seed))
 
 
-def sampled(
-    name: str,
-    field: Field,
-    *,
-    length_scale: float | None = None,
-    nu: float = 2.5,
-    bound: float = 1.0,
-    delta: float = 0.1,
-    prior: tuple[float, float] | None = HYPERPRIOR,
-    samples: int = 8,
-    beta: Beta | None = None,
-    window: int = WINDOW,
-    seed: int = 0,
-) -> "LearnedScale":
-    """Give GP-UCB with the bound averaged over `samples` length scales from their posterior.
+def make_mcmc_gp_ucb(settings: McmcGpUcbSettings, field: Field) -> "LengthScalePolicy":
+    """Build GP-UCB with the bound averaged over length scales sampled from their posterior.
 
-    The baseline "MCMC" of [LB] section 5, which draws 100 with NUTS; in one dimension slices do
-    (Neal 2003). `prior` is as for `most_likely`; None is any order of magnitude alike. The standard
-    deviation reported is the samples' mean one, as the averaged bound has it.
+    The baseline "MCMC" of [LB] section 5, which draws 100 with NUTS; in one dimension slice
+    sampling is enough (Neal 2003). Without `prior` every order of magnitude is equally probable.
+    The standard deviation of a choice is the mean one of the samples, as in the averaged bound.
     """
-    if not 1 <= samples <= 1024:
-        raise ConfigError(f"samples is {samples}; it can be 1 to 1024.")
-    readings = Readings(name, field, window, nu)
-    first = _first(readings, length_scale, bound)
-    shape, rate = (0.0, 0.0) if prior is None else _gamma(prior)
-    scales = McmcSelector(readings, first, shape, rate, samples, seed)
-    return LearnedScale(name, readings, scales, beta, delta, seed)
+    readings = _readings(settings, field)
+    first = _first_hypothesis(settings, readings)
+    shape, rate = (0.0, 0.0) if settings.prior is None else settings.prior
+    selector = McmcSelector(readings, first, shape, rate, settings.samples, settings.seed)
+    return _policy(settings, readings, selector)
 
 
 class AgnosticWidth:
-    """β = B + R √(2(γ + 1 + ln 1/δ)), B and γ being those of the length scale in play.
+    """β = B + R √(2(γ + 1 + ln 1/δ)), with B and γ of the active length scale.
 
     [LB] theorem 2.1, after Chowdhury & Gopalan 2017. B and R = σ_N are in prior standard
     deviations, so that β has no unit. γ is the information ½ ln det(I + K/σ²) of the readings held,
-    of which the theorem takes the greatest that there can be. Theorem 4.1 of [LB] has δ/2, for the
-    other half goes to the elimination; here each of the two errs with probability δ.
+    where the theorem has the greatest possible one. Theorem 4.1 of [LB] has δ/2, since the other
+    half goes to the elimination; here each of the two fails with probability δ.
     """
 
     def __init__(self, posterior: LengthScalePosterior, delta: float) -> None:
@@ -213,110 +117,99 @@ class AgnosticWidth:
         self._delta = delta
 
     def width(self, t: int, observations: int) -> float:
-        """Give β."""
+        """Return β."""
         noise = sqrt(self._posterior.readings.noise_variance)
-        said = self._posterior.gain() + 1.0 + log(1.0 / self._delta)
-        return self._posterior.plays[0].norm + noise * sqrt(2.0 * said)
+        information = self._posterior.gain() + 1.0 + log(1.0 / self._delta)
+        return self._posterior.hypotheses[0].norm + noise * sqrt(2.0 * information)
 
 
-class LearnedScale(UpperConfidence):
-    """GP-UCB under the length scale that a `LengthScaleSelector` believes in.
+class LengthScalePolicy(UpperConfidence):
+    """GP-UCB under the length scale that a `LengthScaleSelector` selects.
 
-    Readings of arms that were not asked for are learned from like any others; only answers are
-    credited to the length scale that asked. Within an interval the length scale stays the same,
-    for all arms of `select_many` too.
+    All readings update the posterior; only replies update the selector. Within an interval the
+    length scale stays the same, for all arms of `select_many` too.
+
+    Parameters
+    ----------
+    name : str
+        As registered.
+    readings : Readings
+        Empty ones; the policy owns them from now on.
+    selector : LengthScaleSelector
+        Selects the length scale of each interval.
+    beta : Beta or None
+        Exploration weight; None for `AgnosticWidth`.
+    delta : float
+        Probability that the agnostic bounds fail, above 0 and below 1.
+    seed : int
+        Decides between arms that tie.
     """
 
     def __init__(
         self,
         name: str,
         readings: Readings,
-        scales: LengthScaleSelector,
+        selector: LengthScaleSelector,
         beta: Beta | None,
         delta: float,
         seed: int,
     ) -> None:
-        _between(delta=delta)
-        self._believed = LengthScalePosterior(readings, scales)
-        width = AgnosticWidth(self._believed, delta) if beta is None else exploration(beta)
-        super().__init__(name, readings.field, self._believed, width, Never(), seed=seed)
-        self.scales = scales
+        posterior = LengthScalePosterior(readings, selector)
+        width = AgnosticWidth(posterior, delta) if beta is None else beta_schedule(beta)
+        super().__init__(name, readings.field, posterior, width, Never(), seed=seed)
+        self._length_scales = posterior
+        self.selector = selector
 
     @property
     def length_scale(self) -> float:
-        """The length scale in play, in the unit of the positions; of several the mean."""
-        plays = self._believed.plays
-        return sum(play.length_scale for play in plays) / len(plays)
+        """The selected length scale, in the unit of the positions; of several the mean."""
+        hypotheses = self._length_scales.hypotheses
+        return sum(hypothesis.length_scale for hypothesis in hypotheses) / len(hypotheses)
 
-    def observe(self, arm: Arm, y: float) -> Outcome:
-        """Take a reading in, and credit it to the length scale in play if it is an answer."""
-        if arm in self._asked:
-            unit = self._believed.readings.prior_std
+    def observe(self, arm: Arm, y: float) -> ObserveResult:
+        """Update the selector with a reply, and the posterior with any reading."""
+        if arm in self._selected:
+            unit = self._length_scales.readings.prior_std
             width = self._exploration.width(self._time + 1, self.observations)
-            self.scales.update(y / unit, width * self._believed.at(arm).std / unit)
+            self.selector.update(y / unit, width * self._posterior.at(arm).std / unit)
         return super().observe(arm, y)
 
 
-def _first(readings: Readings, length_scale: float | None, bound: float) -> Hypothesis:
-    theta = readings.extent if length_scale is None else length_scale
-    _positive(length_scale=theta, bound=bound)
-    return Hypothesis(float(theta), float(bound))
-
-
-def _growth(readings: Readings, exponent: float, ratio: float | None) -> Growth:
-    if ratio is None:
-        return Growth(1.0 / readings.dimension, exponent)
-    if not (_is_number(ratio) and 1.0 < ratio <= 100.0):
-        raise ConfigError(f"ratio is {ratio!r}; it must be above 1, and at most 100.")
-    return Growth(log(ratio), exponent)
-
-
-def _balance(
-    readings: Readings,
-    first: Hypothesis,
-    growth: Growth,
-    norm_growth: float,
-    nu: float,
-    delta: float,
-) -> RegretBalancing:
-    _between(delta=delta)
-    return RegretBalancing(
-        first,
-        growth,
-        norm_growth,
-        dimension=readings.dimension,
-        gain=gain_rate(nu, readings.dimension),
-        extent=readings.extent,
-        noise_variance=readings.noise_variance,
-        delta=delta,
+def _policy(
+    settings: Settings, readings: Readings, selector: LengthScaleSelector
+) -> LengthScalePolicy:
+    return LengthScalePolicy(
+        settings.name, readings, selector, settings.beta, settings.delta, settings.seed
     )
 
 
-def _gamma(prior: tuple[float, float]) -> tuple[float, float]:
-    pair = isinstance(prior, tuple | list) and len(prior) == 2 and all(map(_is_number, prior))
-    if not pair or min(prior) <= 0.0:
-        raise ConfigError(f"prior is {prior!r}; it can be a Gamma's shape and rate, both above 0.")
-    shape, rate = prior
-    return float(shape), float(rate)
+def _readings(settings: Settings, field: Field) -> Readings:
+    return Readings(settings.name, field, settings.window, settings.nu)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+def _first_hypothesis(settings: Settings, readings: Readings) -> Hypothesis:
+    theta = readings.extent if settings.length_scale is None else settings.length_scale
+    return Hypothesis(float(theta), float(settings.bound))
 
 
-def _positive(**values: float) -> None:
-    for name, value in values.items():
-        if not (_is_number(value) and value > 0):
-            raise ConfigError(f"{name} is {value!r}; it must be above 0.")
+def _growth(
+    settings: AGpUcbSettings | LbGpUcbSettings | LnbGpUcbSettings, readings: Readings
+) -> Growth:
+    ratio = settings.ratio
+    step = 1.0 / readings.dimension if ratio is None else log(ratio)
+    return Growth(step, settings.growth)
 
 
-def _growing(**values: float) -> None:
-    for name, value in values.items():
-        if not (_is_number(value) and 0.0 <= value <= 2.0):
-            raise ConfigError(f"{name} is {value!r}; it can be 0 to 2.")
-
-
-def _between(**values: float) -> None:
-    for name, value in values.items():
-        if not (_is_number(value) and 0.0 < value < 1.0):
-            raise ConfigError(f"{name} is {value!r}; it must lie between 0 and 1.")
+def _balancing(
+    settings: LbGpUcbSettings | LnbGpUcbSettings, readings: Readings, norm_growth: float
+) -> RegretBalancing:
+    return RegretBalancing(
+        _first_hypothesis(settings, readings),
+        _growth(settings, readings),
+        norm_growth,
+        dimension=readings.dimension,
+        gain=gain_rate(settings.nu, readings.dimension),
+        extent=readings.extent,
+        noise_variance=readings.noise_variance,
+        delta=settings.delta,
+    )

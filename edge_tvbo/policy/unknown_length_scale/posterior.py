@@ -1,8 +1,8 @@
-"""What is believed of a field under a length scale that may be another in each interval.
+"""Posterior under a length scale that may differ from interval to interval.
 
-What belongs here: the last readings, and the regression on them under any length scale, for the
-policies of `length_scales`. All of it counts in prior standard deviations of the field, so that a
-field in other units gives the same numbers to the last bit.
+The newest readings, and the regression on them under any length scale. Everything is in prior
+standard deviations of the field, so that a field in other units gives the same numbers to the last
+bit.
 """
 
 from hashlib import sha256
@@ -14,30 +14,36 @@ from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.box import BoxField
-from edge_tvbo.models.domain import Arm, Field, over
-from edge_tvbo.models.posteriors.state_space import Belief
+from edge_tvbo.models.domain import Arm, Field, arm_space
+from edge_tvbo.models.facts import Fact
+from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.models.regression import Regression
-from edge_tvbo.models.snapshot import check_arrays, copy_arrays, seal, unseal, whole
+from edge_tvbo.models.snapshot import (
+    check_arrays,
+    copy_arrays,
+    decode_snapshot,
+    encode_snapshot,
+    read_count,
+)
 from edge_tvbo.models.spatial_kernels import distances, matern
 from edge_tvbo.numerics.acquisition import highest_bound
-from edge_tvbo.policy.base import Mask
-from edge_tvbo.policy.unknown_length_scale.candidates import HUGE, Hypothesis
+from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.policy.unknown_length_scale.candidates import MAX_SUM, Hypothesis
 
-Array = NDArray[np.float64]
 ORIGIN = np.zeros((1, 1))
 
 
 class LengthScaleSelector(Protocol):
-    """Says which length scale to believe in; t = 1, 2, ... is the interval."""
+    """Selects the length scales of an interval t = 1, 2, ..."""
 
-    settings: str  # what tells a snapshot of other settings
+    snapshot_key: str  # settings that a snapshot must agree with
 
-    def plays(self, t: int) -> tuple[Hypothesis, ...]:
-        """Give the hypotheses of interval t; of several, the bounds are averaged."""
+    def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
+        """Return the hypotheses of interval t; the bounds of several are averaged."""
         ...
 
     def update(self, y: float, bonus: float) -> None:
-        """Take notice of a reading that was asked for, and of the β σ it was asked with."""
+        """Take account of a reply and of the β σ that its arm was selected with."""
         ...
 
     def advance(self, t: int) -> None:
@@ -45,39 +51,46 @@ class LengthScaleSelector(Protocol):
         ...
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Give the state, as the arrays that hold it."""
+        """Return the state, as the arrays that hold it."""
         ...
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` where sound arrays are no state of this."""
+        """Raise `SnapshotError` where arrays of the right type and shape are no possible state."""
         ...
 
 
 class Readings:
-    """The last `window` readings, in prior standard deviations, and how far apart they are.
+    """The newest `window` readings in prior standard deviations, and the distances between them.
 
-    Distances are measured once for each reading, so that trying a length scale costs a kernel and
-    a Cholesky factor, and no walk over coordinates.
+    Distances are computed once for each reading, so that trying a length scale costs a kernel and a
+    Cholesky factor.
+
+    Parameters
+    ----------
+    name : str
+        The policy, for the error.
+    field : SensorField or BoxField
+        The arms; a `SensorField` needs positions.
+    window : int
+        How many readings are kept.
+    nu : float
+        Smoothness of the Matérn kernel.
 
     Raises
     ------
     ConfigError
-        For a window or ν out of range, and for a `SensorField` without positions.
+        For a `SensorField` without positions.
     """
 
     def __init__(self, name: str, field: Field, window: int, nu: float) -> None:
-        if window < 1:
-            raise ConfigError(f"window is {window}; it must be 1 reading or more.")
-        if not (isinstance(nu, int | float) and nu > 0):
-            raise ConfigError(f"nu is {nu!r}; a Matérn kernel's smoothness must be above 0.")
         if field.positions is None:
             raise ConfigError(
-                f"{name} learns how fast the field changes in space, and nobody says where the "
-                f"sensors are.\nGive SensorField(..., positions=...), one row of coordinates for "
-                f"each sensor, or take a policy that needs only the kernel, such as gp-ucb."
+                f"{name} learns how fast the field changes in space, and needs the positions of "
+                f"the sensors.\nUse SensorField(..., positions=...), one row of coordinates for "
+                f"each sensor, or a policy that needs only the kernel, such as gp-ucb."
             )
         self.field = field
-        self.domain = over(field)
+        self.domain = arm_space(field)
         self.nu = nu
         self.positions: Array = field.positions
         self.dimension = self.positions.shape[1]
@@ -85,69 +98,70 @@ class Readings:
         self.prior_std = sqrt(float(self.domain.prior.max()))
         self.noise_variance = field.noise_variance / float(self.domain.prior.max())
         self.count = 0  # readings ever
-        self.places = np.zeros((window, self.domain.candidates.shape[1]))  # a ring, as y
+        self.places = np.zeros((window, self.domain.candidates.shape[1]))  # a ring, like y
         self.y = np.zeros(window)
-        self._apart = np.zeros((window, window))
-        self._reach = np.zeros((window, len(self.positions)))
+        self._distances = np.zeros((window, window))
+        self._candidate_distances = np.zeros((window, len(self.positions)))
 
     @property
     def held(self) -> int:
-        """How many readings there are now."""
+        """Number of readings that are kept now."""
         return min(self.count, len(self.y))
 
     def add(self, arm: Arm, y: float) -> None:
-        """Take a reading in, in model units; the oldest makes room."""
+        """Add a reading, in model units; the oldest one is dropped where the window is full."""
         slot = self.count % len(self.y)
         self.places[slot], self.y[slot] = self.domain.place(arm), y / self.prior_std
         self.count += 1
         self._measure(slot)
 
     def replace(self, count: int, state: dict[str, NDArray[Any]]) -> None:
-        """Take others in their place, from the arrays of a snapshot."""
+        """Replace all readings by those in the arrays of a snapshot."""
         copy_arrays({"places": self.places, "y": self.y}, state)
         self.count = count
         for slot in range(self.held):
             self._measure(slot)
 
     def fit(self, length_scale: float) -> "Fit":
-        """Give the regression on the readings under a length scale."""
+        """Return the regression on the readings under a length scale."""
         n = self.held
-        K = self.alike(self._apart[:n, :n], length_scale)
+        K = self.correlations(self._distances[:n, :n], length_scale)
         return Fit(K, np.full(n, self.noise_variance), self.y[:n])
 
-    def alike(self, apart: Array, length_scale: float) -> Array:
-        """Give the correlations at these distances, in the same shape."""
-        if not apart.size:
-            return np.zeros(apart.shape)
-        line = apart.reshape(-1, 1)
-        return matern(ORIGIN, length_scale, self.nu, others=line).reshape(apart.shape)
+    def correlations(self, distances: Array, length_scale: float) -> Array:
+        """Return the prior correlations at these distances, in the same shape."""
+        if not distances.size:
+            return np.zeros(distances.shape)
+        line = distances.reshape(-1, 1)
+        return matern(ORIGIN, length_scale, self.nu, others=line).reshape(distances.shape)
 
-    def to_candidates(self) -> Array:
-        """Give the distances (n, M) of readings and candidates."""
-        return self._reach[: self.held]
+    def candidate_distances(self) -> Array:
+        """Return the distances of the readings and the candidates, (n, M)."""
+        return self._candidate_distances[: self.held]
 
-    def to_places(self, P: Array) -> Array:
-        """Give the distances (n, p) of readings and places (p, d or 1)."""
+    def distances_to(self, P: Array) -> Array:
+        """Return the distances (n, p) of the readings and places (p, d), or arm numbers (p, 1)."""
         return distances(self._where(self.places[: self.held]), 1.0, others=self._where(P))
 
     def _measure(self, slot: int) -> None:
         here, n = self._where(self.places[slot : slot + 1]), self.held
-        self._reach[slot] = distances(here, 1.0, others=self.positions)[0]
-        apart = distances(here, 1.0, others=self._where(self.places[:n]))[0]
-        self._apart[slot, :n] = apart
-        self._apart[:n, slot] = apart
+        self._candidate_distances[slot] = distances(here, 1.0, others=self.positions)[0]
+        row = distances(here, 1.0, others=self._where(self.places[:n]))[0]
+        self._distances[slot, :n] = row
+        self._distances[:n, slot] = row
 
     def _where(self, places: Array) -> Array:
+        """Return the positions of places, (p, d)."""
         if isinstance(self.field, BoxField):
             return places
         return self.positions[places[:, 0].astype(np.intp)]
 
 
 class Fit(Regression):
-    """A regression that tells how much its readings say."""
+    """A regression that also computes the information gain of its readings."""
 
     def gain(self, noise_variance: float) -> float:
-        """Give ½ ln det(I + K/σ²), in nats."""
+        """Return the information gain ½ ln det(I + K/σ²), in nats."""
         if self._empty:
             return 0.0
         pivots = np.diag(self._L)
@@ -155,17 +169,17 @@ class Fit(Regression):
 
 
 class LengthScalePosterior:
-    """The posterior under the length scale that `scales` believes in, or averaged over several.
+    """The posterior under the selected length scale, or averaged over several of them.
 
-    Costs O(n³ + n²M) for each of them in an interval, with n readings held.
+    Costs O(n³ + n²M) for each length scale in an interval, with n readings kept and M candidates.
     """
 
-    def __init__(self, readings: Readings, scales: LengthScaleSelector) -> None:
+    def __init__(self, readings: Readings, selector: LengthScaleSelector) -> None:
         self.readings = readings
-        self.scales = scales
+        self.selector = selector
         self.observations = 0
         self._time = 0
-        self._fits: list[tuple[float, Fit]] = []  # one for each play; none when out of date
+        self._fits: list[tuple[float, Fit]] = []  # one for each hypothesis; empty if out of date
 
     @property
     def mean(self) -> Array:
@@ -180,27 +194,27 @@ class LengthScalePosterior:
         return self._variance
 
     @property
-    def plays(self) -> tuple[Hypothesis, ...]:
-        """What is believed in, in this interval."""
-        return self.scales.plays(self._time + 1)
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        """The hypotheses of the current interval."""
+        return self.selector.hypotheses(self._time + 1)
 
     def gain(self) -> float:
-        """Give how much the readings say, in nats."""
+        """Return the mean information gain of the readings, in nats."""
         self._predict()
         gains = [fit.gain(self.readings.noise_variance) for _, fit in self._fits]
         return sum(gains) / len(gains)
 
-    def at(self, arm: Arm) -> Belief:
-        """Give what is believed of `arm` at the current interval."""
+    def at(self, arm: Arm) -> Prediction:
+        """Return mean and standard deviation of `arm` at the current interval."""
         self._predict()
         place = self.readings.domain.place(arm)[None, :]
-        mean, variance = self._predicted(self.readings.to_places(place))
-        return Belief(arm, float(mean[0]), float(variance[0]) ** 0.5)
+        mean, variance = self._predicted(self.readings.distances_to(place))
+        return Prediction(arm, float(mean[0]), float(variance[0]) ** 0.5)
 
-    def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Belief | None:
-        """Give the arm with the highest mean + width · std.
+    def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
+        """Return the arm with the highest mean + width · std.
 
-        Where some are not eligible, a box is not searched: the candidates that are stand for it.
+        A box is searched between its candidates only where all of them are eligible.
         """
         index = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
         if index < 0:
@@ -209,24 +223,24 @@ class LengthScalePosterior:
             return self.at(self.readings.field.arm(index))
 
         def bound(P: Array) -> Array:
-            mean, variance = self._predicted(self.readings.to_places(P))
+            mean, variance = self._predicted(self.readings.distances_to(P))
             return mean + width * np.sqrt(variance)
 
         scores = self.mean + width * np.sqrt(self.variance)
         return self.at(self.readings.domain.best(index, bound, scores))
 
     def prior_std(self, arm: Arm) -> float:
-        """Give the standard deviation of any arm, were nothing known."""
+        """Return the prior standard deviation, the same for any arm."""
         return self.readings.prior_std
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Take in a reading of `arm`, in model units."""
+        """Add a reading of `arm`, in model units."""
         self.readings.add(arm, y)
         self._invalidate()
 
     def advance(self) -> None:
-        """End the interval: what to believe in is decided anew."""
-        self.scales.advance(self._time + 1)
+        """End the interval; the selector chooses the hypotheses of the next one."""
+        self.selector.advance(self._time + 1)
         self._time += 1
         self._invalidate()
 
@@ -236,55 +250,55 @@ class LengthScalePosterior:
         self._invalidate()
 
     def mean_std(self) -> tuple[Array, Array]:
-        """Give copies of the mean and the standard deviation of every candidate."""
+        """Return copies of mean and standard deviation of every candidate, both (M,)."""
         return self.mean.copy(), np.sqrt(self.variance)
 
-    def account(self) -> tuple[str, ...]:
-        """Give nothing: of the readings held all is exact."""
+    def facts(self) -> tuple[Fact, ...]:
+        """Return nothing: the posterior of the readings held is exact."""
         return ()
 
     def snapshot(self) -> bytes:
-        """Give the state as bytes; the continuation from them is bit-identical."""
+        """Return the state as bytes; a posterior restored from them continues bit for bit."""
         state = {"time": self._time, "count": self.readings.count, **self._arrays()}
-        return seal(self._kind(), self.readings.field.fingerprint(), state)
+        return encode_snapshot(self._kind(), self.readings.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        """Load the state of a snapshot; raises `SnapshotError` and then changes nothing."""
         readings = self.readings
-        state = unseal(self._kind(), readings.field.fingerprint(), blob)
-        time, count = whole(state, "time"), whole(state, "count")
+        state = decode_snapshot(self._kind(), readings.field.fingerprint(), blob)
+        time, count = read_count(state, "time"), read_count(state, "count")
         check_arrays(self._arrays(), state)
-        if not readings.field.holds(state["places"][: min(count, len(readings.y))]):
-            raise SnapshotError("The snapshot's 'places' names an arm that there is not.")
-        if np.abs(state["y"]).max() > HUGE:
-            raise SnapshotError("The snapshot's 'y' holds what no sensor reads.")
-        self.scales.check(state)
-        copy_arrays(self.scales.arrays(), state)
+        if not readings.field.contains(state["places"][: min(count, len(readings.y))]):
+            raise SnapshotError("The snapshot's 'places' names an arm that does not exist.")
+        if np.abs(state["y"]).max() > MAX_SUM:
+            raise SnapshotError("The snapshot's 'y' is beyond any reading.")
+        self.selector.check(state)
+        copy_arrays(self.selector.arrays(), state)
         readings.replace(count, state)
         self._time = time
         self._invalidate()
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"places": self.readings.places, "y": self.readings.y, **self.scales.arrays()}
+        return {"places": self.readings.places, "y": self.readings.y, **self.selector.arrays()}
 
     def _kind(self) -> str:
         readings = self.readings
-        where = sha256(np.ascontiguousarray(readings.positions).tobytes()).hexdigest()[:16]
-        return f"{self.scales.settings} {len(readings.y)} {readings.nu!r} {where}"
+        digest = sha256(np.ascontiguousarray(readings.positions).tobytes()).hexdigest()[:16]
+        return f"{self.selector.snapshot_key} {len(readings.y)} {readings.nu!r} {digest}"
 
     def _predict(self) -> None:
-        """Compute what is asked for in every interval, unless it is there."""
+        """Compute the fits and the predictions of this interval, unless they are up to date."""
         if not self._fits:
-            thetas = [play.length_scale for play in self.plays]
+            thetas = [hypothesis.length_scale for hypothesis in self.hypotheses]
             self._fits = [(theta, self.readings.fit(theta)) for theta in thetas]
-            self._mean, self._variance = self._predicted(self.readings.to_candidates())
+            self._mean, self._variance = self._predicted(self.readings.candidate_distances())
 
-    def _predicted(self, apart: Array) -> tuple[Array, Array]:
-        """Give mean and variance of what lies at these distances (n, m) of the readings."""
-        prior = np.ones(apart.shape[1])
+    def _predicted(self, separation: Array) -> tuple[Array, Array]:
+        """Return mean and variance (m,) of places at these distances (n, m) of the readings."""
+        prior = np.ones(separation.shape[1])
         mean, std = np.zeros(len(prior)), np.zeros(len(prior))
         for theta, fit in self._fits:
-            m, variance = fit.predict(self.readings.alike(apart, theta), prior)
+            m, variance = fit.predict(self.readings.correlations(separation, theta), prior)
             mean += m
             std += np.sqrt(variance)
         unit = self.readings.prior_std / len(self._fits)
@@ -296,7 +310,7 @@ class LengthScalePosterior:
 
 
 def _extent(field: Field) -> float:
-    """Give the longest side of the domain."""
+    """Return the length of the domain's longest side."""
     if isinstance(field, BoxField):
         return float((field.upper - field.lower).max())
     return float(np.ptp(np.asarray(field.positions), axis=0).max())

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
-from edge_tvbo.policy.auto import Automatic
+from edge_tvbo.policy.auto import MixturePolicy
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.base import (
@@ -38,9 +38,8 @@ from edge_tvbo.research.experiments.base import (
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.simulation.dataset_lookup import DataSource, search_directories
 from edge_tvbo.simulation.recording import Recording
-from edge_tvbo.training.covariance import train, with_rhythm
+from edge_tvbo.training.covariance import train, with_daily_profile
 
-Array = NDArray[np.float64]
 STREET_SENSORS = 50  # drawn from those of a street network
 TRAINING_SHARE = 0.6  # of its recording
 ROOMS = {"Intel 7-8": (864, 1152), "Intel 5-6": (576, 864), "Intel 3-4": (288, 576)}  # rows
@@ -211,7 +210,9 @@ def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
 def _rows_on_recording(run: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
     names = tuple(f"s{arm}" for arm in range(split.training.shape[1]))
     field = train(split.training, names, positions=split.positions)
-    field_with_daily_profile = with_rhythm(field, split.training, split.interval, split.start)
+    field_with_daily_profile = with_daily_profile(
+        field, split.training, split.interval, split.start
+    )
     start = split.start + len(split.training) * split.interval
     for name, settings in {"auto": {}, **PUBLISHED}.items():
         own = field_with_daily_profile if name == "auto" else field
@@ -233,8 +234,8 @@ def _regret_and_coverage(
         policy.set_time(start + t * interval)
         arm = policy.select().arm
         y = float(values[arm])
-        if isinstance(policy, Automatic):
-            low, high = policy.interval(arm, COVERAGE)
+        if isinstance(policy, MixturePolicy):
+            low, high = policy.prediction_interval(arm, COVERAGE)
             covered += low <= y <= high
         policy.observe(arm, y)
         policy.advance()

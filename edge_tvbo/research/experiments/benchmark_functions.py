@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edge_tvbo.numerics.jit import Matrix, Vector
+from edge_tvbo.numerics.types import Array
 
 HORIZON = 500  # intervals, [ET] Table 8
 ARMS = 100  # on [0, 1]
@@ -23,22 +23,22 @@ CENTRES = 30  # kernels summed into one random function
 class Landscape(NamedTuple):
     """A function to maximise, with its box and its maximum."""
 
-    evaluate: Callable[[ArrayLike], Vector]  # float64[..., d] -> float64[...]
-    lower: Vector  # float64[d]
-    upper: Vector  # float64[d]
-    argmax: Vector  # float64[d]
+    evaluate: Callable[[ArrayLike], Array]  # float64[..., d] -> float64[...]
+    lower: Array  # float64[d]
+    upper: Array  # float64[d]
+    argmax: Array  # float64[d]
     maximum: float
 
 
 class ChangingArms(NamedTuple):
     """A function on a grid that changes with time, with the value of the best arm."""
 
-    arms: Vector  # float64[M]
-    values: Matrix  # float64[T, M], without noise
-    best: Vector  # float64[T], maximum of each row
+    arms: Array  # float64[M]
+    values: Array  # float64[T, M], without noise
+    best: Array  # float64[T], maximum of each row
 
 
-def berkenkamp(x: ArrayLike) -> Vector:
+def berkenkamp(x: ArrayLike) -> Array:
     """Return Berkenkamp's function at float64[..., 1] places in [0, 1]: a slope and a narrow peak.
 
     0.6 x + N(x; 0.2, 0.08²)/8. The slope ends at x = 1 with 0.6, where a long length scale fits all
@@ -54,7 +54,7 @@ def berkenkamp(x: ArrayLike) -> Vector:
     return np.asarray(0.6 * place + peak / 8.0)
 
 
-def michalewicz(x: ArrayLike) -> Vector:
+def michalewicz(x: ArrayLike) -> Array:
     """Return Michalewicz' function at float64[..., d] places in [0, π]^d, negated to be maximised.
 
     Σ_i sin(x_i) sin(i x_i²/π)^(2m) with m = 10: d ridges of width 1/m in a flat region. [LB] uses
@@ -87,7 +87,7 @@ MICHALEWICZ = Landscape(
 )
 
 
-def random_function(arms: Vector, seed: int, number: int) -> Vector:
+def random_function(arms: Array, seed: int, number: int) -> Array:
     """Return a random smooth function at float64[M] `arms`, with root mean square 1 over them.
 
     Σ_i a_i k(x, z_i), 30 terms, k the squared exponential with l = 0.2, a_i uniform on [-1, 1] and

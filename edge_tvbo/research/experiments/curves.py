@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.experiments.base import Labels, Row
 
 
-def mean_curve(rows: Sequence[Row], curve: str, case: Labels) -> NDArray[np.float64]:
+def mean_curve(rows: Sequence[Row], curve: str, case: Labels) -> Array:
     """Return the mean of a curve over the runs of a case."""
     return np.asarray(np.mean([row.curves[curve] for row in rows if row.case == case], axis=0))
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.triggers import Bounds
+from edge_tvbo.models.triggers import BlockBounds
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.base import (
     Expectation,
@@ -23,7 +24,7 @@ from edge_tvbo.research.experiments.base import (
 )
 from edge_tvbo.research.experiments.curves import plot_mean_curves
 from edge_tvbo.research.experiments.grid_experiment import GridExperiment
-from edge_tvbo.research.experiments.run_policy import Array, run_policy
+from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import standard_errors_apart
 
 HORIZON = 400
@@ -133,7 +134,7 @@ def _with_rate(rate: float) -> list[PolicyCase]:
 def _event_triggered() -> Iterator[PolicyCase]:
     for variant, keep_last in ET_VARIANTS.items():
         for interval, ends in INTERVALS.items():
-            bounds = Bounds.of(*ends, horizon=HORIZON)
+            bounds = BlockBounds.from_rates(*ends, horizon=HORIZON)
             settings = {"delta_b": 0.1, "n_lower": bounds.n_lower, "n_upper": bounds.n_upper}
             yield PolicyCase(
                 f"{variant} {interval}", "et-gp-ucb", {**settings, "keep_last": keep_last}

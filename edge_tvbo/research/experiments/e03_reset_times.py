@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.base import Expectation, Labels, ResultTable, Row
 from edge_tvbo.research.experiments.grid_experiment import GridExperiment
@@ -133,7 +134,7 @@ class ResetTimes(GridExperiment):
             yield Row(run, {"epsilon": str(rate)}, numbers)
 
 
-def histogram(rows: Sequence[Row], rate: float, label: str) -> NDArray[np.float64]:
+def histogram(rows: Sequence[Row], rate: float, label: str) -> Array:
     """Return how often each reset time 0..T occurred in all runs, (T + 1,)."""
     case = _histogram_case(rate, label)
     counts = [row.curves["counts"] for row in rows if row.case == case]

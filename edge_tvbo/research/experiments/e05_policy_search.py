@@ -26,26 +26,24 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.posteriors.fitted_length_scales import ArdMapPosterior
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.temporal_models import (
-    StaticKernel,
-    TemporalKernel,
-    TimeVaryingKernel,
-    WienerKernel,
+    Static,
+    TemporalModel,
+    TimeVarying,
+    UncertaintyInjection,
 )
-from edge_tvbo.models.triggers import Bounds, ErrorBound, EveryPeriod, Never, Trigger
+from edge_tvbo.models.triggers import BlockBounds, ErrorBound, EveryPeriod, Never, Trigger
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.research.experiments import pendulum
 from edge_tvbo.research.experiments.base import Expectation, Experiment, ResultTable, Row
 from edge_tvbo.research.experiments.curves import mean_curve
 from edge_tvbo.simulation.dataset_lookup import DataSource
-
-Array = NDArray[np.float64]
 
 HORIZON = 300
 NOISE_VARIANCE = 0.02
@@ -55,9 +53,9 @@ CANDIDATES = 256
 EPSILON = 0.03  # and σ_w² of UI
 PERIOD = 29
 DELTA_B = 0.1
-TEMPORAL_KERNELS: dict[str, TemporalKernel] = {  # of the other policies: static
-    "tv-gp-ucb": TimeVaryingKernel(EPSILON),
-    "ui-tvbo": WienerKernel(EPSILON),
+TEMPORAL_KERNELS: dict[str, TemporalModel] = {  # of the other policies: static
+    "tv-gp-ucb": TimeVarying(EPSILON),
+    "ui-tvbo": UncertaintyInjection(EPSILON),
 }
 POLICIES = ("et-gp-ucb", "tv-gp-ucb", "ui-tvbo", "r-gp-ucb", "gp-ucb")
 EARLY_RESETS = "resets, t < 100"
@@ -175,13 +173,13 @@ class PolicySearch(Experiment):
     def _policy(self, name: str, seed: int) -> UpperConfidence:
         posterior = ArdMapPosterior(
             self._field,
-            TEMPORAL_KERNELS.get(name, StaticKernel()),
+            TEMPORAL_KERNELS.get(name, Static()),
             self._horizon,
             units=pendulum.SCALES.tolist(),
             shape=SHAPE,
             rate=RATE,
         )
-        bounds = Bounds.of(0.0, 1.0, horizon=self._horizon)
+        bounds = BlockBounds.from_rates(0.0, 1.0, horizon=self._horizon)
         triggers: dict[str, Trigger] = {
             "et-gp-ucb": ErrorBound(NOISE_VARIANCE, DELTA_B, bounds.n_lower, bounds.n_upper),
             "r-gp-ucb": EveryPeriod(PERIOD),

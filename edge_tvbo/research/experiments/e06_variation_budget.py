@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import squared_exponential
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.experiments import benchmark_functions
 from edge_tvbo.research.experiments.base import (
     Expectation,
@@ -50,8 +51,6 @@ from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.simulation.dataset_lookup import DataSource, search_directories
 from edge_tvbo.theory import greedy_gain, restart_interval, window_length
 from edge_tvbo.training.covariance import train
-
-Array = NDArray[np.float64]
 
 NOISE_VARIANCE = 0.1
 STOCKS_NOISE = 0.01

@@ -19,9 +19,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.models.beta import LogBeta
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.experiments.base import (
     Expectation,
     Experiment,
@@ -37,8 +37,6 @@ from edge_tvbo.simulation.dataset_lookup import DataSource
 from edge_tvbo.simulation.replay import DAY
 from edge_tvbo.theory import block_bounds_se, block_length_se
 from edge_tvbo.training.covariance import train
-
-Array = NDArray[np.float64]
 
 HORIZON = 84  # intervals of a test day
 START_OF_MORNING = 6 * 3600.0  # s after midnight

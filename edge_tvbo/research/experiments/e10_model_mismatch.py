@@ -10,19 +10,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.models.beta import ConstantBeta
 from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
-from edge_tvbo.models.posteriors.select import engine
+from edge_tvbo.models.posteriors.select import make_posterior
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.temporal_models import (
-    FittableKernel,
-    MomentumKernel,
-    SigmoidKernel,
-    TimeVaryingKernel,
+    FittableModel,
+    Momentum,
+    Sigmoid,
+    TimeVarying,
 )
 from edge_tvbo.models.triggers import Never
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.base import Expectation, ResultTable, Row, case_labels
@@ -39,20 +39,20 @@ SMOOTHING = 20  # intervals of the moving average
 class FieldChange(NamedTuple):
     """How a field changes, and the number of starts of a fit to it."""
 
-    kernel: FittableKernel
+    kernel: FittableModel
     restarts: int
 
 
 DATA = {
-    "TV": FieldChange(TimeVaryingKernel(0.01), 10),
-    "MTV": FieldChange(MomentumKernel(0.99, 0.98), 10),
-    "TTV ρ=5": FieldChange(SigmoidKernel(100.0, 5.0), 3),
-    "TTV ρ=20": FieldChange(SigmoidKernel(100.0, 20.0), 3),
+    "TV": FieldChange(TimeVarying(0.01), 10),
+    "MTV": FieldChange(Momentum(0.99, 0.98), 10),
+    "TTV ρ=5": FieldChange(Sigmoid(100.0, 5.0), 3),
+    "TTV ρ=20": FieldChange(Sigmoid(100.0, 20.0), 3),
 }
-STARTS: dict[str, FittableKernel] = {
-    "TV": TimeVaryingKernel(0.03),
-    "MTV": MomentumKernel(0.97, 0.5),
-    "TTV": SigmoidKernel(100.0, 10.0),
+STARTS: dict[str, FittableModel] = {
+    "TV": TimeVarying(0.03),
+    "MTV": Momentum(0.97, 0.5),
+    "TTV": Sigmoid(100.0, 10.0),
 }
 TRUE_MODEL = "told the truth"
 
@@ -114,7 +114,7 @@ class ModelMismatch(GridExperiment):
             }
             for model, posterior in (
                 *posteriors.items(),
-                (TRUE_MODEL, engine(self._field, data.kernel, HORIZON)),
+                (TRUE_MODEL, make_posterior(self._field, data.kernel, HORIZON)),
             ):
                 policy = UpperConfidence(model, self._field, posterior, BETA, Never(), seed=run)
                 regret = run_policy(policy, f, noise).regret
@@ -126,13 +126,13 @@ class ModelMismatch(GridExperiment):
                 )
 
 
-def _field_of(kernel: FittableKernel, g: NDArray[np.float64]) -> NDArray[np.float64]:
+def _field_of(kernel: FittableModel, g: Array) -> Array:
     match kernel:
-        case TimeVaryingKernel(epsilon):
+        case TimeVarying(epsilon):
             return sample_fields.drifting(g[:-1], epsilon)
-        case MomentumKernel(epsilon, alpha):
+        case Momentum(epsilon, alpha):
             return sample_fields.with_momentum(g, epsilon, alpha)
-        case SigmoidKernel(tau, rho):
+        case Sigmoid(tau, rho):
             return sample_fields.turning(g, HORIZON, tau, rho)
     raise AssertionError(kernel)
 

@@ -35,13 +35,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.domain import Arm, Field
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.numerics.types import Array
+from edge_tvbo.policy.settings import HYPERPRIOR
 from edge_tvbo.policy.unknown_length_scale.candidates import (
     Growth,
     Hypothesis,
@@ -50,7 +51,7 @@ from edge_tvbo.policy.unknown_length_scale.candidates import (
     gain_rate,
 )
 from edge_tvbo.policy.unknown_length_scale.fitting import McmcSelector, MlSelector
-from edge_tvbo.policy.unknown_length_scale.policies import HYPERPRIOR, LearnedScale
+from edge_tvbo.policy.unknown_length_scale.policies import LengthScalePolicy
 from edge_tvbo.policy.unknown_length_scale.posterior import Fit, LengthScaleSelector, Readings
 from edge_tvbo.research.experiments.base import (
     Expectation,
@@ -62,8 +63,6 @@ from edge_tvbo.research.experiments.base import (
 )
 from edge_tvbo.research.experiments.benchmark_functions import BERKENKAMP, MICHALEWICZ, Landscape
 from edge_tvbo.simulation.dataset_lookup import DataSource
-
-Array = NDArray[np.float64]
 
 HORIZON = 250
 NU = 2.5
@@ -113,7 +112,7 @@ class Standardised(Readings):
         n = self.held
         if not n:
             return super().fit(length_scale)
-        K = self.alike(self._apart[:n, :n], length_scale)
+        K = self.correlations(self._distances[:n, :n], length_scale)
         y = (self.y[:n] - self.y[:n].mean()) / self.spread
         return Fit(K, np.full(n, self.noise_variance), y)
 
@@ -245,7 +244,7 @@ class LengthScale(Experiment):
                 for arm in first:
                     policy.observe(arm, objective.value(arm))
                 if name in (LIKELIEST, SAMPLED):
-                    policy.scales.advance(0)
+                    policy.selector.advance(0)
                 case = _case(objective.name, name, growth)
                 yield _row(run, case, objective, policy, first, self._horizon)
 
@@ -309,7 +308,7 @@ def _table(path: Path) -> tuple[Array, Array]:
 
 def _make(
     policy: str, field: Field, longest: float, growth: float, seed: int, window: int
-) -> LearnedScale:
+) -> LengthScalePolicy:
     readings = Standardised(policy, field, window, NU)
     first, d = Hypothesis(longest, 1.0), readings.dimension
     growing = Growth(1.0 / (d + 2.0 * NU), growth)
@@ -322,14 +321,14 @@ def _make(
         scales = MlSelector(readings, first, 0.0, 0.0, seed)
     else:
         scales = McmcSelector(readings, first, *HYPERPRIOR, MCMC_SAMPLES, seed)
-    return LearnedScale(policy, readings, scales, BETA, DELTA, seed)
+    return LengthScalePolicy(policy, readings, scales, BETA, DELTA, seed)
 
 
 def _row(
     run: int,
     case: Labels,
     objective: Objective,
-    policy: LearnedScale,
+    policy: LengthScalePolicy,
     first: Sequence[Arm],
     horizon: int,
 ) -> Row:

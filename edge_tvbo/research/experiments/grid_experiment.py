@@ -2,11 +2,9 @@
 
 from functools import cached_property
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.base import Experiment
 from edge_tvbo.simulation.dataset_lookup import DataSource
@@ -29,5 +27,5 @@ class GridExperiment(Experiment):
         return grid(self._side, self.spatial, self.noise_variance)
 
     @cached_property
-    def _factor(self) -> NDArray[np.float64]:
+    def _factor(self) -> Array:
         return sample_fields.factor(self._field.kernel)

@@ -3,11 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from edge_tvbo.errors import MissingExtra
-
-Array = NDArray[np.float64]
+from edge_tvbo.numerics.types import Array
 
 
 class InverseGamma(NamedTuple):

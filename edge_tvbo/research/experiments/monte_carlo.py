@@ -8,7 +8,8 @@ from math import log, pi, sqrt
 
 from numba import int64, uint64
 
-from edge_tvbo.numerics.jit import Indices, Matrix, Vector, kernel
+from edge_tvbo.numerics.jit import kernel
+from edge_tvbo.numerics.types import Array, Int64Array
 
 
 @kernel(
@@ -16,23 +17,23 @@ from edge_tvbo.numerics.jit import Indices, Matrix, Vector, kernel
     " f8[:, ::1], f8[::1], f8[::1], f8[::1], f8[::1], i8[::1])"
 )
 def run_resetting_policy(
-    truth: Matrix,
-    noise: Vector,
-    K: Matrix,
+    truth: Array,
+    noise: Array,
+    K: Array,
     noise_variance: float,
-    widths: Vector,
+    widths: Array,
     period: int,
     n_lower: int,
     n_upper: int,
     delta_b: float,
     keep_last: bool,
     seed: int,
-    V: Matrix,
-    mean: Vector,
-    variance: Vector,
-    bound: Vector,
-    regret: Vector,
-    ages: Indices,
+    V: Array,
+    mean: Array,
+    variance: Array,
+    bound: Array,
+    regret: Array,
+    ages: Int64Array,
 ) -> int:
     """Run a policy on `truth` for T intervals; return the number of resets by the event trigger.
 

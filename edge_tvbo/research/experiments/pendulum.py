@@ -24,12 +24,13 @@ from typing import NamedTuple
 import numpy as np
 
 from edge_tvbo.errors import MissingExtra
-from edge_tvbo.numerics.jit import Matrix, Vector, kernel
+from edge_tvbo.numerics.jit import kernel
+from edge_tvbo.numerics.types import Array
 
-LOWER: Vector = np.array([-3.0, -6.0, -50.0, -4.0])  # gains on s, s', φ, φ'; [ET] Table 7
-UPPER: Vector = np.array([-2.0, -4.0, -25.0, -2.0])
-SCALES: Vector = np.array([1 / 8, 1 / 4, 3.0, 1 / 8])  # of the gains, before a length scale; ibid.
-START: Vector = np.array([4.0, 0.0, 0.1, -0.01])  # m, m/s, rad, rad/s
+LOWER: Array = np.array([-3.0, -6.0, -50.0, -4.0])  # gains on s, s', φ, φ'; [ET] Table 7
+UPPER: Array = np.array([-2.0, -4.0, -25.0, -2.0])
+SCALES: Array = np.array([1 / 8, 1 / 4, 3.0, 1 / 8])  # of the gains, before a length scale; ibid.
+START: Array = np.array([4.0, 0.0, 0.1, -0.01])  # m, m/s, rad, rad/s
 
 FRICTION = 2.2e-3  # of the bearing, N m s/rad
 WORN_FRICTION = 2.5 * FRICTION  # from t = 100 on
@@ -52,7 +53,7 @@ SEARCH_STARTS = 4  # local searches for `optimum`
 
 
 @kernel("void(f8[:, ::1], f8[:, ::1], f8[:, ::1])")
-def multiply(A: Matrix, B: Matrix, C: Matrix) -> None:
+def multiply(A: Array, B: Array, C: Array) -> None:
     """Fill C, distinct from A and B, with A B; all float64[n, n]."""
     n = A.shape[0]
     for i in range(n):
@@ -64,7 +65,7 @@ def multiply(A: Matrix, B: Matrix, C: Matrix) -> None:
 
 
 @kernel("f8[:, ::1](f8[:, ::1])")
-def exponential(A: Matrix) -> Matrix:
+def exponential(A: Array) -> Array:
     """Return e^A to rounding for float64[n, n] A whose largest row sum is at most 16.
 
     Taylor's series of A/16, 20 terms by Horner's rule, squared four times (Moler & Van Loan,
@@ -87,7 +88,7 @@ def exponential(A: Matrix) -> Matrix:
 
 
 @kernel("f8[:, ::1](f8)")
-def plant(friction: float) -> Matrix:
+def plant(friction: float) -> Array:
     """Return one period of the plant: x_next = P[:4, :4] x + P[:4, 4] u.
 
     `friction` is in N m s/rad.
@@ -112,7 +113,7 @@ def plant(friction: float) -> Matrix:
 
 
 @kernel("f8(f8[:, ::1], f8[::1], f8[::1])")
-def cost_from(P: Matrix, gains: Vector, start: Vector) -> float:
+def cost_from(P: Array, gains: Array, start: Array) -> float:
     """Return the mean of xᵀQx + Ru² over the 1000 steps from `start`, at most `MAX_COST`.
 
     Parameters
@@ -147,7 +148,7 @@ def cost_from(P: Matrix, gains: Vector, start: Vector) -> float:
 
 
 @kernel("f8(f8[::1], f8)")
-def cost(gains: Vector, friction: float) -> float:
+def cost(gains: Array, friction: float) -> float:
     """Return the mean quadratic cost per step, over 20 s under u = -gains · x, without noise.
 
     Parameters
@@ -165,7 +166,7 @@ def cost(gains: Vector, friction: float) -> float:
     return cost_from(plant(friction), gains, START.copy())
 
 
-def spread(n: int) -> Matrix:
+def spread(n: int) -> Array:
     """Return `n` controllers spread evenly over the box, float64[n, 4], the same at every call.
 
     The additive recurrence whose steps are powers of 1/φ, φ⁵ = φ + 1 (M. Roberts, *The Unreasonable
@@ -197,7 +198,7 @@ def normalisation() -> Normalisation:
     return Normalisation(float(costs.mean()), float(costs.std()))
 
 
-def reward(gains: Vector, friction: float) -> float:
+def reward(gains: Array, friction: float) -> float:
     """Return the negative cost, normalised to mean 0 and sd 1 over the box.
 
     Parameters
@@ -220,7 +221,7 @@ def friction_at(t: int) -> float:
     return WORN_FRICTION if t >= WORN_AT else FRICTION
 
 
-def optimum(friction: float) -> tuple[Vector, float]:
+def optimum(friction: float) -> tuple[Array, float]:
     """Return the best controller of the box, float64[4], and its reward.
 
     It is the best of four L-BFGS-B searches from `spread` controllers, the same at every call. The
@@ -238,7 +239,7 @@ def optimum(friction: float) -> tuple[Vector, float]:
         raise MissingExtra("scipy, which finds the best controller,", "science") from None
     width = UPPER - LOWER
 
-    def loss(unit: Vector) -> float:
+    def loss(unit: Array) -> float:
         return -reward(LOWER + width * unit, friction)
 
     found = [

@@ -5,9 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.base import Policy
-
-Array = NDArray[np.float64]
 
 
 class RunResult(NamedTuple):

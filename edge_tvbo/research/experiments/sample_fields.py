@@ -1,11 +1,9 @@
 """Sample fields that change with time, drawn from the models that the papers assume."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.models.spatial_kernels import positive_definite
-
-Array = NDArray[np.float64]
+from edge_tvbo.numerics.types import Array
 
 
 def factor(K: Array) -> Array:

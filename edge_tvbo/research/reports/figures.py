@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.reports.summary import (
     ComparisonSummary,
     PolicySummary,
@@ -17,7 +18,6 @@ from edge_tvbo.research.reports.summary import (
 from edge_tvbo.research.reports.svg import Canvas, heat_map, label_width, ticks
 from edge_tvbo.simulation.backtest import UNIT_LABEL
 
-Array = NDArray[np.float64]
 COLOURS = 5  # policies with a colour of their own: those with the least regret
 MAX_POINTS = 600  # of a line
 RASTER_INTERVALS = 576  # the last ones

@@ -1,7 +1,7 @@
-"""Many arms as few components: the algebra to rounding, and the approximation to its bound.
+"""Low-rank posteriors: the algebra is exact to rounding, the approximation within its bound.
 
-The algebra is held against the slow twin under K̃ = Bᵀ B + diag(R), over the histories of
-``test_posterior``; K̃ is held against K by what the docstring of `LowRankPosterior` promises.
+The algebra is compared with the slow twin under K̃ = Bᵀ B + diag(R), over the histories of
+``support.histories``; K̃ is compared with K by the bound in the docstring of `LowRankPosterior`.
 """
 
 import dataclasses
@@ -10,54 +10,58 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from models.posteriors.test_state_space import (
-    CHANGES,
+from naive import NaivePosterior, components, se, temporal
+from numpy.testing import assert_allclose
+from support.histories import (
+    COMPILED,
     KERNELS,
     MODELS,
     SEEDS,
+    TEMPORAL_MODELS,
     Case,
-    assert_follows_its_twin,
+    assert_equals_twin,
     assert_same,
     kernel,
     long_readings,
     random_history,
 )
-from naive import NaivePosterior, components, se, temporal
-from numpy.testing import assert_allclose
 
 from edge_tvbo import make_policy
 from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.facts import LowRankApproximation
 from edge_tvbo.models.field import SensorField, grid
-from edge_tvbo.models.posteriors import select as engines
-from edge_tvbo.models.posteriors.low_rank import SHARE, Components, LowRankPosterior
+from edge_tvbo.models.posteriors import select
+from edge_tvbo.models.posteriors.low_rank import MAX_NOISE_SHARE, Components, LowRankPosterior
+from edge_tvbo.models.posteriors.select import make_posterior
 from edge_tvbo.models.posteriors.state_space import StateSpacePosterior
-from edge_tvbo.models.snapshot import seal, unseal
+from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.temporal_models import StaticKernel, TimeVaryingKernel, WienerKernel
+from edge_tvbo.models.temporal_models import Static, TimeVarying, UncertaintyInjection
 from edge_tvbo.numerics import low_rank
 
 SMOOTH = se(np.random.default_rng(4).uniform(0, 1, (24, 2)), 0.5)
 
 
-def factored(K, most, room=None):
+def factored(K, max_rest, room=None):
     B, rest = np.empty((len(K) if room is None else room, len(K))), np.empty(len(K))
-    rank = low_rank.factor(K, most, B, rest)
+    rank = low_rank.pivoted_cholesky(K, max_rest, B, rest)
     return Components(B[:rank].copy(), rest)
 
 
 @dataclasses.dataclass(frozen=True)
 class LowRankCase(Case):
-    """As a `Case`; of each arm at most `most` is left out."""
+    """A `Case` whose components leave out at most `max_rest` of each arm's variance."""
 
-    most: float = 1e-3
+    max_rest: float = 1e-3
 
     def components(self):
-        return factored(self.K, self.most)
+        return factored(self.K, self.max_rest)
 
-    def engine(self):
+    def posterior(self):
         names = tuple(f"n{i}" for i in range(len(self.K)))
         field = SensorField(names, self.K, self.noise_variance)
-        return LowRankPosterior(field, MODELS[self.kind](self.parameter), self.components())
+        transition = MODELS[self.kind](self.parameter).transition()
+        return LowRankPosterior(field, transition, self.components())
 
     def twin(self):
         B, rest = self.components()
@@ -69,9 +73,9 @@ class LowRankCase(Case):
 def cases(draw):
     M = draw(st.integers(1, 12))
     K = kernel(draw(st.sampled_from(KERNELS)), M, np.random.default_rng(draw(SEEDS)))
-    kind, parameter = draw(CHANGES)
-    noise_variance, most = 10.0 ** draw(st.floats(-3, 0)), 10.0 ** draw(st.floats(-8, 0.5))
-    return LowRankCase(K, noise_variance, kind, parameter, most=most)
+    kind, parameter = draw(TEMPORAL_MODELS)
+    noise_variance, max_rest = 10.0 ** draw(st.floats(-3, 0)), 10.0 ** draw(st.floats(-8, 0.5))
+    return LowRankCase(K, noise_variance, kind, parameter, max_rest=max_rest)
 
 
 @st.composite
@@ -85,18 +89,18 @@ def runs(draw):
 
 
 @given(cases(), st.integers(0, 12))
-def test_the_components_are_those_of_the_plain_factorisation(case, room):
-    B, rest = factored(case.K, case.most, room)
+def test_components_equal_those_of_the_plain_factorisation(case, room):
+    B, rest = factored(case.K, case.max_rest, room)
     assert (rest >= 0).all()
     assert_allclose(B.T @ B + np.diag(rest), np.where(np.eye(len(B.T)), case.K, B.T @ B), atol=1e-9)
-    plain, left = components(case.K, case.most, room)
+    plain, left = components(case.K, case.max_rest, room)
     assert len(B) <= room
-    assert len(B) == room or rest.max() <= case.most
-    if case.most > 1e-6 and len(plain) == len(B):  # else rounding chooses among equal pivots
+    assert len(B) == room or rest.max() <= case.max_rest
+    if case.max_rest > 1e-6 and len(plain) == len(B):  # else rounding breaks ties between pivots
         assert rest.max() == pytest.approx(left.max(), abs=1e-7)
 
 
-def test_rows_are_taken_by_the_largest_remainder():
+def test_rows_are_chosen_by_the_largest_remainder():
     K = np.diag([1.0, 4.0, 2.25])
     B, rest = factored(K, 1.5)
     np.testing.assert_array_equal(B, [[0.0, 2.0, 0.0], [0.0, 0.0, 1.5]])
@@ -106,36 +110,37 @@ def test_rows_are_taken_by_the_largest_remainder():
 
 
 @given(runs())
-def test_it_is_the_posterior_under_the_components_over_any_history(run):
-    assert_follows_its_twin(*run)
+def test_posterior_under_the_components_equals_its_twin(run):
+    assert_equals_twin(*run)
 
 
 @pytest.mark.parametrize(("kind", "parameter"), [("static", 0.0), ("tv", 0.05), ("ui", 1e-4)])
-def test_after_a_hundred_thousand_readings_rounding_has_not_piled_up(kind, parameter):
-    case = LowRankCase(SMOOTH, 0.02, kind, parameter, most=1e-4)
-    engine = case.engine()
-    arms, y = long_readings(SMOOTH + 1e-9 * np.eye(24), 0.02, 100_000)
+def test_after_100_000_readings_rounding_has_not_piled_up(kind, parameter):
+    case = LowRankCase(SMOOTH, 0.02, kind, parameter, max_rest=1e-4)
+    posterior = case.posterior()
+    steps = 100_000 if COMPILED else 4_000
+    arms, y = long_readings(SMOOTH + 1e-9 * np.eye(24), 0.02, steps)
     for arm, value in zip(arms.tolist(), y.tolist(), strict=True):
-        engine.observe(arm, value)
-        engine.advance()
+        posterior.observe(arm, value)
+        posterior.advance()
     B, rest = case.components()
-    C = engine._covariance
+    C = posterior._covariance
     assert np.array_equal(C, C.T)
     explained = (B * (C @ B)).sum(axis=0)
-    assert_allclose(engine.variance, explained + engine.prior * rest, rtol=1e-6, atol=1e-12)
-    if kind == "tv":  # what lies 2000 intervals back weighs nothing
+    assert_allclose(posterior.variance, explained + posterior.prior * rest, rtol=1e-6, atol=1e-12)
+    if kind == "tv":  # readings more than 2000 intervals old have no weight
         twin = case.twin()
         for arm, value in zip(arms[-2000:].tolist(), y[-2000:].tolist(), strict=True):
             twin.observe(arm, value)
             twin.advance()
-        assert_same(engine, twin)
+        assert_same(posterior, twin)
 
 
 # --- the approximation --------------------------------------------------------------------------
 
 
 def weights(K, own, d, readings, now, noise_variance):
-    """Weights (n, M) of the readings in each arm's mean."""
+    """Weights (n, M) of the readings in the mean of each arm."""
     times, arms = zip(*((time, arm) for time, arm, _ in readings), strict=True)
     D = np.array([[d(s, t) for t in times] for s in times])
     noise = noise_variance + own[list(arms)] * np.diag(D)
@@ -144,14 +149,14 @@ def weights(K, own, d, readings, now, noise_variance):
 
 
 @given(cases(), SEEDS, st.integers(1, 60))
-def test_it_is_off_by_no_more_than_what_was_left_out_allows(case, seed, n):
+def test_error_is_within_the_documented_bound(case, seed, n):
     rng = np.random.default_rng(seed)
     B, rest = case.components()
     d = temporal(case.kind, case.parameter)
-    close, exact = case.engine(), NaivePosterior(case.K, case.noise_variance, d)
+    approximate, exact = case.posterior(), NaivePosterior(case.K, case.noise_variance, d)
     for _ in range(n):
         arm, y = int(rng.integers(len(case.K))), float(rng.normal())
-        for each in (close, exact):
+        for each in (approximate, exact):
             each.observe(arm, y)
             each.advance()
     one = weights(B.T @ B, rest, d, exact.history, exact.time, case.noise_variance)
@@ -159,30 +164,28 @@ def test_it_is_off_by_no_more_than_what_was_left_out_allows(case, seed, n):
     W = 1.0 + np.maximum(np.abs(one).sum(axis=0), np.abs(other).sum(axis=0))
     R = rest.max() * max(d(t, t) for t in range(n + 1))
     size = np.linalg.norm([y for _, _, y in exact.history])
-    (mean, std), (true_mean, true_std) = close.mean_std(), exact.mean_std()
+    (mean, std), (true_mean, true_std) = approximate.mean_std(), exact.mean_std()
     assert (np.abs(std**2 - true_std**2) <= W**2 * R + 1e-9).all()
     assert (np.abs(mean - true_mean) <= size * W * np.sqrt(R / case.noise_variance) + 1e-7).all()
 
 
-def test_the_less_is_left_out_the_closer_it_is():
+def test_error_decreases_with_the_remainder():
     off = []
-    for most in (1e-1, 1e-2, 1e-3, 1e-5, 1e-7):
-        case = LowRankCase(SMOOTH, 0.02, "tv", 0.03, most=most)
-        close, exact = case.engine(), NaivePosterior(SMOOTH, 0.02, temporal("tv", 0.03))
+    for max_rest in (1e-1, 1e-2, 1e-3, 1e-5, 1e-7):
+        case = LowRankCase(SMOOTH, 0.02, "tv", 0.03, max_rest=max_rest)
+        approximate, exact = case.posterior(), NaivePosterior(SMOOTH, 0.02, temporal("tv", 0.03))
         rng = np.random.default_rng(0)
         for _ in range(200):
             arm, y = int(rng.integers(24)), float(rng.normal())
-            for each in (close, exact):
+            for each in (approximate, exact):
                 each.observe(arm, y)
                 each.advance()
-        off.append(np.abs(np.subtract(close.mean_std(), exact.mean_std())).max())
+        off.append(np.abs(np.subtract(approximate.mean_std(), exact.mean_std())).max())
     assert off == sorted(off, reverse=True)
     assert off[0] > 1e-2 > 1e-5 > off[-1]
 
 
-# --- the choice ---------------------------------------------------------------------------------
-
-KERNELS_IN_TIME = [StaticKernel(), TimeVaryingKernel(0.1)]
+# --- selection ----------------------------------------------------------------------------------
 
 
 def line(M, length_scale):
@@ -191,68 +194,67 @@ def line(M, length_scale):
     return SensorField([f"s{i}" for i in range(M)], K, 0.01)
 
 
-@pytest.mark.parametrize("kernel", KERNELS_IN_TIME, ids=repr)
-def test_beyond_the_crossing_a_smooth_field_is_carried_by_its_components(kernel):
-    M = engines.CROSSING
-    assert type(engines.engine(line(M, 0.2), kernel)) is StateSpacePosterior
-    few = engines.engine(line(M + 1, 0.2), kernel)
-    assert type(few) is LowRankPosterior
-    assert few._rest.max() <= SHARE * 0.01
-    assert type(engines.engine(line(M + 1, 1e-6), kernel)) is StateSpacePosterior  # unrelated arms
+@pytest.mark.parametrize("model", [Static(), TimeVarying(0.1)], ids=repr)
+def test_many_sensors_of_a_smooth_field_get_a_low_rank_posterior(model):
+    M = select.MAX_EXACT_SENSORS
+    assert type(make_posterior(line(M, 0.2), model)) is StateSpacePosterior
+    approximate = make_posterior(line(M + 1, 0.2), model)
+    assert type(approximate) is LowRankPosterior
+    assert approximate._rest.max() <= MAX_NOISE_SHARE * 0.01
+    unrelated = line(M + 1, 1e-6)
+    assert type(make_posterior(unrelated, model)) is StateSpacePosterior
 
 
-def test_a_prior_that_grows_is_carried_exactly_for_what_is_left_out_would_grow_with_it():
-    field = line(engines.CROSSING + 1, 0.2)
-    assert type(engines.engine(field, WienerKernel(0.03))) is StateSpacePosterior
+def test_a_growing_prior_gets_the_exact_posterior():
+    """The error of the components would grow with the prior."""
+    field = line(select.MAX_EXACT_SENSORS + 1, 0.2)
+    assert type(make_posterior(field, UncertaintyInjection(0.03))) is StateSpacePosterior
 
 
-def test_the_crossing_can_be_read_from_what_moves_the_policy(monkeypatch):
+def test_the_approximation_is_among_the_facts_of_a_policy(monkeypatch):
     field = grid(7, SpatialKernel(length_scale=0.7), 0.05)
-    assert make_policy("tv-gp-ucb", field).account() == ()
-    monkeypatch.setattr(engines, "CROSSING", 20)
-    (said,) = make_policy("tv-gp-ucb", field).account()
-    assert said == "14 components stand for 49 sensors, to 1% of a reading's noise"
+    assert make_policy("tv-gp-ucb", field).facts() == ()
+    monkeypatch.setattr(select, "MAX_EXACT_SENSORS", 20)
+    assert make_policy("tv-gp-ucb", field).facts() == (LowRankApproximation(14, 49, 0.01),)
 
 
 @pytest.mark.parametrize("name", ["gp-ucb", "tv-gp-ucb", "et-gp-ucb", "r-gp-ucb"])
-def test_a_policy_on_components_chooses_as_on_the_exact_posterior_and_goes_on_restored(
-    name, monkeypatch
-):
+def test_low_rank_policy_chooses_almost_like_the_exact_one(name, monkeypatch):
     field = grid(8, SpatialKernel(length_scale=0.6), 0.05)
     settings = {"period": 9} if name == "r-gp-ucb" else {}
     exact = make_policy(name, field, seed=3, **settings)
-    monkeypatch.setattr(engines, "CROSSING", 20)
-    close, other = (make_policy(name, field, seed=3, **settings) for _ in range(2))
+    monkeypatch.setattr(select, "MAX_EXACT_SENSORS", 20)
+    approximate, other = (make_policy(name, field, seed=3, **settings) for _ in range(2))
     rng, same = np.random.default_rng(5), 0
     for _ in range(60):
-        choice, truth = close.select(), exact.select()
+        choice, truth = approximate.select(), exact.select()
         same += choice.arm == truth.arm
         assert choice.ucb == pytest.approx(truth.ucb, abs=0.1)
         y = float(rng.normal())
-        for each in (close, exact):
+        for each in (approximate, exact):
             each.observe(truth.arm, y)
             each.advance()
-        other.restore(close.snapshot())
-        assert other.select() == close.select()
+        other.restore(approximate.snapshot())
+        assert other.select() == approximate.select()
     assert same >= 50
-    assert other.snapshot() == close.snapshot()
+    assert other.snapshot() == approximate.snapshot()
 
 
 # --- snapshots ----------------------------------------------------------------------------------
 
 
-def test_what_does_not_follow_from_its_components_is_refused_and_changes_nothing():
+def test_snapshot_whose_variance_does_not_match_is_rejected():
     case = LowRankCase(SMOOTH, 0.02, "tv", 0.03)
-    engine = case.engine()
-    engine.observe(3, 1.0)
-    kind, place = engine._kind(), engine._field.fingerprint()
-    before = engine.snapshot()
+    posterior = case.posterior()
+    posterior.observe(3, 1.0)
+    kind, fingerprint = posterior._kind(), posterior._field.fingerprint()
+    before = posterior.snapshot()
     for spoil in (lambda v: v * 1.1, lambda v: v - 10.0):
-        state = unseal(kind, place, before)
+        state = decode_snapshot(kind, fingerprint, before)
         state["variance"] = spoil(state["variance"])
         with pytest.raises(SnapshotError, match="variance"):
-            engine.restore(seal(kind, place, state))
-    fewer = dataclasses.replace(case, most=0.1).engine()
+            posterior.restore(encode_snapshot(kind, fingerprint, state))
+    fewer = dataclasses.replace(case, max_rest=0.1).posterior()
     with pytest.raises(SnapshotError, match="low-rank"):
-        engine.restore(fewer.snapshot())
-    assert engine.snapshot() == before
+        posterior.restore(fewer.snapshot())
+    assert posterior.snapshot() == before

@@ -1,4 +1,4 @@
-"""Which readings the future would miss: beside twins that leave each out, and the authors' code."""
+"""Pruned posteriors against twins that leave each reading out, and against the authors' code."""
 
 import math
 
@@ -13,24 +13,24 @@ from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.pruned import PrunedPosterior, PrunedWindowPosterior, relevance
-from edge_tvbo.models.posteriors.regression_posterior import KernelPosterior
-from edge_tvbo.models.snapshot import seal, unseal
+from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
+from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.temporal_models import TimeVaryingKernel
+from edge_tvbo.models.temporal_models import TimeVarying
 
 M = 5
 K = 1.7 * se(np.random.default_rng(0).uniform(0, 1, (M, 2)), 0.5)
 NOISE = 0.05
 FIELD = SensorField([f"n{i}" for i in range(M)], K, NOISE)
 BOX = BoxField([-1.0], [3.0], SpatialKernel(math.inf, 0.6, 2.0), 0.05, candidates=16)
-HORIZON = 400  # intervals to come: 0.9^400 is 1e-18
+HORIZON = 400  # future intervals: 0.9^400 is 1e-18
 
 
-# --- the twins ----------------------------------------------------------------------------------
+# --- slow twins ---------------------------------------------------------------------------------
 
 
-def foreseen(history, now, epsilon):
-    """Mean and variance of each arm in each of the next intervals, from the readings given.
+def predictions(history, now, epsilon):
+    """Mean and variance of each arm in each of the next intervals, given the readings.
 
     ``history`` has (time, arm, y); Rasmussen & Williams eq. 2.25-2.26, each (HORIZON * M,).
     """
@@ -52,14 +52,14 @@ def distances(history, now, epsilon):
     The distance of two normal distributions is √((μ - μ')² + (σ - σ')²), and
     (σ - σ')² <= |σ² - σ'²|. Both are relative to the bound of leaving all out.
     """
-    mean, variance = foreseen(history, now, epsilon)
+    mean, variance = predictions(history, now, epsilon)
     prior = np.tile(np.diag(K), HORIZON)
     whole = np.sum(mean**2 + prior - variance)
     bounds, exact = [], []
     for i in range(len(history)):
         rest = history[:i] + history[i + 1 :]
         if rest:
-            other_mean, other_variance = foreseen(rest, now, epsilon)
+            other_mean, other_variance = predictions(rest, now, epsilon)
         else:
             other_mean, other_variance = np.zeros(len(mean)), prior
         moved = (mean - other_mean) ** 2
@@ -70,7 +70,7 @@ def distances(history, now, epsilon):
 
 
 class NaivePruned:
-    """Algorithm 1 of W-DBO without its choice of the next query: what it remembers.
+    """Algorithm 1 of W-DBO without its choice of the next query: the readings it holds.
 
     The budget is 1 at first and grows by (1+α)^(Δt / l_t) with exp(-Δt / l_t) = (1-ε)^(Δt / 2).
     """
@@ -79,20 +79,20 @@ class NaivePruned:
         self.epsilon, self.alpha, self.window = epsilon, alpha, window
         self.time, self.budget, self.history = 0, 1.0, []
 
-    def least(self):
+    def least_relevant(self):
         relevances, _ = distances(self.history, self.time, self.epsilon)
         return int(np.argmin(relevances)), float(np.min(relevances))
 
     def observe(self, arm, y):
         if len(self.history) == self.window:
-            del self.history[self.least()[0]]
+            del self.history[self.least_relevant()[0]]
         self.history.append((self.time, arm, y))
 
     def advance(self):
         self.time += 1
         self.budget *= (1 + self.alpha) ** (-math.log(1 - self.epsilon) / 2)
         while len(self.history) > 2:
-            index, value = self.least()
+            index, value = self.least_relevant()
             if 1 + value >= self.budget:
                 break
             self.budget /= 1 + value
@@ -100,7 +100,7 @@ class NaivePruned:
 
 
 def matrices(history, now, epsilon):
-    """What `relevance` takes: the inverse, the readings, and covariances with the next interval."""
+    """Arguments of `relevance`: the inverse, the readings, covariances with the next interval."""
     times = np.array([float(time) for time, _, _ in history])
     arms = [arm for _, arm, _ in history]
     A = K[np.ix_(arms, arms)] * (1 - epsilon) ** (abs(times[:, None] - times) / 2)
@@ -126,9 +126,7 @@ EPSILON = st.sampled_from([0.1, 0.3, 0.7])
 
 @given(history=histories(), epsilon=EPSILON, wait=st.integers(0, 9))
 @settings(max_examples=60)
-def test_relevance_is_what_leaving_the_reading_out_changes_in_all_the_future(
-    history, epsilon, wait
-):
+def test_relevance_is_the_change_from_leaving_a_reading_out(history, epsilon, wait):
     now = history[-1][0] + wait
     bounds, exact = distances(history, now, epsilon)
     found = relevance(*matrices(history, now, epsilon))
@@ -138,7 +136,7 @@ def test_relevance_is_what_leaving_the_reading_out_changes_in_all_the_future(
 
 @given(history=histories(), epsilon=EPSILON)
 @settings(max_examples=30)
-def test_waiting_makes_no_reading_more_relevant_than_it_was_beside_the_others(history, epsilon):
+def test_relative_relevance_does_not_change_with_time(history, epsilon):
     now = history[-1][0]
     assert_allclose(
         relevance(*matrices(history, now, epsilon)),
@@ -147,15 +145,15 @@ def test_waiting_makes_no_reading_more_relevant_than_it_was_beside_the_others(hi
     )
 
 
-def test_the_only_reading_is_all_there_is():
+def test_a_single_reading_has_relevance_1():
     assert relevance(*matrices([(0, 1, 2.0)], 3, 0.1)) == pytest.approx([1.0])
 
 
-def test_the_criterion_is_the_authors():
+def test_relevance_equals_the_authors_code():
     """wdbo-criterion 2.2.1, normalised, t0 = 6: Matérn-5/2 of l = .5 in space, Matérn-1/2 in time.
 
-    It integrates over the whole line, which 1201 places on [-6, 6] stand for; it moves distances
-    below 1e-5 up to that.
+    Their code integrates over the whole line, here 1201 places on [-6, 6]; it raises distances
+    below 1e-5 to 1e-5.
     """
     places = np.array([0.0, 0.3, -0.5, 0.3, 0.9, 0.1])
     times = np.array([0.0, 1.0, 1.0, 3.0, 4.0, 6.0])
@@ -179,9 +177,9 @@ def test_the_criterion_is_the_authors():
     gone=st.lists(st.integers(0, 11), max_size=5),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_compiled_relevance_is_its_twins_after_any_were_removed(history, epsilon, wait, gone):
+def test_compiled_relevance_equals_its_twin_after_removals(history, epsilon, wait, gone):
     history = list(history)
-    posterior = PrunedWindowPosterior(FIELD, epsilon, 12, alpha=0.0)
+    posterior = PrunedWindowPosterior(FIELD, TimeVarying(epsilon), 12, alpha=0.0)
     for t in range(history[-1][0] + wait + 1):
         for arm, y in [(arm, y) for time, arm, y in history if time == t]:
             posterior.observe(arm, y)
@@ -192,25 +190,26 @@ def test_the_compiled_relevance_is_its_twins_after_any_were_removed(history, eps
             del history[index]
             posterior.remove(index)
     twins = relevance(*matrices(history, history[-1][0] + wait, epsilon))
-    posterior.least()
+    posterior.least_relevant()
     assert_allclose(posterior._found[: len(history)], twins, rtol=1e-6, atol=1e-9)
 
 
-# --- what is forgotten --------------------------------------------------------------------------
+# --- removal ------------------------------------------------------------------------------------
 
 
-def plain(epsilon, window, alpha):
-    return PrunedPosterior(FIELD, TimeVaryingKernel(epsilon), window, alpha=alpha)
+def by_regression(epsilon, window, alpha):
+    return PrunedPosterior(FIELD, TimeVarying(epsilon), window, alpha=alpha)
 
 
 def compiled(epsilon, window, alpha):
-    return PrunedWindowPosterior(FIELD, epsilon, window, alpha=alpha)
+    return PrunedWindowPosterior(FIELD, TimeVarying(epsilon), window, alpha=alpha)
 
 
-both = pytest.mark.parametrize("pruned_by", [plain, compiled])
+both = pytest.mark.parametrize("make", [by_regression, compiled])
 
 
 def held(posterior):
+    """Readings that a posterior holds, as (time, arm, y)."""
     n = posterior.observations
     compiled = isinstance(posterior, PrunedWindowPosterior)
     arms = posterior._arms[:n] if compiled else posterior._places[:n, 0].astype(int)
@@ -228,11 +227,11 @@ def held(posterior):
     share=st.sampled_from([0.3, 1.0]),
 )
 @settings(max_examples=30)
-def test_it_remembers_what_the_papers_algorithm_remembers(
-    pruned_by, seed, epsilon, alpha, window, share
+def test_the_readings_held_are_those_of_the_papers_algorithm(
+    make, seed, epsilon, alpha, window, share
 ):
-    rng = np.random.default_rng(seed)  # continuous readings: no two are equally relevant
-    pruned = pruned_by(epsilon, window, alpha)
+    rng = np.random.default_rng(seed)  # continuous readings, so that no two are equally relevant
+    pruned = make(epsilon, window, alpha)
     twin = NaivePruned(epsilon, alpha, window)
     for _ in range(12):
         for _ in range(rng.integers(0, 3) if rng.uniform() < share else 0):
@@ -243,15 +242,15 @@ def test_it_remembers_what_the_papers_algorithm_remembers(
         twin.advance()
         assert held(pruned) == twin.history
         if twin.history:
-            mean, variance = foreseen(twin.history, twin.time, epsilon)
+            mean, variance = predictions(twin.history, twin.time, epsilon)
             assert_allclose(pruned.mean, mean[:M], rtol=1e-6, atol=1e-6)
             assert_allclose(pruned.variance, variance[:M], rtol=1e-6, atol=1e-6)
 
 
 @both
-def test_without_a_budget_a_full_window_alone_forgets(pruned_by):
-    pruned = pruned_by(0.1, 8, 0.0)
-    unpruned = KernelPosterior(FIELD, TimeVaryingKernel(0.1), 8)
+def test_without_a_budget_only_a_full_window_drops_readings(make):
+    pruned = make(0.1, 8, 0.0)
+    unpruned = RegressionPosterior(FIELD, TimeVarying(0.1), 8)
     for t in range(8):
         for posterior in (pruned, unpruned):
             posterior.observe(t % M, float(t))
@@ -261,10 +260,8 @@ def test_without_a_budget_a_full_window_alone_forgets(pruned_by):
 
 
 @both
-def test_an_arm_that_was_read_again_gives_up_its_old_reading_before_others_give_up_theirs(
-    pruned_by,
-):
-    pruned = pruned_by(0.3, 3, 0.0)
+def test_an_older_reading_of_the_same_arm_is_dropped_first(make):
+    pruned = make(0.3, 3, 0.0)
     for arm, y in ((0, 1.0), (3, 1.0), (3, 1.1)):
         pruned.observe(arm, y)
         pruned.advance()
@@ -274,25 +271,25 @@ def test_an_arm_that_was_read_again_gives_up_its_old_reading_before_others_give_
 
 
 @both
-@pytest.mark.parametrize("alpha", [0.0, 0.25])
-def test_nothing_grows_with_time(pruned_by, alpha):
-    rng = np.random.default_rng(1)
-    pruned = pruned_by(0.05, 24, alpha)
-    sizes = []
-    for _ in range(400):
-        pruned.observe(int(rng.integers(M)), float(rng.normal()))
-        pruned.advance()
-        sizes.append(len(pruned.snapshot()))
-    assert max(sizes) - min(sizes) <= 16  # the widths that msgpack gives to counters
-    assert pruned.observations <= 24
+def test_snapshots_and_readings_do_not_grow_with_time(make):
+    for alpha in (0.0, 0.25):
+        rng = np.random.default_rng(1)
+        pruned = make(0.05, 24, alpha)
+        sizes = []
+        for _ in range(400):
+            pruned.observe(int(rng.integers(M)), float(rng.normal()))
+            pruned.advance()
+            sizes.append(len(pruned.snapshot()))
+        assert max(sizes) - min(sizes) <= 16  # msgpack encodes larger counters in more bytes
+        assert pruned.observations <= 24
 
 
 @both
-def test_more_of_a_budget_forgets_more(pruned_by):
+def test_a_larger_budget_removes_more_readings(make):
     counts = []
     for alpha in (0.0, 0.1, 0.5, 2.0):
         rng = np.random.default_rng(2)
-        pruned = pruned_by(0.1, 64, alpha)
+        pruned = make(0.1, 64, alpha)
         for _ in range(60):
             pruned.observe(int(rng.integers(M)), float(rng.normal()))
             pruned.advance()
@@ -303,8 +300,8 @@ def test_more_of_a_budget_forgets_more(pruned_by):
 
 
 @both
-def test_after_a_long_silence_the_last_two_are_left_and_it_goes_on(pruned_by):
-    pruned = pruned_by(0.5, 8, 0.25)
+def test_after_a_long_silence_two_readings_remain(make):
+    pruned = make(0.5, 8, 0.25)
     for arm in range(4):
         pruned.observe(arm, 1.0)
     for _ in range(5000):  # 0.5^2500 is 0
@@ -317,8 +314,8 @@ def test_after_a_long_silence_the_last_two_are_left_and_it_goes_on(pruned_by):
 
 
 @both
-def test_beginning_anew_forgets_what_was_saved_too(pruned_by):
-    one, other = (pruned_by(0.1, 8, 0.25) for _ in range(2))
+def test_a_reset_drops_the_saved_budget_too(make):
+    one, other = (make(0.1, 8, 0.25) for _ in range(2))
     one.observe(1, 1.0)
     for _ in range(9):
         one.advance()
@@ -332,43 +329,40 @@ def test_beginning_anew_forgets_what_was_saved_too(pruned_by):
     assert held(one) == held(other)
 
 
-def test_in_a_box_it_forgets_too():
+def test_readings_are_removed_in_a_box_too():
     rng = np.random.default_rng(3)
-    pruned = PrunedPosterior(BOX, TimeVaryingKernel(0.3), 64, alpha=0.5)
+    pruned = PrunedPosterior(BOX, TimeVarying(0.3), 64, alpha=0.5)
     for _ in range(40):
         pruned.observe((float(rng.uniform(-1, 3)),), float(rng.normal()))
         pruned.advance()
     assert 2 <= pruned.observations < 30
 
 
-# --- what is refused ----------------------------------------------------------------------------
+# --- rejected parameters and snapshots ----------------------------------------------------------
 
 
 @both
-@pytest.mark.parametrize(
-    ("wrong", "name"),
-    [
-        ({"epsilon": 1.0}, "epsilon"),
-        ({"alpha": -0.1}, "alpha"),
-        ({"alpha": math.nan}, "alpha"),
-        ({"alpha": math.inf}, "alpha"),
-        ({"window": 0}, "window"),
-    ],
-    ids=str,
-)
-def test_what_no_budget_or_window_can_be_is_refused(pruned_by, wrong, name):
-    with pytest.raises(ConfigError, match=name):
-        pruned_by(**{"epsilon": 0.1, "alpha": 0.25, "window": 8, **wrong})
+def test_parameters_out_of_range_are_rejected(make):
+    for wrong in (
+        {"epsilon": 1.0},
+        {"alpha": -0.1},
+        {"alpha": math.nan},
+        {"alpha": math.inf},
+        {"window": 0},
+    ):
+        with pytest.raises(ConfigError, match=next(iter(wrong))):
+            make(**{"epsilon": 0.1, "alpha": 0.25, "window": 8, **wrong})
 
 
 @both
-@pytest.mark.parametrize("budget", [None, -0.1, math.nan, math.inf, "1", True])
-def test_a_budget_that_cannot_be_is_refused_and_changes_nothing(pruned_by, budget):
-    pruned = pruned_by(0.1, 8, 0.25)
+def test_an_invalid_budget_in_a_snapshot_is_rejected(make):
+    pruned = make(0.1, 8, 0.25)
     pruned.observe(1, 1.0)
     pruned.advance()
     before = pruned.snapshot()
-    kind, field = pruned._kind(), FIELD.fingerprint()
-    with pytest.raises(SnapshotError, match="budget"):
-        pruned.restore(seal(kind, field, {**unseal(kind, field, before), "budget": budget}))
-    assert pruned.snapshot() == before
+    kind, fingerprint = pruned._kind(), FIELD.fingerprint()
+    for budget in (None, -0.1, math.nan, math.inf, "1", True):
+        state = {**decode_snapshot(kind, fingerprint, before), "budget": budget}
+        with pytest.raises(SnapshotError, match="budget"):
+            pruned.restore(encode_snapshot(kind, fingerprint, state))
+        assert pruned.snapshot() == before

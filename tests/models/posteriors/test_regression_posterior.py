@@ -1,4 +1,4 @@
-"""The posterior for any kernel in time: against its twins, in boxes, weighted, fitted."""
+"""Regression posteriors against their slow twins: for sensors, in boxes, weighted and fitted."""
 
 import math
 
@@ -13,17 +13,17 @@ from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors import regression_posterior
-from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior, KernelPosterior
-from edge_tvbo.models.posteriors.two_component import Momentum, Sigmoid, TwoComponentPosterior
+from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior, RegressionPosterior
+from edge_tvbo.models.posteriors.two_component import TwoComponentPosterior
 from edge_tvbo.models.posteriors.weighted import WeightedPosterior
 from edge_tvbo.models.regression import JITTER
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.temporal_models import (
-    MomentumKernel,
-    SigmoidKernel,
-    StaticKernel,
-    TimeVaryingKernel,
-    WienerKernel,
+    Momentum,
+    Sigmoid,
+    Static,
+    TimeVarying,
+    UncertaintyInjection,
 )
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
@@ -37,7 +37,7 @@ READING = st.tuples(st.integers(0, M - 1), st.floats(-5, 5))
 HISTORIES = st.lists(READING | st.sampled_from(["advance", "advance", "reset"]), max_size=40)
 
 
-def tell(posterior, history):
+def apply(posterior, history):
     for step in history:
         match step:
             case "advance":
@@ -55,74 +55,70 @@ def assert_equal(posterior, other, **tolerance):
     assert_allclose(std**2, spread**2, **(tolerance or CLOSE))
 
 
-# --- among sensors ------------------------------------------------------------------------------
+# --- sensors ------------------------------------------------------------------------------------
 
 TWINS = [
-    (StaticKernel(), temporal("static")),
-    (TimeVaryingKernel(0.0), temporal("tv", 0.0)),
-    (TimeVaryingKernel(0.1), temporal("tv", 0.1)),
-    (TimeVaryingKernel(1.0), temporal("tv", 1.0)),
-    (WienerKernel(0.2), temporal("ui", 0.2)),
+    (Static(), temporal("static")),
+    (TimeVarying(0.0), temporal("tv", 0.0)),
+    (TimeVarying(0.1), temporal("tv", 0.1)),
+    (TimeVarying(1.0), temporal("tv", 1.0)),
+    (UncertaintyInjection(0.2), temporal("ui", 0.2)),
 ]
 
 
-@pytest.mark.parametrize(("kernel", "d"), TWINS, ids=[repr(kernel) for kernel, _ in TWINS])
+@pytest.mark.parametrize(("model", "d"), TWINS, ids=[repr(model) for model, _ in TWINS])
 @given(history=HISTORIES, window=st.sampled_from([1, 3, 64]))
 @settings(max_examples=40)
-def test_it_is_the_textbook_posterior_of_the_last_readings(kernel, d, history, window):
-    posterior = tell(KernelPosterior(FIELD, kernel, window), history)
-    twin = tell(NaivePosterior(K, 0.05, d, window), history)
+def test_posterior_equals_the_textbook_formula(model, d, history, window):
+    posterior = apply(RegressionPosterior(FIELD, model, window), history)
+    twin = apply(NaivePosterior(K, 0.05, d, window), history)
     used = twin.history[-window:]
     twin.noise_variance += JITTER * max((K[a, a] * d(t, t) for t, a, _ in used), default=0.0)
     assert_equal(posterior, twin, rtol=1e-9, atol=1e-9)
     assert posterior.observations == min(len(twin.history), window)
     for arm in range(M):
-        belief = posterior.at(arm)
-        assert belief.arm == arm
-        assert belief.mean == pytest.approx(posterior.mean[arm], abs=1e-12)
-        assert belief.std**2 == pytest.approx(posterior.variance[arm], abs=1e-12)
+        prediction = posterior.at(arm)
+        assert prediction.arm == arm
+        assert prediction.mean == pytest.approx(posterior.mean[arm], abs=1e-12)
+        assert prediction.std**2 == pytest.approx(posterior.variance[arm], abs=1e-12)
         prior = K[arm, arm] * d(twin.time, twin.time)
         assert posterior.prior_std(arm) == pytest.approx(math.sqrt(prior), rel=1e-12)
 
 
-PAIRS = [
-    (MomentumKernel(0.9, 0.6), Momentum(0.9, 0.6)),
-    (MomentumKernel(0.9, 0.9), Momentum(0.9, 0.9)),
-    (SigmoidKernel(6.0, 2.0), Sigmoid(6.0, 2.0)),
-]
+TWO_COMPONENT_MODELS = [Momentum(0.9, 0.6), Momentum(0.9, 0.9), Sigmoid(6.0, 2.0)]
 
 
-@pytest.mark.parametrize(("kernel", "dynamics"), PAIRS, ids=[repr(kernel) for kernel, _ in PAIRS])
+@pytest.mark.parametrize("model", TWO_COMPONENT_MODELS, ids=repr)
 @given(history=HISTORIES)
 @settings(max_examples=40)
-def test_it_is_the_two_component_engine(kernel, dynamics, history):
+def test_posterior_equals_the_two_component_posterior(model, history):
     history = [step for step in history if step != "reset"]
-    posterior = tell(KernelPosterior(FIELD, kernel, 64), history)
-    other = tell(TwoComponentPosterior(FIELD, dynamics), history)
-    assert_equal(posterior, other, rtol=1e-7, atol=1e-7)  # the jitter, over the noise
+    posterior = apply(RegressionPosterior(FIELD, model, 64), history)
+    other = apply(TwoComponentPosterior(FIELD, model.transition()), history)
+    assert_equal(posterior, other, rtol=1e-7, atol=1e-7)  # jitter / noise
     for arm in range(M):
         assert posterior.prior_std(arm) == pytest.approx(other.prior_std(arm), rel=1e-12)
 
 
 def by_regression(window, gamma):
-    return KernelPosterior(FIELD, StaticKernel(), window, gamma=gamma)
+    return RegressionPosterior(FIELD, Static(), window, gamma=gamma)
 
 
 def compiled(window, gamma):
     return WeightedPosterior(FIELD, window, gamma)
 
 
-weighted = pytest.mark.parametrize("of", [by_regression, compiled])
+weighted = pytest.mark.parametrize("make", [by_regression, compiled])
 
 
 @weighted
 @given(history=HISTORIES, gamma=st.sampled_from([0.3, 0.9, 1.0]))
 @settings(max_examples=60)
-def test_a_weighted_reading_has_noise_that_grows_with_its_age(of, history, gamma):
-    posterior = of(64, gamma)
+def test_noise_of_a_weighted_reading_grows_with_age(make, history, gamma):
+    posterior = make(64, gamma)
     plain = NaivePosterior(K, 0.05, temporal("static"))
-    tell(posterior, history)
-    tell(plain, history)
+    apply(posterior, history)
+    apply(plain, history)
     arms = [arm for _, arm, _ in plain.history]
     y = np.array([y for *_, y in plain.history])
     noise = [0.05 * gamma ** -(plain.time - time) for time, *_ in plain.history]
@@ -130,45 +126,49 @@ def test_a_weighted_reading_has_noise_that_grows_with_its_age(of, history, gamma
     k = K[arms, :]
     mean = k.T @ np.linalg.solve(A, y) if arms else np.zeros(M)
     variance = np.diag(K) - (np.sum(k * np.linalg.solve(A, k), axis=0) if arms else 0.0)
-    assert_allclose(posterior.mean, mean, rtol=1e-7, atol=1e-7)  # the jitter, over the noise
+    assert_allclose(posterior.mean, mean, rtol=1e-7, atol=1e-7)  # jitter / noise
     assert_allclose(posterior.variance, variance, rtol=1e-7, atol=1e-7)
 
 
 @given(history=HISTORIES, window=st.sampled_from([1, 3, 64]))
 @settings(max_examples=40)
-def test_of_weighted_readings_the_oldest_make_room(history, window):
+def test_compiled_weighted_posterior_equals_regression(history, window):
     plain, other = by_regression(window, 0.7), compiled(window, 0.7)
     for posterior in (plain, other):
-        tell(posterior, history)
-    assert_equal(other, plain, rtol=1e-7, atol=1e-7)  # the jitter, over the noise
+        apply(posterior, history)
+    assert_equal(other, plain, rtol=1e-7, atol=1e-7)  # jitter / noise
     assert other.observations == plain.observations
 
 
 @weighted
-def test_a_weighted_reading_of_long_ago_is_forgotten_and_overflows_nothing(of):
-    posterior = of(8, 0.5)
+def test_a_very_old_weighted_reading_has_no_influence(make):
+    posterior = make(8, 0.5)
     posterior.observe(2, 3.0)
-    for _ in range(1100):  # 2^1100 is more than a float can be
+    for _ in range(1100):  # 2^1100 overflows a float
         posterior.advance()
     assert_allclose(posterior.mean, 0.0, atol=1e-9)
     assert_allclose(posterior.variance, np.diag(K), rtol=1e-9)
 
 
 @weighted
-@pytest.mark.parametrize(
-    "wrong", [{"window": 0}, {"window": -1}, {"gamma": 0.0}, {"gamma": 1.1}, {"gamma": math.nan}]
-)
-def test_a_window_or_a_weight_that_cannot_be_is_refused(of, wrong):
-    with pytest.raises(ConfigError, match=next(iter(wrong))):
-        of(**{"window": 4, "gamma": 1.0, **wrong})
+def test_window_or_gamma_out_of_range_is_rejected(make):
+    for wrong in (
+        {"window": 0},
+        {"window": -1},
+        {"gamma": 0.0},
+        {"gamma": 1.1},
+        {"gamma": math.nan},
+    ):
+        with pytest.raises(ConfigError, match=next(iter(wrong))):
+            make(**{"window": 4, "gamma": 1.0, **wrong})
 
 
-# --- in a box -----------------------------------------------------------------------------------
+# --- boxes --------------------------------------------------------------------------------------
 
 
-def in_box(seed, n=8, kernel=None, window=64):
+def in_box(seed, n=8, window=64):
     rng = np.random.default_rng(seed)
-    posterior = KernelPosterior(BOX, kernel or TimeVaryingKernel(0.1), window)
+    posterior = RegressionPosterior(BOX, TimeVarying(0.1), window)
     readings = []
     for t in range(n):
         arm = tuple(float(x) for x in rng.uniform(BOX.lower, BOX.upper))
@@ -179,7 +179,7 @@ def in_box(seed, n=8, kernel=None, window=64):
     return posterior, readings, rng
 
 
-def regressed(readings, now, arm, epsilon=0.1):
+def formula(readings, now, arm, epsilon=0.1):
     """[B16] eq. 7-8 with covariance 2 exp(-r²/(2·0.6²)) (1-ε)^(lag/2), written out."""
 
     def k(a, s, b, t):
@@ -193,33 +193,33 @@ def regressed(readings, now, arm, epsilon=0.1):
     return c @ np.linalg.solve(A, y), 2.0 - c @ np.linalg.solve(A, c)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_any_point_of_a_box_is_believed_what_regression_says(seed):
-    posterior, readings, rng = in_box(seed)
-    for place in [*rng.uniform(BOX.lower, BOX.upper, (5, 2)), BOX.lower, BOX.upper]:
-        arm = tuple(float(x) for x in place)
-        mean, variance = regressed(readings, len(readings), arm)
-        belief = posterior.at(arm)
-        assert belief.arm == arm
-        assert belief.mean == pytest.approx(mean, rel=1e-9, abs=1e-9)
-        assert belief.std**2 == pytest.approx(variance, rel=1e-9, abs=1e-9)
-        assert posterior.prior_std(arm) == pytest.approx(math.sqrt(2.0))
-    means = [regressed(readings, len(readings), BOX.arm(i))[0] for i in range(16)]
-    assert_allclose(posterior.mean, means, **CLOSE)
+def test_predictions_in_a_box_equal_the_formula():
+    for seed in range(10):
+        posterior, readings, rng = in_box(seed)
+        for place in [*rng.uniform(BOX.lower, BOX.upper, (5, 2)), BOX.lower, BOX.upper]:
+            arm = tuple(float(x) for x in place)
+            mean, variance = formula(readings, len(readings), arm)
+            prediction = posterior.at(arm)
+            assert prediction.arm == arm
+            assert prediction.mean == pytest.approx(mean, rel=1e-9, abs=1e-9)
+            assert prediction.std**2 == pytest.approx(variance, rel=1e-9, abs=1e-9)
+            assert posterior.prior_std(arm) == pytest.approx(math.sqrt(2.0))
+        means = [formula(readings, len(readings), BOX.arm(i))[0] for i in range(16)]
+        assert_allclose(posterior.mean, means, **CLOSE)
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(0, 10), width=st.sampled_from([0.0, 0.5, 3.0]))
 @settings(max_examples=30)
-def test_the_search_never_gives_less_than_the_best_candidate(seed, n, width):
+def test_the_search_is_never_worse_than_the_best_candidate(seed, n, width):
     posterior, _, _ = in_box(seed, n)
     best = posterior.highest(width, ALL, 0, 0)
     candidates = posterior.mean + width * np.sqrt(posterior.variance)
     assert best.mean + width * best.std >= candidates.max() - 1e-12
-    assert BOX.holds(np.array([best.arm]))
+    assert BOX.contains(np.array([best.arm]))
     assert best == posterior.at(best.arm)
 
 
-def test_the_search_finds_what_lies_between_candidates():
+def test_the_search_finds_higher_bounds_between_candidates():
     found, candidates, dense = [], [], []
     grid = np.stack(np.meshgrid(np.linspace(-1, 1, 21), np.linspace(0, 4, 41)), -1).reshape(-1, 2)
     for seed in range(8):
@@ -229,11 +229,11 @@ def test_the_search_finds_what_lies_between_candidates():
         candidates.append((posterior.mean + np.sqrt(posterior.variance)).max())
         dense.append(max(b.mean + b.std for b in map(posterior.at, map(tuple, grid))))
     gap = np.array(dense) - candidates
-    assert gap.mean() > 0.02  # else there is nothing to find
+    assert gap.mean() > 0.02  # otherwise there is nothing to find
     assert (np.array(dense) - found).mean() < 0.25 * gap.mean()
 
 
-def test_where_some_are_not_eligible_the_best_candidate_that_is_is_given():
+def test_with_ineligible_candidates_the_box_is_not_searched():
     posterior, _, _ = in_box(3)
     scores = posterior.mean + 2.0 * np.sqrt(posterior.variance)
     eligible = np.arange(16) % 2 == 0
@@ -242,95 +242,98 @@ def test_where_some_are_not_eligible_the_best_candidate_that_is_is_given():
     assert posterior.highest(2.0, ~ALL, 0, 0) is None
 
 
-# --- fitted -------------------------------------------------------------------------------------
+# --- fits ---------------------------------------------------------------------------------------
 
 
 def fitted(**more):
-    return FittedPosterior(FIELD, TimeVaryingKernel(0.03), 40, **more)
+    return FittedPosterior(FIELD, TimeVarying(0.03), 40, **more)
 
 
-def abrupt(n=12, seed=0):
+def unrelated_readings(n=12, seed=0):
     rng = np.random.default_rng(seed)
     return [(int(rng.integers(M)), float(rng.normal(0, 2))) for _ in range(n)]
 
 
-def test_readings_that_have_nothing_in_common_make_the_fit_faster_and_equal_ones_slower():
+def test_unrelated_readings_raise_the_fitted_rate_of_change():
     restless, steady = fitted(), fitted()
-    for arm, y in abrupt():
-        tell(restless, [(arm, y), "advance"])
-        tell(steady, [(2, 1.0), "advance"])
+    for arm, y in unrelated_readings():
+        apply(restless, [(arm, y), "advance"])
+        apply(steady, [(2, 1.0), "advance"])
     assert restless.temporal.epsilon > 0.2
     assert steady.temporal.epsilon < 0.01
 
 
-def test_between_fits_it_is_the_posterior_of_the_kernel_it_found():
+def test_between_fits_the_last_fitted_model_is_used():
     posterior = fitted()
-    history = [step for reading in abrupt() for step in (reading, "advance")]
+    history = [step for reading in unrelated_readings() for step in (reading, "advance")]
     for step in history:
-        tell(posterior, [step]).mean_std()  # and so by the kernel before a fit, too
-    assert_equal(posterior, tell(KernelPosterior(FIELD, posterior.temporal, 40), history))
+        apply(posterior, [step]).mean_std()  # computed with the model before a fit, too
+    assert_equal(posterior, apply(RegressionPosterior(FIELD, posterior.temporal, 40), history))
 
 
-def test_it_fits_once_in_an_interval_with_readings_and_with_all_of_them(monkeypatch):
+def test_each_interval_with_readings_has_one_fit_to_all_of_them(monkeypatch):
     calls = []
 
-    def fit(start, K, times, y, noise_variance, *, restarts, rng):
+    def recorded(start, K, times, y, noise_variance, *, restarts, rng):
         calls.append((times.tolist(), y.tolist(), noise_variance, restarts))
         assert_allclose(K, FIELD.kernel[np.ix_([1] * len(y), [1] * len(y))])
         return start
 
-    monkeypatch.setattr(regression_posterior, "fit", fit)
+    monkeypatch.setattr(regression_posterior, "fit_temporal_model", recorded)
     posterior = fitted(restarts=3)
-    tell(posterior, ["advance", (1, 0.5), (1, 0.6), "advance", "advance", (1, 0.7), "advance"])
+    apply(posterior, ["advance", (1, 0.5), (1, 0.6), "advance", "advance", (1, 0.7), "advance"])
     assert calls == [([1, 1], [0.5, 0.6], 0.05, 2), ([1, 1, 3], [0.5, 0.6, 0.7], 0.05, 2)]
 
 
-@pytest.mark.parametrize(("n", "restarts"), [(20, 9), (40, 4), (100, 1), (101, 0), (201, 0)])
-def test_the_starts_of_a_fit_are_200_over_n_and_never_none(monkeypatch, n, restarts):
-    """[M24] algorithm 3: min(10, 200/t) starts, of which one is warm."""
+def test_a_fit_has_200_over_n_starts_and_at_least_one(monkeypatch):
+    """[M24] algorithm 3: min(10, 200/t) starts, one of them warm."""
     seen = []
-    monkeypatch.setattr(
-        regression_posterior, "fit", lambda start, *_, restarts, rng: seen.append(restarts) or start
-    )
-    posterior = FittedPosterior(FIELD, TimeVaryingKernel(0.03), 300)
-    posterior.observations = n  # readings of 0, all of arm 0
-    posterior._fresh = True
-    posterior.advance()
-    assert seen == [restarts]
+
+    def recorded(start, *_, restarts, rng):
+        seen.append(restarts)
+        return start
+
+    monkeypatch.setattr(regression_posterior, "fit_temporal_model", recorded)
+    for n in (20, 40, 100, 101, 201):
+        posterior = FittedPosterior(FIELD, TimeVarying(0.03), 300)
+        posterior.observations = n  # readings of 0, all of arm 0
+        posterior._fresh = True
+        posterior.advance()
+    assert seen == [9, 4, 1, 0, 0]
 
 
-def test_forgetting_before_the_fit_leaves_nothing_to_fit():
-    posterior = tell(fitted(), [(1, 0.5), "reset", "advance"])
-    assert posterior.temporal == TimeVaryingKernel(0.03)
+def test_after_a_reset_there_is_nothing_to_fit():
+    posterior = apply(fitted(), [(1, 0.5), "reset", "advance"])
+    assert posterior.temporal == TimeVarying(0.03)
 
 
-def test_a_snapshot_keeps_the_fit_and_whether_one_is_due():
+def test_a_snapshot_holds_the_fit_and_whether_one_is_due():
     for cut in range(2, 9):
-        history = [step for reading in abrupt() for step in (reading, "advance")]
-        posterior, other = tell(fitted(), history[:cut]), tell(fitted(), [(0, 3.0), "advance"])
+        history = [step for reading in unrelated_readings() for step in (reading, "advance")]
+        posterior, other = apply(fitted(), history[:cut]), apply(fitted(), [(0, 3.0), "advance"])
         other.restore(posterior.snapshot())
         assert other.snapshot() == posterior.snapshot()
         assert other.temporal == posterior.temporal
-        tell(posterior, history[cut:10])
-        tell(other, history[cut:10])
+        apply(posterior, history[cut:10])
+        apply(other, history[cut:10])
         assert other.snapshot() == posterior.snapshot()
         assert np.array_equal(other.mean_std(), posterior.mean_std())
 
 
-@pytest.mark.parametrize("other", [fitted(seed=1), fitted(restarts=2)])
-def test_a_snapshot_of_another_search_is_refused_and_changes_nothing(other):
-    posterior = tell(fitted(), [(1, 0.5), "advance"])
+def test_a_snapshot_of_another_search_is_rejected():
+    posterior = apply(fitted(), [(1, 0.5), "advance"])
     before = posterior.snapshot()
-    with pytest.raises(SnapshotError, match="is of"):
-        posterior.restore(other.snapshot())
-    assert posterior.snapshot() == before
+    for other in (fitted(seed=1), fitted(restarts=2)):
+        with pytest.raises(SnapshotError, match="is of"):
+            posterior.restore(other.snapshot())
+        assert posterior.snapshot() == before
 
 
-@pytest.mark.parametrize("point", [(1.5, 2.0), (0.0, -0.1), (math.nan, 1.0)])
-def test_a_reading_from_outside_the_box_is_refused_and_changes_nothing(point):
-    posterior = KernelPosterior(BOX, StaticKernel(), 8)
+def test_a_reading_outside_the_box_is_rejected():
+    posterior = RegressionPosterior(BOX, Static(), 8)
     posterior.observe((0.5, 2.0), 1.0)
     before = posterior.snapshot()
-    with pytest.raises(ValueError, match="no arm of this field"):
-        posterior.observe(point, 1.0)
-    assert posterior.snapshot() == before
+    for point in ((1.5, 2.0), (0.0, -0.1), (math.nan, 1.0)):
+        with pytest.raises(ValueError, match="not an arm of this field"):
+            posterior.observe(point, 1.0)
+        assert posterior.snapshot() == before

@@ -14,14 +14,14 @@ pytest.importorskip("scipy")
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.posteriors.fitted_length_scales import (
-    LONGEST,
-    SHORTEST,
+    MAX_LENGTH_SCALE,
+    MIN_LENGTH_SCALE,
     ArdMapPosterior,
     _Density,
 )
-from edge_tvbo.models.posteriors.regression_posterior import KernelPosterior
+from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.temporal_models import StaticKernel, TimeVaryingKernel
+from edge_tvbo.models.temporal_models import Static, TimeVarying
 from edge_tvbo.research.experiments.e05_policy_search import POLICIES, PolicySearch
 from edge_tvbo.research.experiments.statistics import summarise
 
@@ -34,7 +34,7 @@ def box(nu=math.inf):
     return BoxField((0.0, -30.0), (4.0, 0.0), kernel, 0.02, candidates=32)
 
 
-def posterior(window=20, temporal=StaticKernel(), **changes):
+def posterior(window=20, temporal=Static(), **changes):
     return ArdMapPosterior(box(), temporal, window, **{"units": UNITS, **PRIOR, **changes})
 
 
@@ -84,7 +84,7 @@ class TestArdMapPosterior:
         rng = np.random.default_rng(seed)
         X = rng.uniform(0.0, 8.0, (9, 2))
         apart = (X.T[:, :, None] - X.T[:, None, :]) ** 2
-        known = TimeVaryingKernel(0.03).matrix(np.arange(9.0), np.arange(9.0))
+        known = TimeVarying(0.03).kernel(np.arange(9.0), np.arange(9.0))
         density = _Density(apart, known, 0.02, rng.standard_normal(9), (15.0, 10.0 / 3.0))
         at = np.array(logs)
 
@@ -113,7 +113,7 @@ class TestArdMapPosterior:
         assert posterior().length_scales.tolist() == pytest.approx([4.2 * 0.5, 4.2 * 3.0])
 
     def test_equals_the_kernel_posterior_of_the_same_length_scales(self):
-        scaled, plain = posterior(), KernelPosterior(box(), StaticKernel(), 20)
+        scaled, plain = posterior(), RegressionPosterior(box(), Static(), 20)
         for target in (scaled, plain):
             target.observe((1.0, -3.0), 0.7)
             target.observe((2.0, -20.0), -0.4)
@@ -123,7 +123,7 @@ class TestArdMapPosterior:
     def test_relevant_dimension_gets_the_shorter_length_scale(self):
         scales = feed(posterior(window=40), 40).length_scales / UNITS
 
-        assert SHORTEST <= scales[0] < 3.0 < 4.0 < scales[1] <= LONGEST
+        assert MIN_LENGTH_SCALE <= scales[0] < 3.0 < 4.0 < scales[1] <= MAX_LENGTH_SCALE
 
     def test_length_scales_are_fitted_each_interval_then_each_fifth(self):
         target = posterior(window=60)
@@ -135,8 +135,8 @@ class TestArdMapPosterior:
         assert all((t + 1) % 5 == 0 for t in changed if t >= 30)
 
     def test_continues_from_a_snapshot_bit_for_bit(self):
-        first = feed(posterior(temporal=TimeVaryingKernel(0.03)), 8)
-        second = posterior(temporal=TimeVaryingKernel(0.03))
+        first = feed(posterior(temporal=TimeVarying(0.03)), 8)
+        second = posterior(temporal=TimeVarying(0.03))
         second.restore(first.snapshot())
 
         for target in (first, second):
@@ -158,4 +158,4 @@ class TestArdMapPosterior:
 
     def test_other_kernels_are_rejected(self):
         with pytest.raises(ConfigError):
-            ArdMapPosterior(box(2.5), StaticKernel(), 9, units=UNITS, **PRIOR)
+            ArdMapPosterior(box(2.5), Static(), 9, units=UNITS, **PRIOR)

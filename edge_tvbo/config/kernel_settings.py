@@ -1,0 +1,37 @@
+"""Kernel settings: the prior covariance of a field without a learned model."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+
+class Kernel(msgspec.Struct, frozen=True, kw_only=True):
+    """Prior covariance of the sensors: by their distance, or the same for every pair."""
+
+    name: Annotated[
+        Literal["se", "matern-1/2", "matern-3/2", "matern-5/2", "linear", "exchangeable"],
+        Meta(
+            description="The shape of the covariance; exchangeable needs no positions: any two"
+            " sensors have the same correlation.",
+        ),
+    ]
+    length_scale: Annotated[
+        float | None,
+        Meta(
+            gt=0,
+            description="Distance over which the correlation falls, in m; every shape but"
+            " exchangeable needs it.",
+        ),
+    ] = None
+    correlation: Annotated[
+        float,
+        Meta(ge=0, lt=1, description="Correlation of any two sensors; only for exchangeable."),
+    ] = 0.5
+    variance: Annotated[float, Meta(gt=0, description="Prior variance of the field, in unit².")]
+    noise_variance: Annotated[
+        float, Meta(gt=0, description="Variance of a sensor's noise, in unit².")
+    ]
+    mean: Annotated[
+        float, Meta(description="The value the field is expected to have on average, in unit.")
+    ]

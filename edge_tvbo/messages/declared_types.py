@@ -1,0 +1,131 @@
+"""Declared types: which values a msgspec annotation allows, in words, and the check of a value."""
+
+import math
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
+
+_NOUNS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+_META_KEYS = [key for key in dir(Meta()) if not key.startswith("_")]
+
+
+def split(declared: Any) -> tuple[Any, Meta]:
+    """Return the type inside `Annotated`, and all of its `Meta` as one.
+
+    >>> split(Annotated[Annotated[int, Meta(ge=1)], Meta(description="How many.")])
+    (<class 'int'>, msgspec.Meta(ge=1, description='How many.'))
+    """
+    if get_origin(declared) is not Annotated:
+        return declared, Meta()
+    bare, *annotations = get_args(declared)
+    metas = [each for each in annotations if isinstance(each, Meta)]
+    if len(metas) == 1:
+        return bare, metas[0]
+    merged = {key: found for meta in metas for key, found in _given(meta).items()}
+    return bare, Meta(**merged)
+
+
+def members(bare: Any) -> list[Any]:
+    """Return the members of a union but None, or the type itself."""
+    if get_origin(bare) in (Union, UnionType):
+        return [each for each in get_args(bare) if each is not NoneType]
+    return [bare]
+
+
+def without_none(declared: Any) -> Any:
+    """Return the type without None, which TOML lacks; its limits stay.
+
+    msgspec accepts limits on a number, and none on a number that may be None.
+    """
+    bare, meta = split(declared)
+    return Annotated[Union[tuple(members(bare))], meta]  # noqa: UP007 - of a computed tuple
+
+
+def choices(declared: Any) -> tuple[str, ...]:
+    """Return the words that the type allows, if it allows any.
+
+    >>> choices(float | Literal["fitted"])
+    ('fitted',)
+    """
+    bare, _ = split(declared)
+    return tuple(
+        word for each in members(bare) if get_origin(each) is Literal for word in get_args(each)
+    )
+
+
+def is_struct(kind: Any) -> bool:
+    """Return whether a type is a msgspec struct."""
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def convert(value: Any, declared: Any) -> Any:
+    """Return `value` as the declared type holds it; None stands for itself where it is allowed.
+
+    Raises
+    ------
+    ValueError
+        For a value of another type or outside the limits, for a whole number beyond 64 bits, and
+        for an infinite one unless the type has ``Meta(extra={"infinity": True})``.
+    """
+    bare, meta = split(declared)
+    infinity_allowed = (meta.extra or {}).get("infinity", False)
+    if isinstance(value, float) and not (math.isfinite(value) or infinity_allowed):
+        raise ValueError
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError
+    if value is None and NoneType in get_args(bare):
+        return None
+    return msgspec.convert(value, without_none(declared), strict=True)
+
+
+def allowed_values(declared: Any) -> str:
+    """Return in words which values the type allows.
+
+    >>> allowed_values(Annotated[int, Meta(ge=1, le=9)])
+    'a whole number, 1 to 9'
+    >>> allowed_values(Annotated[float, Meta(gt=0, le=1)] | Literal["fitted"] | None)
+    'a number, above 0, at most 1, or "fitted"'
+    """
+    bare, meta = split(declared)
+    if "can" in (meta.extra or {}):
+        return str((meta.extra or {})["can"])
+    several = members(bare)
+    if len(several) > 1:
+        return ", or ".join(_in_words(*split(each), among_others=True) for each in several)
+    inner, limits = split(Annotated[several[0], meta])
+    return _in_words(inner, limits)
+
+
+def _in_words(bare: Any, meta: Meta, *, among_others: bool = False) -> str:
+    if get_origin(bare) is Literal:
+        *words, last = (f'"{word}"' for word in get_args(bare))
+        return f"{', '.join(words)} or {last}" if words else last
+    if is_struct(bare) and among_others:
+        keys = ", ".join(f"{one.name} = ..." for one in msgspec.structs.fields(bare))
+        return f"a table {{ {keys} }}"
+    if is_struct(bare) or get_origin(bare) is dict:
+        return "a table"
+    if get_origin(bare) is tuple:
+        return f"an array of {len(get_args(bare))}, each {allowed_values(get_args(bare)[0])}"
+    return ", ".join([_NOUNS[bare], *_limits(meta)])
+
+
+def _limits(meta: Meta) -> list[str]:
+    if meta.max_length is not None:
+        return [f"{meta.min_length or 0} to {meta.max_length} characters"]
+    if meta.ge is not None and meta.le is not None:
+        return [f"{meta.ge} to {meta.le}"]
+    limits = (
+        ("at least", meta.ge),
+        ("above", meta.gt),
+        ("below", meta.lt),
+        ("at most", meta.le),
+    )
+    return [f"{word} {limit}" for word, limit in limits if limit is not None]
+
+
+def _given(meta: Meta) -> dict[str, Any]:
+    found = {key: getattr(meta, key) for key in _META_KEYS}
+    return {key: value for key, value in found.items() if value is not None}

@@ -1,0 +1,87 @@
+"""Parameter checks: range tests whose `ConfigError` names the parameter, its value and the range.
+
+Most functions take the parameters as keywords, so that the error can name them.
+"""
+
+from math import isfinite
+from numbers import Real
+
+from edge_tvbo.errors import ConfigError
+
+
+def check_positive(**values: float) -> None:
+    """Raise `ConfigError` unless every value is a finite number above 0.
+
+    >>> check_positive(nu=2.5, scale=0)
+    Traceback (most recent call last):
+    edge_tvbo.errors.ConfigError: scale is 0; it must be above 0.
+    """
+    for name, value in values.items():
+        _require(is_finite_number(value) and value > 0, name, value, "must be above 0")
+
+
+def check_not_negative(**values: float) -> None:
+    """Raise `ConfigError` unless every value is a finite number, 0 or more."""
+    for name, value in values.items():
+        _require(is_finite_number(value) and value >= 0, name, value, "must be 0 or more")
+
+
+def check_probability(**values: float) -> None:
+    """Raise `ConfigError` unless every value is strictly between 0 and 1."""
+    for name, value in values.items():
+        _require(is_finite_number(value) and 0 < value < 1, name, value, "must lie between 0 and 1")
+
+
+def check_share(**values: float) -> None:
+    """Raise `ConfigError` unless every value is above 0 and at most 1."""
+    for name, value in values.items():
+        _require(
+            is_finite_number(value) and 0 < value <= 1,
+            name,
+            value,
+            "must be above 0, and at most 1",
+        )
+
+
+def check_range(low: float, high: float, **values: float) -> None:
+    """Raise `ConfigError` unless every value is within `low` to `high`, both included."""
+    for name, value in values.items():
+        allowed = f"can be {low:g} to {high:g}"
+        _require(is_finite_number(value) and low <= value <= high, name, value, allowed)
+
+
+def check_count(**values: int) -> None:
+    """Raise `ConfigError` unless every value is a whole number, 1 or more."""
+    for name, value in values.items():
+        is_whole = is_finite_number(value) and value >= 1 and value == value // 1
+        _require(is_whole, name, value, "must be a whole number, 1 or more")
+
+
+def check_block(block: int, horizon: int) -> None:
+    """Raise `ConfigError` unless `block` is a whole number from 1 to `horizon`, in intervals."""
+    check_count(block=block, horizon=horizon)
+    if block > horizon:
+        raise ConfigError(f"block is {block}; it can be 1 to {horizon}, the horizon.")
+
+
+def check_ordered_rates(lower: float, upper: float) -> None:
+    """Raise `ConfigError` unless 0 <= `lower` <= `upper` <= 1, two rates of change."""
+    if not 0 <= lower <= upper <= 1:
+        raise ConfigError(f"epsilon between {lower} and {upper}: 0 <= lower <= upper <= 1.")
+
+
+def check_block_bounds(n_lower: int, n_upper: int | None) -> None:
+    """Raise `ConfigError` unless 1 <= `n_lower` <= `n_upper`; None stands for no upper bound."""
+    if n_lower < 1 or (n_upper is not None and n_upper < n_lower):
+        raise ConfigError(f"n_lower is {n_lower}, n_upper {n_upper}; 1 <= n_lower <= n_upper.")
+
+
+def is_finite_number(value: object) -> bool:
+    """Return whether `value` is a finite real number, and not a bool."""
+    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+
+
+def _require(condition: bool, name: str, value: object, allowed: str) -> None:
+    if not condition:
+        text = repr(value) if isinstance(value, str) else str(value)
+        raise ConfigError(f"{name} is {text}; it {allowed}.")

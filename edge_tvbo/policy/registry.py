@@ -1,0 +1,194 @@
+"""Policy registry: the policies by name, built in or from another package, and how one is built.
+
+A package adds a policy by an entry point of the group ``edge_tvbo.policies``: under the policy's
+name, its `PolicySettings` struct. Installed packages are searched only for a name that is not built
+in, or when all names are listed.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edge_tvbo.errors import ConfigError, hint
+from edge_tvbo.messages.declared_types import allowed_values, convert
+from edge_tvbo.plugins import Registry
+from edge_tvbo.policy.settings import BUILT_IN, PolicySettings
+
+if TYPE_CHECKING:
+    from edge_tvbo.models.domain import Field
+    from edge_tvbo.policy.base import Policy
+
+_BUILT_IN = {str(kind.__struct_config__.tag): kind for kind in BUILT_IN}
+_POLICIES = Registry(
+    "policies", {name: f"{kind.__module__}:{kind.__name__}" for name, kind in _BUILT_IN.items()}
+)
+
+
+def policies() -> tuple[str, ...]:
+    """Return the names of all policies, the built-in ones first.
+
+    Returns
+    -------
+    tuple of str
+        Every name that `make_policy` and a configuration file accept.
+
+    Examples
+    --------
+    >>> from edge_tvbo import policies
+    >>> "et-gp-ucb" in policies()
+    True
+    """
+    return (*_BUILT_IN, *(name for name in _POLICIES if name not in _BUILT_IN))
+
+
+def needing_positions() -> tuple[str, ...]:
+    """Return the names of the policies that learn a length scale from sensor positions."""
+    return tuple(name for name in policies() if settings_class(name).needs_positions)
+
+
+def find_settings_class(name: str) -> type[PolicySettings] | None:
+    """Return the settings struct of the policy `name`; None where there is no such policy.
+
+    Raises
+    ------
+    ConfigError
+        Where the package that registers `name` cannot be loaded.
+    """
+    if (built_in := _BUILT_IN.get(name)) is not None:
+        return built_in
+    return _load(name) if name in _POLICIES else None
+
+
+def settings_class(name: str) -> type[PolicySettings]:
+    """Return the settings struct of the policy `name`, or raise `ConfigError`."""
+    kind = find_settings_class(name)
+    if kind is None:
+        known = policies()
+        raise ConfigError(
+            f"There is no policy {name!r}; there are {', '.join(known)}.{hint(name, known)}"
+        )
+    return kind
+
+
+def parameters_of(kind: type[PolicySettings]) -> list[msgspec.structs.FieldInfo]:
+    """Return the parameters of a policy, its own before those that every policy has."""
+    shared = PolicySettings.__struct_fields__
+    return sorted(msgspec.structs.fields(kind), key=lambda one: one.name in shared)
+
+
+def make_policy(name: str, field: "Field", /, **parameters: Any) -> "Policy":
+    """Build the policy `name` for a field.
+
+    Parameters
+    ----------
+    name : str
+        A registered name; `policies` lists them.
+    field : SensorField or BoxField
+        The arms, their prior covariance and the noise variance.
+    **parameters
+        Those of the policy's settings struct in `edge_tvbo.policy.settings`, such as
+        ``delta_b=0.1``; `beta` may also be a schedule object, such as ``LogBeta(0.8, 0.4)``.
+
+    Returns
+    -------
+    Policy
+        With `select`, `observe` and `advance`.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown name or parameter, a value out of range, and a field that the policy cannot
+        work on. All wrong parameters are named at once.
+
+    Examples
+    --------
+    >>> from edge_tvbo import SensorField, make_policy
+    >>> field = SensorField(("a", "b"), [[1, 0.5], [0.5, 1]], noise_variance=0.01)
+    >>> policy = make_policy("et-gp-ucb", field, delta_b=0.1, seed=1)
+    >>> choice = policy.select()
+    >>> policy.observe(choice.arm, 0.3).reset
+    False
+    >>> policy.advance()
+    """
+    return build_policy(read_settings(settings_class(name), parameters), field)
+
+
+def build_policy(settings: PolicySettings, field: "Field") -> "Policy":
+    """Build the policy of checked settings, as `read_settings` and the configuration return them.
+
+    Raises
+    ------
+    ConfigError
+        For a field that the policy cannot work on.
+    """
+    module, _, function = settings.maker.partition(":")
+    policy: Policy = getattr(import_module(module), function)(settings, field)
+    return policy
+
+
+def read_settings(kind: type[PolicySettings], parameters: Mapping[str, Any]) -> PolicySettings:
+    """Return the settings struct of keyword arguments; raises `ConfigError` with all mistakes.
+
+    >>> from edge_tvbo.policy.settings import TvGpUcbSettings
+    >>> read_settings(TvGpUcbSettings, {"epsilon": 0.01}).epsilon
+    0.01
+    """
+    declared = {one.name: one.type for one in parameters_of(kind)}
+    name, checked, mistakes = kind.__struct_config__.tag, {}, []
+    for key, value in parameters.items():
+        if key not in declared:
+            known = f"its parameters are {', '.join(declared)}.{hint(key, declared)}"
+            mistakes.append(f"{name} has no parameter {key!r}; {known}")
+        elif key == "beta" and hasattr(value, "width"):  # a schedule, which no file can hold
+            checked[key] = value
+        else:
+            try:
+                checked[key] = _checked(_plain(value), declared[key])
+            except ValueError:
+                mistakes.append(f"{key} is {value!r}; it can be {allowed_values(declared[key])}.")
+    if not mistakes:
+        settings = kind(**checked)
+        mistakes = [f"{key} {problem}." for key, problem in settings.conflicts()]
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+    return settings
+
+
+def _plain(value: Any) -> Any:
+    """Return a scalar of numpy, or of another library, as Python's own."""
+    match value:
+        case bool():
+            return value
+        case Integral():
+            return int(value)
+        case Real():
+            return float(value)
+        case str():
+            return str(value)
+    return value
+
+
+def _checked(value: Any, declared: Any) -> Any:
+    """Return `value` as its parameter holds it; raises `ValueError`."""
+    converted = convert(value, declared)
+    # Whole numbers stay whole: snapshots of earlier versions name a model by tau=5, not tau=5.0.
+    return value if type(value) is int else converted
+
+
+def _load(name: str) -> type[PolicySettings]:
+    """Return the settings struct of a policy of another package; raises `ConfigError`."""
+    found = f"The policy {name!r} of an installed package cannot be loaded"
+    try:
+        kind = _POLICIES.load(name)
+    except Exception as error:  # whatever the import of a foreign module raises
+        raise ConfigError(f"{found}: {type(error).__name__}: {error}") from error
+    if not (isinstance(kind, type) and issubclass(kind, PolicySettings)):
+        raise ConfigError(f"{found}: {kind!r} is not a subclass of PolicySettings.")
+    if not hasattr(kind, "maker"):
+        raise ConfigError(f"{found}: {kind.__name__} names no maker.")
+    if kind.__struct_config__.tag != name:
+        raise ConfigError(f"{found}: {kind.__name__} has the tag {kind.__struct_config__.tag!r}.")
+    return kind

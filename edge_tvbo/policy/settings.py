@@ -1,0 +1,589 @@
+"""Policy settings: one frozen struct per policy, with its parameters, their ranges and defaults.
+
+This is the single place that says which parameters a policy has: `make_policy`, the configuration
+file, `edge-tvbo config explain`, the JSON schema and docs/configuration.md all read these structs.
+A value is checked once, where it is decoded or given to `make_policy`; a maker takes the struct and
+trusts it. Nothing here imports numpy, so that a configuration is checked quickly.
+
+A new policy is a module with a maker, and here a struct and its line in `BUILT_IN`. A policy of
+another package is such a struct too, under the entry point ``edge_tvbo.policies``.
+
+Papers: [B16] Bogunovic, Scarlett & Cevher 2016; [ET] Brunzema et al., event-triggered time-varying
+Bayesian optimization; [LB] Ziomek, Adachi & Osborne 2024; [M24] Mandl 2024; [ZS21] Zhou & Shroff
+2021. Full titles are in docs/references.md.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from edge_tvbo.models.beta import DEFAULT_BETA, LogBeta
+
+HYPERPRIOR = (3.0, 6.0)  # shape and rate, the default of BoTorch ([LB] section 5)
+FITTED = "fitted"
+
+Positive = Annotated[float, Meta(gt=0)]
+Probability = Annotated[float, Meta(gt=0, lt=1)]
+Count = Annotated[int, Meta(ge=1)]
+WindowLength = Annotated[int, Meta(ge=1, le=4096)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Exponent = Annotated[float, Meta(ge=0, le=2)]
+PositivePair = tuple[Positive, Positive]
+
+if TYPE_CHECKING:  # in Python a parameter `beta` may also be any schedule object
+    from edge_tvbo.models.beta import BetaSchedule
+
+    BetaValue = float | BetaSchedule
+else:
+    BetaValue = Positive | LogBeta
+
+_BETA_HELP = (
+    "Exploration weight: a constant, or c1 · ln(c2 · t) in interval t, with c1 and c2 above 0. "
+    "A larger one explores more."
+)
+Beta = Annotated[BetaValue, Meta(description=_BETA_HELP)]
+BetaOrAgnostic = Annotated[
+    BetaValue | None,
+    Meta(
+        description=f"{_BETA_HELP} Without it, the agnostic width 1 + σ √(2(γ + 1 + ln 10)), with "
+        "the noise's standard deviation σ and the information gain γ."
+    ),
+]
+Window = Annotated[
+    WindowLength | None,
+    Meta(description="Number of newest readings that the model keeps; without it, all of them."),
+]
+FitWindow = Annotated[
+    WindowLength | None,
+    Meta(
+        description="Number of newest readings that the model keeps; without it, all of them, or "
+        "200 where a parameter is fitted."
+    ),
+]
+KeptReadings = Annotated[
+    WindowLength, Meta(description="Number of newest readings that the model keeps.")
+]
+
+
+class Conflict(NamedTuple):
+    """Two parameters that are each allowed, and not together."""
+
+    parameter: str  # where the error is reported
+    problem: str  # "is 9; it can be at most n_upper, 8"
+
+
+class PolicySettings(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="name", forbid_unknown_fields=True
+):
+    """Parameters of one policy; the struct's tag is the policy's registered name.
+
+    Attributes
+    ----------
+    maker : str
+        The function that builds the policy, ``"package.module:function"``. It is called with the
+        settings and the field, and returns a `Policy`.
+    needs_positions : bool
+        Whether the policy learns how fast the field changes in space, from sensor positions.
+    """
+
+    maker: ClassVar[str]
+    needs_positions: ClassVar[bool] = False
+
+    seed: Annotated[
+        int, Meta(ge=0, le=2**63 - 1, description="Seed of the draws, such as those between ties.")
+    ] = 0
+
+    @property
+    def name(self) -> str:
+        """The registered name of the policy."""
+        return str(self.__struct_config__.tag)
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Yield the parameters that contradict each other."""
+        yield from ()
+
+
+class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
+    """Mixture of static and changing models, weighted by how well each predicted the readings.
+
+    It needs no rate of change and no reset times. Where training days taught a daily profile, the
+    models follow the time of day.
+    """
+
+    maker: ClassVar[str] = "edge_tvbo.policy.auto:make_auto"
+
+    delta_b: Annotated[
+        Probability,
+        Meta(
+            description="Probability that the event trigger of the static model resets it although "
+            "the field did not change."
+        ),
+    ] = 0.1
+    length_scale: Annotated[
+        Literal["learned"] | None,
+        Meta(
+            description="Whether the length scale is learned too, from positions; the kernel and "
+            "the daily profile are then not used, only the variance."
+        ),
+    ] = None
+    beta: Annotated[
+        BetaValue | None,
+        Meta(
+            description=f"{_BETA_HELP} Without it, c1 from the training days, or 0.8, and c2 = 0.4."
+        ),
+    ] = None
+
+
+class GpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="gp-ucb"):
+    """GP-UCB: the field is taken as constant (Srinivas et al. 2010; [M24] algorithm 1)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.gp_ucb:make_gp_ucb"
+
+    window: Window = None
+    beta: Beta = DEFAULT_BETA
+
+
+class TvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="tv-gp-ucb"):
+    """TV-GP-UCB: a share of the field is new in each interval ([B16] algorithm 2)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.gp_ucb:make_tv_gp_ucb"
+
+    epsilon: Annotated[
+        Share | Literal["fitted"],
+        Meta(
+            description='Share of the field that is new in each interval; with "fitted" the '
+            "maximum-likelihood estimate from the readings ([B16] appendix B)."
+        ),
+    ] = 0.03
+    window: FitWindow = None
+    beta: Annotated[
+        BetaValue | Literal["least-bound"],
+        Meta(
+            description=f'{_BETA_HELP} With "least-bound", the constant for which '
+            "[M24] theorem 4.1 proves the least regret bound."
+        ),
+    ] = DEFAULT_BETA
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Yield a least-bound `beta` beside a fitted `epsilon`."""
+        if self.beta == "least-bound" and self.epsilon == "fitted":
+            yield Conflict("beta", 'is "least-bound"; that needs a number as epsilon, not "fitted"')
+
+
+class UiTvboSettings(PolicySettings, frozen=True, kw_only=True, tag="ui-tvbo"):
+    """UI-TVBO: the prior variance grows in each interval ([ET] section 6)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.gp_ucb:make_ui_tvbo"
+
+    sigma_w2: Annotated[
+        float,
+        Meta(ge=0, description="Variance added in each interval, in prior variances."),
+    ] = 0.03
+    window: Window = None
+    beta: Beta = DEFAULT_BETA
+
+
+class RGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="r-gp-ucb"):
+    """R-GP-UCB: GP-UCB that resets every `period` intervals ([B16] algorithm 1)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.resetting:make_r_gp_ucb"
+
+    period: Annotated[Count, Meta(description="Intervals from one reset to the next.")] = 15
+    window: Window = None
+    beta: Beta = DEFAULT_BETA
+
+
+class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"):
+    """ET-GP-UCB: GP-UCB that resets when a reply contradicts the model ([ET] algorithm 1)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.resetting:make_et_gp_ucb"
+
+    delta_b: Annotated[
+        Probability,
+        Meta(description="Probability of a reset although the field did not change."),
+    ] = 0.1
+    n_lower: Annotated[Count, Meta(description="Replies before the first reset is possible.")] = 1
+    n_upper: Annotated[
+        Count | None,
+        Meta(description="Replies after which the model resets in any case; without it, never."),
+    ] = None
+    noise_cap: Annotated[
+        Count | None,
+        Meta(
+            description="Replies after which the noise margin of error-bound stops growing "
+            "([ET] section 7); without it, never."
+        ),
+    ] = None
+    trigger: Annotated[
+        Literal["error-bound", "likelihood-ratio"],
+        Meta(
+            description="The test of a reply: by its distance from the mean ([ET] lemma 3), or by "
+            "the likelihood ratio of prior and model."
+        ),
+    ] = "error-bound"
+    keep_last: Annotated[
+        bool,
+        Meta(
+            description="Whether the reply that caused a reset is the first reading of the new "
+            "model, as in [ET] algorithm 1. [ET] table 1 is reproduced without it."
+        ),
+    ] = True
+    window: Window = None
+    beta: Beta = DEFAULT_BETA
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Yield an `n_lower` above `n_upper`, and a `noise_cap` of a trigger that has none."""
+        if self.n_upper is not None and self.n_lower > self.n_upper:
+            yield Conflict(
+                "n_lower", f"is {self.n_lower}; it can be at most n_upper, {self.n_upper}"
+            )
+        if self.noise_cap is not None and self.trigger != "error-bound":
+            yield Conflict(
+                "noise_cap",
+                f'is {self.noise_cap}; only the trigger "error-bound" has it',
+            )
+
+
+class SwGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="sw-gp-ucb"):
+    """SW-GP-UCB: GP-UCB on the newest `window` readings ([ZS21] algorithm 2)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.sliding_window:make_sw_gp_ucb"
+
+    window: KeptReadings = 32
+    beta: BetaOrAgnostic = None
+
+
+class IgpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="igp-ucb"):
+    """IGP-UCB: GP-UCB with the agnostic width (Chowdhury & Gopalan 2017; [ET] appendix B)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.gp_ucb:make_igp_ucb"
+
+    window: Window = None
+    beta: BetaOrAgnostic = None
+
+
+class BrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="br-gp-ucb"):
+    """BR-GP-UCB: the R-GP-UCB of [ZS21] (algorithm 1), with the agnostic width."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.resetting:make_br_gp_ucb"
+
+    period: Annotated[Count, Meta(description="Intervals from one reset to the next.")] = 15
+    window: Window = None
+    beta: BetaOrAgnostic = None
+
+
+class MtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mtv-gp-ucb"):
+    """MTV-GP-UCB: a change of the field goes on for a while ([M24] section 8.2)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.momentum:make_mtv_gp_ucb"
+
+    epsilon: Annotated[
+        Annotated[float, Meta(ge=0, lt=1)] | Literal["fitted"],
+        Meta(
+            description='Share of the field that is left after an interval; with "fitted" the '
+            "maximum-likelihood estimates of epsilon and alpha ([M24] algorithm 3)."
+        ),
+    ] = 0.95
+    alpha: Annotated[
+        float,
+        Meta(ge=0, lt=1, description="Share of the momentum that is left; at most epsilon."),
+    ] = 0.9
+    window: FitWindow = None
+    beta: Beta = DEFAULT_BETA
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Yield an `alpha` above `epsilon`."""
+        if isinstance(self.epsilon, float | int) and self.alpha > self.epsilon:
+            yield Conflict("alpha", f"is {self.alpha}; it can be at most epsilon, {self.epsilon}")
+
+
+class TtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="ttv-gp-ucb"):
+    """TTV-GP-UCB: one field turns into another around interval `tau` ([M24] section 9.2)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.momentum:make_ttv_gp_ucb"
+
+    tau: Annotated[
+        float | Literal["fitted"],
+        Meta(
+            description='The interval in the middle of the transition; with "fitted" the '
+            "maximum-likelihood estimates of tau and rho ([M24] algorithm 3)."
+        ),
+    ] = 100.0
+    rho: Annotated[Positive, Meta(description="Duration of the transition, in intervals.")] = 20.0
+    window: FitWindow = None
+    beta: Beta = DEFAULT_BETA
+
+
+class WGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="w-gp-ucb"):
+    """W-GP-UCB: older readings have a smaller weight (Deng et al. 2022; [ET] appendix B)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.sliding_window:make_w_gp_ucb"
+
+    gamma: Annotated[
+        float,
+        Meta(gt=0, le=1, description="Factor on the weight of each reading in each interval."),
+    ] = 0.95
+    window: KeptReadings = 128
+    beta: BetaOrAgnostic = None
+
+
+LengthScale = Annotated[
+    Positive | None,
+    Meta(
+        description="The longest length scale considered, in the unit of the positions; without "
+        "it, the longest side of the area."
+    ),
+]
+FirstLengthScale = Annotated[
+    Positive | None,
+    Meta(
+        description="Where the search for the length scale begins, in the unit of the positions; "
+        "without it, the longest side of the area."
+    ),
+]
+Smoothness = Annotated[
+    Positive,
+    Meta(
+        description="Smoothness ν of the Matérn kernel; above 100 the squared exponential.",
+        extra={"infinity": True},
+    ),
+]
+NormBound = Annotated[
+    Positive,
+    Meta(
+        description="Bound on the norm of the field under the longest length scale, in prior "
+        "standard deviations."
+    ),
+]
+FailureProbability = Annotated[
+    Probability, Meta(description="Probability that the bounds do not hold.")
+]
+Growth = Annotated[
+    Exponent,
+    Meta(
+        description="Exponent a of max(t0, t^a), by which the shortest length scale considered in "
+        "interval t shrinks; t0 admits five candidates at once."
+    ),
+]
+NormGrowth = Annotated[
+    Exponent, Meta(description="Exponent c of t^c, by which the largest norm considered grows.")
+]
+Ratio = Annotated[
+    Annotated[float, Meta(gt=1, le=100)] | None,
+    Meta(
+        description="Ratio of one candidate length scale to the next; without it e^(1/d) in d "
+        "dimensions ([LB] definition 3.1)."
+    ),
+]
+HyperPrior = Annotated[
+    PositivePair | None,
+    Meta(
+        description="Shape and rate of a Gamma prior on the length scale, as a share of the "
+        "longest side of the area; without it, none."
+    ),
+]
+RegressionBeta = Annotated[
+    BetaValue | None,
+    Meta(
+        description=f"{_BETA_HELP} Without it, the agnostic width B + σ √(2(γ + 1 + ln 1/δ)) "
+        "([LB] theorem 2.1)."
+    ),
+]
+
+
+class AGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="a-gp-ucb"):
+    """A-GP-UCB: the length scale shrinks on a schedule (Berkenkamp, Schoellig & Krause 2019).
+
+    θ_t = θ0 / g(t) and B_t = b(t) g(t)^d B0, with θ0 the parameter `length_scale` and B0 `bound`.
+    """
+
+    maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_a_gp_ucb"
+    needs_positions: ClassVar[bool] = True
+
+    length_scale: LengthScale = None
+    nu: Smoothness = 2.5
+    bound: NormBound = 1.0
+    delta: FailureProbability = 0.1
+    growth: Growth = 0.5
+    norm_growth: NormGrowth = 0.0
+    ratio: Ratio = None
+    beta: RegressionBeta = None
+    window: KeptReadings = 256
+
+
+class LbGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="lb-gp-ucb"):
+    """LB-GP-UCB: regret balancing over length scales ([LB] algorithm 1)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_lb_gp_ucb"
+    needs_positions: ClassVar[bool] = True
+
+    length_scale: LengthScale = None
+    nu: Smoothness = 2.5
+    bound: NormBound = 1.0
+    delta: FailureProbability = 0.1
+    growth: Growth = 0.5
+    ratio: Ratio = None
+    beta: RegressionBeta = None
+    window: KeptReadings = 256
+
+
+class LnbGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="lnb-gp-ucb"):
+    """LNB-GP-UCB: regret balancing over length scales and norms ([LB] algorithm 3)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_lnb_gp_ucb"
+    needs_positions: ClassVar[bool] = True
+
+    length_scale: LengthScale = None
+    nu: Smoothness = 2.5
+    bound: NormBound = 1.0
+    delta: FailureProbability = 0.1
+    growth: Growth = 0.5
+    norm_growth: NormGrowth = 0.5
+    ratio: Ratio = None
+    beta: RegressionBeta = None
+    window: KeptReadings = 256
+
+
+class MleGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mle-gp-ucb"):
+    """GP-UCB whose length scale is fitted by maximum likelihood each interval ([LB] section 5)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_mle_gp_ucb"
+    needs_positions: ClassVar[bool] = True
+
+    length_scale: FirstLengthScale = None
+    nu: Smoothness = 2.5
+    bound: NormBound = 1.0
+    delta: FailureProbability = 0.1
+    prior: HyperPrior = None
+    beta: RegressionBeta = None
+    window: KeptReadings = 256
+
+
+class McmcGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mcmc-gp-ucb"):
+    """GP-UCB with bounds averaged over sampled length scales ([LB] section 5)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_mcmc_gp_ucb"
+    needs_positions: ClassVar[bool] = True
+
+    length_scale: FirstLengthScale = None
+    nu: Smoothness = 2.5
+    bound: NormBound = 1.0
+    delta: FailureProbability = 0.1
+    prior: HyperPrior = HYPERPRIOR
+    samples: Annotated[
+        int, Meta(ge=1, le=1024, description="Number of length scales drawn in each interval.")
+    ] = 8
+    beta: RegressionBeta = None
+    window: KeptReadings = 256
+
+
+class WDboSettings(PolicySettings, frozen=True, kw_only=True, tag="w-dbo"):
+    """W-DBO: TV-GP-UCB that removes stale readings (Bardou, Thiran & Ranieri 2024)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.wdbo:make_w_dbo"
+
+    epsilon: Annotated[
+        float, Meta(ge=0, lt=1, description="Share of the field that is new in each interval.")
+    ] = 0.03
+    alpha: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Relative change of the predictions that removals may cause, per "
+            "correlation time of epsilon.",
+        ),
+    ] = 0.25
+    window: Annotated[WindowLength, Meta(description="Number of readings kept at most.")] = 128
+    beta: Beta = DEFAULT_BETA
+
+
+class RExp3Settings(PolicySettings, frozen=True, kw_only=True, tag="rexp3"):
+    """RExp3: exponential weights, without a model (Besbes, Gur & Zeevi 2014, algorithm 1)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_rexp3"
+
+    period: Annotated[
+        Count, Meta(description="Intervals in a batch, after which all weights are equal again.")
+    ] = 100
+    gamma: Annotated[
+        Annotated[float, Meta(gt=0, le=1)] | None,
+        Meta(
+            description="Share of the draws that are uniform; without it "
+            "min(1, √(M ln M / ((e - 1) period))) for M sensors (theorem 2)."
+        ),
+    ] = None
+
+
+class DUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="d-ucb"):
+    """D-UCB: bounds on discounted means, without a model (Garivier & Moulines 2011, alg. 1)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_d_ucb"
+
+    gamma: Annotated[
+        float,
+        Meta(gt=0, le=1, description="Factor on the weight of each reading in each interval."),
+    ] = 0.99
+    xi: Annotated[
+        Positive,
+        Meta(description="Exploration weight; the paper's theorem needs more than 1/2."),
+    ] = 0.5
+
+
+class OracleSettings(PolicySettings, frozen=True, kw_only=True, tag="oracle"):
+    """The sensor whose last reading was the highest; without regret if it reads all of them."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_oracle"
+
+
+class RandomSettings(PolicySettings, frozen=True, kw_only=True, tag="random"):
+    """A sensor drawn at random in each interval, each with the same probability."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_random"
+
+
+class RoundRobinSettings(PolicySettings, frozen=True, kw_only=True, tag="round-robin"):
+    """The sensors in turn, starting with number `seed` modulo the number of sensors."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_round_robin"
+
+
+class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):
+    """Always the same sensor, or the next eligible one while it is not eligible."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_static"
+
+    sensor: Annotated[
+        str | None,
+        Meta(description="Id of the sensor; without it, number `seed` modulo the sensors."),
+    ] = None
+
+
+BUILT_IN: tuple[type[PolicySettings], ...] = (
+    AutoSettings,
+    GpUcbSettings,
+    TvGpUcbSettings,
+    UiTvboSettings,
+    RGpUcbSettings,
+    EtGpUcbSettings,
+    SwGpUcbSettings,
+    IgpUcbSettings,
+    BrGpUcbSettings,
+    MtvGpUcbSettings,
+    TtvGpUcbSettings,
+    WGpUcbSettings,
+    AGpUcbSettings,
+    LbGpUcbSettings,
+    LnbGpUcbSettings,
+    MleGpUcbSettings,
+    McmcGpUcbSettings,
+    WDboSettings,
+    RExp3Settings,
+    DUcbSettings,
+    OracleSettings,
+    RandomSettings,
+    RoundRobinSettings,
+    StaticSettings,
+)
+DEFAULT_POLICY = AutoSettings()  # where a configuration names none

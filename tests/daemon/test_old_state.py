@@ -1,0 +1,88 @@
+"""State files and snapshots of version 0.1.0 are read, and continue with the same decisions.
+
+``tests/data/state-0.1.0/README.md`` says how they were written.
+"""
+
+import json
+
+import msgspec
+import pytest
+from support.old_state import (
+    POLICIES,
+    box_policies,
+    controllers,
+    fields,
+    run_controller,
+    run_policy,
+)
+from support.paths import ROOT
+
+from edge_tvbo.daemon.checkpoints import decode, encode
+from edge_tvbo.training import model_file
+
+FOLDER = ROOT / "tests" / "data" / "state-0.1.0"
+STATE = FOLDER / "lab.state"
+EXPECTED = json.loads((FOLDER / "continuation.json").read_text(encoding="utf-8"))
+# LAPACK, exp and log round differently on other machines; the kernels do not.
+LIBRARY_MATH = (
+    "tv-window",
+    "mtv-window",
+    "fitted",
+    "ttv-gp-ucb",
+    "w-gp-ucb",
+    "w-dbo",
+    "auto-daily",
+    "auto",
+    "auto-learned",
+    "lb-gp-ucb",
+    "a-gp-ucb",
+    "mle-gp-ucb",
+    "mcmc-gp-ucb",
+    "low-rank",
+)
+
+
+def assert_continues(decided, expected, *, exactly):
+    assert [sensor for sensor, *_ in decided] == [sensor for sensor, *_ in expected]
+    if exactly:
+        assert decided == expected
+    for (_, *sums), (_, *others) in zip(decided, expected, strict=True):
+        numbers, known = ([float.fromhex(each) for each in pair] for pair in (sums, others))
+        assert numbers == pytest.approx(known, rel=1e-7, abs=1e-9)
+
+
+def test_fields_of_an_old_state_file_continue_unchanged():
+    document = decode(STATE.read_bytes())
+    assert set(document.fields) == set(POLICIES)
+    for name, controller in controllers().items():
+        snapshot = document.fields[name].controller
+        controller.restore(snapshot)
+        assert controller.snapshot() == snapshot, name
+        decided = run_controller(controller, 30, 42)
+        assert_continues(decided, EXPECTED["fields"][name], exactly=name not in LIBRARY_MATH)
+
+
+def test_a_state_file_is_still_written_in_the_old_bytes():
+    """A daemon can be rolled back to version 0.1.0 without losing its state."""
+    data = STATE.read_bytes()
+    assert decode(encode(decode(data))) == decode(data)
+    assert encode(decode(data))[:20] == data[:20]
+
+
+def test_old_snapshots_of_box_policies_continue():
+    snapshots = msgspec.msgpack.decode((FOLDER / "box-policies.msgpack").read_bytes())
+    for name, policy in box_policies().items():
+        policy.restore(snapshots[name])
+        assert policy.snapshot() == snapshots[name]
+        decided = run_policy(policy, 20, 26)
+        known = EXPECTED["box"][name]
+        assert len(decided) == len(known)
+        for (arm, *sums), (known_arm, *known_sums) in zip(decided, known, strict=True):
+            numbers = [*map(float, arm.split()), *map(float.fromhex, sums)]
+            others = [*map(float, known_arm.split()), *map(float.fromhex, known_sums)]
+            assert numbers == pytest.approx(others, rel=1e-5, abs=1e-5)
+
+
+def test_an_old_model_file_gives_the_same_field():
+    field = model_file.read(FOLDER / "daily.model.json")
+    assert field.fingerprint() == fields()["daily"].fingerprint()

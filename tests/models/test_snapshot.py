@@ -1,0 +1,121 @@
+"""Snapshots and documents: round trips, and what is rejected with which message."""
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.snapshot import (
+    DocumentFormat,
+    NewerFormatError,
+    check_arrays,
+    check_covariances,
+    decode_snapshot,
+    decode_struct,
+    encode_snapshot,
+    encode_struct,
+    read_bytes,
+    read_count,
+    read_number,
+)
+
+
+class Content(msgspec.Struct, frozen=True):
+    name: str
+
+
+STATE = {
+    "mean": np.array([1.0, -0.0, 2.5]),
+    "arms": np.array([[0, 3]]),
+    "covariances": np.array([[[2.0, 0.5], [0.5, 1.0]]] * 3),
+    "none": np.zeros((0, 4, 4)),
+    "time": 7,
+    "inner": b"\x00\x01",
+    "asked": ["a", 1.5],
+}
+FORMAT = DocumentFormat(b"edge_tvbo test\n\n", Content)
+
+
+def test_a_state_round_trips_bit_for_bit():
+    state = decode_snapshot("kind 1", "field", encode_snapshot("kind 1", "field", STATE))
+    assert state.keys() == STATE.keys()
+    for name, value in STATE.items():
+        if isinstance(value, np.ndarray):
+            assert state[name].dtype == value.dtype
+            assert state[name].shape == value.shape
+            assert state[name].tobytes() == value.tobytes()
+        else:
+            assert state[name] == value
+
+
+def test_a_symmetric_matrix_takes_half_the_bytes():
+    K = np.ones((50, 50))
+    askew = K.copy()
+    askew[0, 1] = 2.0
+    symmetric, full = (len(encode_snapshot("k", "f", {"K": each})) for each in (K, askew))
+    assert symmetric < 0.52 * full
+
+
+def test_a_snapshot_of_another_kind_field_or_format_is_rejected():
+    blob = encode_snapshot("kind 1", "field", STATE)
+    assert decode_snapshot("kind 1", None, blob)["time"] == 7
+    with pytest.raises(SnapshotError, match="is of 'kind 1', not of 'kind 2'"):
+        decode_snapshot("kind 2", "field", blob)
+    with pytest.raises(SnapshotError, match="belongs to other sensors"):
+        decode_snapshot("kind 1", "other field", blob)
+    _, *rest = msgspec.msgpack.decode(blob)
+    with pytest.raises(SnapshotError, match="has format 2; this version reads 1"):
+        decode_snapshot("kind 1", "field", msgspec.msgpack.encode([2, *rest]))
+
+
+def test_bytes_that_are_not_the_struct_are_rejected_by_name():
+    assert decode_struct("The state", Content, encode_struct(Content("a"))) == Content("a")
+    for blob in (b"", b"\x91" * 50_000, msgspec.msgpack.encode({"name": 3})):
+        with pytest.raises(SnapshotError, match="The state does not decode"):
+            decode_struct("The state", Content, blob)
+
+
+def test_missing_and_wrong_values_are_rejected_by_name():
+    state = {"text": "1", "flag": True, "negative": -1, "huge": 1e300, "fraction": 0.5}
+    for name in ("missing", "text", "flag", "huge"):
+        with pytest.raises(SnapshotError, match=f"no number '{name}'"):
+            read_number(state, name)
+    for name in ("missing", "text", "flag", "negative", "fraction"):
+        with pytest.raises(SnapshotError, match=f"no whole number '{name}'"):
+            read_count(state, name)
+    with pytest.raises(SnapshotError, match="no inner snapshot 'text'"):
+        read_bytes(state, "text")
+
+
+def test_invalid_arrays_and_covariances_are_rejected():
+    wanted = {"mean": np.zeros(2)}
+    for array in (None, np.zeros(3), np.zeros(2, np.int64), np.array([np.nan, 0.0]), [0.0, 0.0]):
+        with pytest.raises(SnapshotError, match="'mean'"):
+            check_arrays(wanted, {"mean": array})
+    for C, message in (([[-1.0, 0.0], [0.0, 1.0]], "negative"), ([[1.0, 2], [2, 1.0]], "impossib")):
+        with pytest.raises(SnapshotError, match=message):
+            check_covariances("C", np.eye(2), {"C": np.array(C)})
+
+
+@given(st.data())
+def test_a_changed_byte_of_a_document_is_detected(data):
+    document = FORMAT.encode(Content("lab"), number=1)
+    assert FORMAT.decode(document, number=1, migrations={}) == Content("lab")
+    at = data.draw(st.integers(0, len(document) - 1))
+    changed = bytearray(document)
+    changed[at] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(SnapshotError):
+        FORMAT.decode(bytes(changed), number=1, migrations={})
+    with pytest.raises(SnapshotError):
+        FORMAT.decode(document[:at], number=1, migrations={})
+
+
+def test_older_documents_are_migrated_and_newer_ones_rejected():
+    old = FORMAT.encode(Content("lab"), number=1)
+    steps = {n: lambda content, n=n: {"name": f"{content['name']} {n}"} for n in (1, 2)}
+    assert FORMAT.decode(old, number=3, migrations=steps) == Content("lab 1 2")
+    new = FORMAT.encode(Content("lab"), number=4)
+    with pytest.raises(NewerFormatError, match="it has format 4, .* reads up to format 3"):
+        FORMAT.decode(new, number=3, migrations=steps)

@@ -93,9 +93,9 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
 
 def _tried(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":
     """Try the broker, and say what comes of it as it comes."""
-    from edge_tvbo_adapters.mqtt.connection_check import probe
+    from edge_tvbo_adapters.mqtt.connection_check import check_connection
 
-    for result in probe(settings.mqtt, settings.instance, settings.fields, seconds):
+    for result in check_connection(settings.mqtt, settings.instance, settings.fields, seconds):
         if not as_json:
             code = f" [{result.code}]" if result.code else ""
             click.echo(f"{'good' if result.good else 'BAD '}  {result.text}{code}")

@@ -183,9 +183,9 @@ def _range(span: tuple[int, int] | None) -> str:
 
 
 def _heard(settings: "Settings", fields: list[str]) -> "RetainedState":
-    from edge_tvbo_adapters.mqtt.read_retained import ask
+    from edge_tvbo_adapters.mqtt.read_retained import read_retained
 
-    return ask(settings.mqtt.for_readers(), settings.instance, fields, PATIENCE)
+    return read_retained(settings.mqtt.for_readers(), settings.instance, fields, PATIENCE)
 
 
 def _trouble(heard: "RetainedState", settings: "Settings") -> str:

@@ -47,7 +47,7 @@ def remove(config: Path, instance: str | None) -> None:
     Stop the daemon first, or take [homeassistant] out of CONFIG and send it SIGHUP.
     """
     from edge_tvbo_adapters.homeassistant.discovery import topic_for
-    from edge_tvbo_adapters.mqtt.clear_retained import erase
+    from edge_tvbo_adapters.mqtt.clear_retained import clear_retained
 
     settings = settings_of(config)
     if instance is not None and not re.fullmatch(r"[a-z0-9_-]{1,64}", instance):
@@ -57,14 +57,14 @@ def remove(config: Path, instance: str | None) -> None:
         _refuse_while_it_runs(settings, config)
     prefix = settings.homeassistant.prefix if settings.homeassistant else "homeassistant"
     topic = topic_for(prefix, instance)
-    removed = erase(settings.mqtt, instance, topic, PATIENCE)
+    removed = clear_retained(settings.mqtt, instance, topic, PATIENCE)
     click.echo(f"Removed {topic}" if removed else f"There was nothing on {topic}")
 
 
 def _refuse_while_it_runs(settings: "Settings", config: Path) -> None:
-    from edge_tvbo_adapters.mqtt.read_retained import ask
+    from edge_tvbo_adapters.mqtt.read_retained import read_retained
 
-    if ask(settings.mqtt, settings.instance, (), PATIENCE).status == "online":
+    if read_retained(settings.mqtt, settings.instance, (), PATIENCE).status == "online":
         raise ConfigError(
             f"The daemon of {config} is running and would announce itself again: stop it first, "
             "or take [homeassistant] out of the file and send it SIGHUP."

@@ -51,8 +51,12 @@ class Link(Protocol):
         """Return when `service` has to be called at the latest."""
         ...
 
-    def service(self, mask: int, now: float) -> Iterable[tuple[str, Event]]:
+    def service(self, mask: int, now: float) -> Sequence[tuple[str, Event]]:
         """Read, write, keep alive and reconnect; return ``(field, event)``, oldest first."""
+        ...
+
+    def acknowledge(self) -> None:
+        """Acknowledge what `service` returned: it has been handled."""
         ...
 
     def requests(self) -> Iterable[tuple[Verb, Request] | Unreadable]:
@@ -164,6 +168,7 @@ class Loop:
             self._handle(field, event)
         for field, event in self._link.service(mask, time.monotonic()):
             self._handle(field, event)
+        self._link.acknowledge()
         for field, event in self._link_events():
             self._handle(field, event)
         for field, event in self._scheduler.due():

@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 from edge_tvbo_adapters.dashboard import live
 from edge_tvbo_adapters.dashboard.state import DashboardState
-from edge_tvbo_adapters.mqtt.read_retained import ask
+from edge_tvbo_adapters.mqtt.read_retained import read_retained
 from support.settings import mqtt_settings
 
 STATUS = b"edge_tvbo/lab/status"
@@ -44,7 +44,7 @@ def published(topic):
 
 def test_who_asks_for_the_status_gets_it_beside_a_topic_that_is_no_utf8():
     with impostor(2) as broker:
-        assert ask(broker, "lab", (), 5.0).status == "online"
+        assert read_retained(broker, "lab", (), 5.0).status == "online"
 
 
 @pytest.mark.timeout(60)

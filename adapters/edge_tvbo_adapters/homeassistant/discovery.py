@@ -21,10 +21,10 @@ from random import Random
 from typing import Any, get_args
 
 import msgspec
+from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.settings import HomeAssistant
 from edge_tvbo.messages.documents import Kind, Reason
-from edge_tvbo_adapters.mqtt.codec import Message
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
 COPY_TIMEOUT_S = 2.0  # a broker with a copy sends it within this time after the subscription
@@ -323,12 +323,12 @@ class Discovery:
         self._copy = b""
         self._compare_at, self._repeat_at = now + COPY_TIMEOUT_S, inf
 
-    def put(self, message: Message, now: float) -> bool:
+    def put(self, message: MQTTMessage, now: float) -> bool:
         """Process a message on one of the filters; return False for any other message."""
         topic, _ = topic_of(message)
         if topic == self.topic:
             if message.retain:
-                self._copy, self._compare_at = message.payload, now
+                self._copy, self._compare_at = bytes(message.payload), now
             return True
         if topic != self._birth:
             return False

@@ -1,1 +1,1 @@
-"""MQTT: the daemon's link to the broker, and short sessions beside it."""
+"""MQTT on paho: the daemon's link, and the short sessions of commands."""

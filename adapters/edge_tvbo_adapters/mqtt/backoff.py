@@ -1,55 +1,56 @@
-"""How long to wait before the broker is tried again."""
+"""Backoff: how long to wait before the next attempt to connect."""
 
 from random import Random
 
-STABLE = 60.0  # s a session must last before the waits begin anew
-SHORT = 10.0  # s; a session that the broker ends sooner looks like a rival with our name
-RIVAL = 3  # such sessions in a row
-APART = 60.0  # s between two attempts while a rival is suspected
+STABLE_SESSION_S = 60.0  # a session that lasts so long resets the waits
+SHORT_SESSION_S = 10.0  # a session that the broker ends sooner hints at a second client with our id
+MIN_SHORT_SESSIONS = 3  # such sessions in a row, until a second client is assumed
+DUPLICATE_ID_WAIT_S = 60.0  # between two attempts while it is assumed
 
 
 class Backoff:
-    """Waits whose bound doubles, with full jitter, and begins anew only after a stable session.
+    """Waits whose bound doubles, with full jitter, and that a stable session resets.
 
-    Full jitter is a draw from nothing to the bound: whoever lost a broker together with others
-    comes back at any time of the wait, and not all towards its end.
+    Full jitter is a uniform draw from 0 to the bound: gateways that lost a broker together come
+    back spread over the whole wait, and not all towards its end.
 
-    A CONNACK alone proves nothing: two clients with one id are both let in, in turns, for ever.
+    A CONNACK does not reset the waits: a broker lets two clients with one id in, in turns.
 
     Parameters
     ----------
     shortest, longest : float
-        The first wait's and every wait's bound, in s.
-    chance : Random
-        Spreads the waits, so that a fleet does not come back all at once.
+        The bound of the first wait and of every wait, s.
+    rng : Random
+        Draws the waits, so that a fleet spreads.
     """
 
-    def __init__(self, shortest: float, longest: float, chance: Random) -> None:
+    def __init__(self, shortest: float, longest: float, rng: Random) -> None:
         self._shortest = shortest
         self._longest = longest
-        self._chance = chance
-        self._attempt = 0
-        self.short = 0  # sessions in a row that the broker ended soon
+        self._rng = rng
+        self._attempts = 0
+        self.short_sessions = 0  # in a row
 
     def wait(self) -> float:
-        """Give the seconds until the next attempt, and count it."""
-        bound = min(self._longest, self._shortest * 2.0 ** min(self._attempt, 32))
-        self._attempt += 1
+        """Return the seconds until the next attempt, and count it."""
+        bound = min(self._longest, self._shortest * 2.0 ** min(self._attempts, 32))
+        self._attempts += 1
         if self.duplicate_client_id:
-            return max(APART, self._longest)
-        return self._chance.uniform(0.0, bound)
+            return max(DUPLICATE_ID_WAIT_S, self._longest)
+        return self._rng.uniform(0.0, bound)
 
     def ended(self, lasted: float, *, by_broker: bool = True) -> None:
-        """Note that a session is over after so many seconds, and who ended it."""
-        if lasted >= STABLE:
-            self._attempt = 0
-        self.short = self.short + 1 if by_broker and lasted < SHORT else 0
+        """Note that a session ended after so many seconds, and which side ended it."""
+        if lasted >= STABLE_SESSION_S:
+            self._attempts = 0
+        short = by_broker and lasted < SHORT_SESSION_S
+        self.short_sessions = self.short_sessions + 1 if short else 0
 
     def clear(self) -> None:
-        """Note that there is no rival: a broker that is away has no other client either."""
-        self.short = 0
+        """Note that no second client is involved: the broker itself is away."""
+        self.short_sessions = 0
 
     @property
     def duplicate_client_id(self) -> bool:
         """Whether another client seems to take our place again and again."""
-        return self.short >= RIVAL
+        return self.short_sessions >= MIN_SHORT_SESSIONS

@@ -1,4 +1,4 @@
-"""A short visit to a broker, to have it forget what it retains on one topic."""
+"""Clearing what a broker retains on one topic."""
 
 import time
 from contextlib import closing
@@ -7,17 +7,16 @@ from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
-from edge_tvbo_adapters.mqtt.outage_log import ConnectionProblem, out_of_reach
-from edge_tvbo_adapters.mqtt.short_session import ShortSession, dial
+from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, link_error
+from edge_tvbo_adapters.mqtt.short_session import ShortSession
 
-SETTLED = 1.0  # s after the subscription was granted, in which what is retained comes
+RETAINED_WAIT_S = 1.0  # after the subscription was granted; retained messages come at once
 
 
-def erase(mqtt: Mqtt, instance: str, topic: str, patience: float) -> bool:
-    """Clear what is retained on `topic`, and say whether there was anything.
+def clear_retained(mqtt: Mqtt, instance: str, topic: str, timeout_s: float) -> bool:
+    """Clear what is retained on `topic`; return whether there was anything.
 
-    Raises `LinkError` where the broker does not let us, or a step takes more than `patience`
-    seconds.
+    Raises `LinkError` if the broker refuses, or a step takes more than `timeout_s` seconds.
     """
     found = []
 
@@ -25,13 +24,11 @@ def erase(mqtt: Mqtt, instance: str, topic: str, patience: float) -> bool:
         if message.retain:
             found.append(message.mid)
 
-    connected = dial(mqtt, patience=patience)
-    with closing(ShortSession(mqtt, instance, connected, take, patience=patience)) as visit:
-        visit.greet()
-        if not all(visit.subscribe([topic])):
-            text = f"it refuses us {topic}; allow that in its ACL"
-            raise out_of_reach(mqtt, ConnectionProblem(text, Code.FORBIDDEN))
-        visit.listen(time.monotonic() + SETTLED, lambda: bool(found))
+    with closing(ShortSession(mqtt, instance, take, timeout_s=timeout_s)) as session:
+        if not all(session.subscribe([topic])):
+            text = f"it refuses a subscription to {topic}; allow it in the broker's ACL"
+            raise link_error(mqtt, ConnectionProblem(text, Code.FORBIDDEN))
+        session.listen(time.monotonic() + RETAINED_WAIT_S, lambda: bool(found))
         if found:
-            visit.publish(topic, b"", retain=True)
+            session.publish(topic, b"", retain=True)
     return bool(found)

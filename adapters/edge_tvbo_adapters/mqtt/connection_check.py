@@ -1,7 +1,6 @@
-"""Whether a broker is as the configuration has it: one step after the other, as the link goes."""
+"""Connection check: tries each step that the daemon's connection needs."""
 
 import os
-import ssl
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,49 +11,52 @@ import msgspec
 from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.field_settings import FieldSettings
-from edge_tvbo.config.mqtt_settings import Mqtt
+from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 from edge_tvbo.errors import Code, LinkError
 from edge_tvbo.messages.events import Reading, Unreadable
-from edge_tvbo_adapters.mqtt.codec import Message
-from edge_tvbo_adapters.mqtt.short_session import ShortSession, dial
-from edge_tvbo_adapters.mqtt.subscriber import ReceivedMessage, routes, topic_of
+from edge_tvbo_adapters.mqtt import tls
+from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, open_socket
+from edge_tvbo_adapters.mqtt.problems import link_error, not_connected, unusable_files
+from edge_tvbo_adapters.mqtt.short_session import ShortSession
+from edge_tvbo_adapters.mqtt.subscriber import routes, topic_of
 
-ECHO = 1.0  # s until what we published has come back
-ROUNDS = 5  # round trips
-DELAYED = (0.035, 0.06)  # s: what a delayed acknowledgement of TCP, 40 ms, makes of a round trip
-MOST = 5  # sensors that are named
+ECHO_TIMEOUT_S = 1.0  # until what was published has come back
+ROUND_TRIPS = 5
+DELAYED_ACK_S = (0.035, 0.06)  # a round trip that TCP's delayed acknowledgement (40 ms) prolongs
+MAX_NAMES = 5  # that one line lists
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """Result of one step of the check."""
+    """Result of one step."""
 
     good: bool
-    text: str  # where it is not good, with what would help
-    code: str | None = None  # in docs/errors.md, where it is not good
+    text: str  # with advice where it is not good
+    code: str | None = None  # of docs/errors.md, where it is not good
 
 
-def probe(
+def check_connection(
     mqtt: Mqtt, instance: str, fields: Mapping[str, FieldSettings], seconds: float
 ) -> Iterator[CheckResult]:
-    """Try what the daemon `instance` needs, and end with the first that fails for good.
+    """Yield the result of each step; the first that fails for good is the last.
 
-    `seconds` is how long sensors are listened to. Nothing is retained, and no sensor is asked.
+    `seconds` is how long readings are waited for. Nothing is retained, and no sensor is activated.
     """
     try:
-        yield from _reached(mqtt)
-        heard = Observed(instance, fields)
-        with closing(ShortSession(mqtt, instance, dial(mqtt), heard.take)) as visit:
-            yield _let_in(mqtt, visit)
-            yield from _subscribed(visit, heard)
-            yield from _published(visit, heard)
-            visit.listen(time.monotonic() + seconds)
-        yield from heard.fields(seconds)
+        yield from _connect(mqtt)
+        observed = Observed(instance, fields)
+        with closing(ShortSession(mqtt, instance, observed.take)) as session:
+            login = f"as {mqtt.username}" if mqtt.username else "without a login"
+            yield CheckResult(True, f"the broker accepts the connection, {login}")
+            yield from _subscribe(session, observed)
+            yield from _publish(session, observed)
+            session.listen(time.monotonic() + seconds)
+        yield from observed.results(seconds)
     except LinkError as error:
         yield CheckResult(False, str(error), error.code)
 
 
 class Observed:
-    """What came, by what it is for."""
+    """The messages that came, by what they are for."""
 
     def __init__(self, instance: str, fields: Mapping[str, FieldSettings]) -> None:
         base = f"edge_tvbo/{instance}"
@@ -62,135 +64,143 @@ class Observed:
         self.status_topic, self.echo_topic = f"{base}/status", f"{base}/response/check"
         self.status: str | None = None
         self.echoes: set[bytes] = set()
-        self._ears = [ObservedField(name, field) for name, field in fields.items()]
-        self.filters = list(dict.fromkeys(each for ear in self._ears for each in ear.filters))
+        self._fields = [ObservedField(name, field) for name, field in fields.items()]
+        self.filters = list(dict.fromkeys(each for field in self._fields for each in field.filters))
 
     def take(self, message: MQTTMessage) -> None:
-        """Note a message."""
+        """Count a message."""
         topic, _ = topic_of(message)
         if topic == self.status_topic:
             self.status = message.payload.decode(errors="replace")[:20]
         elif topic == self.echo_topic:
             self.echoes = {bytes(message.payload)}
-        for ear in self._ears:
-            ear.take(topic, message)
+        for field in self._fields:
+            field.take(topic, message)
 
-    def fields(self, seconds: float) -> Iterator[CheckResult]:
-        """Say of each field who was heard."""
-        for ear in self._ears:
-            yield ear.said(seconds)
+    def results(self, seconds: float) -> Iterator[CheckResult]:
+        """Yield one line for each field."""
+        for field in self._fields:
+            yield field.result(seconds)
 
 
 class ObservedField:
-    """What was heard for one field."""
+    """The messages that came for one field."""
 
     def __init__(self, name: str, field: FieldSettings) -> None:
         self._name, self._sensors = name, field.sensors
         self._route, *others = routes(name, field)
         self.filters = [each.template.filter for each in (self._route, *others)]
-        self._heard: set[str] = set()
-        self._strangers = 0
-        self._refused: Counter[str] = Counter()
+        self._sensors_seen: set[str] = set()
+        self._unknown_sensors = 0
+        self._rejected: Counter[str] = Counter()
 
     def take(self, topic: str, message: MQTTMessage) -> None:
-        """Note a message, if it is for this field."""
+        """Count a message, if it is for this field."""
         sensor = self._route.sensor(topic)
         if sensor is None:
             return
-        came = Message(topic.encode(), bytes(message.payload), retain=message.retain)
-        match self._route.event(
-            sensor, topic, ReceivedMessage(came, time.time(), time.monotonic())
-        ):
+        match self._route.event(sensor, message, time.time(), time.monotonic()):
             case Unreadable(reason=reason):
-                self._refused[reason] += 1
+                self._rejected[reason] += 1
             case Reading(sensor=sensor) if sensor in self._sensors:
-                self._heard.add(sensor)
+                self._sensors_seen.add(sensor)
             case Reading():
-                self._strangers += 1
+                self._unknown_sensors += 1
             case _:
                 pass
 
-    def said(self, seconds: float) -> CheckResult:
-        """Sum up."""
-        silent = [each for each in self._sensors if each not in self._heard]
-        text = f"{self._name}: {len(self._heard)} of {len(self._sensors)} sensors in {seconds:g} s"
-        if silent and self._heard:
-            text += f"; not {_listed(silent)}"
-        if self._strangers:
-            text += f"; {self._strangers} messages of sensors that are not in the configuration"
-        if self._refused:
-            counted = ", ".join(f"{count} {reason}" for reason, count in self._refused.items())
-            text += f"; refused: {counted}; see payload and value under reading"
-        elif not self._heard:
-            text += "; sensors that seldom speak want longer, or its ACL hides them from us"
-        return CheckResult(bool(self._heard) or not self._refused, text)
+    def result(self, seconds: float) -> CheckResult:
+        """Return the sum."""
+        seen = self._sensors_seen
+        silent = [each for each in self._sensors if each not in seen]
+        text = f"{self._name}: {len(seen)} of {len(self._sensors)} sensors in {seconds:g} s"
+        if silent and seen:
+            text += f"; without a reading: {_listed(silent)}"
+        if self._unknown_sensors:
+            text += f"; {self._unknown_sensors} messages of sensors not in the configuration"
+        if self._rejected:
+            counted = ", ".join(f"{count} {reason}" for reason, count in self._rejected.items())
+            text += f"; rejected: {counted}; see payload and value under reading"
+        elif not seen:
+            text += (
+                "; wait longer if the sensors report rarely, and check that the broker's ACL "
+                "allows this login to read them"
+            )
+        return CheckResult(bool(seen) or not self._rejected, text)
 
 
-def _reached(mqtt: Mqtt) -> Iterator[CheckResult]:
-    began = time.monotonic()
-    with dial(mqtt, plain=True) as connected:
-        took, peer = time.monotonic() - began, connected.getpeername()
-    address = "" if peer[0] == mqtt.host else f" ({peer[0]})"
-    text = f"{mqtt.host}{address}, port {peer[1]}, answers in {1e3 * took:.1f} ms"
-    yield CheckResult(True, text)
-    if mqtt.tls is None:
-        return
-    with dial(mqtt) as secured:
-        assert isinstance(secured, ssl.SSLSocket)
+def _connect(mqtt: Mqtt) -> Iterator[CheckResult]:
+    start = time.monotonic()
+    try:
+        with open_socket(mqtt) as connected:
+            took, peer = time.monotonic() - start, connected.getpeername()
+        address = "" if peer[0] == mqtt.host else f" ({peer[0]})"
+        text = f"{mqtt.host}{address}, port {peer[1]}, answers in {1e3 * took:.1f} ms"
+        yield CheckResult(True, text)
+        if mqtt.tls is not None:
+            yield _handshake(mqtt, mqtt.tls)
+    except (OSError, UnicodeError) as error:
+        raise link_error(mqtt, not_connected(error, mqtt, CONNECT_TIMEOUT_S)) from None
+
+
+def _handshake(mqtt: Mqtt, settings: Tls) -> CheckResult:
+    try:
+        context = tls.context(settings, mqtt.host)
+    except OSError as error:
+        raise link_error(mqtt, unusable_files(error, settings)) from None
+    with context.wrap_socket(open_socket(mqtt)) as secured:
         certificate = secured.getpeercert() or {}
-        until = str(certificate.get("notAfter", "?"))
-        names = [str(name[1]) for name in certificate.get("subjectAltName", ())]
-        yield CheckResult(
-            True,
-            f"{secured.version()}; the broker's certificate is for {_listed(names)}, until {until}",
-        )
+        version = secured.version()
+    until = str(certificate.get("notAfter", "?"))
+    names = _listed([str(name[1]) for name in certificate.get("subjectAltName", ())])
+    return CheckResult(
+        True, f"{version}; the broker's certificate is for {names}, valid until {until}"
+    )
 
 
-def _let_in(mqtt: Mqtt, visit: ShortSession) -> CheckResult:
-    visit.greet()
-    who = "without a login" if mqtt.username is None else f"as {mqtt.username}"
-    return CheckResult(True, f"the broker lets us in, {who}")
-
-
-def _subscribed(visit: ShortSession, heard: Observed) -> Iterator[CheckResult]:
-    for topic, granted in zip(heard.filters, visit.subscribe(heard.filters), strict=False):
-        if granted:
+def _subscribe(session: ShortSession, observed: Observed) -> Iterator[CheckResult]:
+    granted = session.subscribe(observed.filters)
+    for topic, is_granted in zip(observed.filters, granted, strict=True):
+        if is_granted:
             yield CheckResult(True, f"subscribed to {topic}")
         else:
-            text = f"the broker refuses us {topic}; allow it in its ACL"
+            text = f"the broker refuses a subscription to {topic}; allow it in its ACL"
             yield CheckResult(False, text, Code.FORBIDDEN)
 
 
-def _published(visit: ShortSession, heard: Observed) -> Iterator[CheckResult]:
-    """Publish what nobody takes for a decision, and see whether it comes back."""
-    visit.subscribe([heard.status_topic, heard.echo_topic])
+def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]:
+    """Publish on a topic that no client takes for a decision, and see whether it comes back."""
+    session.subscribe([observed.status_topic, observed.echo_topic])
     took = []
-    for index in range(ROUNDS):
+    for index in range(ROUND_TRIPS):
         payload = f"check {os.getpid()} {index}".encode()
-        took.append(visit.publish(heard.echo_topic, payload))
-        visit.listen(time.monotonic() + ECHO, lambda: payload in heard.echoes)  # noqa: B023 - at once
-        if payload not in heard.echoes:
+        took.append(session.publish(observed.echo_topic, payload))
+        until = time.monotonic() + ECHO_TIMEOUT_S
+        session.listen(until, lambda: payload in observed.echoes)  # noqa: B023 - at once
+        if payload not in observed.echoes:
             break
-    trip = median(took)
-    slow = DELAYED[0] <= trip <= DELAYED[1]
-    hint = "; the broker holds small packets back: `set_tcp_nodelay true` in its configuration"
-    yield CheckResult(
-        True, f"a round trip at QoS 1 takes {1e3 * trip:.1f} ms{hint if slow else ''}"
-    )
-    if payload in heard.echoes:
-        yield CheckResult(True, f"what we publish under edge_tvbo/{heard.instance}/ arrives")
+    yield _round_trip(median(took))
+    if payload in observed.echoes:
+        yield CheckResult(True, f"messages under edge_tvbo/{observed.instance}/ arrive")
     else:
         yield CheckResult(
             False,
-            f"what we publish on {heard.echo_topic} does not come back; allow `topic readwrite"
-            f" edge_tvbo/{heard.instance}/#` in the broker's ACL",
+            f"a message on {observed.echo_topic} does not come back; allow `topic readwrite"
+            f" edge_tvbo/{observed.instance}/#` in the broker's ACL",
             Code.FORBIDDEN,
         )
-    if heard.status == "online":
-        text = f"a daemon of the instance {heard.instance} is online there; a second one would"
-        yield CheckResult(True, f"{text} want an instance of its own")
+    if observed.status == "online":
+        text = f"a daemon with instance = {observed.instance!r} is online there; a second one"
+        yield CheckResult(True, f"{text} needs another instance")
+
+
+def _round_trip(took: float) -> CheckResult:
+    hint = "; the broker delays small packets: set `set_tcp_nodelay true` in its configuration"
+    is_delayed = DELAYED_ACK_S[0] <= took <= DELAYED_ACK_S[1]
+    text = f"a round trip at QoS 1 takes {1e3 * took:.1f} ms{hint if is_delayed else ''}"
+    return CheckResult(True, text)
 
 
 def _listed(words: Sequence[str]) -> str:
-    rest = f" and {len(words) - MOST} more" if len(words) > MOST else ""
-    return ", ".join(words[:MOST]) + rest
+    rest = f" and {len(words) - MAX_NAMES} more" if len(words) > MAX_NAMES else ""
+    return ", ".join(words[:MAX_NAMES]) + rest

@@ -1,14 +1,11 @@
-"""The link over MQTT 3.1.1, on paho-mqtt, without a thread of paho's.
+"""MQTT link: the daemon's connection to its broker, which it keeps up.
 
-A connection goes through four states, each left for `AWAY` when something fails:
+    DISCONNECTED ──(the wait is over)──▶ a `Session`: CONNECTING ─▶ AWAITING_CONNACK ─▶ CONNECTED
 
-    AWAY ──(wait is over)──▶ DIALLING ──(TCP, TLS)──▶ GREETING ──(CONNACK)──▶ HERE
-
-Every attempt has a paho client of its own, and a clean session: what the broker would have kept
-for us while we were away is too old to be believed, and a command that arrives late is worse than
-none. A reading is acknowledged once the loop has handled what it said, so that the broker holds
-back when we are slow; that a crash in between had it delivered again would take a session that
-the broker keeps, which earns nothing where the sensor is asked again in the next interval.
+A session that fails or ends leads back to DISCONNECTED. Every attempt is a new, clean session: what
+the broker would have queued for us meanwhile is too old to use, and a command that arrives late is
+worse than none. A reading is acknowledged once the loop has handled it, so that the broker sends no
+faster than we work.
 """
 
 import logging
@@ -16,17 +13,14 @@ import os
 import selectors
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
-from enum import Enum
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags
-from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
-from paho.mqtt.properties import Properties
-from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.field_types import is_loopback
@@ -35,36 +29,26 @@ from edge_tvbo.errors import Code
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import Health, Hotspot, Notice, Posterior, Request, Response, Verb
 from edge_tvbo.messages.events import Event, Unreadable
-from edge_tvbo_adapters.mqtt.backoff import SHORT, Backoff
-from edge_tvbo_adapters.mqtt.client import TICK, FastClient, hung_up, no_mqtt, refused
-from edge_tvbo_adapters.mqtt.codec import Message
-from edge_tvbo_adapters.mqtt.commands import Commands, Refusal
-from edge_tvbo_adapters.mqtt.connect import PATIENCE, Dialler, Outcome
-from edge_tvbo_adapters.mqtt.outage_log import ConnectionProblem, Outage
+from edge_tvbo_adapters.mqtt.backoff import SHORT_SESSION_S, Backoff
+from edge_tvbo_adapters.mqtt.commands import Commands, Rejection
+from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt, open_socket
+from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.outbox import Outbox
+from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, not_connected
 from edge_tvbo_adapters.mqtt.publisher import Publisher
+from edge_tvbo_adapters.mqtt.session import Session, State
 from edge_tvbo_adapters.mqtt.subscriber import Subscriber
-from edge_tvbo_adapters.mqtt.topics import LONGEST, default_client_id
+from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.discovery import Discovery
 
 log = logging.getLogger(__name__)
 
-SHUTDOWN_TIMEOUT = 1.0  # s to get the last messages out
-SLICE = 0.01  # s of a turn in which readings are handled; the rest waits, so that no interval does
-ACK_BATCH = 10  # messages acknowledged at once: half of what a broker sends before it waits
-MOST_SILENCE = 8  # a silence that a new connection does not end is borne so many times longer
-ASK_AGAIN = 60.0  # s until a subscription that was refused is asked for again
-
-
-class State(Enum):
-    """How far the connection is."""
-
-    AWAY = "away"
-    DIALLING = "dialling"
-    GREETING = "greeting"
-    HERE = "here"
+SHUTDOWN_TIMEOUT_S = 1.0  # to send the last messages
+MAX_SILENCE_FACTOR = 8  # the limit doubles while reconnecting does not end a silence
+SUBSCRIBE_AGAIN_S = 60.0  # after the broker refused a subscription
+PACKET_OVERHEAD = 16  # bytes of a PUBLISH beside topic and payload
 
 
 def connect(
@@ -78,26 +62,24 @@ def connect(
     seed: int | None = None,
     wall: Callable[[], float] = time.time,
 ) -> "MqttLink":
-    """Return a link of `instance` that carries `fields`; it dials when it is first serviced.
+    """Return a link for `fields`; it connects when it is first serviced.
 
-    With `commands` it listens to ``cmd/<verb>``, with `discovery` it publishes the discovery
-    message of Home Assistant. `former` are the fields of the link whose place it takes. `wall` says
-    when a reading was received. `seed` spreads the waits between attempts; without one they differ
-    from gateway to gateway, so that a fleet does not come back all at once.
+    With `commands` it subscribes to ``cmd/<verb>``; with `discovery` it publishes the discovery
+    message of Home Assistant. `former` are the fields of the link that it replaces. `wall` is the
+    clock of readings, in s since 1970. `seed` spreads the waits between attempts; without one they
+    differ from gateway to gateway, so that a fleet does not reconnect all at once.
     """
     if mqtt.password is not None and mqtt.tls is None and not is_loopback(mqtt.host):
         log.warning(
-            "broker %s:%d: the password crosses the network in clear; add [mqtt.tls]",
+            "broker %s:%d: the password is sent over the network unencrypted; add [mqtt.tls]",
             mqtt.host,
             mqtt.port,
         )
-    seed = int.from_bytes(os.urandom(8)) if seed is None else seed
-    chance = Random(seed)
     return MqttLink(
         mqtt,
         instance,
         fields,
-        chance,
+        Random(int.from_bytes(os.urandom(8)) if seed is None else seed),
         wall,
         Commands(f"edge_tvbo/{instance}") if commands else None,
         discovery,
@@ -113,7 +95,7 @@ class MqttLink:
         mqtt: Mqtt,
         instance: str,
         fields: Mapping[str, FieldSettings],
-        chance: Random,
+        rng: Random,
         wall: Callable[[], float],
         commands: Commands | None,
         discovery: "Discovery | None",
@@ -124,27 +106,27 @@ class MqttLink:
         self._wall = wall
         self._base = f"edge_tvbo/{instance}"
         self._client_id = mqtt.client_id or default_client_id(instance)
-        self._inbox = Subscriber(fields, wall)
         self._commands = commands
         self._discovery = discovery
+        others = [each.put for each in (commands, discovery) if each is not None]
+        self._subscriber = Subscriber(fields, others)
         self._outbox = Outbox()
         self._publisher = Publisher(self._base, fields, self._outbox)
-        self._backoff = Backoff(mqtt.reconnect.min, mqtt.reconnect.max, chance)
-        self._outage = Outage(log, f"broker {mqtt.host}:{mqtt.port}")
-        self._dialler = Dialler(mqtt)
-        self._state = State.AWAY
-        self._probing = False  # this attempt only asks whether the broker is there at all
-        self._client: FastClient | None = None
-        self._subscribed = False
-        self._until = 0.0  # monotonic: when the wait, the dialling or the greeting is over
-        self._since = 0.0  # monotonic: when the session began
-        self._heard = 0.0  # monotonic: when the broker last sent anything, a PINGRESP at the least
-        self._read = 0.0  # monotonic: when it last sent a message
+        self._backoff = Backoff(mqtt.reconnect.min, mqtt.reconnect.max, rng)
+        self._outage = OutageLog(log, f"broker {mqtt.host}:{mqtt.port}")
+        self._session: Session | None = None
+        self._probe: Attempt[socket.socket] | None = None  # is the broker there at all?
+        self._address: str | None = None  # of the broker, when it was last reached
+        self._retry_at = 0.0  # all times are monotonic
+        self._begun_at: float | None = None  # when the session was let in
+        self._online = False  # the subscriptions are granted
+        self._last_packet_at = 0.0  # of any kind, a PINGRESP at the least
+        self._last_message_at = 0.0
+        self._granted_by = inf  # when a SUBACK is overdue
+        self._subscribe_at = inf  # when a refused subscription is tried again
         self._silence_limit = mqtt.silence or inf  # s without a message
-        self._idle = False  # nobody is asked, so nobody has to be heard
-        self._granted_by = inf  # monotonic: how long SUBACK is waited for
-        self._ask_at = inf  # monotonic: when a refused subscription is asked for again
-        self._trouble: ConnectionProblem | None = None  # what paho's callbacks found
+        self._expects_readings = True
+        self._handled: Sequence[MQTTMessage] = ()  # by the loop, once `acknowledge` is called
         self._publisher.status(b"online")
         self._publisher.clear_stale_commands(former)
 
@@ -152,46 +134,54 @@ class MqttLink:
 
     @property
     def online(self) -> bool:
-        """Whether the broker has let us in and granted our subscriptions."""
-        return self._state is State.HERE and self._subscribed
+        """Whether the broker has accepted the session and the subscriptions."""
+        return self._online
 
     def alive(self, now: float) -> bool:
-        """Say whether the broker was heard within two keep-alives, or is tried again in time."""
-        if self._state is State.HERE:
-            return now - self._heard <= 2 * self._mqtt.keepalive + PATIENCE
-        return now <= self._until + PATIENCE
+        """Return whether the broker sent a packet within two keep-alives, or is retried in time."""
+        if self._begun_at is not None:
+            return now - self._last_packet_at <= 2 * self._mqtt.keepalive + CONNECT_TIMEOUT_S
+        due = self._session.deadline if self._session else self._retry_at
+        return now <= due + CONNECT_TIMEOUT_S
 
     def interest(self) -> tuple[int, int] | None:
-        """Give the socket and what to wait for on it."""
-        if self._state is State.DIALLING:
-            return self._dialler.interest()
-        sock = self._client.socket() if self._client else None
-        if sock is None or self._client is None:
-            return None
-        write = selectors.EVENT_WRITE if self._client.want_write() else 0
-        return sock.fileno(), selectors.EVENT_READ | write
+        """Return the descriptor to wait for, and for what, if there is one."""
+        if self._probe is not None:
+            return self._probe.fileno(), selectors.EVENT_READ
+        return self._session.interest() if self._session else None
 
     def wake_at(self) -> float:
-        """Give when the wait or the patience is over, or the keep-alive wants a look."""
-        client = self._client
-        at_once = client is not None and (client.socket() is None or client.pending)
-        return 0.0 if at_once or self._inbox else self._until
+        """Return when `service` has to be called at the latest."""
+        return self._session.wake_at() if self._session else self._retry_at
 
-    def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
-        """Do what is due on the connection, and yield what came in."""
-        match self._state:
-            case State.AWAY if now >= self._until:
-                self._state = State.DIALLING
-                self._settle(self._dialler.start(now, plain=self._probing), now)
-            case State.DIALLING:
-                self._settle(self._dialler.step(mask, now), now)
-            case State.GREETING | State.HERE:
-                yield from self._do_io(mask, now)
+    def service(self, mask: int, now: float) -> Sequence[tuple[str, Event]]:
+        """Read, write, keep alive and reconnect; return what the sensors sent, oldest first."""
+        session = self._session
+        if session is None:
+            self._reconnect(now)
+            return ()
+        messages = self._handled = session.service(mask, now)
+        self._keep_up(session, mask, now)
+        if not messages:
+            return ()
+        self._last_message_at, self._silence_limit = now, self._mqtt.silence or inf
+        received = self._wall()
+        return [
+            event
+            for message in messages
+            for event in self._subscriber.events(message, received, now)
+        ]
+
+    def acknowledge(self) -> None:
+        """Acknowledge what `service` returned: it has been handled."""
+        if self._session is not None:
+            self._session.acknowledge(self._handled)
+        self._handled = ()
 
     def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
-        """Yield what somebody asked for; answer what is no request."""
+        """Yield the commands that came; answer invalid ones."""
         for each in self._commands.take() if self._commands else ():
-            if not isinstance(each, Refusal):
+            if not isinstance(each, Rejection):
                 yield each
                 continue
             if each.response is not None:
@@ -199,329 +189,255 @@ class MqttLink:
             yield each.why
 
     def respond(self, verb: str, response: Response) -> None:
-        """Publish what became of a request, once."""
+        """Publish the answer to a command, once."""
         self._publisher.respond(verb, response)
-        self._flush_outbox()
+        self._send_outbox()
 
     def send(self, field: str, command: Command) -> None:
         """Publish what `command` says."""
         self._publisher.send(field, command)
-        self._flush_outbox()
+        self._send_outbox()
 
     def show(self, field: str, document: Hotspot | Posterior) -> None:
-        """Publish where the field is highest, or what is believed of each sensor, retained."""
+        """Publish the hot spot or the posterior of `field`, retained."""
         self._publisher.show(field, document)
-        self._flush_outbox()
+        self._send_outbox()
 
     def announce(self, notice: Notice) -> None:
-        """Publish what happened to the daemon, once."""
+        """Publish a notice of the daemon, once."""
         self._publisher.event(notice)
-        self._flush_outbox()
+        self._send_outbox()
 
     def report(self, health: Health) -> None:
         """Publish the daemon's health, retained."""
         self._publisher.report(health)
-        self._flush_outbox()
+        self._send_outbox()
 
     def expect_readings(self, expected: bool) -> None:
         """Set whether silence of all sensors is a fault of the connection."""
-        self._idle = not expected
+        self._expects_readings = expected
 
     def close(self) -> None:
-        """Publish ``offline``, wait a moment for it to leave, and disconnect."""
-        client = self._client
+        """Publish ``offline``, wait up to `SHUTDOWN_TIMEOUT_S` until it is sent, and disconnect."""
         for field in self._fields:
             self._publisher.cancel_command(field)
-        if self._state is State.HERE and client is not None:
+        session = self._session
+        if session is not None and session.state is State.CONNECTED:
             self._publisher.status(b"offline")
-            self._flush_outbox()
-            deadline = time.monotonic() + SHUTDOWN_TIMEOUT
-            while client.socket() and not self._outbox.empty and time.monotonic() < deadline:
-                self._flush(client, deadline - time.monotonic())
-            client.disconnect()
+            self._send_outbox()
+            self._drain(session, time.monotonic() + SHUTDOWN_TIMEOUT_S)
+            session.disconnect()
         self._hang_up()
-        self._dialler.close()
 
-    # --- connecting ---------------------------------------------------------------------------
+    # --- a session ----------------------------------------------------------------------------
 
-    def _settle(self, outcome: Outcome, now: float) -> None:
-        """Go on from where the dialler is."""
-        match outcome:
-            case None:
-                self._until = self._dialler.until
-            case ConnectionProblem():
-                self._backoff.clear()
-                self._failed(outcome, now)
-            case _ if self._probing:
-                outcome.close()
-                self._rest(now)
-            case _:
-                self._greet(outcome, now)
-
-    def _greet(self, connected: socket.socket, now: float) -> None:
-        largest = max(self._inbox.largest, self._discovery.max_size if self._discovery else 0)
-        client = FastClient(
-            LONGEST + 4 + largest + 1,
-            self._take,
-            self._outbox.settled,
-            callback_api_version=CallbackAPIVersion.VERSION2,
-            client_id=self._client_id,
-            clean_session=True,
-            protocol=MQTTProtocolVersion.MQTTv311,
-            reconnect_on_failure=False,
-        )
-        client.dialled = connected
-        client.will_set(f"{self._base}/status", b"offline", qos=1, retain=True)
-        if self._mqtt.username is not None:
-            client.username_pw_set(*self._mqtt.login())
-        client.on_connect = self._on_connect
-        client.on_disconnect = self._on_disconnect
-        client.on_subscribe = self._on_subscribe
-        self._client, self._state, self._until = client, State.GREETING, now + PATIENCE
-        try:
-            client.connect(self._mqtt.host, self._mqtt.port, keepalive=self._mqtt.keepalive)
-        except OSError as error:
-            connected.close()
-            self._failed(ConnectionProblem(f"{error}"), now)
-
-    def _do_io(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
-        client = self._client
-        if client is None:
-            return
+    def _keep_up(self, session: Session, mask: int, now: float) -> None:
+        """Do what is due beside readings, and end the session if there is a problem."""
         if mask & selectors.EVENT_READ:
-            self._heard = now
-        noise = client.transfer(mask, self._inbox)
-        trouble = no_mqtt(noise, self._mqtt) if noise else self._trouble
-        by_broker = trouble is None and client.socket() is None
-        if by_broker and self._state is State.HERE:
-            trouble = ConnectionProblem("the connection was lost")
-        elif by_broker:
-            trouble = hung_up(client, self._mqtt)
-        trouble = trouble or self._overdue(now)
-        if trouble is None:
-            yield from self._deliver(client, time.monotonic() + SLICE)
-            self._keep_up(client, now)
-            return
-        if self._state is State.HERE:
-            self._lost(trouble, now, by_broker=by_broker)
-        else:
-            self._failed(trouble, now)
-        yield from self._deliver(client, inf)
+            self._last_packet_at = now
+        for identifier in session.take_acknowledged():
+            self._outbox.mark_acked(identifier)
+        if session.state is State.CONNECTED:
+            self._serve_connected(session, now)
+        if session.delay is not None:
+            self._outage.failed(session.delay)
+        if problem := session.problem or self._overdue(now):
+            self._end_session(session, problem, now)
 
-    def _overdue(self, now: float) -> ConnectionProblem | None:
-        """Say what was waited for in vain."""
-        if self._state is State.GREETING and now >= self._until:
-            return ConnectionProblem(
-                "the broker took the connection and says nothing; is it MQTT?", Code.NO_ANSWER
-            )
-        if self._state is State.HERE and now >= self._granted_by:
-            return ConnectionProblem("the broker does not answer our subscriptions", Code.NO_ANSWER)
-        if self._idle:
-            self._read = now
-        if self.online and now - max(self._read, self._since) >= self._silence_limit:
-            text = (
-                f"no sensor was heard for {self._silence_limit:.0f} s; the connection is made anew"
-            )
-            self._silence_limit = min(
-                2.0 * self._silence_limit, MOST_SILENCE * (self._mqtt.silence or inf)
-            )
-            at = datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            for field in self._fields:
-                self._publisher.event(Notice("inputs-silent", at, text), field)
-            return ConnectionProblem(text, Code.NO_ANSWER, lasting=True)
-        return None
-
-    def _keep_up(self, client: FastClient, now: float) -> None:
-        """Do what is due while all is well."""
-        if self._state is not State.HERE:
-            return
-        self._until = now + TICK
-        if self._backoff.duplicate_client_id and self._subscribed and now - self._since >= SHORT:
-            self._backoff.clear()
-            self._welcome(now)
-        if now >= self._ask_at:
-            self._subscribe(client, now)
+    def _serve_connected(self, session: Session, now: float) -> None:
+        if self._begun_at is None:
+            self._begin(session, now)
+        if self._granted_by < inf and session.granted is not None:
+            self._check_granted(session.granted, now)
+        if now >= self._subscribe_at:
+            self._subscribe(session, now)
+        if self._backoff.duplicate_client_id and self._online:
+            self._confirm_client_id(now)
         if self._discovery and (description := self._discovery.due(now)) is not None:
             self._outbox.description(self._discovery.topic, description)
-        self._flush_outbox()
+        self._send_outbox()
 
-    def _deliver(self, client: FastClient, until: float) -> Iterator[tuple[str, Event]]:
-        """Yield what came in, and acknowledge a few messages together that were handled."""
-        while self._inbox and time.monotonic() < until:
-            arrivals = self._inbox.take(ACK_BATCH)
-            for arrival in arrivals:
-                yield from self._inbox.events(arrival)
-            self._read, self._silence_limit = arrivals[-1].now, self._mqtt.silence or inf
-            mids = [arrival.message.mid for arrival in arrivals if arrival.message.mid]
-            if mids and client is self._client:
-                client.acknowledge(mids)
+    def _begin(self, session: Session, now: float) -> None:
+        self._begun_at = self._last_packet_at = self._last_message_at = now
+        self._address = session.address
+        self._outbox.begin()
+        self._subscribe(session, now)
 
-    # --- losing the connection ----------------------------------------------------------------
+    def _subscribe(self, session: Session, now: float) -> None:
+        if self._discovery:
+            self._discovery.begin(now)
+        self._subscribe_at = inf
+        filters = self._filters()
+        if filters:
+            session.subscribe(filters)
+            self._granted_by = now + CONNECT_TIMEOUT_S
+        else:
+            self._set_online(now)
 
-    def _lost(self, trouble: ConnectionProblem, now: float, *, by_broker: bool) -> None:
-        """End a session.
+    def _filters(self) -> list[str]:
+        return [*self._subscriber.filters(), *self._optional_filters()]
 
-        Where the broker ended it soon, it is asked at once whether it is there: a broker that
-        is not was restarted, and one that is may have preferred another client with our name.
+    def _optional_filters(self) -> list[str]:
+        """Return the filters beside readings; the daemon works without them."""
+        commands = [self._commands.filter] if self._commands else []
+        return [*commands, *(self._discovery.filters if self._discovery else ())]
+
+    def _check_granted(self, granted: Sequence[bool], now: float) -> None:
+        self._granted_by = inf
+        answers = zip(self._filters(), granted, strict=True)
+        refused = [each for each, is_granted in answers if not is_granted]
+        readings = [each for each in refused if each not in self._optional_filters()]
+        if not readings:
+            if refused:
+                names = ", ".join(refused)
+                log.warning("the broker refuses subscriptions to %s; allow them in its ACL", names)
+            self._set_online(now)
+            return
+        self._online, self._subscribe_at = False, now + SUBSCRIBE_AGAIN_S
+        text = f"the broker refuses the readings on {', '.join(readings)}; allow them in its ACL"
+        self._outage.failed(ConnectionProblem(text, Code.FORBIDDEN, lasting=True))
+
+    def _set_online(self, now: float) -> None:
+        """Note that readings can come, and log it unless a duplicate client id may end it soon."""
+        self._online = True
+        if self._backoff.duplicate_client_id:
+            return
+        lost, self._outbox.lost = self._outbox.lost, 0
+        self._outage.over(now, f"; {lost} activations or notices were lost" if lost else "")
+
+    def _confirm_client_id(self, now: float) -> None:
+        """Note that a session lasted, so that no other client has taken its place."""
+        if self._begun_at is not None and now - self._begun_at >= SHORT_SESSION_S:
+            self._backoff.clear()
+            self._set_online(now)
+
+    def _overdue(self, now: float) -> ConnectionProblem | None:
+        """Return a problem if an answer or a reading is overdue."""
+        if now >= self._granted_by:
+            text = "the broker does not answer the subscription"
+            return ConnectionProblem(text, Code.NO_ANSWER)
+        if not self._expects_readings:
+            self._last_message_at = now
+        if not self._online or now - self._last_message_at < self._silence_limit:
+            return None
+        text = f"no message from any sensor for {self._silence_limit:.0f} s; reconnecting"
+        longest = MAX_SILENCE_FACTOR * (self._mqtt.silence or inf)
+        self._silence_limit = min(2.0 * self._silence_limit, longest)
+        at = datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for field in self._fields:
+            self._publisher.event(Notice("inputs-silent", at, text), field)
+        return ConnectionProblem(text, Code.NO_ANSWER, lasting=True)
+
+    # --- without a session --------------------------------------------------------------------
+
+    def _reconnect(self, now: float) -> None:
+        """Start a session when the wait is over, unless a probe is under way."""
+        if self._probe is not None:
+            self._finish_probe(self._probe, now)
+        elif now >= self._retry_at:
+            self._start_session(now)
+
+    def _start_session(self, now: float) -> None:
+        max_payload = max(
+            self._subscriber.max_payload, self._discovery.max_size if self._discovery else 0
+        )
+        self._session = Session(
+            self._mqtt,
+            self._client_id,
+            now,
+            max_packet=PACKET_OVERHEAD + MAX_TOPIC_LENGTH + max_payload,
+            will=f"{self._base}/status",
+            address=self._address,
+        )
+
+    def _end_session(self, session: Session, problem: ConnectionProblem, now: float) -> None:
+        """Go back to DISCONNECTED, and probe the broker at once where it ended a short session.
+
+        A broker that no longer answers was restarted; one that does may have preferred another
+        client with our id.
         """
-        self._outage.lost(trouble, now)
-        self._outbox.broken()
-        soon = by_broker and now - self._since < SHORT
-        self._backoff.ended(now - self._since, by_broker=by_broker)
-        self._rest(now, knock=soon)
-
-    def _failed(self, trouble: ConnectionProblem, now: float) -> None:
-        """End an attempt."""
-        self._outage.failed(trouble)
-        self._rest(now)
-
-    def _rest(self, now: float, *, knock: bool = False) -> None:
-        """Let go of everything and wait for the next attempt, or `knock` at once."""
-        if self._probing and self._backoff.duplicate_client_id:
-            self._outage.failed(self._rivalry())
-        self._probing = knock
+        begun, self._begun_at, self._online = self._begun_at, None, False
         self._hang_up()
-        wait = 0.0 if knock else self._backoff.wait()
-        self._state, self._until = State.AWAY, now + wait
-        self._outage.waits(wait)
+        if begun is None:
+            if not session.was_reached:
+                self._backoff.clear()
+            self._outage.failed(problem)
+            self._wait(now)
+            return
+        self._outage.lost(problem, now)
+        self._outbox.connection_lost()
+        self._backoff.ended(now - begun, by_broker=session.closed_by_broker)
+        if session.closed_by_broker and now - begun < SHORT_SESSION_S:
+            self._probe = Attempt(lambda: open_socket(self._mqtt), socket.socket.close)
+            self._retry_at = now + CONNECT_TIMEOUT_S
+            self._outage.waits(0.0)
+        else:
+            self._wait(now)
 
-    def _rivalry(self) -> ConnectionProblem:
+    def _finish_probe(self, probe: Attempt[socket.socket], now: float) -> None:
+        result = probe.result()
+        if result is None:
+            self._retry_at = now + CONNECT_TIMEOUT_S
+            return
+        self._probe = None
+        if isinstance(result, Exception):
+            self._backoff.clear()
+            self._outage.failed(not_connected(result, self._mqtt, CONNECT_TIMEOUT_S))
+        else:
+            result.close()
+            if self._backoff.duplicate_client_id:
+                self._outage.failed(self._duplicate_client_id())
+        self._wait(now)
+
+    def _duplicate_client_id(self) -> ConnectionProblem:
         return ConnectionProblem(
-            f"another client calls itself {self._client_id!r} too, it seems: the broker "
-            "ends every session at once and is still there; set mqtt.client_id to an id that "
-            "nobody else has, and [mqtt.readonly] where it takes logins for ids",
+            f"another client seems to use the client id {self._client_id!r} too: the broker ends "
+            "every session at once and still accepts connections; set mqtt.client_id to an id of "
+            "its own, and [mqtt.readonly] if the broker takes logins for ids",
             Code.CLIENT_ID,
             lasting=True,
         )
 
+    def _wait(self, now: float) -> None:
+        wait = self._backoff.wait()
+        self._retry_at = now + wait
+        self._outage.waits(wait)
+
     def _hang_up(self) -> None:
-        """Let go of whatever socket there is."""
-        self._dialler.hang_up()
-        if self._client is not None:
-            sock = self._client.socket()
-            if sock is not None:
-                sock.close()
-            self._client.dialled.close()
-        self._client = self._trouble = None
-        self._subscribed = False
-        self._granted_by = self._ask_at = inf
-
-    # --- what paho calls ----------------------------------------------------------------------
-
-    def _on_connect(
-        self,
-        client: Client,
-        userdata: Any,
-        flags: ConnectFlags,
-        reason: ReasonCode,
-        properties: Properties | None,
-    ) -> None:
-        if reason.is_failure:
-            self._trouble = refused(reason, self._mqtt, self._client_id)
-            return
-        self._state, self._since = State.HERE, time.monotonic()
-        self._heard, self._until = self._since, self._since + TICK
-        self._outbox.begin()
-        self._subscribe(client, self._since)
-
-    def _welcome(self, now: float) -> None:
-        """Say that all is well again, unless a rival may end that at once, as it did before."""
-        self._subscribed = True
-        if self._backoff.duplicate_client_id:
-            return
-        lost, self._outbox.lost = self._outbox.lost, 0
-        text = f"; {lost} activations or notices were lost" if lost else ""
-        self._outage.over(now, text)
-
-    def _subscribe(self, client: Client, now: float) -> None:
-        filters = [*self._inbox.filters(), *self._asides()]
-        if self._discovery:
-            self._discovery.begin(now)
-        if filters:
-            client.subscribe([(each, 1) for each in filters])
-            self._granted_by, self._ask_at = now + PATIENCE, inf
-        else:
-            self._welcome(now)
-
-    def _asides(self) -> list[str]:
-        """Give what to subscribe to beside readings; to go on without it is no fault."""
-        commands = [self._commands.filter] if self._commands else []
-        return [*commands, *(self._discovery.filters if self._discovery else ())]
-
-    def _on_subscribe(
-        self,
-        client: Client,
-        userdata: Any,
-        mid: int,
-        reasons: list[ReasonCode],
-        properties: Properties | None,
-    ) -> None:
-        self._granted_by = inf
-        asked = [*self._inbox.filters(), *self._asides()]
-        answers = zip(asked, reasons, strict=False)
-        refused = [each for each, reason in answers if reason.is_failure]
-        withheld = [each for each in refused if each not in self._asides()]
-        if refused and not withheld:
-            log.warning("the broker refuses us %s; allow it in its ACL", ", ".join(refused))
-        now = time.monotonic()
-        if not withheld:
-            self._welcome(now)
-            return
-        self._subscribed, self._ask_at = False, now + ASK_AGAIN
-        topics = ", ".join(withheld)
-        text = f"the broker refuses us the readings on {topics}; allow them in its ACL"
-        self._outage.failed(ConnectionProblem(text, Code.FORBIDDEN, lasting=True))
-
-    def _on_disconnect(
-        self,
-        client: Client,
-        userdata: Any,
-        flags: DisconnectFlags,
-        reason: ReasonCode,
-        properties: Properties | None,
-    ) -> None:
-        match str(reason):
-            case "Keep alive timeout":
-                self._trouble = ConnectionProblem(
-                    "nothing was heard from it for two keep-alives; the network in between is dead",
-                    Code.NO_ANSWER,
-                )
-            case "Protocol error":
-                self._trouble = no_mqtt("a malformed packet", self._mqtt)
-
-    # --- what comes in ------------------------------------------------------------------------
-
-    def _take(self, message: Message) -> None:
-        """Keep a message for whom it is for."""
-        now = time.monotonic()
-        aside = (self._commands and self._commands.put(message, now)) or (
-            self._discovery and self._discovery.put(message, now)
-        )
-        if not aside:
-            self._inbox.put(message, now)
-        elif message.mid and self._client:
-            self._client.acknowledge([message.mid])
+        """Close whatever socket there is."""
+        if self._probe is not None:
+            self._probe.abandon()
+        if self._session is not None:
+            self._session.close()
+        self._probe = self._session = None
+        self._begun_at, self._online = None, False
+        self._granted_by = self._subscribe_at = inf
 
     # --- publishing ---------------------------------------------------------------------------
 
-    def _flush_outbox(self) -> None:
-        """Give the broker what it can take."""
-        client = self._client
-        if self._state is not State.HERE or client is None:
+    def _send_outbox(self) -> None:
+        """Publish what waits, as far as the broker and the socket take it."""
+        session = self._session
+        if session is None or self._begun_at is None or not session.can_send:
             return
-        for each in self._outbox.due():
-            mid = client.put(each.topic, each.payload, each.qos, retain=each.kept)
-            self._outbox.left(mid, each)
-            if client.socket() is None:
-                return  # the connection is broken; the next turn sees it
-
-    def _flush(self, client: FastClient, timeout: float) -> None:
-        with selectors.DefaultSelector() as selector:
-            interest = self.interest()
-            if interest is None:
+        for each in self._outbox.pop_ready():
+            sent = session.publish(each.topic, each.payload, qos=each.qos, retain=each.retained)
+            self._outbox.mark_sent(sent, each)
+            if not session.can_send:
                 return
-            selector.register(*interest)
-            ready = selector.select(0.0 if client.pending else max(0.0, timeout))
-        mask = sum(mask for _, mask in ready)
-        client.transfer(mask, self._inbox)
-        self._flush_outbox()
+
+    def _drain(self, session: Session, deadline: float) -> None:
+        """Send what is left in the outbox until the broker has it, or monotonic `deadline`."""
+        with closing(selectors.DefaultSelector()) as selector:
+            while not self._outbox.empty and session.problem is None:
+                left = deadline - time.monotonic()
+                interest = session.interest()
+                if left <= 0.0 or interest is None:
+                    return
+                selector.register(*interest)
+                mask = sum(mask for _, mask in selector.select(left))
+                selector.unregister(interest[0])
+                session.service(mask, time.monotonic())
+                for identifier in session.take_acknowledged():
+                    self._outbox.mark_acked(identifier)
+                self._send_outbox()

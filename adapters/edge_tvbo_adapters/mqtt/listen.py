@@ -1,4 +1,4 @@
-"""Everything that a broker carries, heard for a while; who is there is for others to say."""
+"""Listening: every message that a broker carries, for a while."""
 
 import time
 from collections.abc import Callable
@@ -8,25 +8,26 @@ from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
-from edge_tvbo_adapters.mqtt.outage_log import ConnectionProblem, out_of_reach
-from edge_tvbo_adapters.mqtt.short_session import ShortSession, dial
+from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, link_error
+from edge_tvbo_adapters.mqtt.short_session import ShortSession
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
 
-def listen(mqtt: Mqtt, instance: str, seconds: float, hear: Callable[[str, bytes], None]) -> None:
-    """Give `hear` the topic and the payload of every message but the broker's own.
+def listen(
+    mqtt: Mqtt, instance: str, seconds: float, receive: Callable[[str, bytes], None]
+) -> None:
+    """Call `receive` with topic and payload of every message, except the broker's own.
 
-    Raises `LinkError` where the broker is out of reach, or lets nobody subscribe to everything.
+    Raises `LinkError` if the broker is unreachable, or refuses a subscription to everything.
     """
 
     def take(message: MQTTMessage) -> None:
-        topic, readable = topic_of(message)
-        if readable:
-            hear(topic, bytes(message.payload))
+        topic, is_valid = topic_of(message)
+        if is_valid:
+            receive(topic, bytes(message.payload))
 
-    with closing(ShortSession(mqtt, instance, dial(mqtt), take)) as visit:
-        visit.greet()
-        if not all(visit.subscribe(["#"])):
-            text = "it refuses us #, which is everything; allow it for this login, or name sensors"
-            raise out_of_reach(mqtt, ConnectionProblem(text, Code.FORBIDDEN))
-        visit.listen(time.monotonic() + seconds)
+    with closing(ShortSession(mqtt, instance, take)) as session:
+        if not all(session.subscribe(["#"])):
+            text = "it refuses a subscription to #; allow it for this login, or name the sensors"
+            raise link_error(mqtt, ConnectionProblem(text, Code.FORBIDDEN))
+        session.listen(time.monotonic() + seconds)

@@ -1,14 +1,14 @@
-"""What is to be published, in order, and never more of it than fits.
+"""Outbox: what is to be published, in order and within bounds.
 
-Of a state only the newest counts: it takes the place of an older one on its topic that has not
-left yet, and it is told again after every reconnect, for a broker may forget what it retained. What
-a sleeping node is to do is a state, and so is that it is to do nothing: an empty one.
-Each notice counts: it is kept until the broker has acknowledged it, and told again where the
-connection broke in between, so that it may arrive twice. A command counts now or never: it waits
-for its turn, and neither for a broker that is away nor beyond its own time.
+Of a state only the newest counts. It replaces an older one on its topic that is not sent yet, and
+it is published again after every reconnect, because a broker may lose what it retained. The
+command of a sleeping sensor is a state, and so is its absence: an empty one.
+Each notice counts. It is kept until the broker has acknowledged it, and sent again if the
+connection breaks first, so that it may arrive twice. A command counts only in its own time: it is
+dropped when that is over, and when there is no session.
 
-At most `WINDOW` publications are with the broker at any time. The rest waits here, where the newer
-can still replace the older; in paho's own queue both would be sent.
+At most `MAX_IN_FLIGHT` publications wait for the broker's acknowledgement. The others wait here,
+where a newer one can still replace an older one; paho's own queue would send both.
 """
 
 import time
@@ -17,74 +17,74 @@ from itertools import count
 from math import inf
 from typing import NamedTuple
 
-WINDOW = 20  # publications that the broker has not acknowledged; paho's default, mosquitto's too
-NOTICES = 100  # kept at most; the oldest goes first
-ATTEMPTS = 3  # a notice with which the connection broke so often may be why it broke
+MAX_IN_FLIGHT = 20  # publications that are not acknowledged; the default of paho and of mosquitto
+MAX_NOTICES = 100  # that wait; the oldest is dropped first
+MAX_ATTEMPTS = 3  # to send a notice; one that was in flight at so many breaks may cause them
 
 
 class Publication(NamedTuple):
-    """One message on its way out."""
+    """One outgoing message."""
 
     topic: str
     payload: bytes
-    kept: bool = False  # the broker is to retain it: a state
-    qos: int = 1  # 0 for what is told once, and forgotten
-    until: float = inf  # monotonic: how long a command is worth sending
-    notice: int | None = None  # its number
-    attempts: int = 0  # times that it was with the broker when the connection broke
+    retained: bool = False
+    qos: int = 1
+    until: float = inf  # monotonic: the end of a command's own time
+    notice: int | None = None  # its number, if it is a notice
+    attempts: int = 0  # times that it was in flight when the connection broke
 
 
-Key = str | int  # of what the newer replaces: a topic; a notice's number, which nothing does
+Key = str | int  # a newer publication replaces one of the same key: a topic, or a notice's number
 
 
 class Outbox:
-    """Holds publications until the broker has them.
+    """Holds publications until the broker has acknowledged them.
 
     Parameters
     ----------
     now : callable
-        Gives the monotonic time; a wall clock may be set in between.
+        Returns the monotonic time, s.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._states: dict[Key, Publication] = {}  # the newest on each topic
-        self._waiting: dict[Key, Publication] = {}  # in the order in which they are to leave
-        self._flying: dict[int, Publication] = {}  # by the id that the broker acknowledges
+        self._waiting: dict[Key, Publication] = {}  # in the order of sending
+        self._in_flight: dict[int, Publication] = {}  # by packet id
         self._numbers = count()
-        self.open = False  # whether there is a session: from `begin` until it is `broken`
+        self.open = False  # whether there is a session
         self.lost = 0  # commands and notices, since this was last set to 0
 
     def state(self, topic: str, payload: bytes) -> None:
-        """Take a state in, for this session and those that `begin` later."""
-        self._states[topic] = Publication(topic, payload, kept=True)
-        self._wait(topic, self._states[topic])
+        """Publish a state, in this session and again in each later one."""
+        self._states[topic] = Publication(topic, payload, retained=True)
+        self._append(topic, self._states[topic])
 
     def description(self, topic: str, payload: bytes) -> None:
-        """Take in what the broker is to retain; who gave it sees to it in the next session."""
-        self._wait(topic, Publication(topic, payload, kept=True))
+        """Publish a retained message in this session only."""
+        self._append(topic, Publication(topic, payload, retained=True))
 
     def notice(self, topic: str, payload: bytes) -> None:
-        """Take in what is to be told once."""
+        """Publish a message once."""
         number = next(self._numbers)
-        self._wait(number, Publication(topic, payload, notice=number))
+        self._append(number, Publication(topic, payload, notice=number))
         notices = [key for key in self._waiting if isinstance(key, int)]
-        if len(notices) > NOTICES:
+        if len(notices) > MAX_NOTICES:
             del self._waiting[notices[0]]
             self.lost += 1
 
-    def command(self, topic: str, payload: bytes, worth: float, qos: int = 1) -> None:
-        """Take a command in, which is worth sending for so many seconds."""
-        self._wait(topic, Publication(topic, payload, qos=qos, until=self._now() + worth))
+    def command(self, topic: str, payload: bytes, valid_s: float, qos: int = 1) -> None:
+        """Publish a command, unless `valid_s` seconds pass before it can be sent."""
+        self._append(topic, Publication(topic, payload, qos=qos, until=self._now() + valid_s))
 
     def begin(self) -> None:
-        """Have every state told again, before what waits already: a new session has begun."""
+        """Note a new session: every state is sent again, before what waits already."""
         self.open = True
         self._waiting = self._states | self._waiting
 
-    def due(self) -> Iterator[Publication]:
-        """Yield what is to leave now; the caller says of each that it `left`, or stops."""
-        while self._waiting and len(self._flying) < WINDOW:
+    def pop_ready(self) -> Iterator[Publication]:
+        """Yield what can be sent now; the caller calls `mark_sent` for each."""
+        while self._waiting and len(self._in_flight) < MAX_IN_FLIGHT:
             key, publication = next(iter(self._waiting.items()))
             del self._waiting[key]
             if publication.until < self._now():
@@ -92,36 +92,36 @@ class Outbox:
                 continue
             yield publication
 
-    def left(self, mid: int, publication: Publication) -> None:
-        """Note under which id a publication is with the broker, if that is to acknowledge it."""
+    def mark_sent(self, packet_id: int, publication: Publication) -> None:
+        """Note the packet id of a publication, if the broker is to acknowledge it."""
         if publication.qos > 0:
-            self._flying[mid] = publication
+            self._in_flight[packet_id] = publication
 
-    def settled(self, mid: int) -> None:
+    def mark_acked(self, packet_id: int) -> None:
         """Note that the broker has acknowledged a publication."""
-        self._flying.pop(mid, None)
+        self._in_flight.pop(packet_id, None)
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._flying)
+        return len(self._waiting) + len(self._in_flight)
 
     @property
     def empty(self) -> bool:
-        """Whether the broker has everything."""
+        """Whether the broker has acknowledged everything."""
         return len(self) == 0
 
-    def broken(self) -> None:
-        """Note that the connection broke: notices are kept, commands are not."""
+    def connection_lost(self) -> None:
+        """Note that the session ended: notices are kept, commands are dropped."""
         self.open = False
-        flown = [each._replace(attempts=each.attempts + 1) for each in self._flying.values()]
-        ours = [each for each in (*flown, *self._waiting.values()) if not each.kept]
-        self._flying.clear()
+        in_flight = [each._replace(attempts=each.attempts + 1) for each in self._in_flight.values()]
+        single = [each for each in (*in_flight, *self._waiting.values()) if not each.retained]
+        self._in_flight.clear()
         self._waiting = {
             each.notice: each
-            for each in ours
-            if each.notice is not None and each.attempts < ATTEMPTS
+            for each in single
+            if each.notice is not None and each.attempts < MAX_ATTEMPTS
         }
-        self.lost += len(ours) - len(self._waiting)
+        self.lost += len(single) - len(self._waiting)
 
-    def _wait(self, key: Key, publication: Publication) -> None:
-        self._waiting.pop(key, None)  # the newer one waits at the end
+    def _append(self, key: Key, publication: Publication) -> None:
+        self._waiting.pop(key, None)
         self._waiting[key] = publication

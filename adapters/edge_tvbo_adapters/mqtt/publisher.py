@@ -1,7 +1,4 @@
-"""What the daemon says on the wire: which topic, which payload, retained or once.
-
-Whether a broker is there to hear it is the outbox's to know.
-"""
+"""Publisher: topic, payload and retention of everything that the daemon publishes."""
 
 from collections.abc import Mapping
 from math import inf
@@ -26,7 +23,7 @@ class Publisher:
     fields : mapping
         The settings of each field.
     outbox : Outbox
-        Holds what is said until the broker has it.
+        Holds the messages until the broker has acknowledged them.
     """
 
     def __init__(self, base: str, fields: Mapping[str, FieldSettings], outbox: Outbox) -> None:
@@ -34,14 +31,14 @@ class Publisher:
         self._fields = dict(fields)
         self._activations = {name: activation(name, each) for name, each in fields.items()}
         self._outbox = outbox
-        self._asked: dict[str, str] = {}  # each field's topic on which a command is outstanding
+        self._pending: dict[str, str] = {}  # each field's topic with an unanswered command
 
     def status(self, word: bytes) -> None:
-        """Say whether the daemon is there: what its will says where it cannot."""
+        """Publish whether the daemon is online, retained; its will says ``offline``."""
         self._outbox.state(f"{self._base}/status", word)
 
     def send(self, field: str, command: Command) -> None:
-        """Say what `command` says."""
+        """Publish what `command` says."""
         match command:
             case Activate():
                 self._activate(field, command)
@@ -53,26 +50,26 @@ class Publisher:
                 self.cancel_command(field)
 
     def show(self, field: str, document: Hotspot | Posterior) -> None:
-        """Say where the field is highest, or what is believed of each sensor."""
-        what = "hotspot" if isinstance(document, Hotspot) else "posterior"
-        self._document(f"{field}/{what}", document)
+        """Publish the hot spot or the posterior of `field`, retained."""
+        name = "hotspot" if isinstance(document, Hotspot) else "posterior"
+        self._document(f"{field}/{name}", document)
 
     def report(self, health: Health) -> None:
-        """Say how the daemon is doing."""
+        """Publish the daemon's health, retained."""
         self._document("health", health)
 
     def event(self, notice: Notice, field: str | None = None) -> None:
-        """Say what happened to the daemon, or to one of its fields."""
+        """Publish a notice of the daemon, or of one of its fields, once."""
         topic = f"{self._base}/event" if field is None else f"{self._base}/{field}/event"
         self._outbox.notice(topic, msgspec.json.encode(notice))
 
     def respond(self, verb: str, response: Response) -> None:
-        """Say what became of a request."""
+        """Publish the answer to a request, once."""
         self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
 
     def cancel_command(self, field: str) -> None:
-        """Take back what was asked: it is answered, or it is too late for that."""
-        topic, activation = self._asked.pop(field, None), self._activations[field]
+        """Withdraw the command of a field, which is answered or too late."""
+        topic, activation = self._pending.pop(field, None), self._activations[field]
         if topic is None or activation is None:
             return
         if activation.mode == "sleepy":
@@ -81,14 +78,14 @@ class Publisher:
             self._outbox.command(topic, activation.withdrawal.encode(), inf, qos=0)
 
     def clear_stale_commands(self, former: Mapping[str, FieldSettings]) -> None:
-        """Let no sleeping node find what another life of this daemon asked of it.
+        """Clear the retained commands of an earlier run, so that no sleeping sensor finds one.
 
-        A node that is ours no more is told so once: it may be another daemon's by now.
+        A topic that only the `former` fields had is cleared once: another daemon may use it now.
         """
-        ours = beds(self._fields)
-        for topic in ours:
+        topics = retained_command_topics(self._fields)
+        for topic in topics:
             self._outbox.state(topic, b"")
-        for topic in beds(former) - ours:
+        for topic in retained_command_topics(former) - topics:
             self._outbox.description(topic, b"")
 
     def _activate(self, field: str, activate: Activate) -> None:
@@ -96,14 +93,14 @@ class Publisher:
         topic = activation_topic(settings, activate.sensor)
         if topic is None or activation is None:
             return
-        asleep = activation.mode == "sleepy"
-        if not publishable(topic) or not (asleep or self._outbox.open):
+        is_sleepy = activation.mode == "sleepy"
+        if not publishable(topic) or not (is_sleepy or self._outbox.open):
             self._outbox.lost += 1
             return
         self.cancel_command(field)
-        self._asked[field] = topic
+        self._pending[field] = topic
         payload = activation_payload(settings, activation.payload, activate).encode()
-        if asleep:
+        if is_sleepy:
             self._outbox.state(topic, payload)
             return
         qos = 0 if activation.mode == "lorawan" else 1
@@ -113,8 +110,8 @@ class Publisher:
         self._outbox.state(f"{self._base}/{topic}", msgspec.json.encode(document))
 
 
-def beds(fields: Mapping[str, FieldSettings]) -> set[str]:
-    """Give the topics on which nodes that sleep find what they are asked."""
+def retained_command_topics(fields: Mapping[str, FieldSettings]) -> set[str]:
+    """Return the topics on which sleeping sensors find their commands."""
     sleepy = [each for each in fields.values() if each.activate.mode == "sleepy"]
     topics = (activation_topic(each, sensor) for each in sleepy for sensor in each.sensors)
     return {topic for topic in topics if topic is not None and publishable(topic)}

@@ -1,4 +1,4 @@
-"""What a broker has of a daemon: its status, its health, its last decisions, all retained."""
+"""Retained state of a daemon at the broker: its status, its health and its last decisions."""
 
 import time
 from collections.abc import Sequence
@@ -11,35 +11,26 @@ from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.messages.documents import Decision, Health, RetainedState
-from edge_tvbo_adapters.mqtt.short_session import ShortSession, dial
+from edge_tvbo_adapters.mqtt.short_session import ShortSession
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
-LARGEST = 2**20  # bytes of a message
-MOMENT = "1970-01-01T00:00:00Z"  # any that can be read
-SETTLED = 0.5  # s without a message, after which nothing more is retained
+VALID_TIME = "1970-01-01T00:00:00Z"  # stands for a time that a document does not have
+QUIET_S = 0.5  # without a message, after which nothing more is retained
 
 
-def ask(mqtt: Mqtt, instance: str, fields: Sequence[str], patience: float) -> RetainedState:
-    """Give what is retained of `instance`; raises `LinkError` after `patience` seconds."""
-    question = _Question(instance, fields)
-    with closing(
-        ShortSession(
-            mqtt,
-            instance,
-            dial(mqtt, patience=patience),
-            question.take,
-            patience=patience,
-            keep=LARGEST,
-        )
-    ) as visit:
-        visit.greet()
-        visit.subscribe(question.topics)
-        question.wait(visit)
-    return question.heard()
+def read_retained(
+    mqtt: Mqtt, instance: str, fields: Sequence[str], timeout_s: float
+) -> RetainedState:
+    """Return what the broker retains of a daemon; raises `LinkError` after `timeout_s` seconds."""
+    documents = _Documents(instance, fields)
+    with closing(ShortSession(mqtt, instance, documents.take, timeout_s=timeout_s)) as session:
+        session.subscribe(sorted(documents.topics))
+        documents.wait(session)
+    return documents.state()
 
 
-class _Question:
-    """What is asked for, and what came of it."""
+class _Documents:
+    """The payloads that came on a daemon's topics."""
 
     def __init__(self, instance: str, fields: Sequence[str]) -> None:
         base = f"edge_tvbo/{instance}"
@@ -49,38 +40,38 @@ class _Question:
         self._payloads: dict[str, bytes] = {}
 
     def take(self, message: MQTTMessage) -> None:
-        """Note a message, if it was asked for."""
+        """Keep a message on one of the topics."""
         topic, _ = topic_of(message)
         if topic in self.topics:
             self._payloads[topic] = bytes(message.payload)
 
-    def wait(self, visit: ShortSession) -> None:
+    def wait(self, session: ShortSession) -> None:
         """Wait until all is there, or nothing more comes."""
         before = -1
         while before < len(self._payloads) < len(self.topics):
             before = len(self._payloads)
-            until = time.monotonic() + SETTLED
-            visit.listen(until, lambda: len(self._payloads) > before)  # noqa: B023 - at once
+            until = time.monotonic() + QUIET_S
+            session.listen(until, lambda: len(self._payloads) > before)  # noqa: B023 - at once
 
-    def heard(self) -> RetainedState:
-        """Give what came, as far as it can be read."""
+    def state(self) -> RetainedState:
+        """Return what came, as far as it is valid."""
         status = self._payloads.get(self._status)
         decisions = {
-            field: _read(self._payloads.get(topic), Decision)
+            field: _decode(self._payloads.get(topic), Decision)
             for topic, field in self._decisions.items()
         }
         return RetainedState(
             status=None if status is None else status.decode(errors="replace"),
-            health=_read(self._payloads.get(self._health), Health),
+            health=_decode(self._payloads.get(self._health), Health),
             selected={field: each for field, each in decisions.items() if each is not None},
         )
 
 
-def _read(payload: bytes | None, kind: type[Any]) -> Any:
+def _decode(payload: bytes | None, kind: type[Any]) -> Any:
     try:
         document = None if payload is None else msgspec.json.decode(payload, type=kind)
         for name in ("at", "expires_at"):
-            datetime.fromisoformat(getattr(document, name, MOMENT))
+            datetime.fromisoformat(getattr(document, name, VALID_TIME))
         return document
     except (ValueError, RecursionError):
         return None

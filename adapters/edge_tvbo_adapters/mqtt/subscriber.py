@@ -1,8 +1,8 @@
-"""Messages that came in, and what they say: readings, or why they could not be read."""
+"""Subscriber: decodes messages into readings, or says why one cannot be read."""
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from math import isfinite
 from typing import NamedTuple
 
 from paho.mqtt.client import MQTTMessage
@@ -11,80 +11,79 @@ from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.events import BatteryReported, Event, Reading, Unreadable
 from edge_tvbo.messages.payloads import PayloadCodec
-from edge_tvbo_adapters.mqtt.codec import Message
 from edge_tvbo_adapters.mqtt.topics import Template
-from edge_tvbo_adapters.payloads.decode import finite
 from edge_tvbo_adapters.payloads.of_field import battery_codec, reading_codec
 
-SHOWN = 200  # characters of a topic or an error that are kept
-BURST = 10.0  # s; what a sensor may send in so long, it may send at once
-STRANGERS = ""  # who share one allowance: sensors that the field does not have
+MAX_DETAIL = 200  # characters of a topic or an error that are kept
+BURST_S = 10.0  # what a sensor may send in this time, it may send at once
+UNKNOWN_SENSORS = ""  # share one allowance: sensors that the field does not have
+Receiver = Callable[[MQTTMessage, float], bool]
 
 
 class Subscriber:
-    """Decodes messages by the field whose topic they came on.
+    """Decodes messages for the fields whose topics they came on.
 
     Parameters
     ----------
     fields : mapping
         The settings of each field.
-    wall : callable
-        Gives the time, in s since 1970, at which a message is received.
+    others : sequence of callable
+        Receive the messages on other topics: commands, the birth message of Home Assistant. Each
+        is called with a message and the monotonic time, and returns whether the message is its own.
     """
 
-    def __init__(self, fields: Mapping[str, FieldSettings], wall: Callable[[], float]) -> None:
+    def __init__(
+        self, fields: Mapping[str, FieldSettings], others: Sequence[Receiver] = ()
+    ) -> None:
         self._routes = [route for name, each in fields.items() for route in routes(name, each)]
-        self._wall = wall
-        self._messages: deque[ReceivedMessage] = deque()
-        self._known: dict[bytes, list[Match]] = {}  # by topics of sensors that fields have
-        self.largest = max((each.max_payload for each in fields.values()), default=0)
-
-    def __len__(self) -> int:
-        return len(self._messages)
+        self._others = others
+        self._matches: dict[str, list[Match]] = {}  # by topics of sensors that fields have
+        self.max_payload = max((each.max_payload for each in fields.values()), default=0)
 
     def filters(self) -> list[str]:
-        """Give what to subscribe to, each once."""
+        """Return the topic filters of all fields, each once."""
         return list(dict.fromkeys(route.template.filter for route in self._routes))
 
-    def put(self, message: Message, now: float) -> None:
-        """Keep a message, which came at monotonic `now`, until it is taken."""
-        self._messages.append(ReceivedMessage(message, self._wall(), now))
+    def events(
+        self, message: MQTTMessage, received: float, now: float
+    ) -> Sequence[tuple[str, Event]]:
+        """Return ``(field, event)`` for every field that the message is for.
 
-    def take(self, most: int) -> "list[ReceivedMessage]":
-        """Give the oldest messages that are kept."""
-        return [self._messages.popleft() for _ in range(min(most, len(self._messages)))]
+        `received` is the wall time, s since 1970, and `now` the monotonic time, s.
+        """
+        try:
+            matches = self._matches.get(message.topic)
+        except UnicodeDecodeError:
+            return self._unknown_topic(message, received, now)
+        if matches is None:
+            return self._unknown_topic(message, received, now)
+        return [
+            (route.name, event)
+            for route, sensor in matches
+            if (event := route.event(sensor, message, received, now)) is not None
+        ]
 
-    def events(self, arrival: "ReceivedMessage") -> Iterator[tuple[str, Event]]:
-        """Yield ``(field, event)`` for every field that the message is for."""
-        known = self._known.get(arrival.message.name)
-        for route, sensor, topic, readable in known or self._destinations(arrival.message):
-            if readable:
-                event = route.event(sensor, topic, arrival)
-            else:
-                event = Unreadable("bad-topic", topic, "it is not UTF-8")
-            if event is None:
-                continue
-            yield route.name, event
-
-    def _destinations(self, message: Message) -> "list[Match]":
-        """Give for whom messages on a topic are; that of sensors which a field has is kept."""
-        topic, readable = topic_of(message)
-        found = [
-            Match(route, sensor, topic[:SHOWN], readable)
+    def _unknown_topic(
+        self, message: MQTTMessage, received: float, now: float
+    ) -> Sequence[tuple[str, Event]]:
+        if any(receive(message, now) for receive in self._others):
+            return ()
+        topic, is_valid = topic_of(message)
+        matches = [
+            Match(route, sensor)
             for route in self._routes
             if (sensor := route.sensor(topic)) is not None
         ]
-        if readable and any(route.knows(sensor) for route, sensor, _, _ in found):
-            self._known[message.name] = found
-        return found
-
-
-class ReceivedMessage(NamedTuple):
-    """A message, and when it came."""
-
-    message: Message
-    received: float  # s since 1970
-    now: float  # monotonic
+        if not is_valid:
+            why = Unreadable("bad-topic", topic[:MAX_DETAIL], "the topic is not UTF-8")
+            return [(route.name, why) for route, _ in matches]
+        if any(route.has_sensor(sensor) for route, sensor in matches):
+            self._matches[topic] = matches
+        return [
+            (route.name, event)
+            for route, sensor in matches
+            if (event := route.event(sensor, message, received, now)) is not None
+        ]
 
 
 class Route:
@@ -97,7 +96,7 @@ class Route:
     field : FieldSettings
         Its sensors, their names in topics, and its limits.
     topic : str
-        Topic of the messages, with ``{sensor}`` in one level.
+        The topic of the messages, with ``{sensor}`` in one level.
     codec : PayloadCodec
         Decodes a payload.
     scale, offset : float
@@ -119,60 +118,67 @@ class Route:
         self._max_payload, self._max_rate = field.max_payload, field.max_rate
         self._renamed = frozenset(field.names)
         self._ids = {name: sensor for sensor, name in field.names.items()}
-        senders = (*field.sensors, STRANGERS)
+        senders = (*field.sensors, UNKNOWN_SENSORS)
         self._allowances = {each: TokenBucket(field.max_rate) for each in senders}
 
     def sensor(self, topic: str) -> str | None:
-        """Give the sensor that a message on `topic` is from; None where it is for another field."""
+        """Return the sensor that a message on `topic` is from; None for another field's topic."""
         name = self.template.sensor(topic)
         if name in self._renamed and name not in self._ids:
-            return STRANGERS
+            return UNKNOWN_SENSORS
         return name if name is None else self._ids.get(name, name)
 
-    def knows(self, sensor: str) -> bool:
-        """Say whether the field has this sensor."""
-        return sensor != STRANGERS and sensor in self._allowances
+    def has_sensor(self, sensor: str) -> bool:
+        """Return whether the field has this sensor."""
+        return sensor != UNKNOWN_SENSORS and sensor in self._allowances
 
-    def event(self, sensor: str, topic: str, arrival: ReceivedMessage) -> Event | None:
-        """Give the reading in a message, or why there is none; whatever the bytes are."""
-        payload = arrival.message.payload
-        allowance = self._allowances.get(sensor) or self._allowances[STRANGERS]
-        if not allowance.allows(arrival.now):
-            return Unreadable("flooding", topic, f"more than {self._max_rate:g} a second")
+    def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
+        """Return the reading in a message, or why there is none; whatever the bytes are."""
+        allowance = self._allowances.get(sensor) or self._allowances[UNKNOWN_SENSORS]
+        if not allowance.allows(now):
+            return _unreadable(message, "flooding", f"more than {self._max_rate:g} a second")
+        payload = bytes(message.payload)  # already bytes, in spite of paho's annotation
         if len(payload) > self._max_payload:
-            return Unreadable("too-large", topic, f"over {self._max_payload} bytes")
+            return _unreadable(message, "too-large", f"over {self._max_payload} bytes")
         try:
             value, measured = self._codec(payload)
-            value = finite(value * self._scale + self._offset)
+            value = value * self._scale + self._offset
+            is_finite = isfinite(value)
         except PayloadError as error:
-            return Unreadable(error.reason, topic, str(error)[:SHOWN])
+            return _unreadable(message, error.reason, str(error))
         except Exception as error:
-            return Unreadable("codec-failed", topic, repr(error)[:SHOWN])
+            return _unreadable(message, "codec-failed", repr(error))
+        if not is_finite:
+            return _unreadable(message, "non-finite", f"the value is {value}")
+        if isinstance(measured, timedelta):
+            at = received + measured.total_seconds()
+        else:
+            at = received if measured is None else measured
         return Reading(
             sensor,
             value,
-            at=moment(measured, arrival.received),
-            received=arrival.received,
+            at=at,
+            received=received,
             stamped=isinstance(measured, float),
-            retained=arrival.message.retain,
+            retained=message.retain,
         )
 
 
 class BatteryRoute(Route):
-    """What becomes of the messages that say how full batteries are.
+    """Decoder of the messages that hold the charge of a battery.
 
-    Where readings come on the same topic, what is no charge is theirs to remark on. One that the
-    broker kept is of any age, and says nothing.
+    If readings come on the same topic, a message without a charge is not reported here. A retained
+    charge is of unknown age and ignored.
     """
 
     def __init__(self, name: str, field: FieldSettings, topic: str, codec: PayloadCodec) -> None:
         super().__init__(name, field, topic, codec)
         self._is_shared = topic == field.reading.topic
 
-    def event(self, sensor: str, topic: str, arrival: ReceivedMessage) -> Event | None:
-        """Give the charge in a message, or why there is none."""
-        match super().event(sensor, topic, arrival):
-            case Reading() if self._is_shared and not self.knows(sensor):
+    def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
+        """Return the charge in a message, or why there is none."""
+        match super().event(sensor, message, received, now):
+            case Reading() if self._is_shared and not self.has_sensor(sensor):
                 return None
             case Reading(value=percent, received=received, retained=False):
                 return BatteryReported(sensor, percent, received)
@@ -180,6 +186,35 @@ class BatteryRoute(Route):
                 return unreadable
             case _:
                 return None
+
+
+class Match(NamedTuple):
+    """A route for which a topic is, and the sensor in the topic."""
+
+    route: Route
+    sensor: str
+
+
+class TokenBucket:
+    """Limit of the messages of one sensor: `rate` a second, saved up for `BURST_S` seconds.
+
+    >>> allowance = TokenBucket(0.1)
+    >>> [allowance.allows(now) for now in (0.0, 1.0, 11.0)]
+    [True, False, True]
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._capacity = max(1.0, rate * BURST_S)
+        self._left = self._capacity
+        self._at = 0.0
+
+    def allows(self, now: float) -> bool:
+        """Return whether one more message is allowed at monotonic `now`, and count it."""
+        left = min(self._capacity, self._left + max(0.0, now - self._at) * self._rate)
+        self._at = now
+        self._left = left - 1.0 if left >= 1.0 else left
+        return left >= 1.0
 
 
 def routes(name: str, field: FieldSettings) -> list[Route]:
@@ -194,53 +229,13 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
     return found
 
 
-class TokenBucket:
-    """How many messages a sensor may still send: `rate` a second, saved up for `BURST` seconds.
-
-    >>> allowance = TokenBucket(0.1)
-    >>> [allowance.allows(now) for now in (0.0, 1.0, 11.0)]
-    [True, False, True]
-    """
-
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-        self._most = max(1.0, rate * BURST)
-        self._left = self._most
-        self._at = 0.0
-
-    def allows(self, now: float) -> bool:
-        """Take one message off, if there is one left."""
-        saved = max(0.0, now - self._at) * self._rate
-        self._left, self._at = min(self._most, self._left + saved), now
-        if self._left < 1.0:
-            return False
-        self._left -= 1.0
-        return True
-
-
-def moment(measured: float | timedelta | None, received: float) -> float:
-    """Give when a reading was measured, as its payload says it, in s since 1970.
-
-    >>> moment(None, 600.0), moment(timedelta(seconds=-60), 600.0), moment(300.0, 600.0)
-    (600.0, 540.0, 300.0)
-    """
-    if isinstance(measured, timedelta):
-        return received + measured.total_seconds()
-    return received if measured is None else measured
-
-
-class Match(NamedTuple):
-    """A field that messages on a topic are for."""
-
-    route: Route
-    sensor: str
-    topic: str  # as far as it is shown
-    readable: bool  # whether that is what it says
-
-
-def topic_of(message: Message | MQTTMessage) -> tuple[str, bool]:
-    """Give a message's topic, and whether that is what it says: a stray byte becomes U+FFFD."""
+def topic_of(message: MQTTMessage) -> tuple[str, bool]:
+    """Return a message's topic and whether it is valid UTF-8; an invalid byte becomes U+FFFD."""
     try:
         return message.topic, True
     except UnicodeDecodeError as error:
         return error.object.decode(errors="replace"), False
+
+
+def _unreadable(message: MQTTMessage, reason: str, detail: str) -> Unreadable:
+    return Unreadable(reason, message.topic[:MAX_DETAIL], detail[:MAX_DETAIL])

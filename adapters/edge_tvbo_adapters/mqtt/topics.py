@@ -1,4 +1,4 @@
-"""Texts with places to fill in: topics, activations, and the name we go by."""
+"""Topics and payloads with placeholders, and the default client id."""
 
 import re
 import socket
@@ -11,8 +11,8 @@ from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.commands import Activate
 
-PLACE = "{sensor}"
-LONGEST = 65_535  # bytes, [MQTT-4.7.3-3]
+SENSOR_PLACE = "{sensor}"
+MAX_TOPIC_LENGTH = 65_535  # bytes, [MQTT-4.7.3-3]
 
 
 class Template:
@@ -28,15 +28,15 @@ class Template:
     def __init__(self, text: str) -> None:
         if "+" in text or "#" in text:
             raise ConfigError(f"{text!r}: + and # are wildcards; {{sensor}} stands for the sensor.")
-        if text.count(PLACE) != 1:
+        if text.count(SENSOR_PLACE) != 1:
             raise ConfigError(f"{text!r}: {{sensor}} must be in the topic, once.")
         self._levels = text.split("/")
-        self._place = next(i for i, level in enumerate(self._levels) if PLACE in level)
-        self._before, _, self._after = self._levels[self._place].partition(PLACE)
-        self.filter = "/".join("+" if PLACE in level else level for level in self._levels)
+        self._place = next(i for i, level in enumerate(self._levels) if SENSOR_PLACE in level)
+        self._before, _, self._after = self._levels[self._place].partition(SENSOR_PLACE)
+        self.filter = "/".join("+" if SENSOR_PLACE in level else level for level in self._levels)
 
     def sensor(self, topic: str) -> str | None:
-        """Give the sensor that a message on `topic` is from; None where it is no such topic."""
+        """Return the sensor that a message on `topic` is from; None for any other topic."""
         levels = topic.split("/")
         if len(levels) != len(self._levels):
             return None
@@ -49,13 +49,13 @@ class Template:
 
 
 def publishable(topic: str) -> bool:
-    """Say whether a broker accepts messages on `topic`.
+    """Return whether a broker accepts messages on `topic`.
 
     >>> publishable("lab/mote-17/activate"), publishable("lab/+/activate"), publishable("")
     (True, False, False)
     """
     return (
-        0 < len(topic.encode("utf-8", "surrogatepass")) <= LONGEST
+        0 < len(topic.encode("utf-8", "surrogatepass")) <= MAX_TOPIC_LENGTH
         and topic.isprintable()
         and not any(character in topic for character in "+#\0")
     )
@@ -66,19 +66,19 @@ def activation_topic(field: FieldSettings, sensor: str) -> str | None:
     activate = field.activate
     if activate.mode == "advise" or activate.topic is None or sensor not in field.sensors:
         return None
-    return activate.topic.replace(PLACE, field.names.get(sensor, sensor))
+    return activate.topic.replace(SENSOR_PLACE, field.names.get(sensor, sensor))
 
 
 def activation_payload(field: FieldSettings, template: str, activate: Activate) -> str:
     """Return the payload that activates a sensor: `template`, its places filled in."""
     name = field.names.get(activate.sensor, activate.sensor)
-    return filled(template, msgspec.structs.replace(activate, sensor=name))
+    return fill_in(template, msgspec.structs.replace(activate, sensor=name))
 
 
-def filled(template: str, activate: Activate) -> str:
-    """Give an activation's payload, its places filled in; nothing else in it has a meaning.
+def fill_in(template: str, activate: Activate) -> str:
+    """Return an activation's payload with its placeholders replaced; other braces stay.
 
-    >>> filled('{"at": {at}}', Activate("a", 7, at=600.0, expires_at=720.5))
+    >>> fill_in('{"at": {at}}', Activate("a", 7, at=600.0, expires_at=720.5))
     '{"at": 600}'
     """
     values = {
@@ -91,7 +91,7 @@ def filled(template: str, activate: Activate) -> str:
 
 
 def default_client_id(instance: str) -> str:
-    """Give a client id that differs between machines and between instances, and stays."""
+    """Return a client id that differs between machines and instances, and is always the same."""
     try:
         machine = Path("/etc/machine-id").read_bytes()
     except OSError:

@@ -1,42 +1,38 @@
-"""Simulated sensors, of one network or of many: each answers when it is activated.
+"""Simulated sensors of one network or of many: each answers when it is activated.
 
-They share a bounded number of connections, so that a fleet is no burden to the broker that no fleet
-would be, and none to the one loop here; a network that is small enough has one for each sensor.
+A small network has one connection for each sensor; the sensors of a fleet share `MAX_CONNECTIONS`.
 """
 
 import logging
+import os
 import selectors
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Any
 
 import msgspec
-from paho.mqtt.client import Client, ConnectFlags, MQTTMessage
-from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
-from paho.mqtt.properties import Properties
-from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.simulation.recording import Recording
+from edge_tvbo_adapters.mqtt.session import Session, State
 from edge_tvbo_adapters.mqtt.topics import Template
 
 log = logging.getLogger(__name__)
 
 FIELD = "{field}"
-CONNECTIONS = 64  # at the most
-SUBSCRIBED = 256  # topics in one packet at the most: a broker refuses packets that are too large
-TURN = 0.2  # s between two looks at keep-alives and `stop`
-ROUNDING = 1e-6  # of an interval: what a time loses on its way
-RETRY = 0.2  # s before a lost connection is tried again, on average
+MAX_CONNECTIONS = 64
+MAX_PACKET = 65_536  # bytes
+CHECK_S = 0.2  # between two looks at keep-alives and `stop`
+ROUNDING = 1e-6  # of an interval: the error of a time that was written as text
+RETRY_S = 0.2  # until a lost connection is tried again, on average
 
 
 class Activation(msgspec.Struct):
-    """What a node needs of an activation."""
+    """What a sensor reads of an activation."""
 
-    at: float  # s since 1970: the interval that is asked about
+    at: float  # s since 1970: the interval that it is about
 
 
 def simulate(
@@ -49,60 +45,62 @@ def simulate(
     ready: Callable[[], None],
     stop: Callable[[], bool],
 ) -> None:
-    """Be every sensor of every field until `stop` says so; call `ready` once all are subscribed.
+    """Simulate every sensor of every field until `stop()`; call `ready` once all are subscribed.
 
-    A node that receives ``{"at": ...}`` answers ``{"t": value, "ts": at}`` for the interval that
-    holds that moment, and keeps silent where the recording has a gap or is over. Of several fields,
-    number k of n is the recording k/n of its length later, which begins anew where it ends.
+    A sensor that receives ``{"at": ...}`` answers ``{"t": value, "ts": at}`` for the interval that
+    contains that time, and does not answer where the recording has a gap or is over. Of n fields,
+    number k starts k/n of the recording's length later and continues at its beginning.
     ``{field}`` in a topic is the field's name.
     """
-    nodes = network(recording, fields, reading_topic, activate_topic)
-    topics = list(nodes)
-    radios = [
-        SensorConnection({topic: nodes[topic] for topic in topics[first::CONNECTIONS]}, mqtt, first)
-        for first in range(min(len(topics), CONNECTIONS))
+    sensors = network(recording, fields, reading_topic, activate_topic)
+    topics = list(sensors)
+    connections = [
+        SensorConnection(
+            {topic: sensors[topic] for topic in topics[first::MAX_CONNECTIONS]}, mqtt, first
+        )
+        for first in range(min(len(topics), MAX_CONNECTIONS))
     ]
-    announced, look_at = False, 0.0
+    announced, check_at = False, 0.0
     with selectors.DefaultSelector() as selector:
         while not stop():
-            if (now := time.monotonic()) >= look_at:
-                look_at = now + TURN
-                for radio in radios:
-                    radio.keep_connected(selector)
-            for key, mask in selector.select(look_at - now):
-                key.data.exchange(mask, selector)
-            if not announced and all(radio.subscribed for radio in radios):
+            if (now := time.monotonic()) >= check_at:
+                check_at = now + CHECK_S
+                for connection in connections:
+                    connection.keep_connected(selector)
+            for key, mask in selector.select(check_at - now):
+                key.data.service(mask, selector)
+            if not announced and all(connection.subscribed for connection in connections):
                 announced = True
                 ready()
-        for radio in radios:
-            radio.client.disconnect()
+        for connection in connections:
+            connection.disconnect()
 
 
 def network(
     recording: Recording, fields: Sequence[str], reading_topic: str, activate_topic: str
 ) -> "dict[str, VirtualSensor]":
-    """Give every sensor of every field, by the topic on which it is activated.
+    """Return every sensor of every field, by the topic that activates it.
 
-    Raises `ConfigError` for a topic that cannot be, or that several fields would share.
+    Raises `ConfigError` for an invalid topic, and for one that several fields would share.
     """
     for topic in (reading_topic, activate_topic):
-        Template(topic)  # refuses what cannot be
+        Template(topic)  # raises if it is invalid
         if len(fields) > 1 and FIELD not in topic:
             raise ConfigError(
                 f"{topic!r}: {len(fields)} fields would share it; {FIELD} stands for the field, "
                 f"as in '{FIELD}/{topic}'."
             )
     rows = len(recording.values)
-    nodes = {}
+    sensors = {}
     for number, field in enumerate(fields):
         ahead = number * rows // len(fields) if len(fields) > 1 else None
         for arm, sensor in enumerate(recording.sensors):
-            asked, answered = (
+            activation, reading = (
                 topic.replace(FIELD, field).replace("{sensor}", sensor)
                 for topic in (activate_topic, reading_topic)
             )
-            nodes[asked] = VirtualSensor(recording, arm, ahead, answered)
-    return nodes
+            sensors[activation] = VirtualSensor(recording, arm, ahead, reading)
+    return sensors
 
 
 class VirtualSensor(msgspec.Struct, frozen=True):
@@ -110,11 +108,11 @@ class VirtualSensor(msgspec.Struct, frozen=True):
 
     recording: Recording
     arm: int
-    ahead: int | None  # intervals, of a recording that begins anew; None for one that ends
+    ahead: int | None  # intervals, of a recording that repeats; None for one that ends
     reading_topic: str
 
     def measured(self, at: float) -> float | None:
-        """Give what was measured at `at`, s since 1970; None in a gap, and beyond the recording."""
+        """Return the value at `at`, s since 1970; None in a gap and outside the recording."""
         recording, rows = self.recording, len(self.recording.values)
         elapsed = (at - recording.start) / recording.interval + ROUNDING
         if self.ahead is not None:
@@ -125,107 +123,85 @@ class VirtualSensor(msgspec.Struct, frozen=True):
 
 
 class SensorConnection:
-    """One connection, which speaks for some nodes: given by the topics that activate them."""
+    """One session, shared by some sensors; it reconnects when it ends.
 
-    def __init__(self, nodes: Mapping[str, VirtualSensor], mqtt: Mqtt, seed: int) -> None:
-        self._nodes = nodes
+    Parameters
+    ----------
+    sensors : mapping
+        The sensors by the topic that activates them.
+    mqtt : Mqtt
+        The broker.
+    number : int
+        Tells the connections of one simulation apart.
+    """
+
+    def __init__(self, sensors: Mapping[str, VirtualSensor], mqtt: Mqtt, number: int) -> None:
+        self._sensors = sensors
         self._mqtt = mqtt
+        self._client_id = f"edge-tvbo-simulate-{os.getpid()}-{number}"
         self._retry_at = 0.0
-        self._chance = Random(seed)
-        self._registered: socket.socket | None = None
-        self._mask = 0
-        self._unconfirmed: set[int | None] = {None}  # subscriptions; None until they are sent
-        self.client = Client(
-            CallbackAPIVersion.VERSION2,
-            protocol=MQTTProtocolVersion.MQTTv311,
-            reconnect_on_failure=False,
-        )
-        self.client.on_connect = self._on_connect
-        self.client.on_subscribe = self._on_subscribe
-        self.client.on_message = self._on_message
+        self._rng = Random(number)
+        self._session: Session | None = None
+        self._has_subscribed = False
+        self._registered: tuple[int, int] | None = None
 
     @property
     def subscribed(self) -> bool:
         """Whether the broker has confirmed every subscription."""
-        return not self._unconfirmed
+        return self._session is not None and self._session.granted is not None
 
     def keep_connected(self, selector: selectors.BaseSelector) -> None:
-        """Connect where there is no connection, and have the selector watch the socket there is."""
-        self.client.loop_misc()
-        self._watch(selector)
+        """Start a session if there is none; keep alive the one there is."""
         now = time.monotonic()
-        if self.client.socket() is None and now >= self._retry_at:
-            self._retry_at = now + RETRY * self._chance.uniform(0.5, 1.5)
-            self._connect()
-        self._watch(selector)
+        if self._session is None and now >= self._retry_at:
+            self._retry_at = now + RETRY_S * self._rng.uniform(0.5, 1.5)
+            self._has_subscribed = False
+            self._session = Session(self._mqtt, self._client_id, now, max_packet=MAX_PACKET)
+        self.service(0, selector)
 
-    def exchange(self, mask: int, selector: selectors.BaseSelector) -> None:
-        """Read and write what the socket is ready for.
+    def service(self, mask: int, selector: selectors.BaseSelector) -> None:
+        """Read and write what the socket is ready for; answer activations.
 
-        A socket that is closed here is forgotten here: another radio may get its descriptor next.
+        A closed socket is unregistered here: the next connection may get its descriptor.
         """
-        if mask & selectors.EVENT_READ:
-            self.client.loop_read()
-        if mask & selectors.EVENT_WRITE:
-            self.client.loop_write()
-        self._watch(selector)
-
-    def _connect(self) -> None:
-        try:
-            self.client.connect(self._mqtt.host, self._mqtt.port, self._mqtt.keepalive)
-        except OSError as error:
-            log.debug("nodes: %s", error)
+        session = self._session
+        if session is None:
             return
-        sock: Any = self.client.socket()
-        if sock is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        messages = session.service(mask, time.monotonic())
+        if session.state is State.CONNECTED and not self._has_subscribed:
+            self._has_subscribed = True
+            session.subscribe(list(self._sensors))
+        for message in messages:
+            self._answer(session, message)
+        session.acknowledge(messages)
+        if session.problem is not None:
+            log.debug("simulated sensors: %s", session.problem.text)
+            self._session = None
+        self._register(selector)
 
-    def _watch(self, selector: selectors.BaseSelector) -> None:
-        sock: Any = self.client.socket()
-        write = selectors.EVENT_WRITE if sock is not None and self.client.want_write() else 0
-        mask = selectors.EVENT_READ | write
-        if sock is self._registered and mask == self._mask:
+    def disconnect(self) -> None:
+        """Disconnect."""
+        if self._session is not None:
+            self._session.disconnect()
+        self._session = None
+
+    def _register(self, selector: selectors.BaseSelector) -> None:
+        interest = self._session.interest() if self._session else None
+        if interest == self._registered:
             return
         if self._registered is not None:
-            selector.unregister(self._registered)
-        self._registered, self._mask = sock, mask
-        if sock is not None:
-            selector.register(sock, mask, self)
+            selector.unregister(self._registered[0])
+        if interest is not None:
+            selector.register(*interest, self)
+        self._registered = interest
 
-    def _on_connect(
-        self,
-        client: Client,
-        userdata: Any,
-        flags: ConnectFlags,
-        reason: ReasonCode,
-        properties: Properties | None,
-    ) -> None:
-        if reason.is_failure:
-            log.error("nodes: %s", reason)
-            return
-        topics = list(self._nodes)
-        self._unconfirmed = {
-            client.subscribe([(topic, 1) for topic in topics[first : first + SUBSCRIBED]])[1]
-            for first in range(0, len(topics), SUBSCRIBED)
-        }
-
-    def _on_subscribe(
-        self,
-        client: Client,
-        userdata: Any,
-        mid: int,
-        reasons: list[ReasonCode],
-        properties: Properties | None,
-    ) -> None:
-        self._unconfirmed.discard(mid)
-
-    def _on_message(self, client: Client, userdata: Any, message: MQTTMessage) -> None:
+    def _answer(self, session: Session, message: MQTTMessage) -> None:
         try:
             at = msgspec.json.decode(message.payload, type=Activation).at
         except (ValueError, RecursionError) as error:
-            log.warning("%s: no activation: %s", message.topic, error)
+            log.warning("%s: invalid activation: %s", message.topic, error)
             return
-        node = self._nodes[message.topic]
-        value = node.measured(at)
+        sensor = self._sensors[message.topic]
+        value = sensor.measured(at)
         if value is not None:
-            client.publish(node.reading_topic, msgspec.json.encode({"t": value, "ts": at}), qos=1)
+            session.publish(sensor.reading_topic, msgspec.json.encode({"t": value, "ts": at}))

@@ -6,7 +6,7 @@ from edge_tvbo_adapters.mqtt.topics import (
     PLACE,
     Template,
     default_client_id,
-    filled,
+    fill_in,
     publishable,
 )
 from hypothesis import example, given
@@ -133,15 +133,15 @@ def test_an_activations_places_are_filled_and_the_rest_is_left_alone():
     template = (
         '{"id": "{sensor}", "n": {interval}, "at": {at}, "by": {expires_at}, "x": {}, {other}}'
     )
-    assert filled(template, activate) == (
+    assert fill_in(template, activate) == (
         '{"id": "mote-17", "n": 7, "at": 1078646400, "by": 1078646460.5, "x": {}, {other}}'
     )
-    assert filled("1", activate) == "1"
+    assert fill_in("1", activate) == "1"
 
 
 def test_a_sensors_id_that_looks_like_a_place_is_left_as_it_is():
     activate = Activate("{interval}", 7, at=0.0, expires_at=1.0)
-    assert filled("{sensor} {interval}", activate) == "{interval} 7"
+    assert fill_in("{sensor} {interval}", activate) == "{interval} 7"
 
 
 def test_the_default_client_id_stays_and_differs_between_instances():

@@ -1,0 +1,208 @@
+"""Connection problems: what is wrong between us and the broker, and what to do about it."""
+
+import socket
+import ssl
+import time
+from typing import NamedTuple
+
+from paho.mqtt.reasoncodes import ReasonCode
+
+from edge_tvbo.config.mqtt_settings import Mqtt, Tls
+from edge_tvbo.errors import Code, LinkError
+
+
+class ConnectionProblem(NamedTuple):
+    """Why there is no connection, and what to do about it."""
+
+    text: str
+    code: Code = Code.LINK
+    lasting: bool = False  # waiting does not help: the user has to change something
+
+
+def link_error(mqtt: Mqtt, problem: ConnectionProblem) -> LinkError:
+    """Return the error of a command that needs the broker now."""
+    return LinkError(f"broker {mqtt.host}:{mqtt.port}: {problem.text}", problem.code)
+
+
+def not_connected(error: Exception, mqtt: Mqtt, timeout_s: float) -> ConnectionProblem:
+    """Return why a TCP connection could not be made; `error` was raised by the attempt."""
+    match error:
+        case socket.gaierror() | UnicodeError():
+            return unresolved(getattr(error, "strerror", None) or str(error))
+        case TimeoutError() if "handshake" in str(error):
+            return ConnectionProblem(
+                f"no answer to the TLS handshake in {timeout_s:.0f} s; does port "
+                f"{mqtt.port} speak TLS?",
+                Code.NO_ANSWER,
+            )
+        case ssl.SSLError():
+            return tls_failed(error, mqtt)
+        case ConnectionRefusedError():
+            return ConnectionProblem(
+                "the connection is refused; is a broker running there, and does it listen to the "
+                "network (mosquitto without a `listener` serves its own machine only)?",
+                Code.REFUSED,
+            )
+        case ConnectionError() if mqtt.tls is not None:
+            return tls_failed(error, mqtt)
+        case TimeoutError():
+            text = "no answer"
+        case _:
+            text = f"{getattr(error, 'strerror', None) or error}"
+    return ConnectionProblem(f"{text}; check mqtt.host, mqtt.port and firewalls", Code.NO_ANSWER)
+
+
+def unresolved(why: str) -> ConnectionProblem:
+    """Return the problem of a host name without an address."""
+    return ConnectionProblem(
+        f"the name cannot be resolved ({why}); check mqtt.host and this host's DNS", Code.NAME
+    )
+
+
+def not_mqtt(mqtt: Mqtt, why: str) -> ConnectionProblem:
+    """Return the problem of a server that is no MQTT broker."""
+    secure = "" if mqtt.tls else f", and add [mqtt.tls] if port {mqtt.port} expects TLS"
+    return ConnectionProblem(
+        f"the server there does not speak MQTT {mqtt.version} ({why}); check mqtt.host and"
+        f" mqtt.port{secure}",
+        Code.NOT_MQTT,
+    )
+
+
+def connection_refused(reason: ReasonCode, mqtt: Mqtt, client_id: str) -> ConnectionProblem:
+    """Return why the broker refuses the session, as its CONNACK has it."""
+    code = Code.LOGIN
+    match str(reason):
+        case "Bad user name or password":
+            text = "wrong user or password; check mqtt.username and mqtt.password_file"
+        case "Not authorized" if mqtt.username is None:
+            text = "not authorised: the broker requires a login; set mqtt.username"
+        case "Not authorized":
+            text = (
+                f"not authorised: {mqtt.username!r} or its password is wrong, or may "
+                "not connect; check mqtt.username and mqtt.password_file"
+            )
+        case "Client identifier not valid":
+            text = f"the client id {client_id!r} is refused; set mqtt.client_id"
+            code = Code.CLIENT_ID
+        case "Server unavailable":
+            return ConnectionProblem("the broker is not available yet")
+        case other:
+            text, code = f"the broker refuses the session: {other}", Code.LINK
+    return ConnectionProblem(text, code, lasting=True)
+
+
+def closed_before_connack(mqtt: Mqtt, error: ssl.SSLError | None) -> ConnectionProblem:
+    """Return why a broker may have closed the connection before its CONNACK.
+
+    `error` is what TLS said of it: in TLS 1.3 a broker refuses our certificate after the handshake.
+    """
+    if error is not None:
+        return tls_failed(error, mqtt)
+    if mqtt.tls is None:
+        return ConnectionProblem(
+            "the broker closes the connection without an MQTT packet; if port "
+            f"{mqtt.port} expects TLS, add [mqtt.tls]",
+            Code.NOT_MQTT,
+        )
+    if mqtt.tls.certificate is None:
+        return ConnectionProblem(
+            "the broker closes the connection after the TLS handshake; if it requires a client "
+            "certificate, set mqtt.tls.certificate and mqtt.tls.key",
+            Code.OUR_CERTIFICATE,
+        )
+    return ConnectionProblem(
+        "the broker closes the connection after the TLS handshake; its log says why", Code.TLS
+    )
+
+
+# --- TLS ------------------------------------------------------------------------------------
+
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
+_OUR_CERTIFICATE = ("UNKNOWN_CA", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN", "DECRYPT_ERROR")
+_OTHER_VERSION = ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE")
+
+
+def tls_failed(error: OSError, mqtt: Mqtt) -> ConnectionProblem:
+    """Return what a failure of TLS means."""
+    tls = mqtt.tls or Tls()
+    reason = (getattr(error, "reason", None) or "").upper()
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _untrusted(error, mqtt, tls)
+    if any(word in reason for word in _NOT_TLS):
+        return ConnectionProblem(
+            f"the server there does not speak TLS; set mqtt.port to the broker's TLS port, "
+            f"often 8883, or remove [mqtt.tls] if port {mqtt.port} is meant to be unencrypted",
+            Code.NOT_TLS,
+            lasting=True,
+        )
+    if "CERTIFICATE_REQUIRED" in reason or ("HANDSHAKE_FAILURE" in reason and not tls.certificate):
+        return _our_certificate(
+            "the broker requires a client certificate; set mqtt.tls.certificate and mqtt.tls.key"
+        )
+    if "CERTIFICATE_EXPIRED" in reason:
+        return _our_certificate(
+            "the broker refuses the client certificate because it has expired; renew "
+            f"{tls.certificate}"
+        )
+    if any(word in reason for word in _OUR_CERTIFICATE):
+        return _our_certificate(
+            "the broker refuses the client certificate because it does not know the CA that "
+            "signed it; mqtt.tls.certificate must come from a CA that the broker trusts"
+        )
+    if any(word in reason for word in _OTHER_VERSION):
+        return ConnectionProblem(
+            f"the broker does not speak TLS {tls.minimum_version} or newer; update it, or lower "
+            "mqtt.tls.minimum_version if that is 1.3",
+            Code.TLS,
+            lasting=True,
+        )
+    if isinstance(error, ConnectionError | ssl.SSLEOFError) or "EOF" in reason:
+        return ConnectionProblem(
+            "the broker closes the connection during the TLS handshake; if port "
+            f"{mqtt.port} is unencrypted, set mqtt.port to the broker's TLS port, often 8883, or "
+            "remove [mqtt.tls]",
+            Code.NOT_TLS,
+        )
+    return ConnectionProblem(f"the TLS connection failed ({reason or error})", Code.TLS)
+
+
+def unusable_files(error: OSError, tls: Tls) -> ConnectionProblem:
+    """Return which files cannot be read; `check` has read them, so one has changed since."""
+    files = ", ".join(str(each) for each in (tls.ca, tls.certificate, tls.key) if each)
+    text = f"the files of [mqtt.tls] cannot be used ({error}); check {files}"
+    return ConnectionProblem(text, Code.NAMED_FILE, lasting=True)
+
+
+def _our_certificate(text: str) -> ConnectionProblem:
+    return ConnectionProblem(text, Code.OUR_CERTIFICATE, lasting=True)
+
+
+def _untrusted(error: ssl.SSLCertVerificationError, mqtt: Mqtt, tls: Tls) -> ConnectionProblem:
+    """Return what is wrong with the broker's certificate."""
+    name = tls.server_name or mqtt.host
+    today = time.strftime("%Y-%m-%d", time.gmtime())  # with the hour, each attempt would be news
+    code = Code.TLS
+    match error.verify_code:  # X509_V_ERR_* of OpenSSL
+        case 10:
+            code = Code.EXPIRED
+            text = f"the broker's certificate has expired (today is {today}); renew it"
+        case 9:
+            code = Code.EXPIRED
+            text = f"the broker's certificate is not valid yet; is the clock right? It says {today}"
+        case 62 | 64:
+            code = Code.WRONG_NAME
+            text = (
+                f"the broker's certificate is not for {name!r}; set mqtt.host, or "
+                "mqtt.tls.server_name, to a name that it has"
+            )
+        case 2 | 18 | 19 | 20 | 21:
+            code = Code.UNKNOWN_CA
+            known = f"the CAs in {tls.ca}" if tls.ca else "the CAs that this system knows"
+            text = (
+                f"the broker's certificate is signed by an unknown CA, none of {known}; "
+                "set mqtt.tls.ca to the certificate of the CA that signed it"
+            )
+        case _:
+            text = f"the broker's certificate is not trusted ({error.verify_message})"
+    return ConnectionProblem(text, code, lasting=True)

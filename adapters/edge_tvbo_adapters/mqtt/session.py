@@ -1,0 +1,371 @@
+"""One MQTT session, on paho's public API, driven by the caller's loop.
+
+    CONNECTING ──(TCP, TLS)──▶ AWAITING_CONNACK ──(CONNACK)──▶ CONNECTED ──▶ CLOSED
+
+`interest` and `wake_at` say what to wait for; `service` then reads, writes and keeps alive, and
+returns the messages that came. Nothing blocks, nothing raises because of the network, and nothing
+calls back: what the broker answered is stored here until the caller looks.
+"""
+
+import selectors
+import socket
+import ssl
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from math import inf
+from typing import Any
+
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from edge_tvbo.config.mqtt_settings import Mqtt, Tls
+from edge_tvbo.errors import Code
+from edge_tvbo_adapters.mqtt import tls
+from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt
+from edge_tvbo_adapters.mqtt.problems import (
+    ConnectionProblem,
+    closed_before_connack,
+    connection_refused,
+    not_connected,
+    not_mqtt,
+    unresolved,
+    unusable_files,
+)
+
+MAX_BATCH = 64  # messages read at once, so that a flood delays no interval
+MAX_FILTERS = 256  # in one SUBSCRIBE: brokers limit the size of a packet
+KEEPALIVE_CHECK_S = 1.0
+_PROTOCOLS = {"3.1.1": MQTTProtocolVersion.MQTTv311, "5": MQTTProtocolVersion.MQTTv5}
+
+
+class State(Enum):
+    """How far a session is."""
+
+    CONNECTING = "connecting"
+    AWAITING_CONNACK = "awaiting CONNACK"
+    CONNECTED = "connected"
+    CLOSED = "closed"
+
+
+class Session:
+    """A clean session with one broker; it begins to connect at once.
+
+    Parameters
+    ----------
+    mqtt : Mqtt
+        The broker and the login.
+    client_id : str
+        How the broker tells clients apart.
+    now : float
+        Monotonic time, s.
+    max_packet : int
+        Bytes of a packet above which a broker that speaks MQTT 5 sends none. MQTT 3.1.1 has no
+        such limit; the broker's own is then the only one.
+    will : str, optional
+        The topic on which the broker publishes ``offline``, retained, when the session breaks.
+    address : str, optional
+        Where the broker was found before, for a time at which its name cannot be resolved.
+    """
+
+    def __init__(
+        self,
+        mqtt: Mqtt,
+        client_id: str,
+        now: float,
+        *,
+        max_packet: int,
+        will: str | None = None,
+        address: str | None = None,
+    ) -> None:
+        self._mqtt = mqtt
+        self._client_id = client_id
+        self.state = State.CONNECTING
+        self.problem: ConnectionProblem | None = None  # why it is closed
+        self.delay: ConnectionProblem | None = None  # why it still connects
+        self.address = address
+        self.granted: list[bool] | None = None  # one for each filter, once all are answered
+        self._messages: list[MQTTMessage] = []
+        self._acknowledged: list[int] = []
+        self._unanswered: dict[int, int] = {}  # the SUBSCRIBEs by id: index of their first filter
+        self._answers: list[bool] = []
+        self.deadline = now + CONNECT_TIMEOUT_S  # of the present step; monotonic
+        self._next_check = now
+        self._timed_out = False  # no packet for two keep-alives
+        self.was_reached = False  # TCP and TLS
+        self.closed_by_broker = False
+        self._client = self._make_client(will)
+        self._socket: Any = None  # kept beyond its end for the error it may hold
+        self._attempt: Attempt[Client] | None = None
+        try:
+            if mqtt.tls is not None:
+                self._client.tls_set_context(tls.context(mqtt.tls, mqtt.host))
+            self._attempt = Attempt(lambda: self._connect(max_packet), _close_socket)
+        except OSError as error:
+            self._end(unusable_files(error, mqtt.tls or Tls()))
+
+    # --- what the caller's loop waits for -----------------------------------------------------
+
+    def interest(self) -> tuple[int, int] | None:
+        """Return the descriptor to wait for, and for what (`selectors`); None where there is none.
+
+        While decrypted bytes are pending there is nothing to wait for, see `wake_at`.
+        """
+        if self._attempt is not None:
+            return self._attempt.fileno(), selectors.EVENT_READ
+        sock: Any = self._client.socket()
+        if sock is None or self.state is State.CLOSED:
+            return None
+        write = selectors.EVENT_WRITE if self._client.want_write() else 0
+        return sock.fileno(), selectors.EVENT_READ | write
+
+    def wake_at(self) -> float:
+        """Return the monotonic time at which `service` has to be called at the latest."""
+        if self.state is State.CLOSED or self._pending():
+            return 0.0
+        if self.state is State.CONNECTED:
+            return self._next_check
+        return self.deadline
+
+    # --- in -----------------------------------------------------------------------------------
+
+    def service(self, mask: int, now: float) -> Sequence[MQTTMessage]:
+        """Read, write and keep alive; return the messages that came, oldest first.
+
+        `mask` is what the descriptor is ready for.
+        """
+        self._messages = []
+        if self._attempt is not None:
+            self._finish_connecting(self._attempt, now)
+        elif self.state is not State.CLOSED:
+            try:
+                self._transfer(mask, now)
+            except Exception as error:  # paho raises whatever its parser runs into
+                self.problem = not_mqtt(self._mqtt, repr(error))
+            self._check(now)
+        return self._messages
+
+    def acknowledge(self, messages: Iterable[MQTTMessage]) -> None:
+        """Send a PUBACK for each message of QoS 1; the caller has handled them."""
+        for message in messages:
+            if message.qos:
+                self._client.ack(message.mid, message.qos)
+
+    def take_acknowledged(self) -> Sequence[int]:
+        """Return the ids of publications that the broker has acknowledged since the last call."""
+        taken, self._acknowledged = self._acknowledged, []
+        return taken
+
+    # --- out ----------------------------------------------------------------------------------
+
+    @property
+    def can_send(self) -> bool:
+        """Whether the socket took everything so far, so that nothing piles up in paho's queue."""
+        return self.state is State.CONNECTED and not self._client.want_write()
+
+    def publish(self, topic: str, payload: bytes, *, qos: int = 1, retain: bool = False) -> int:
+        """Publish, and return the id by which the broker acknowledges it at QoS 1."""
+        return self._client.publish(topic, payload, qos, retain).mid
+
+    def subscribe(self, filters: Sequence[str], qos: int = 1) -> None:
+        """Subscribe; `granted` says later which filters the broker allows."""
+        self.granted = None
+        self._answers = [False] * len(filters)
+        self._unanswered = {}
+        for first in range(0, len(filters), MAX_FILTERS):
+            part = [(each, qos) for each in filters[first : first + MAX_FILTERS]]
+            _, identifier = self._client.subscribe(part)
+            if identifier is not None:
+                self._unanswered[identifier] = first
+
+    # --- end ----------------------------------------------------------------------------------
+
+    def disconnect(self) -> None:
+        """Send DISCONNECT, so that the broker does not publish the will, and close."""
+        if self.state is State.CONNECTED:
+            self._client.disconnect()
+        self.close()
+
+    def close(self) -> None:
+        """Close the socket, whatever the state."""
+        self.state = State.CLOSED
+        if self._attempt is not None:
+            self._attempt.abandon()
+            self._attempt = None
+        else:
+            _close_socket(self._client)
+
+    # --- connecting ---------------------------------------------------------------------------
+
+    def _make_client(self, will: str | None) -> Client:
+        client = Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=self._client_id,
+            protocol=_PROTOCOLS[self._mqtt.version],
+            reconnect_on_failure=False,
+            manual_ack=True,
+        )
+        client.connect_timeout = CONNECT_TIMEOUT_S
+        if will is not None:
+            client.will_set(will, b"offline", qos=1, retain=True)
+        if self._mqtt.username is not None:
+            password = self._mqtt.password
+            client.username_pw_set(self._mqtt.username, password.reveal() if password else None)
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_subscribe = self._on_subscribe
+        client.on_publish = self._on_publish
+        client.on_message = self._on_message
+        return client
+
+    def _connect(self, max_packet: int) -> Client:
+        """Connect; runs in the attempt's thread."""
+        properties = None
+        if self._mqtt.version == "5":
+            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+            properties.MaximumPacketSize = max_packet
+        port, keepalive = self._mqtt.port, self._mqtt.keepalive
+        try:
+            self._client.connect(self._mqtt.host, port, keepalive, properties=properties)
+        except socket.gaierror:
+            if self.address is None:
+                raise
+            self._client.connect(self.address, port, keepalive, properties=properties)
+        return self._client
+
+    def _finish_connecting(self, attempt: Attempt[Client], now: float) -> None:
+        match attempt.result():
+            case None if now >= self.deadline:
+                self.deadline = now + CONNECT_TIMEOUT_S
+                self.delay = unresolved(f"no answer in {CONNECT_TIMEOUT_S:.0f} s")
+            case None:
+                pass
+            case Exception() as error:
+                self._attempt = None
+                self._end(not_connected(error, self._mqtt, CONNECT_TIMEOUT_S))
+            case _:
+                self._attempt = None
+                self._await_connack(now)
+
+    def _await_connack(self, now: float) -> None:
+        self.state = State.AWAITING_CONNACK
+        self.deadline, self._next_check = now + CONNECT_TIMEOUT_S, now + KEEPALIVE_CHECK_S
+        self._socket = self._client.socket()
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.address = self._socket.getpeername()[0]
+            self.was_reached = True
+        except (AttributeError, OSError):
+            self._end(self._closed())
+
+    # --- a session at work --------------------------------------------------------------------
+
+    def _transfer(self, mask: int, now: float) -> None:
+        """Read packets until none brings a message or a batch is full; write; keep alive."""
+        client, messages = self._client, self._messages
+        reads = bool(mask & selectors.EVENT_READ) or self._pending()
+        while reads and len(messages) < MAX_BATCH:
+            before = len(messages)
+            client.loop_read()
+            more = len(messages) > before or self._pending()
+            reads = more and client.socket() is not None
+        if mask & selectors.EVENT_WRITE:
+            client.loop_write()
+        if now >= self._next_check:
+            self._next_check = now + KEEPALIVE_CHECK_S
+            client.loop_misc()
+
+    def _check(self, now: float) -> None:
+        """End the session if there is a problem."""
+        if self.problem is None and self._client.socket() is None:
+            self.problem = self._closed()
+        if self.state is State.AWAITING_CONNACK and now >= self.deadline and not self.problem:
+            text = "the broker accepts the connection and then sends nothing; is it MQTT?"
+            self.problem = ConnectionProblem(text, Code.NO_ANSWER)
+        if self.problem is not None:
+            self.close()
+
+    def _pending(self) -> bool:
+        """Return whether decrypted bytes wait, which no selector knows of."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
+    def _end(self, problem: ConnectionProblem) -> None:
+        self.problem = problem
+        self.close()
+
+    def _closed(self) -> ConnectionProblem:
+        """Return why paho has closed the socket."""
+        self.closed_by_broker = not self._timed_out
+        if self.state is State.AWAITING_CONNACK:
+            return closed_before_connack(self._mqtt, getattr(self._socket, "error", None))
+        if self._timed_out:
+            return ConnectionProblem(
+                "no packet came from it for two keep-alives; the network in between is dead",
+                Code.NO_ANSWER,
+            )
+        return ConnectionProblem("the connection was lost")
+
+    # --- what paho calls: each stores what came ---------------------------------------------
+
+    def _on_connect(
+        self,
+        client: Client,
+        userdata: Any,
+        flags: ConnectFlags,
+        reason: ReasonCode,
+        properties: Properties | None,
+    ) -> None:
+        if reason.is_failure:
+            self.problem = connection_refused(reason, self._mqtt, self._client_id)
+        else:
+            self.state, self.deadline = State.CONNECTED, inf
+
+    def _on_subscribe(
+        self,
+        client: Client,
+        userdata: Any,
+        mid: int,
+        reasons: list[ReasonCode],
+        properties: Properties | None,
+    ) -> None:
+        first = self._unanswered.pop(mid, None)
+        if first is None:
+            return
+        self._answers[first : first + len(reasons)] = [not each.is_failure for each in reasons]
+        if not self._unanswered:
+            self.granted = self._answers
+
+    def _on_publish(
+        self,
+        client: Client,
+        userdata: Any,
+        mid: int,
+        reason: ReasonCode,
+        properties: Properties | None,
+    ) -> None:
+        self._acknowledged.append(mid)
+
+    def _on_message(self, client: Client, userdata: Any, message: MQTTMessage) -> None:
+        self._messages.append(message)
+
+    def _on_disconnect(
+        self,
+        client: Client,
+        userdata: Any,
+        flags: DisconnectFlags,
+        reason: ReasonCode,
+        properties: Properties | None,
+    ) -> None:
+        match str(reason):
+            case "Keep alive timeout":
+                self._timed_out = True
+            case "Protocol error" | "Malformed packet":
+                self.problem = not_mqtt(self._mqtt, "a malformed packet")
+
+
+def _close_socket(client: Client) -> None:
+    sock: Any = client.socket()
+    if sock is not None:
+        sock.close()

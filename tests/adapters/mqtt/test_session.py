@@ -1,0 +1,231 @@
+"""One session, against a server on loopback whose bytes the test writes."""
+
+import selectors
+import socket
+import time
+from contextlib import closing
+from itertools import repeat
+
+import pytest
+from edge_tvbo_adapters.mqtt.connect import Attempt
+from edge_tvbo_adapters.mqtt.session import MAX_BATCH, MAX_FILTERS, Session, State
+from support.mqtt_bytes import CONNACK, PINGREQ, PINGRESP, packet, publish
+
+from edge_tvbo.config.mqtt_settings import Mqtt
+
+KEEPALIVE_S = 1  # the shortest there is
+TIMEOUT_S = 20.0
+
+
+class Connection:
+    """A session, and the broker's end of it."""
+
+    def __init__(self, server, **settings):
+        port = server.getsockname()[1]
+        mqtt = Mqtt(host="127.0.0.1", port=port, **({"keepalive": KEEPALIVE_S} | settings))
+        self.session = Session(mqtt, "test", time.monotonic(), max_packet=10**6)
+        self.messages = []
+        self.broker, _ = server.accept()
+        self.broker.settimeout(TIMEOUT_S)
+
+    def turn(self, longest=0.05):
+        interest = self.session.interest()
+        mask = 0
+        with selectors.DefaultSelector() as selector:
+            if interest is not None:
+                selector.register(*interest)
+                mask = sum(mask for _, mask in selector.select(longest))
+        self.messages += self.session.service(mask, time.monotonic())
+
+    def until(self, condition):
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition():
+            assert time.monotonic() < deadline
+            self.turn()
+
+    def let_in(self):
+        self.until(lambda: self.session.state is State.AWAITING_CONNACK)
+        self.broker.sendall(CONNACK)
+        self.until(lambda: self.session.state is State.CONNECTED)
+
+    def close(self):
+        self.session.close()
+        self.broker.close()
+
+
+@pytest.fixture
+def server():
+    """Give a listening socket."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(TIMEOUT_S)
+        yield listening
+
+
+@pytest.fixture
+def connected(server):
+    """Give a connection that the broker has let in; the CONNECT is read."""
+    with closing(Connection(server)) as connection:
+        connection.let_in()
+        assert connection.broker.recv(1000)[0] == 0x10
+        yield connection
+
+
+def test_a_session_goes_from_connecting_to_connected_and_says_where_the_broker_is(server):
+    with closing(Connection(server)) as connection:
+        assert connection.session.state is State.CONNECTING
+        connection.let_in()
+        assert connection.session.address == "127.0.0.1"
+        assert connection.session.problem is None
+
+
+def test_messages_are_returned_in_order_and_a_batch_is_bounded(connected):
+    sent = [f"{number}".encode() for number in range(3 * MAX_BATCH)]
+    connected.broker.sendall(b"".join(publish("a", payload) for payload in sent))
+    counts = []
+    while len(connected.messages) < len(sent):
+        before = len(connected.messages)
+        connected.turn(1.0)
+        counts.append(len(connected.messages) - before)
+    assert [each.payload for each in connected.messages] == sent
+    assert max(counts) <= MAX_BATCH
+
+
+def test_a_message_is_acknowledged_when_the_caller_says_so(connected):
+    connected.broker.sendall(publish("a", b"1", qos=1, packet_id=258))
+    connected.until(lambda: connected.messages)
+    connected.broker.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        connected.broker.recv(10)
+    connected.broker.settimeout(TIMEOUT_S)
+    connected.session.acknowledge(connected.messages)
+    assert connected.broker.recv(10) == b"\x40\x02\x01\x02"
+
+
+def test_the_broker_s_answers_to_many_filters_are_put_together(connected):
+    session = connected.session
+    session.subscribe([f"f/{number}" for number in range(MAX_FILTERS + 2)])
+    connected.turn(0.0)
+    connected.broker.sendall(packet(0x90, b"\x00\x02\x01\x80"))
+    connected.until(lambda: len(session._unanswered) == 1)
+    assert session.granted is None
+    connected.broker.sendall(packet(0x90, b"\x00\x01" + b"\x01" * MAX_FILTERS))
+    connected.until(lambda: session.granted is not None)
+    assert session.granted == [True] * (MAX_FILTERS + 1) + [False]
+
+
+def test_a_long_message_that_comes_slowly_keeps_the_connection(connected):
+    message = publish("a", bytes(60))
+    for byte, pause in zip(message, repeat(3 * KEEPALIVE_S / len(message)), strict=False):
+        connected.broker.sendall(bytes((byte,)))
+        time.sleep(pause)
+        connected.turn()
+    connected.until(lambda: connected.messages)
+    assert connected.session.problem is None
+    assert [each.payload for each in connected.messages] == [bytes(60)]
+
+
+def test_a_silent_broker_is_a_problem_after_two_keepalives(connected):
+    connected.until(lambda: connected.session.problem is not None)
+    assert "two keep-alives" in connected.session.problem.text
+    assert connected.session.state is State.CLOSED
+    assert not connected.session.closed_by_broker
+
+
+def test_a_broker_that_answers_pings_is_kept(connected):
+    for _ in range(3):
+        connected.broker.settimeout(0.02)
+        heard = b""
+        deadline = time.monotonic() + TIMEOUT_S
+        while PINGREQ not in heard:
+            assert time.monotonic() < deadline
+            connected.turn()
+            try:
+                heard += connected.broker.recv(100)
+            except TimeoutError:
+                continue
+        connected.broker.sendall(PINGRESP)
+    assert connected.session.problem is None
+
+
+def test_a_full_socket_is_reported_and_nothing_is_reordered(connected):
+    payloads = [bytes((number,)) * 300_000 for number in range(30)]
+    sent = []
+    for payload in payloads[:-1]:
+        if not connected.session.can_send:
+            break
+        connected.session.publish("a", payload, qos=1)
+        sent.append(payload)
+    assert not connected.session.can_send
+    connected.session.publish("a", payloads[-1], qos=1)
+    sent.append(payloads[-1])
+    expected = b"".join(
+        publish("a", payload, qos=1, packet_id=number) for number, payload in enumerate(sent, 1)
+    )
+    arrived = b""
+    while len(arrived) < len(expected):
+        arrived += connected.broker.recv(10**5)
+        connected.turn(0.0)
+    assert arrived == expected
+    assert connected.session.can_send
+
+
+def test_acknowledged_publications_are_named_once(connected):
+    sent = connected.session.publish("a", b"1")
+    connected.broker.sendall(packet(0x40, sent.to_bytes(2, "big")))
+    taken = []
+    connected.until(lambda: taken.extend(connected.session.take_acknowledged()) or taken)
+    assert taken == [sent]
+    assert not connected.session.take_acknowledged()
+
+
+def test_a_publication_after_the_broker_went_away_ends_the_session_at_the_next_turn(connected):
+    connected.broker.close()
+    for _ in range(3):
+        connected.session.publish("a", b"1")
+    connected.until(lambda: connected.session.problem is not None)
+    assert connected.session.closed_by_broker
+
+
+def test_a_connection_that_closes_before_its_connack_is_a_problem_with_advice(server):
+    with closing(Connection(server)) as connection:
+        connection.until(lambda: connection.session.state is State.AWAITING_CONNACK)
+        connection.broker.close()
+        connection.until(lambda: connection.session.problem is not None)
+        assert "[mqtt.tls]" in connection.session.problem.text
+
+
+def test_version_5_asks_the_broker_to_send_no_larger_packets(server):
+    with closing(Connection(server, version="5")) as connection:
+        greeting = connection.broker.recv(1000)
+        assert b"MQTT\x05" in greeting
+        assert b"\x27" + (10**6).to_bytes(4, "big") in greeting
+
+
+def test_an_abandoned_attempt_closes_its_connection_when_it_is_made():
+    made, closed = [], []
+
+    def connect():
+        made.append(1)
+        while not abandoned:
+            time.sleep(0.001)
+        return "connection"
+
+    abandoned = []
+    attempt = Attempt(connect, closed.append)
+    attempt.abandon()
+    abandoned.append(1)
+    deadline = time.monotonic() + TIMEOUT_S
+    while not closed:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    assert set(closed) == {"connection"}
+
+
+def test_the_result_of_an_attempt_is_what_it_returned_or_raised():
+    for connect, expected in ((lambda: 7, 7), (lambda: 1 / 0, ZeroDivisionError)):
+        attempt = Attempt(connect, lambda _: None)
+        with selectors.DefaultSelector() as selector:
+            selector.register(attempt, selectors.EVENT_READ)
+            assert selector.select(TIMEOUT_S)
+        result = attempt.result()
+        assert result == expected or isinstance(result, expected)

@@ -117,6 +117,7 @@ class Driver:
                 masks[key.data] = mask
         for link, mask in masks.items():
             self.events.extend(link.service(mask, time.monotonic()))
+            link.acknowledge()
 
     def until(self, condition, within=GENEROUS):
         deadline = time.monotonic() + within

@@ -177,7 +177,7 @@ def test_what_is_wrong_with_tls_has_a_code_of_its_own(server, ca, code, mosquitt
 
 
 def test_nobody_there_and_nobody_who_speaks(tmp_path, monkeypatch):
-    monkeypatch.setattr(short_session, "PATIENCE", 0.5)
+    monkeypatch.setattr(short_session, "ANSWER_TIMEOUT_S", 0.5)
 
     assert tried(configured(tmp_path, free_port()))[1][-1]["code"] == Code.REFUSED
     with socket.create_server(("127.0.0.1", 0)) as silent:

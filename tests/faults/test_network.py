@@ -492,8 +492,8 @@ def test_a_second_client_with_our_id_costs_six_connects_and_one_error(
 
 
 def test_a_rival_that_gives_up_is_said_to_be_gone(mosquitto, drive, caplog, monkeypatch):
-    monkeypatch.setattr(backoff, "APART", 0.2)
-    monkeypatch.setattr("edge_tvbo_adapters.mqtt.link.SHORT", 0.5)
+    monkeypatch.setattr(backoff, "DUPLICATE_ID_WAIT_S", 0.2)
+    monkeypatch.setattr("edge_tvbo_adapters.mqtt.backoff.SHORT_SESSION_S", 0.5)
     caplog.set_level(logging.INFO)
     broker = mosquitto()
     broker.start()

@@ -24,11 +24,11 @@ MIB = 1024**2
 GROWTH = 1.0  # MiB; over 100 faults and some 160 connections it was seen to spread by 0.08 in all
 IMPATIENT = """\
 from edge_tvbo.cli import main
-from edge_tvbo_adapters.mqtt import backoff
-from edge_tvbo_adapters.mqtt.client import FastClient
-connect = FastClient.connect
-FastClient.connect = lambda self, host, port, keepalive: connect(self, host, port, keepalive=1)
-backoff.APART = 0.3  # s; many short sessions look like a rival with our name
+from edge_tvbo_adapters.mqtt import backoff, link
+from msgspec.structs import replace
+Session = link.Session
+link.Session = lambda mqtt, *args, **named: Session(replace(mqtt, keepalive=1), *args, **named)
+backoff.DUPLICATE_ID_WAIT_S = 0.3  # many short sessions look like a second client with our id
 main()
 """
 

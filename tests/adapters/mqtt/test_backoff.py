@@ -5,7 +5,12 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from edge_tvbo_adapters.mqtt.backoff import RIVAL, SHORT, STABLE, Backoff
+from edge_tvbo_adapters.mqtt.backoff import (
+    MIN_SHORT_SESSIONS,
+    SHORT_SESSION_S,
+    STABLE_SESSION_S,
+    Backoff,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +26,7 @@ def test_every_wait_is_within_its_bound(seed, shortest, longest, attempts):
 
 
 @pytest.mark.parametrize("attempt", [0, 3, 12])
-def test_the_jitter_is_full_each_tenth_of_the_bound_is_as_likely(attempt):
+def test_every_tenth_of_the_bound_is_equally_likely(attempt):
     tenths = Counter()
     for seed in range(2000):
         backoff = Backoff(1.0, 60.0, Random(seed))
@@ -31,7 +36,7 @@ def test_the_jitter_is_full_each_tenth_of_the_bound_is_as_likely(attempt):
     assert min(tenths.values()) > 140 and max(tenths.values()) < 260
 
 
-def test_the_waits_grow_to_the_longest():
+def test_the_bound_doubles_up_to_the_longest():
     waits = [0.0] * 12
     for seed in range(200):
         backoff = Backoff(1.0, 60.0, Random(seed))
@@ -41,7 +46,7 @@ def test_the_waits_grow_to_the_longest():
 
 
 @given(seeds)
-def test_the_jitter_is_the_seeds(seed):
+def test_equal_seeds_give_equal_waits(seed):
     first, again, other = (Backoff(1.0, 60.0, Random(each)) for each in (seed, seed, seed + 1))
     waits = [first.wait() for _ in range(8)]
     assert waits == [again.wait() for _ in range(8)]
@@ -55,58 +60,58 @@ class Bounds(Random):
         return b
 
 
-@given(st.floats(SHORT, STABLE, exclude_max=True))
-def test_only_a_stable_session_begins_the_waits_anew(lasted):
+@given(st.floats(SHORT_SESSION_S, STABLE_SESSION_S, exclude_max=True))
+def test_only_a_stable_session_resets_the_waits(lasted):
     backoff = Backoff(1.0, 60.0, Bounds())
     for _ in range(10):
         backoff.wait()
     backoff.ended(lasted)
     assert backoff.wait() == 60.0
-    backoff.ended(STABLE)
+    backoff.ended(STABLE_SESSION_S)
     assert backoff.wait() == 1.0
 
 
-def test_sessions_that_end_at_once_again_and_again_mean_a_rival():
+def test_several_short_sessions_in_a_row_mean_a_duplicate_client_id():
     backoff = Backoff(1.0, 60.0, Random(0))
-    for _ in range(RIVAL):
+    for _ in range(MIN_SHORT_SESSIONS):
         assert not backoff.duplicate_client_id
-        backoff.ended(SHORT / 2)
+        backoff.ended(SHORT_SESSION_S / 2)
     assert backoff.duplicate_client_id
     assert backoff.wait() == 60.0
 
 
-def test_one_longer_session_clears_the_rival():
+def test_a_longer_session_clears_the_duplicate_client_id():
     backoff = Backoff(1.0, 60.0, Random(0))
-    for _ in range(RIVAL):
+    for _ in range(MIN_SHORT_SESSIONS):
         backoff.ended(0.1)
-    backoff.ended(SHORT)
+    backoff.ended(SHORT_SESSION_S)
     assert not backoff.duplicate_client_id
 
 
-def test_failed_attempts_without_a_session_are_no_rival():
+def test_failed_attempts_do_not_mean_a_duplicate_client_id():
     backoff = Backoff(1.0, 60.0, Random(0))
     for _ in range(20):
         backoff.wait()
     assert not backoff.duplicate_client_id
 
 
-def test_a_session_that_we_ended_is_no_rivals_work():
+def test_sessions_ended_by_us_do_not_mean_a_duplicate_client_id():
     backoff = Backoff(1.0, 60.0, Random(0))
-    for _ in range(RIVAL):
+    for _ in range(MIN_SHORT_SESSIONS):
         backoff.ended(0.1, by_broker=False)
     assert not backoff.duplicate_client_id
 
 
-def test_a_broker_that_is_away_has_no_rival_either():
+def test_an_unreachable_broker_clears_the_duplicate_client_id():
     backoff = Backoff(1.0, 60.0, Random(0))
-    for _ in range(RIVAL):
+    for _ in range(MIN_SHORT_SESSIONS):
         backoff.ended(0.1)
     backoff.clear()
     assert not backoff.duplicate_client_id
 
 
-def test_a_rival_is_left_room_even_where_the_waits_are_short():
+def test_waits_for_a_duplicate_client_id_are_long_even_if_the_configured_ones_are_short():
     backoff = Backoff(0.01, 0.1, Random(0))
-    for _ in range(RIVAL):
+    for _ in range(MIN_SHORT_SESSIONS):
         backoff.ended(0.1)
     assert backoff.wait() == 60.0

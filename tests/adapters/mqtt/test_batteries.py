@@ -1,8 +1,8 @@
-"""What sensors say of their batteries, on a topic of its own and in the message of a reading."""
+"""Battery charges on a topic of their own and in the message of a reading."""
 
 import pytest
-from edge_tvbo_adapters.mqtt.codec import Message
-from edge_tvbo_adapters.mqtt.subscriber import ReceivedMessage, Subscriber
+from edge_tvbo_adapters.mqtt.subscriber import Subscriber
+from support.mqtt_bytes import message
 from support.settings import field_settings
 
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
@@ -12,32 +12,33 @@ OWN = BatterySettings(topic="home/{sensor}/battery")
 SHARED = BatterySettings(topic="home/{sensor}", payload="json", settings={"value": "battery"})
 
 
-def came(batteries, topic, payload, *, retain=False):
-    """Give the events that a message makes."""
+def events_of(batteries, topic, payload, *, retain=False):
+    """Return the events of one message."""
     energy = EnergySettings(battery=batteries)
     reading = ("json", {"value": "t"})
     field = field_settings(("a",), "home/{sensor}", reading, scale=2.0, energy=energy)
-    inbox = Subscriber({"f": field}, lambda: 5.0)
-    message = Message(topic.encode(), payload, retain=retain)
-    return [event for _, event in inbox.events(ReceivedMessage(message, 5.0, 5.0))]
+    subscriber = Subscriber({"f": field})
+    return [
+        event for _, event in subscriber.events(message(topic, payload, retain=retain), 5.0, 5.0)
+    ]
 
 
 def test_one_message_can_be_a_reading_and_a_charge():
-    both = came(SHARED, "home/a", b'{"t": 10.5, "battery": 80}')
+    both = events_of(SHARED, "home/a", b'{"t": 10.5, "battery": 80}')
     assert both == [Reading("a", 21.0, 5.0, 5.0, stamped=False), BatteryReported("a", 80.0, 5.0)]
 
 
 @pytest.mark.parametrize("payload", [b'{"t": 10.5}', b"{", b'{"t": "x", "battery": "y"}'])
-def test_what_is_no_charge_in_the_message_of_a_reading_is_remarked_on_once_at_most(payload):
-    assert len(came(SHARED, "home/a", payload)) == 1
+def test_a_shared_message_without_a_charge_is_rejected_at_most_once(payload):
+    assert len(events_of(SHARED, "home/a", payload)) == 1
 
 
-def test_a_charge_on_a_topic_of_its_own_is_no_reading_and_what_it_is_not_is_said():
-    assert came(OWN, "home/a/battery", b"80") == [BatteryReported("a", 80.0, 5.0)]
-    (refused,) = came(OWN, "home/a/battery", b"full")
-    assert isinstance(refused, Unreadable)
-    assert refused.reason == "not-a-number"
+def test_a_charge_on_its_own_topic_is_no_reading_and_an_invalid_one_is_reported():
+    assert events_of(OWN, "home/a/battery", b"80") == [BatteryReported("a", 80.0, 5.0)]
+    (rejected,) = events_of(OWN, "home/a/battery", b"full")
+    assert isinstance(rejected, Unreadable)
+    assert rejected.reason == "not-a-number"
 
 
-def test_a_charge_that_the_broker_kept_may_be_of_any_age_and_says_nothing():
-    assert came(OWN, "home/a/battery", b"8", retain=True) == []
+def test_a_retained_charge_is_ignored():
+    assert events_of(OWN, "home/a/battery", b"8", retain=True) == []

@@ -1,21 +1,21 @@
-"""What is to be published: nothing overtakes, nothing old beats the new, nothing grows."""
+"""Outbox: order, newest states, kept notices, bounds."""
 
-from edge_tvbo_adapters.mqtt.outbox import ATTEMPTS, NOTICES, WINDOW, Outbox
+from edge_tvbo_adapters.mqtt.outbox import MAX_ATTEMPTS, MAX_IN_FLIGHT, MAX_NOTICES, Outbox
 from hypothesis import given
 from hypothesis import strategies as st
 
 
-def leave(outbox, mids):
-    """Give the broker what it may have, and say what that was."""
+def send_all(outbox, mids):
+    """Send what is ready; return the payloads."""
     left = []
-    for each in outbox.due():
-        outbox.left(next(mids), each)
+    for each in outbox.pop_ready():
+        outbox.mark_sent(next(mids), each)
         left.append(each.payload)
     return left
 
 
 def opened(**settings):
-    """Give an outbox in a session."""
+    """Return an outbox in a session."""
     outbox = Outbox(**settings)
     outbox.begin()
     return outbox
@@ -25,60 +25,60 @@ def ids():
     return iter(range(1, 100_000))
 
 
-def test_of_a_state_that_has_not_left_only_the_newest_does_and_in_its_turn():
+def test_only_the_newest_of_two_unsent_states_is_sent_at_the_end_of_the_queue():
     outbox = opened()
     outbox.state("x", b"1")
     outbox.state("y", b"1")
     outbox.state("x", b"2")
-    assert leave(outbox, ids()) == [b"1", b"2"]
+    assert send_all(outbox, ids()) == [b"1", b"2"]
 
 
-def test_a_new_session_tells_every_state_again_and_then_what_waited():
+def test_a_new_session_sends_every_state_again_and_then_what_waited():
     outbox, mids = opened(), ids()
     outbox.state("x", b"x1")
     outbox.notice("n", b"n1")
-    assert leave(outbox, mids) == [b"x1", b"n1"]
-    outbox.broken()
+    assert send_all(outbox, mids) == [b"x1", b"n1"]
+    outbox.connection_lost()
     outbox.state("x", b"x2")
     outbox.notice("n", b"n2")
     outbox.begin()
-    assert leave(outbox, mids) == [b"x2", b"n1", b"n2"]
+    assert send_all(outbox, mids) == [b"x2", b"n1", b"n2"]
     assert outbox.lost == 0
 
 
-def test_a_notice_that_was_acknowledged_is_not_told_again():
+def test_an_acknowledged_notice_is_not_sent_again():
     outbox, mids = opened(), ids()
     outbox.notice("n", b"n1")
-    leave(outbox, mids)
-    outbox.settled(1)
+    send_all(outbox, mids)
+    outbox.mark_acked(1)
     assert outbox.empty
-    outbox.broken()
+    outbox.connection_lost()
     outbox.begin()
-    assert leave(outbox, mids) == []
+    assert send_all(outbox, mids) == []
 
 
-def test_a_notice_with_which_the_connection_breaks_again_and_again_is_given_up():
+def test_a_notice_in_flight_at_several_breaks_is_dropped():
     outbox, mids = opened(), ids()
     outbox.notice("n", b"poison")
-    for _ in range(ATTEMPTS):
-        assert leave(outbox, mids) == [b"poison"]
-        outbox.broken()
+    for _ in range(MAX_ATTEMPTS):
+        assert send_all(outbox, mids) == [b"poison"]
+        outbox.connection_lost()
         outbox.begin()
-    assert leave(outbox, mids) == []
+    assert send_all(outbox, mids) == []
     assert outbox.lost == 1
 
 
-def test_a_command_waits_for_no_broker_and_not_beyond_its_time():
+def test_a_command_is_dropped_after_its_time_and_without_a_session():
     now = 0.0
     outbox, mids = opened(now=lambda: now), ids()
     outbox.command("go", b"late", 5.0)
     now = 6.0
     outbox.command("walk", b"soon", 5.0)
-    assert leave(outbox, mids) == [b"soon"]
+    assert send_all(outbox, mids) == [b"soon"]
     outbox.command("run", b"away", 5.0)
-    outbox.broken()
+    outbox.connection_lost()
     outbox.begin()
-    assert leave(outbox, mids) == []
+    assert send_all(outbox, mids) == []
     assert outbox.lost == 3
 
 
@@ -90,17 +90,17 @@ steps = st.lists(
 
 
 @given(steps)
-def test_it_stays_small_and_the_newest_state_always_arrives(steps):
+def test_the_outbox_is_bounded_and_the_newest_state_always_arrives(steps):
     outbox, mids = opened(), ids()
-    newest, told, left, settled = {}, {}, [], 1
+    newest, sent, left, settled = {}, {}, [], 1
 
     def publish():
-        for each in outbox.due():
+        for each in outbox.pop_ready():
             left.append(next(mids))
-            outbox.left(left[-1], each)
-            if each.kept:
-                assert told.get(each.topic, -1) <= int(each.payload)
-                told[each.topic] = int(each.payload)
+            outbox.mark_sent(left[-1], each)
+            if each.retained:
+                assert sent.get(each.topic, -1) <= int(each.payload)
+                sent[each.topic] = int(each.payload)
 
     for number, (what, topic) in enumerate(steps):
         match what:
@@ -112,15 +112,15 @@ def test_it_stays_small_and_the_newest_state_always_arrives(steps):
             case "leave":
                 publish()
             case "settle":
-                outbox.settled(settled)
+                outbox.mark_acked(settled)
                 settled += settled in left
             case "break":
-                outbox.broken()
+                outbox.connection_lost()
                 outbox.begin()
-        assert len(outbox) <= WINDOW + NOTICES + 3 + 1
+        assert len(outbox) <= MAX_IN_FLIGHT + MAX_NOTICES + 3 + 1
     while not outbox.empty:
         publish()
-        outbox.settled(settled)
+        outbox.mark_acked(settled)
         settled += 1
-    assert told == newest
+    assert sent == newest
     assert outbox.empty

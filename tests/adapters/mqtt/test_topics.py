@@ -2,8 +2,8 @@
 
 import pytest
 from edge_tvbo_adapters.mqtt.topics import (
-    LONGEST,
-    PLACE,
+    MAX_TOPIC_LENGTH,
+    SENSOR_PLACE,
     Template,
     default_client_id,
     fill_in,
@@ -23,17 +23,17 @@ plain = levels.filter(lambda level: not set("{}") & set(level))
 @st.composite
 def templates(draw):
     """Draw the levels before and after the sensor's."""
-    plain = levels.filter(lambda level: level != PLACE)
+    plain = levels.filter(lambda level: level != SENSOR_PLACE)
     return draw(st.lists(plain, max_size=3)), draw(st.lists(plain, max_size=3))
 
 
 @given(templates(), ids)
 @example(([], []), "mote-17")
-@example((["lab"], ["temperature"]), PLACE)
+@example((["lab"], ["temperature"]), SENSOR_PLACE)
 @example((["lab"], []), "+17")
-def test_the_sensor_that_went_into_a_topic_comes_out_of_it(around, sensor):
+def test_the_sensor_in_a_topic_is_found_again(around, sensor):
     before, after = around
-    template = Template("/".join([*before, PLACE, *after]))
+    template = Template("/".join([*before, SENSOR_PLACE, *after]))
     assert template.sensor("/".join([*before, sensor, *after])) == sensor
     assert template.filter.split("/") == [*before, "+", *after]
 
@@ -43,7 +43,7 @@ def test_the_sensor_that_went_into_a_topic_comes_out_of_it(around, sensor):
 @example(([], []), "a", "x", "a")
 def test_a_sensor_may_be_a_part_of_its_level(around, prefix, sensor, suffix):
     before, after = around
-    template = Template("/".join([*before, prefix + PLACE + suffix, *after]))
+    template = Template("/".join([*before, prefix + SENSOR_PLACE + suffix, *after]))
     assert template.sensor("/".join([*before, prefix + sensor + suffix, *after])) == sensor
     assert template.filter.split("/") == [*before, "+", *after]
     if around_it := prefix + suffix:
@@ -66,14 +66,14 @@ def test_a_sensor_may_be_a_part_of_its_level(around, prefix, sensor, suffix):
         ("a-{sensor}-a", "a-a", None),
     ],
 )
-def test_the_topics_of_the_makes_can_be_written(template, topic, sensor):
+def test_topics_of_common_integrations_are_supported(template, topic, sensor):
     assert Template(template).sensor(topic) == sensor
 
 
 @given(templates(), ids, ids)
-def test_a_topic_with_more_or_fewer_levels_is_none_of_ours(around, sensor, other):
+def test_a_topic_with_another_number_of_levels_does_not_match(around, sensor, other):
     before, after = around
-    template = Template("/".join([*before, PLACE, *after]))
+    template = Template("/".join([*before, SENSOR_PLACE, *after]))
     assert template.sensor("/".join([*before, sensor, *after, other])) is None
     assert template.sensor("/".join([*before, sensor, *after, ""])) is None
     if before or after:
@@ -81,9 +81,9 @@ def test_a_topic_with_more_or_fewer_levels_is_none_of_ours(around, sensor, other
 
 
 @given(templates(), ids)
-def test_a_topic_with_another_fixed_level_is_none_of_ours(around, sensor):
+def test_a_topic_with_another_fixed_level_does_not_match(around, sensor):
     before, after = around
-    template = Template("/".join([*before, PLACE, *after]))
+    template = Template("/".join([*before, SENSOR_PLACE, *after]))
     for i in range(len(before)):
         changed = [*before[:i], before[i] + "x", *before[i + 1 :]]
         assert template.sensor("/".join([*changed, sensor, *after])) is None
@@ -103,11 +103,11 @@ def test_a_topic_with_a_wildcard_or_nul_is_never_published(left, bad, right):
 @given(st.text(st.characters()))
 @example("\ud800")
 @example("a\nb")
-@example("é" * LONGEST)
+@example("é" * MAX_TOPIC_LENGTH)
 def test_what_is_publishable_is_utf8_without_controls_and_short_enough(topic):
     if publishable(topic):
         encoded = topic.encode()
-        assert 0 < len(encoded) <= LONGEST
+        assert 0 < len(encoded) <= MAX_TOPIC_LENGTH
         assert min(encoded) >= 0x20
         assert 0x7F not in encoded
 
@@ -116,9 +116,9 @@ def test_what_is_publishable_is_utf8_without_controls_and_short_enough(topic):
     ("topic", "expected"),
     [
         ("lab/Büro 7/t", True),
-        ("a" * LONGEST, True),
-        ("a" * (LONGEST + 1), False),
-        ("é" * (LONGEST // 2 + 1), False),
+        ("a" * MAX_TOPIC_LENGTH, True),
+        ("a" * (MAX_TOPIC_LENGTH + 1), False),
+        ("é" * (MAX_TOPIC_LENGTH // 2 + 1), False),
         ("", False),
         ("lab/\x7f", False),
         ("lab/\ud800", False),
@@ -128,7 +128,7 @@ def test_some_topics_are_publishable_and_some_are_not(topic, expected):
     assert publishable(topic) is expected
 
 
-def test_an_activations_places_are_filled_and_the_rest_is_left_alone():
+def test_placeholders_of_an_activation_are_replaced_and_other_braces_stay():
     activate = Activate("mote-17", 7, at=1078646400.0, expires_at=1078646460.5)
     template = (
         '{"id": "{sensor}", "n": {interval}, "at": {at}, "by": {expires_at}, "x": {}, {other}}'
@@ -139,11 +139,11 @@ def test_an_activations_places_are_filled_and_the_rest_is_left_alone():
     assert fill_in("1", activate) == "1"
 
 
-def test_a_sensors_id_that_looks_like_a_place_is_left_as_it_is():
+def test_a_sensor_id_that_looks_like_a_placeholder_is_not_replaced():
     activate = Activate("{interval}", 7, at=0.0, expires_at=1.0)
     assert fill_in("{sensor} {interval}", activate) == "{interval} 7"
 
 
-def test_the_default_client_id_stays_and_differs_between_instances():
+def test_the_default_client_id_is_stable_and_differs_between_instances():
     assert default_client_id("lab") == default_client_id("lab")
     assert default_client_id("lab") != default_client_id("roof")

@@ -7,10 +7,10 @@ import logging
 from functools import cache
 from math import isfinite
 
-from edge_tvbo_adapters.mqtt.codec import Message
-from edge_tvbo_adapters.mqtt.subscriber import SHOWN, Subscriber
+from edge_tvbo_adapters.mqtt.subscriber import MAX_DETAIL, Subscriber
 from fuzz.fuzzing import main
 from support.controllers import controller_settings
+from support.mqtt_bytes import message
 from support.settings import field_settings
 
 from edge_tvbo.config.field_settings import FieldSettings
@@ -45,11 +45,8 @@ def check(data: bytes) -> None:
     """Receive `data` as a message, and have each field handle it."""
     logging.disable()
     flags, (topic, _, payload) = data[:1], data[1:].partition(b"\n")
-    message = Message(topic, payload, retain=bool(flags and flags[0] & 1))
-    inbox = Subscriber(_fields(), lambda: NOW)
-    inbox.put(message, 0.0)
-    (arrival,) = inbox.take(1)
-    for field, event in inbox.events(arrival):
+    received = message(topic, payload, retain=bool(flags and flags[0] & 1))
+    for field, event in Subscriber(_fields()).events(received, NOW, 0.0):
         assert field in FIELDS
         assert isinstance(event, Reading | Unreadable)
         if isinstance(event, Reading):
@@ -57,7 +54,7 @@ def check(data: bytes) -> None:
             assert isfinite(event.value)
             assert isfinite(event.at)
         else:
-            assert max(len(event.topic), len(event.detail)) <= SHOWN
+            assert max(len(event.topic), len(event.detail)) <= MAX_DETAIL
             assert event.reason != "codec-failed", event.detail
         controller = _controller()
         controller.restore(_begun())
@@ -88,4 +85,4 @@ def _begun() -> bytes:
 
 
 if __name__ == "__main__":
-    main("fuzz_inbox")
+    main("fuzz_subscriber")

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 GENEROUS = 30.0  # s
+PAUSE = 0.001  # s
 M = 46
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -171,6 +172,10 @@ class Answering:
         return [(f"{self._base}/reading/{others[i % (M - 1)]}", v) for i, v in enumerate(values)]
 
     def stand_still(self):
+        """Stop the process once it sleeps: only then has it acknowledged what it answered."""
+        state = Path(f"/proc/{self.process.pid}/stat")
+        while state.read_text().rpartition(")")[2].split()[0] != "S":
+            time.sleep(PAUSE)
         self.process.send_signal(signal.SIGSTOP)
 
     def go_on(self):

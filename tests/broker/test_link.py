@@ -645,33 +645,37 @@ def test_a_node_bears_whatever_it_is_sent(mosquitto, nodes, peer):
     assert process.poll() is None
 
 
-def test_a_node_may_get_the_descriptor_that_another_has_just_lost(mosquitto):
+def test_a_connection_may_get_the_descriptor_that_another_has_just_lost(mosquitto):
     broker = mosquitto()
     broker.start()
     there = mqtt_settings(broker.port)
     lab = network(recording(), ["lab"], READ, ASK)
-    first, second = (SensorConnection({topic: lab[topic]}, there, 0) for topic in list(lab)[:2])
+    connections = [
+        SensorConnection({topic: lab[topic]}, there, number)
+        for number, topic in enumerate(list(lab)[:2])
+    ]
     deadline = time.monotonic() + 20
 
-    def turn(selector, nodes):
+    def turn(selector):
         assert time.monotonic() < deadline
-        for node in nodes:
-            node.keep_connected(selector)
         for key, mask in selector.select(0.05):
-            key.data.exchange(mask, selector)
+            key.data.service(mask, selector)
+
+    def reconnect(selector, order):
+        while not all(each.subscribed for each in order):
+            for each in order:
+                each.keep_connected(selector)
+            turn(selector)
 
     with selectors.DefaultSelector() as selector:
-        while not (first.subscribed and second.subscribed):
-            turn(selector, (first, second))
+        reconnect(selector, connections)
         broker.stop()
         broker.start()
-        while first.client.socket() or second.client.socket():
-            for key, mask in selector.select(0.05):
-                key.data.exchange(mask, selector)
-        while not (first.client.is_connected() and second.client.is_connected()):
-            turn(selector, (second, first))
-        for node in (first, second):
-            node.client.disconnect()
+        while any(each.subscribed for each in connections):
+            turn(selector)
+        reconnect(selector, connections[::-1])
+        for each in connections:
+            each.disconnect()
 
 
 def test_a_broker_of_ones_own_does_not_mistake_another_for_itself(broker):

@@ -211,8 +211,7 @@ class Session:
         if will is not None:
             client.will_set(will, b"offline", qos=1, retain=True)
         if self._mqtt.username is not None:
-            password = self._mqtt.password
-            client.username_pw_set(self._mqtt.username, password.reveal() if password else None)
+            client.username_pw_set(*self._mqtt.login())
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_subscribe = self._on_subscribe

@@ -55,7 +55,7 @@ def test_a_broker_that_is_as_it_should_be_is_good_step_by_step(mosquitto, peer, 
     texts = [each["text"] for each in steps]
     assert (status, {each["good"] for each in steps}) == (0, {True}), steps
     assert f"127.0.0.1, port {broker.port}, answers in" in texts[0]
-    assert texts[1:3] == ["the broker lets us in, without a login", "subscribed to lab/+/t"]
+    assert texts[1:3] == ["the broker accepts the connection, without a login", "subscribed to lab/+/t"]
     assert float(re.search(r"takes ([0-9.]+) ms$", texts[3])[1]) < 35
     assert texts[4] == "what we publish under edge_tvbo/lab/ arrives"
     assert "1 of 3 sensors" in texts[5]
@@ -173,7 +173,7 @@ def test_what_is_wrong_with_tls_has_a_code_of_its_own(server, ca, code, mosquitt
     assert status == (1 if code else 0), steps
     assert steps[-1]["code"] == code or code is None
     if code is None:
-        assert "is for localhost, 127.0.0.1, until" in steps[1]["text"]
+        assert "is for localhost, 127.0.0.1, valid until" in steps[1]["text"]
 
 
 def test_nobody_there_and_nobody_who_speaks(tmp_path, monkeypatch):

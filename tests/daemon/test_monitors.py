@@ -58,7 +58,10 @@ class Link:
         return time.monotonic() + 10
 
     def service(self, mask, now):
-        return iter(())
+        return ()
+
+    def acknowledge(self):
+        pass
 
     def requests(self):
         return iter(())

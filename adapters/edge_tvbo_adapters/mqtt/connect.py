@@ -7,6 +7,7 @@ The loop waits for the other end of the pair as for any socket. There is a threa
 connection is being made.
 """
 
+import selectors
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -38,24 +39,35 @@ class Attempt(Generic[Connected]):
         self._discard = discard
         self._result: Connected | Exception | None = None
         self._abandoned = False
-        self._ours, theirs = socket.socketpair()
-        Thread(target=self._run, args=(theirs,), daemon=True).start()
+        self._ours: socket.socket | None = None
+        try:
+            self._ours, theirs = socket.socketpair()
+            Thread(target=self._run, args=(theirs,), daemon=True).start()
+        except (OSError, RuntimeError) as error:  # no descriptor or no thread is left
+            self._result = error
 
-    def fileno(self) -> int:
-        """Return the descriptor that is readable once there is a result."""
-        return self._ours.fileno()
+    def interest(self) -> tuple[int, int] | None:
+        """Return the descriptor that is readable once there is a result, and `EVENT_READ`.
+
+        Returns None where the attempt failed for want of a descriptor: the result is there.
+        """
+        return (self._ours.fileno(), selectors.EVENT_READ) if self._ours else None
 
     def result(self) -> Connected | Exception | None:
         """Return the connection, or why there is none, or None while the thread runs."""
         if self._result is not None:
-            self._ours.close()
+            self._close()
         return self._result
 
     def abandon(self) -> None:
         """Have the connection closed as soon as it is made."""
         self._abandoned = True
-        self._ours.close()
+        self._close()
         self._discard_abandoned()
+
+    def _close(self) -> None:
+        if self._ours is not None:
+            self._ours.close()
 
     def _run(self, theirs: socket.socket) -> None:
         try:

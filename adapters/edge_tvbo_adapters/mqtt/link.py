@@ -147,12 +147,14 @@ class MqttLink:
     def interest(self) -> tuple[int, int] | None:
         """Return the descriptor to wait for, and for what, if there is one."""
         if self._probe is not None:
-            return self._probe.fileno(), selectors.EVENT_READ
+            return self._probe.interest()
         return self._session.interest() if self._session else None
 
     def wake_at(self) -> float:
         """Return when `service` has to be called at the latest."""
-        return self._session.wake_at() if self._session else self._retry_at
+        if self._session is not None:
+            return self._session.wake_at()
+        return 0.0 if self._probe and not self._probe.interest() else self._retry_at
 
     def service(self, mask: int, now: float) -> Sequence[tuple[str, Event]]:
         """Read, write, keep alive and reconnect; return what the sensors sent, oldest first."""

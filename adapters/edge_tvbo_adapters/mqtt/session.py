@@ -109,12 +109,9 @@ class Session:
     # --- what the caller's loop waits for -----------------------------------------------------
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the descriptor to wait for, and for what (`selectors`); None where there is none.
-
-        While decrypted bytes are pending there is nothing to wait for, see `wake_at`.
-        """
+        """Return the descriptor to wait for, and for what (`selectors`), if there is one."""
         if self._attempt is not None:
-            return self._attempt.fileno(), selectors.EVENT_READ
+            return self._attempt.interest()
         sock: Any = self._client.socket()
         if sock is None or self.state is State.CLOSED:
             return None
@@ -123,7 +120,7 @@ class Session:
 
     def wake_at(self) -> float:
         """Return the monotonic time at which `service` has to be called at the latest."""
-        if self.state is State.CLOSED or self._pending():
+        if self.interest() is None or self._pending():
             return 0.0
         if self.state is State.CONNECTED:
             return self._next_check

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from edge_tvbo.config import field_types
-from edge_tvbo.config.introspection import Setting, rest_of, settings_of
+from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.messages.declared_types import is_struct, members, split
 from edge_tvbo.policy.registry import policies, settings_class
@@ -55,7 +55,7 @@ def _table(kind: type[msgspec.Struct]) -> Schema:
     return {
         "type": "object",
         "properties": properties,
-        "additionalProperties": _TEXT if rest_of(kind) else False,
+        "additionalProperties": _TEXT if extra_keys_of(kind) else False,
         **({"required": required} if required else {}),
     }
 
@@ -73,17 +73,17 @@ def _policy(setting: Setting) -> Schema:
 
 
 def _described(setting: Setting) -> Schema:
-    made = {"description": f"{setting.description} It can be {setting.can}."}
+    made = {"description": f"{setting.description} It can be {setting.expected}."}
     default = setting.default
     if default is not None and not isinstance(default, msgspec.Struct | dict):
-        written = setting.extra.get("text")
+        written = setting.extra.get("to_text")
         made["default"] = written(default) if written else default
     return made | _value(setting)
 
 
 def _value(setting: Setting) -> Schema:
-    if reads := setting.extra.get("reads"):
-        plain = _READ.get(reads, _TEXT)
+    if parse := setting.extra.get("parse"):
+        plain = _READ.get(parse, _TEXT)
         return {"anyOf": [plain, _table(setting.table)]} if setting.table else plain
     if setting.is_policy:
         return _policy(setting)

@@ -102,7 +102,7 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
 def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
     """Give what the daemon goes by: the file, and what the environment says instead of it."""
     given = environment.variables(os.environ)
-    filled = environment.filled_in(raw, (), Report(path, dict, given), os.environ)
+    filled = environment.fill_in(raw, (), Report(path, dict, given), os.environ)
     return environment.override(filled, given, os.environ)
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from edge_tvbo.config.introspection import Setting, rest_of, settings_of, struct_of
+from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of, struct_of
 from edge_tvbo.config.settings import Settings
 
 HIDDEN = "***"
@@ -86,7 +86,7 @@ def _setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
     """Return the setting that a key of a table is; a key of a payload format is one too."""
     if name in settings_of(kind):
         return settings_of(kind)[name]
-    rest = rest_of(kind)
+    rest = extra_keys_of(kind)
     return msgspec.structs.replace(rest, name=name, declared=str) if rest else None
 
 
@@ -100,16 +100,16 @@ def _may_be_seen(setting: Setting, value: Any) -> bool:
 
 def _is_right(setting: Setting, value: Any) -> bool:
     """Say whether a value is what the setting can be; what is not may be a slip of the hand."""
-    reads = setting.extra.get("reads")
+    parse = setting.extra.get("parse")
     try:
-        reads(value) if reads else msgspec.convert(value, setting.kind, strict=True)
+        parse(value) if parse else msgspec.convert(value, setting.kind, strict=True)
     except (ValueError, TypeError, OverflowError):
         return False
     return True
 
 
 def _is_path(setting: Setting, value: Any) -> bool:
-    named = "name of a file" in setting.can or "name of a directory" in setting.can
+    named = "name of a file" in setting.expected or "name of a directory" in setting.expected
     return named and isinstance(value, str)
 
 

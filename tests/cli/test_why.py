@@ -119,10 +119,10 @@ def test_as_json_it_gives_the_whole_entry_with_beliefs_by_sensor(made):
     [
         (
             'history = "64 MB"',
-            'it can be a size, 16MiB to 100GiB (a size is a text such as "64MiB")',
+            'allowed: a size, 16MiB to 100GiB (a size is a text such as "64MiB")',
         ),
         ("history = 64", 'a size is a text such as "64MiB"'),
-        ('history = "1MiB"', "it can be a size, 16MiB to 100GiB"),
+        ('history = "1MiB"', "allowed: a size, 16MiB to 100GiB"),
     ],
 )
 def test_a_size_that_cannot_be_is_refused(made, setting, finding):
@@ -136,7 +136,7 @@ def test_a_history_wants_a_directory(tmp_path):
     text = CONFIG.format(port=1883, history='history = "64MiB"')
     path.write_text(text.replace('dir = "state"', ""))
     code, text = said("check", path)
-    assert code == 2 and "state.history is there without dir, where it would be kept" in text
+    assert code == 2 and "state.history is set without dir, the directory to store it in" in text
 
 
 # --- the words ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from edge_tvbo.errors import ConfigError
 if TYPE_CHECKING:
     from edge_tvbo.ports import Broker
     from edge_tvbo.setup.config_template import TemplateValues
-    from edge_tvbo.setup.sensor_discovery import Discovery, Group
+    from edge_tvbo.setup.sensor_discovery import Discovery, SensorGroup
 
 MOST = 9  # groups of sensors that are shown
 
@@ -186,18 +186,20 @@ def _found(answers: Answers, password: str | None, asking: bool) -> "TemplateVal
     from edge_tvbo.setup.config_template import TemplateValues
     from edge_tvbo.setup.sensor_discovery import ids, shown
 
-    survey = _heard(answers, password)
-    group = _chosen(survey, answers, asking)
-    if survey.unusable:
-        named = ", ".join(map(shown, survey.unusable))
+    discovery = _heard(answers, password)
+    group = _chosen(discovery, answers, asking)
+    if discovery.unusable:
+        named = ", ".join(map(shown, discovery.unusable))
         click.echo(f"Left out, for such a name cannot be used: {named}", err=True)
     if answers.mode == "live" and group.activate is None:
-        raise ConfigError(f"How {group.make} sensors are asked is not known; say --mode advise.")
+        raise ConfigError(
+            f"How {group.integration} sensors are asked is not known; say --mode advise."
+        )
     return TemplateValues(
         sensors=ids(group.readings),
         field=group.quantity.name,
         topic=group.topic,
-        payload=group.make,
+        payload=group.integration,
         value=group.value,
         unit=group.quantity.unit if answers.unit is None else answers.unit,
         activate=group.activate,
@@ -227,12 +229,12 @@ def _heard(answers: Answers, password: str | None) -> "Discovery":
 
     from edge_tvbo.setup.sensor_discovery import Discovery
 
-    survey = Discovery(all_presets(), make_codec)
+    discovery = Discovery(all_presets(), make_codec)
     where, seconds = f"{answers.host}:{answers.port}", answers.seconds or 0.0
     click.echo(f"Listening to {where} for {seconds:g} s; Ctrl-C ends it sooner.", err=True)
     with suppress(KeyboardInterrupt):
-        listen(_broker(answers, password), seconds, survey.hear)
-    return survey
+        listen(_broker(answers, password), seconds, discovery.add_message)
+    return discovery
 
 
 def _broker(answers: Answers, password: str | None) -> "Broker":
@@ -250,30 +252,30 @@ def _broker(answers: Answers, password: str | None) -> "Broker":
     )
 
 
-def _chosen(survey: "Discovery", answers: Answers, asking: bool) -> "Group":
+def _chosen(discovery: "Discovery", answers: Answers, asking: bool) -> "SensorGroup":
     """Show what was found, and give the group that is wanted."""
     groups = [
         each
-        for each in survey.groups()
+        for each in discovery.groups()
         if answers.quantity in (None, each.quantity.name, each.value)
     ]
     for number, group in enumerate(groups[:MOST], 1):
-        click.echo(f"{number:>3}  {group.told()}")
+        click.echo(f"{number:>3}  {group.describe()}")
     if not groups:
-        raise ConfigError(_nothing(survey, answers))
+        raise ConfigError(_nothing(discovery, answers))
     if len(groups) == 1 or not asking:
         return groups[0]
     choice = click.IntRange(1, min(MOST, len(groups)))
     return groups[click.prompt("Which of them?", type=choice, default=1) - 1]
 
 
-def _nothing(survey: "Discovery", answers: Answers) -> str:
+def _nothing(discovery: "Discovery", answers: Answers) -> str:
     from edge_tvbo.setup.sensor_discovery import shown
 
     of = f" of {answers.quantity}" if answers.quantity else ""
-    some = ", ".join(shown(topic) for topic in survey.unknown)
+    some = ", ".join(shown(topic) for topic in discovery.unknown)
     return (
-        f"{survey.messages} messages came in {answers.seconds:g} s, and no reading{of} of a make"
+        f"{discovery.messages} messages came in {answers.seconds:g} s, and no reading{of} of a make"
         f" that is known{'; topics such as ' + some if some else ''}.\n"
         "Listen for longer, or name the sensors and their topic:\n"
         "    edge-tvbo init --sensor hall --topic 'home/{sensor}/temperature' --payload json"

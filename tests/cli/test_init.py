@@ -62,7 +62,7 @@ templates = st.sampled_from(
 def test_whatever_is_heard_a_configuration_of_it_is_good(tmp_path_factory, messages):
     heard = survey()
     for template, name, body in messages:
-        heard.hear(template.format(name), body)
+        heard.add_message(template.format(name), body)
 
     path = tmp_path_factory.getbasetemp() / "heard.toml"
     for group in heard.groups():
@@ -72,7 +72,7 @@ def test_whatever_is_heard_a_configuration_of_it_is_good(tmp_path_factory, messa
         path.write_text(render_config(start(group, sensors)), "utf-8")
         field = loader.load(path, FORMATS).fields.popitem()[1]
         assert {field.names.get(one, one) for one in field.sensors} == set(group.readings)
-        assert group.told().isprintable()
+        assert group.describe().isprintable()
 
 
 def start(group, sensors):
@@ -84,7 +84,7 @@ def start(group, sensors):
         unit=group.quantity.unit,
         interval="10min",
         topic=group.topic,
-        payload=group.make,
+        payload=group.integration,
         value=group.value,
         activate=group.activate,
         live=group.activate is not None,
@@ -95,22 +95,22 @@ def start(group, sensors):
 
 def test_what_is_kept_of_an_endless_flood_is_bounded():
     heard = survey()
-    for index in range(sensor_discovery.MOST_SENSORS + 50):
-        heard.hear(f"zigbee2mqtt/{index}", b'{"temperature": 20}')
-    for index in range(sensor_discovery.MOST_GROUPS + 50):
-        heard.hear("tele/a/SENSOR", json.dumps({f"v{index}": 1}).encode())
-        heard.hear(f"noise/{index}", b"?")
+    for index in range(sensor_discovery.MAX_SENSORS + 50):
+        heard.add_message(f"zigbee2mqtt/{index}", b'{"temperature": 20}')
+    for index in range(sensor_discovery.MAX_GROUPS + 50):
+        heard.add_message("tele/a/SENSOR", json.dumps({f"v{index}": 1}).encode())
+        heard.add_message(f"noise/{index}", b"?")
 
     groups = heard.groups()
-    assert len(groups) == sensor_discovery.MOST_GROUPS
-    assert max(len(each.readings) for each in groups) == sensor_discovery.MOST_SENSORS
-    assert len(heard.unknown) == sensor_discovery.MOST_NAMED
+    assert len(groups) == sensor_discovery.MAX_GROUPS
+    assert max(len(each.readings) for each in groups) == sensor_discovery.MAX_SENSORS
+    assert len(heard.unknown) == sensor_discovery.LISTED_NAMES
 
 
 def test_temperatures_come_before_what_nobody_follows():
     heard = survey()
     for name, value in NODES.items():
-        heard.hear(f"zigbee2mqtt/{name}", document(value))
+        heard.add_message(f"zigbee2mqtt/{name}", document(value))
 
     first, second, *rest = heard.groups()
     assert (first.quantity.name, second.quantity.name) == ("temperature", "humidity")
@@ -121,11 +121,13 @@ def test_temperatures_come_before_what_nobody_follows():
 def test_sensors_of_no_make_are_known_by_the_quantity_that_is_named():
     heard = survey()
     for name in ("hall", "attic"):
-        heard.hear(f"home/{name}/temperature", b"21.3")
-        heard.hear(f"lab/{name}", b'{"Humidity": 40, "door": 1}')
-        heard.hear(f"lab/{name}/door", b"1")
+        heard.add_message(f"home/{name}/temperature", b"21.3")
+        heard.add_message(f"lab/{name}", b'{"Humidity": 40, "door": 1}')
+        heard.add_message(f"lab/{name}/door", b"1")
 
-    found = [(each.make, each.topic, each.value, len(each.readings)) for each in heard.groups()]
+    found = [
+        (each.integration, each.topic, each.value, len(each.readings)) for each in heard.groups()
+    ]
     assert found == [
         ("number", "home/{sensor}/temperature", None, 2),
         ("json", "lab/{sensor}", "Humidity", 2),
@@ -135,8 +137,8 @@ def test_sensors_of_no_make_are_known_by_the_quantity_that_is_named():
 def test_one_liar_moves_what_is_expected_no_further_than_the_next_sensor():
     heard = survey()
     for index in range(9):
-        heard.hear(f"home/s{index}/temperature", b"2%d" % index)
-    heard.hear("home/liar/temperature", b"1e300")
+        heard.add_message(f"home/s{index}/temperature", b"2%d" % index)
+    heard.add_message("home/liar/temperature", b"1e300")
 
     (group,) = heard.groups()
     assert 23 <= group.center <= 25
@@ -175,7 +177,7 @@ def test_a_format_of_somebody_s_that_fails_ends_no_listening(sequence):
     heard = sensor_discovery.Discovery({"any": failing}, failing.codec)
 
     for _ in range(len(sequence) + 1):
-        heard.hear("hall", b"?")
+        heard.add_message("hall", b"?")
 
     assert heard.groups()[0].readings == {"hall": 21.0}
 
@@ -187,7 +189,7 @@ def test_what_a_format_gives_that_is_no_measurement_is_none(value):
         {"any": failing}, lambda make, given: lambda payload: (value, None)
     )
 
-    heard.hear("hall", b"?")
+    heard.add_message("hall", b"?")
 
     assert heard.groups() == []
 
@@ -226,7 +228,7 @@ def test_a_configuration_from_zigbee2mqtt_traffic_runs_with_no_edit(mosquitto, p
         options = ("--port", str(broker.port), "--listen", "2s", "--interval", "1s")
         made = run("init", str(path), *options)
         assert made.exit_code == 0, made.output
-        assert "4 sensors that look like zigbee2mqtt: temperature, 20 to 24.5 °C" in made.stdout
+        assert "4 sensors of zigbee2mqtt: temperature, 20 to 24.5 °C" in made.stdout
         assert "bad{name}" in made.stderr
         checked = run("check", "--connect", "--listen", "2s", str(path))
         assert checked.exit_code == 0, checked.output

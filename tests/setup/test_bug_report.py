@@ -84,7 +84,7 @@ def test_it_says_what_a_developer_asks_first(tmp_path):
     assert "fields.heat.policy.delta_b = 0.1" in text
     assert 'fields.heat.positions = {"hall":[0,0],"attic":[1,2.5]}' in text
     assert "metrics.port = 9464" in text
-    assert "none: the configuration is good" in text
+    assert "none: the configuration is valid" in text
     assert "mqtt.password_file: a file, readable, writable" in text
     assert "mqtt.password_file = ***" in text
 
@@ -139,7 +139,7 @@ def test_a_secret_in_the_wrong_place_is_kept_too(tmp_path, line, says):
 def test_what_is_not_toml_is_not_shown_at_all(tmp_path, text):
     said = made(tmp_path, text)
 
-    assert "cannot be read as TOML" in said
+    assert "is not valid TOML" in said
     assert "hunter2" not in said
     assert "broker.lan" not in said
 
@@ -156,7 +156,7 @@ def test_without_a_file_there_is_a_report_all_the_same(tmp_path):
     text = CliRunner().invoke(main, ["report", str(tmp_path / "none.toml")]).output
 
     assert "there is no such file" in text
-    assert "the configuration: is not there" in text
+    assert "the configuration: does not exist" in text
 
 
 def test_a_bug_while_checking_is_reported_by_its_place_and_not_by_its_path(tmp_path):
@@ -218,8 +218,8 @@ def kept(directory, name="edge", *, intervals=3, damage=None, fields=("heat",)):
 
 
 COUNTED = (
-    "    heat: interval 2; 2 answered, 1 missed; 1 reset, the last at 2026-11-21T08:00:00Z; "
-    "refused: 2 unknown-sensor, 1 late\n"
+    "    heat: interval 2; 2 replies, 1 timed out; 1 reset, the last at 2026-11-21T08:00:00Z; "
+    "rejected: 2 unknown-sensor, 1 late\n"
 )
 
 
@@ -243,7 +243,8 @@ def test_the_counters_of_each_field_are_those_of_its_saved_state(stateful):
     kept(stateful.parent / "state")
 
     assert (
-        part(stateful, "Counters") == "    kept at 2026-11-21T08:00:00Z, while it ran\n" + COUNTED
+        part(stateful, "Counters")
+        == "    stored at 2026-11-21T08:00:00Z, while the daemon ran\n" + COUNTED
     )
 
 
@@ -252,15 +253,15 @@ def test_a_field_without_a_state_and_a_state_without_a_field_are_said(stateful):
 
     said = part(stateful, "Counters")
 
-    assert "    heat: nothing is kept of it\n" in said
+    assert "    heat: no stored state\n" in said
     assert COUNTED.replace("heat:", "hot (not in the configuration):") in said
 
 
 def test_without_a_state_the_counters_say_so(stateful, tmp_path):
-    assert "there is none yet, or none that can be read" in part(stateful, "Counters")
+    assert "no stored state was found, or none that can be read" in part(stateful, "Counters")
     stateless = tmp_path / "other.toml"
     stateless.write_text(CONFIG)
-    assert "no state is kept; [state] dir says where" in part(stateless, "Counters")
+    assert "no state is stored: [state] dir is not set" in part(stateless, "Counters")
 
 
 @pytest.mark.parametrize(
@@ -280,7 +281,7 @@ def test_a_damaged_state_is_said_and_the_one_before_it_read(stateful, damage, wo
     said = part(stateful, "Counters")
 
     assert words in said.splitlines()[0]
-    assert "edge.state cannot be used" in said.splitlines()[0]
+    assert "edge.state cannot be read" in said.splitlines()[0]
     assert COUNTED in said
 
 
@@ -293,7 +294,9 @@ def test_a_field_whose_snapshot_is_damaged_hides_no_other(stateful):
 
     said = part(stateful, "Counters")
 
-    assert re.search(r"cold .*: its state cannot be read: The snapshot does not decode", said)
+    assert re.search(
+        r"cold .*: the stored state cannot be read: The snapshot does not decode", said
+    )
     assert COUNTED in said
 
 
@@ -306,7 +309,7 @@ def test_a_state_from_before_resets_were_counted_is_read_all_the_same(stateful):
     old = replace(document.fields["heat"], controller=msgspec.msgpack.encode(blob))
     path.write_bytes(encode(replace(document, fields={"heat": old})))
 
-    assert "1 missed; resets uncounted, the last at" in part(stateful, "Counters")
+    assert "1 timed out; resets not counted, the last at" in part(stateful, "Counters")
 
 
 def test_the_environment_says_where_the_state_is(stateful, monkeypatch):
@@ -350,7 +353,7 @@ def test_without_a_history_the_last_decisions_are_those_before_the_last_crash(st
     said = part(stateful, "Last decisions").splitlines()
 
     assert "there is no history" in said[0]
-    assert re.search(r"these came before the crash below", "\n".join(said))
+    assert re.search(r"the decisions before the crash below", "\n".join(said))
     decisions = [line for line in said if line.startswith("    heat ")]
     assert [int(line.split()[1]) for line in decisions] == list(range(120, 170))
     assert decisions[-1].endswith("hall: its turn; answered 21.5 °C")
@@ -387,7 +390,7 @@ def test_without_a_crash_and_a_history_it_is_said_how_one_is_kept(stateful):
     said = part(stateful, "Last decisions")
 
     assert 'history = "64MiB"' in said
-    assert "none before a crash either" in said
+    assert "no crash was recorded either" in said
 
 
 @pytest.mark.acceptance(25)
@@ -418,4 +421,4 @@ def test_a_bug_in_one_part_leaves_the_others(stateful, monkeypatch):
 
     assert "ZeroDivisionError: in ***" in text
     assert "at test_bug_report.py:" in text
-    assert "## Last crash\n\n    none is kept" in text
+    assert "## Last crash\n\n    none is recorded" in text

@@ -111,7 +111,7 @@ def test_init_writes_what_check_accepts_and_overwrites_nothing(tmp_path):
     assert document("check", "--json", str(path)) == {"ok": True, "fields": 1, "sensors": 2}
     again = run("init", str(path), "--sensor", "hall")
     assert again.exit_code == 2
-    assert "is there already" in again.stderr
+    assert "exists already" in again.stderr
 
 
 def test_replay_prints_the_agreed_document():

@@ -79,14 +79,14 @@ def test_without_a_number_it_explains_the_newest_and_a_negative_one_counts_back(
 def test_of_what_is_not_there_it_says_what_there_is(made, number):
     code, text = said("why", made([history_entry(n) for n in range(120, 130)]), number)
     assert code == 2
-    assert f"lab: interval {number} is not known. The history holds intervals 120 to 129" in text
+    assert f"lab: interval {number} was not found. The history holds intervals 120 to 129" in text
     assert "SIGUSR1" in text
 
 
 def test_without_a_history_it_says_how_to_have_one(made):
     code, text = said("why", made(history=""), "3")
     assert code == 2
-    assert 'in [state], history = "64MiB" keeps one' in text
+    assert 'There is no history. Set history = "64MiB" in [state].' in text
     code, text = said("why", made())
     assert code == 2
     assert "there is no history" in text and "The broker has no decision of lab" in text
@@ -98,9 +98,9 @@ def test_fields_are_named_where_there_are_several(made):
     assert "hall, interval 2" in said("why", config)[1]
     assert said("why", config, "2", "--field", "hall")[1].startswith("hall, interval 2")
     code, text = said("why", config, "2")
-    assert (code, "Which field, lab, hall?" in text) == (2, True)
+    assert (code, "Name one of the fields lab, hall" in text) == (2, True)
     code, text = said("why", config, "--field", "hal")
-    assert (code, "it can be lab, hall" in text) == (2, True)
+    assert (code, "allowed: lab, hall" in text) == (2, True)
 
 
 def test_as_json_it_gives_the_whole_entry_with_beliefs_by_sensor(made):
@@ -242,7 +242,7 @@ def test_status_by_what_the_broker_has(made, broker, peer):  # noqa: F811 - fixt
 
     config = made([history_entry(3)], port=broker.port)
     code, text = said("status", config)
-    assert code == 1 and "the broker has nothing of it" in text
+    assert code == 1 and "unknown to the broker" in text
     daemon = peer(broker.port)
     now = rfc3339(round(time()))
     decision = history_entry(9, text="a: its turn").decision
@@ -256,12 +256,12 @@ def test_status_by_what_the_broker_has(made, broker, peer):  # noqa: F811 - fixt
     assert code == 0
     assert re.search(r"^w: online since .*Z \(60 min\), edge-tvbo 0.1.0$", text, re.MULTILINE)
     assert "lab: a: its turn (interval 9, since" in text
-    assert "8 answered, 1 missed; suspects: b; refused: 3 late" in text
+    assert "8 replies, 1 timed out; unresponsive: b; rejected: 3 late" in text
     assert "history: intervals 3 to 3" in text
     assert said("why", config)[1].startswith("lab, interval 9, ")  # newer than what is kept
     daemon.publish("edge_tvbo/w/health", health("2026-01-01T00:00:00Z"), retain=True)
     code, text = said("status", config)
-    assert code == 1 and "w: silent, last heard of at 2026-01-01T00:00:00Z" in text
+    assert code == 1 and "w: not responding, last report at 2026-01-01T00:00:00Z" in text
     daemon.publish("edge_tvbo/w/health", b"\xff rubbish", retain=True)
     assert said("status", config)[0] == 0
     daemon.publish("edge_tvbo/w/status", "offline", retain=True)

@@ -11,7 +11,7 @@ APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -
 # Where nothing may be kept beside the sources, each start of a daemon compiles all of them again: an eighth of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint broker browser compiler docs soak fuzz wheel wheel-arm64 test-arm64 bench clean
+.PHONY: demo test lint broker browser compiler docs man soak fuzz wheel wheel-arm64 test-arm64 bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
@@ -30,6 +30,10 @@ lint: $(VENV)/test.stamp
 # The pages that say what the code says; the test suite holds them against it.
 docs: $(VENV)/test.stamp
 	$(BIN)/python docs/generate.py
+
+# Manual pages, one for each command, for packages:  man -l build/man/edge-tvbo.1
+man: $(VENV)/test.stamp
+	$(BIN)/python deploy/man_pages.py build/man
 
 # Hours: what only time shows.
 soak: $(VENV)/test.stamp broker

@@ -42,7 +42,6 @@ SECTIONS = {  # commands as --help lists them, each with the module that defines
     "Editors and shells": {
         "schema": "init",
         "completion": "init",
-        "man": "init",
     },
 }
 MODULES = {name: module for section in SECTIONS.values() for name, module in section.items()}
@@ -96,7 +95,11 @@ class Commands(click.Group):
         return ctx.exit(EX_USAGE)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands,
+    short_help="Select the next sensor to activate",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="edge-tvbo")
 def main() -> None:
     """Select which sensor of an MQTT network to activate next.

@@ -63,10 +63,10 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
 @click.option("--explain", is_flag=True, help="Print the origin of each setting.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: bool) -> None:
-    """Check CONFIG and print every error with its line.
+    """Check CONFIG and print all errors.
 
-    The exit status is 0 if all is good, 1 if the broker is not as CONFIG describes it, and 2 if
-    CONFIG is invalid. Each error has a code, which docs/errors.md explains.
+    Each error has its line, and a code that docs/errors.md explains. The exit status is 0 if all is
+    good, 1 if the broker is not as CONFIG describes it, and 2 if CONFIG is invalid.
     """
     from edge_tvbo.config.loader import origins
 
@@ -110,10 +110,11 @@ def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterato
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
 def report(config: Path) -> None:
-    """Print a bug report on CONFIG that is fit to publish.
+    """Print a bug report that is fit to publish.
 
-    It contains versions, settings, counters and the last decisions. Passwords, hosts, user names
-    and paths are replaced by ***; topics and sensor ids are not.
+    It is about CONFIG and its daemon, and contains versions, settings, counters and the last
+    decisions. Passwords, hosts, user names and paths are replaced by ***; topics and sensor ids are
+    not.
     """
     from edge_tvbo_adapters.storage.file_store import FileStore
     from edge_tvbo_adapters.storage.history_reader import HistoryReader
@@ -130,7 +131,10 @@ def config() -> None:
 
 @config.command("explain")
 def config_explain() -> None:
-    """Print every setting with its range and default."""
+    """Print all settings with their defaults.
+
+    The allowed values of each setting are listed too, and the parameters of each policy.
+    """
     from edge_tvbo.config.docs import explain
 
     click.echo(explain())

@@ -57,11 +57,11 @@ def dashboard(
     day: str | None,
     policy: str,
 ) -> None:
-    """Show decisions in a browser, now and in the past.
+    """Show decisions in a browser.
 
-    With CONFIG, it reads the daemon's messages from the broker, and its decision history if the
-    file is accessible on this machine; the daemon may run on another one. With --dataset, it shows
-    a recording and needs no daemon.
+    With CONFIG, it shows present and past decisions of a daemon. It reads the daemon's messages
+    from the broker, and its decision history if the file is accessible on this machine; the daemon
+    may run on another one. With --dataset, it shows a recording and needs no daemon.
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     if (config is None) is (dataset is None):

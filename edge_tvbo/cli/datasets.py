@@ -35,7 +35,10 @@ def data_list(as_json: bool) -> None:
 @click.option("--data-dir", multiple=True, help="Directory to search for data first; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def data_info(dataset: str, data_dir: tuple[str, ...], as_json: bool) -> None:
-    """Describe a recording: sensors, intervals, gaps, origin."""
+    """Describe a dataset.
+
+    It prints the sensors, intervals, gaps and origin of the recording.
+    """
     description = dataset_lookup.describe(data_source(data_dir).load(dataset))
     if as_json:
         print_json(description)

@@ -115,7 +115,7 @@ def experiment(
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def bound(noise: float, as_json: bool, **options: Any) -> None:
-    """Print the theoretical bounds for a recording.
+    """Print theoretical bounds for a recording.
 
     They are those of the papers: block lengths, best β and regret.
     """

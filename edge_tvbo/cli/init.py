@@ -98,9 +98,9 @@ class Answers(NamedTuple):
 def init(context: click.Context, /, config: Path, **options: Any) -> None:
     """Write a first configuration.
 
-    It contains comments, and `run` accepts it unedited. Sensors are found by listening to the
-    broker, with their integration, topics and quantities. On a terminal, init prompts for what the
-    options do not say. No file is overwritten.
+    CONFIG, by default edge-tvbo.toml, contains comments, and `run` accepts it unedited. Sensors are
+    found by listening to the broker, with their integration, topics and quantities. On a terminal,
+    init prompts for what the options do not say. No file is overwritten.
     """
     if config.exists():
         raise ConfigError(f"{config} exists already; name another file, or move this one.")
@@ -371,12 +371,3 @@ def completion(context: click.Context, shell: str) -> None:
     assert kind is not None
     root = context.find_root().command
     click.echo(kind(root, {}, "edge-tvbo", "_EDGE_TVBO_COMPLETE").source())
-
-
-@click.command()
-@click.pass_context
-def man(context: click.Context) -> None:
-    """Print the manual page, which `edge-tvbo man | man -l -` shows."""
-    from edge_tvbo.cli.manual import page
-
-    click.echo(page(context.find_root()), nl=False)

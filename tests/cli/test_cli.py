@@ -6,8 +6,10 @@ import shutil
 import subprocess
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
+from support.paths import DEPLOY
 
 from edge_tvbo.cli import main
 from edge_tvbo.policy import needing_positions, policies
@@ -306,22 +308,42 @@ def test_what_a_shell_completes_by_is_printed(shell):
     assert "_EDGE_TVBO_COMPLETE" in run("completion", shell).stdout
 
 
-def test_the_manual_has_every_command_and_option_and_roff_has_no_complaint(tmp_path):
-    page = tmp_path / "edge-tvbo.1"
-    page.write_text(run("man").stdout, "utf-8")
+@pytest.fixture(scope="module")
+def manual(tmp_path_factory):
+    """Return the directory of the manual pages, as `make man` writes them."""
+    directory = tmp_path_factory.mktemp("man")
+    command = [sys.executable, str(DEPLOY / "man_pages.py"), str(directory)]
+    subprocess.run(command, check=True)
+    return directory
 
-    told = page.read_text("utf-8").replace("\\-", "-")
-    for name in main.list_commands(None):
-        command = main.get_command(None, name)
-        assert f".SS edge-tvbo {name}" in told
+
+def every_command(group=main, name="edge-tvbo"):
+    for each in group.list_commands(None):
+        command = group.get_command(None, each)
+        if isinstance(command, click.Group):
+            yield from every_command(command, f"{name}-{each}")
+        else:
+            yield f"{name}-{each}", command
+
+
+def test_the_manual_has_a_page_for_every_command_with_all_its_options(manual):
+    overview = (manual / "edge-tvbo.1").read_text("utf-8")
+    for name, command in every_command():
+        page = (manual / f"{name}.1").read_text("utf-8").replace("\\-", "-")
+        assert name.split("-")[2] in overview
+        assert "..." not in page.partition(".SH SYNOPSIS")[0], "the first sentence is cut off"
         for option in command.params:
-            assert all(word in told for word in option.opts if word.startswith("--"))
+            assert all(word in page for word in option.opts if word.startswith("--"))
+
+
+def test_groff_renders_every_manual_page_without_a_warning(manual):
     if shutil.which("groff") is None:
-        pytest.skip("roff itself is not here: the page was not rendered")
-    done = subprocess.run(
-        ["groff", "-man", "-Tutf8", "-k", "-ww", "-z", str(page)], capture_output=True, text=True
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+        pytest.skip("groff is not installed: no page was rendered")
+    for page in sorted(manual.iterdir()):
+        command = ["groff", "-man", "-Tutf8", "-P-cbou", "-k", "-ww", str(page)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, ""), page
+        assert "SYNOPSIS" in done.stdout
 
 
 def test_the_schema_is_printed_as_json_with_every_table():

@@ -12,8 +12,9 @@ from edge_tvbo.cli.output import EX_USAGE, print_json
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra
 
 if TYPE_CHECKING:
+    from edge_tvbo_adapters.mqtt.connection_check import CheckResult
+
     from edge_tvbo.config.settings import Settings
-    from edge_tvbo.ports import Trial
 
 EX_UNREACHABLE = 1
 EX_CONFIG = 78  # of sysexits.h; systemd does not restart the daemon then
@@ -83,28 +84,26 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
         click.echo(f"{config}: good: {len(settings.fields)} field(s), {sensors} sensor(s)")
     if explain:
         click.echo("\n".join(origins(config)))
-    trials = list(_try_broker(settings, seconds, as_json)) if connect else []
-    good = all(trial.good for trial in trials)
+    results = list(_try_broker(settings, seconds, as_json)) if connect else []
+    good = all(result.good for result in results)
     if as_json:
         print_json(
             {"ok": good, "fields": len(settings.fields), "sensors": sensors}
-            | ({"broker": trials} if connect else {})
+            | ({"broker": results} if connect else {})
         )
     if not good:
         raise click.exceptions.Exit(EX_UNREACHABLE)
 
 
-def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[Trial]":
+def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":
     """Test the broker, and print each result as it comes."""
     from edge_tvbo_adapters.mqtt.connection_check import probe
 
-    from edge_tvbo.daemon.build_mqtt import broker, wirings
-
-    for trial in probe(broker(settings), wirings(settings), seconds):
+    for result in probe(settings.mqtt, settings.instance, settings.fields, seconds):
         if not as_json:
-            code = f" [{trial.code}]" if trial.code else ""
-            click.echo(f"{'good' if trial.good else 'BAD '}  {trial.text}{code}")
-        yield trial
+            code = f" [{result.code}]" if result.code else ""
+            click.echo(f"{'good' if result.good else 'BAD '}  {result.text}{code}")
+        yield result
 
 
 @click.command()

@@ -98,7 +98,6 @@ def _daemon_sources(config: Path, day: str | None) -> dict[str, Any]:
     from edge_tvbo_adapters.payloads import FORMATS
 
     from edge_tvbo.config.loader import load
-    from edge_tvbo.daemon import build_mqtt
 
     settings = load(config, FORMATS)
     open_history = _open_history(settings)
@@ -107,7 +106,8 @@ def _daemon_sources(config: Path, day: str | None) -> dict[str, Any]:
     return {
         "fields": {name: _configured_field(each) for name, each in settings.fields.items()},
         "title": settings.instance,
-        "broker": None if day else build_mqtt.visitor(settings),
+        "instance": settings.instance,
+        "mqtt": None if day else settings.mqtt.for_readers(),
         "open_history": open_history,
     }
 
@@ -133,7 +133,7 @@ def _configured_field(settings: "FieldSettings") -> "DashboardField":
         settings.sensors,
         unit,
         settings.objective,
-        None if settings.interval == "on-reading" else settings.interval,
+        settings.interval_s,
         tuple(positions[sensor] for sensor in settings.sensors) if known else None,
     )
 
@@ -164,7 +164,8 @@ def _recording_sources(
     return {
         "fields": {recording.name: _recorded_field(recording)},
         "title": f"{recording.name}, {policy}",
-        "broker": None,
+        "instance": "",
+        "mqtt": None,
         "open_history": lambda: history,
     }
 

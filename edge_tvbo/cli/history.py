@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from edge_tvbo.messages.documents import Decision, Health, RetainedState
     from edge_tvbo.messages.history import HistoryEntry
 
-PATIENCE = 3.0  # s, for the retained messages of the broker
+RETAINED_TIMEOUT_S = 3.0
 EX_OFFLINE = 1
 MAX_MISSING_REPORTS = 3  # health reports before the daemon counts as not responding
 
@@ -190,9 +190,7 @@ def _range(span: tuple[int, int] | None) -> str:
 def _retained(settings: "Settings", fields: list[str]) -> "RetainedState":
     from edge_tvbo_adapters.mqtt.read_retained import ask
 
-    from edge_tvbo.daemon import build_mqtt
-
-    return ask(build_mqtt.visitor(settings), fields, PATIENCE)
+    return ask(settings.mqtt.for_readers(), settings.instance, fields, RETAINED_TIMEOUT_S)
 
 
 def _problem(retained: "RetainedState", settings: "Settings") -> str:

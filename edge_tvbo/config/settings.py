@@ -138,3 +138,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         dict[Annotated[str, Meta(pattern=_ID, extra=_ID_CHARACTERS)], FieldSettings],
         Meta(description="The measured quantities, each under its name."),
     ]
+
+    @property
+    def intervals(self) -> dict[str, float | None]:
+        """Length of each field's interval in s; None where intervals follow the readings."""
+        return {name: field.interval_s for name, field in self.fields.items()}

@@ -1,4 +1,4 @@
-"""`check --connect` against brokers that are as they should be, and some that are not."""
+"""`check --connect` with working and with misconfigured brokers."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def configured(directory, port, mqtt=""):  # noqa: F811
 
 
 def tried(path, listen="1s"):
-    """Give the exit status and what came of each step."""
+    """Return the exit status and the result of each step."""
     command = ["check", "--connect", "--listen", listen, "--json", str(path)]
     result = CliRunner().invoke(main, command, catch_exceptions=False)
     assert "hunter2" not in result.output
@@ -176,7 +176,7 @@ def test_what_is_wrong_with_tls_has_a_code_of_its_own(server, ca, code, mosquitt
         assert "is for localhost, 127.0.0.1, until" in steps[1]["text"]
 
 
-def test_nobody_there_and_nobody_who_speaks(tmp_path, monkeypatch):
+def test_a_refused_connection_and_a_silent_server_have_different_codes(tmp_path, monkeypatch):
     monkeypatch.setattr(short_session, "PATIENCE", 0.5)
 
     assert tried(configured(tmp_path, free_port()))[1][-1]["code"] == Code.REFUSED

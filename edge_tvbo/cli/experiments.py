@@ -85,7 +85,7 @@ def experiment(
     "--noise",
     default=0.01,
     show_default=True,
-    help="Variance of a reading's noise, as a share of the training variance.",
+    help="Noise variance of a reading, as a share of the training variance.",
 )
 @click.option(
     "--horizon",

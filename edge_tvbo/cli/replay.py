@@ -110,7 +110,8 @@ def replay(
 ) -> None:
     """Replay a recording with one policy.
 
-    It prints the regret of the policy on the test days.
+    It prints the regret of the policy on the test days: by default the last quarter of the
+    recording, after training on the first three quarters.
     """
     backtest = _prepare(out, source)
     settings = parameters_of(assignments)

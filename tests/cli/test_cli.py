@@ -229,14 +229,15 @@ def test_an_impossible_command_fails_at_once_without_a_traceback(arguments, says
     assert says in result.stderr
 
 
-def test_old_command_name_nodes_works_but_is_not_listed():
-    assert run("nodes", "--help").output == run("simulate", "--help").output.replace(
-        "simulate [OPTIONS]", "nodes [OPTIONS]"
+@pytest.mark.parametrize(("old", "new"), [("nodes", "simulate"), ("warm", "precompile")])
+def test_an_old_command_name_works_but_is_not_listed(old, new):
+    assert run(old, "--help").output == run(new, "--help").output.replace(
+        f"{new} [OPTIONS]", f"{old} [OPTIONS]"
     )
     listed = [
         line.split()[0] for line in run("--help").stdout.splitlines() if line.startswith("  ")
     ]
-    assert "simulate" in listed and "nodes" not in listed
+    assert new in listed and old not in listed
 
 
 def test_check_rejects_an_unknown_option_of_a_payload_format(tmp_path):

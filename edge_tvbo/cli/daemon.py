@@ -33,8 +33,8 @@ EX_CONFIG = 78  # of sysexits.h; systemd does not restart the daemon then
 def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> None:
     """Run the daemon of CONFIG until Ctrl-C.
 
-    SIGTERM stops it too, SIGHUP reloads CONFIG, and SIGUSR1 stores the state at once. The exit
-    status is 78 if CONFIG is invalid: systemd then does not restart the daemon.
+    SIGTERM stops it too, SIGHUP reloads CONFIG, and SIGUSR1 logs the status and stores the history.
+    The exit status is 78 if CONFIG is invalid: systemd then does not restart the daemon.
     """
     from edge_tvbo.daemon import app
     from edge_tvbo.daemon import log_format as journal

@@ -11,7 +11,7 @@ APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -
 # Where nothing may be kept beside the sources, each start of a daemon compiles all of them again: an eighth of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint broker browser compiler docs man soak fuzz wheel wheel-arm64 test-arm64 bench clean
+.PHONY: demo test lint broker browser compiler docs soak fuzz wheel wheel-arm64 test-arm64 bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
@@ -32,6 +32,7 @@ docs: $(VENV)/test.stamp
 	$(BIN)/python docs/generate.py
 
 # Manual pages, one for each command, for packages:  man -l build/man/edge-tvbo.1
+.PHONY: man
 man: $(VENV)/test.stamp
 	$(BIN)/python deploy/man_pages.py build/man
 

@@ -176,7 +176,7 @@ def test_what_is_wrong_with_tls_has_a_code_of_its_own(server, ca, code, mosquitt
         assert "is for localhost, 127.0.0.1, until" in steps[1]["text"]
 
 
-def test_a_refused_connection_and_a_silent_server_have_different_codes(tmp_path, monkeypatch):
+def test_nobody_there_and_nobody_who_speaks(tmp_path, monkeypatch):
     monkeypatch.setattr(short_session, "PATIENCE", 0.5)
 
     assert tried(configured(tmp_path, free_port()))[1][-1]["code"] == Code.REFUSED

@@ -81,6 +81,6 @@ def _check_certificate(certificate: Path, key: Path | None, report: Report) -> N
         report.add(
             (*_TLS, "certificate"),
             f"is {shown(str(certificate))}, which does not load with its key; allowed: a "
-            "certificate in PEM format, with an unencrypted key",
+            "certificate in PEM format, with a key without a passphrase",
             code=Code.NAMED_FILE,
         )

@@ -500,7 +500,7 @@ def configuration() -> str:
     """Give the page about the settings."""
     parts = []
     for parent, group in groupby(sections(), key=lambda each: each.key.rpartition(".")[0]):
-        head = ("setting", "can be", "default", "what it is")
+        head = ("setting", "allowed", "default", "description")
         parts += [f"## `[{parent}]`" if parent else "## At the top", table(head, map(row, group))]
     return SETTINGS.format(
         settings="\n\n".join(parts),
@@ -513,7 +513,7 @@ def policy_section(policy: PolicyEntry) -> str:
     """Return what a policy is, and the table of its parameters."""
     parts = [f"### `{policy.name}`", escaped(policy.description)]
     if policy.parameters:
-        head = ("parameter", "can be", "default", "what it is")
+        head = ("parameter", "allowed", "default", "description")
         parts.append(table(head, map(row, policy.parameters)))
     return "\n\n".join(parts)
 
@@ -533,7 +533,7 @@ def row(entry: Entry) -> tuple[str, str, str, str]:
         inside = entry.key if entry.key in below else f"{entry.key}.<name>"
         name = f"[{name}](#{re.sub('[^a-z0-9_-]', '', inside)})"
     default = "required" if entry.required else escaped(entry.default)
-    return name, escaped(entry.can), default, escaped(entry.description)
+    return name, escaped(entry.expected), default, escaped(entry.description)
 
 
 # --- Markdown -----------------------------------------------------------------------------------

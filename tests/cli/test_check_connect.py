@@ -1,4 +1,4 @@
-"""`check --connect` against brokers that are as they should be, and some that are not."""
+"""`check --connect` with working and with misconfigured brokers."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def configured(directory, port, mqtt=""):  # noqa: F811
 
 
 def tried(path, listen="1s"):
-    """Give the exit status and what came of each step."""
+    """Return the exit status and the result of each step."""
     command = ["check", "--connect", "--listen", listen, "--json", str(path)]
     result = CliRunner().invoke(main, command, catch_exceptions=False)
     assert "hunter2" not in result.output
@@ -55,7 +55,10 @@ def test_a_broker_that_is_as_it_should_be_is_good_step_by_step(mosquitto, peer, 
     texts = [each["text"] for each in steps]
     assert (status, {each["good"] for each in steps}) == (0, {True}), steps
     assert f"127.0.0.1, port {broker.port}, answers in" in texts[0]
-    assert texts[1:3] == ["the broker accepts the connection, without a login", "subscribed to lab/+/t"]
+    assert texts[1:3] == [
+        "the broker accepts the connection, without a login",
+        "subscribed to lab/+/t",
+    ]
     assert float(re.search(r"takes ([0-9.]+) ms$", texts[3])[1]) < 35
     assert texts[4] == "what we publish under edge_tvbo/lab/ arrives"
     assert "1 of 3 sensors" in texts[5]

@@ -12,8 +12,8 @@ from random import Random
 
 import numpy as np
 import pytest
-from edge_tvbo_adapters.mqtt.client import BATCH
-from edge_tvbo_adapters.mqtt.outbox import NOTICES, WINDOW
+from edge_tvbo_adapters.mqtt.outbox import MAX_IN_FLIGHT, MAX_NOTICES
+from edge_tvbo_adapters.mqtt.session import MAX_BATCH
 from support import crowd
 from support.crowd import AHEAD
 from support.gateway import Daemon
@@ -49,7 +49,7 @@ WATCHED = """\
 import atexit, sys, time
 from edge_tvbo.cli import main
 from edge_tvbo.daemon.loop import Loop
-from edge_tvbo_adapters.mqtt.subscriber import Subscriber
+from edge_tvbo_adapters.mqtt.session import Session
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 
 longest = {}
@@ -64,19 +64,19 @@ def measured(self, mask):
 def watched(kind, name):
     call = getattr(kind, name)
     def instead(self, *arguments, **more):
-        try:
-            return call(self, *arguments, **more)
-        finally:
-            longest[kind.__name__] = max(longest.get(kind.__name__, 0), len(self))
+        result = call(self, *arguments, **more)
+        held = len(result if kind is Session else self)
+        longest[kind.__name__] = max(longest.get(kind.__name__, 0), held)
+        return result
     setattr(kind, name, instead)
 
-WATCHED = {Subscriber: ["put"], Outbox: ["state", "notice", "command", "begin", "left"]}
+WATCHED = {Session: ["service"], Outbox: ["state", "notice", "command", "begin", "mark_sent"]}
 for kind, names in WATCHED.items():
     for name in names:
         watched(kind, name)
 def report():
     p99 = next(ms for ms in range(1000) if sum(work[: ms + 1]) >= 0.99 * sum(work)) + 1
-    print("at most:", longest["Subscriber"], longest["Outbox"], p99, file=sys.stderr)
+    print("at most:", longest["Session"], longest["Outbox"], p99, file=sys.stderr)
 
 Loop.turn = measured
 atexit.register(report)
@@ -239,9 +239,9 @@ def endured(directory, broker, readings, up, away):
     assert all(0 <= each <= AHEAD + SOME for each in run.lost)
     assert len(set(threads)) == 1
     assert max(descriptors) <= descriptors[0] + 2  # a document that is being written
-    assert inbox <= BATCH + WINDOW  # what paho reads at once
+    assert inbox <= MAX_BATCH
     assert work < 50
-    assert outbox <= WINDOW + NOTICES + STATES + len(SENSORS)
+    assert outbox <= MAX_IN_FLIGHT + MAX_NOTICES + STATES + len(SENSORS)
     assert share > away
     return run.slope(), run.latencies, measured
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from broker.conftest import Driver, Peer
 from broker.test_link import LAB, STAMPED, Impostor, decision, link_to, said, strict
-from edge_tvbo_adapters.mqtt import backoff, dns
+from edge_tvbo_adapters.mqtt import backoff
 from edge_tvbo_adapters.mqtt.link import connect
-from edge_tvbo_adapters.mqtt.tls import explained
+from edge_tvbo_adapters.mqtt.problems import tls_failed
 from support import certificates
 from support.proxy import Proxy
 from support.settings import field_settings, mqtt_settings
@@ -108,7 +108,7 @@ def test_what_is_said_of_a_certificates_time_stays_the_same_all_day(monkeypatch,
     for hour in (0, 11, 23):
         now = time.struct_time((2026, 11, 21, hour, 59, 59, 5, 325, 0))
         monkeypatch.setattr(time, "gmtime", lambda now=now: now)
-        said.add(explained(error, Mqtt(tls=Tls())).text)
+        said.add(tls_failed(error, Mqtt(tls=Tls())).text)
     (text,) = said  # or each attempt would be a line in the log
     assert "2026-11-21" in text
 
@@ -362,7 +362,7 @@ def test_a_credential_of_systemd_is_found_by_its_name(tmp_path, monkeypatch):
         ('certificate = "client.pem"\nkey = "server.key"', "key", "not the key of"),
         ('certificate = "noise.pem"\nkey = "client.key"', "certificate", "does not load"),
         ('certificate = "client.pem"\nkey = "locked.key"', "certificate", "without a passphrase"),
-        ('key = "client.key"', "key", "wants both"),
+        ('key = "client.key"', "key", "set both"),
         ('minimum_version = "1.1"', "minimum_version", '"1.2" or "1.3"'),
     ],
 )
@@ -401,13 +401,13 @@ def test_a_name_server_that_is_silent_blocks_no_turn_and_costs_one_thread(
     release = threading.Event()
     real = socket.getaddrinfo
 
-    def slow(host, port, **options):
+    def slow(host, *arguments, **options):
         if host == "gateway.test":
             release.wait(20)
             host = "127.0.0.1"
-        return real(host, port, **options)
+        return real(host, *arguments, **options)
 
-    monkeypatch.setattr(dns.socket, "getaddrinfo", slow)
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
     before = threading.active_count()
     options = {"host": "gateway.test", "reconnect_min": 0.01, "reconnect_max": 0.01}
     link = connect(mqtt_settings(broker.port, **options), "dns", {"lab": LAB})
@@ -419,7 +419,6 @@ def test_a_name_server_that_is_silent_blocks_no_turn_and_costs_one_thread(
         assert threading.active_count() <= before + 1
     assert not link.online
     release.set()
-    link._until = 0.0
     driver.online()
     assert threading.active_count() == before
 
@@ -428,12 +427,12 @@ def test_an_address_that_was_found_before_serves_while_dns_is_down(broker, drive
     real = socket.getaddrinfo
     down = False
 
-    def lookup(host, port, **options):
-        if down:
+    def lookup(host, *arguments, **options):
+        if down and host == "gateway.test":
             raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
-        return real("127.0.0.1" if host == "gateway.test" else host, port, **options)
+        return real("127.0.0.1" if host == "gateway.test" else host, *arguments, **options)
 
-    monkeypatch.setattr(dns.socket, "getaddrinfo", lookup)
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
     options = {"host": "gateway.test", "reconnect_min": 0.01, "reconnect_max": 0.01}
     link = connect(mqtt_settings(broker.port, **options), "dns2", {"lab": LAB})
     driver = drive(link)

@@ -60,11 +60,11 @@ def test_a_broker_that_is_as_it_should_be_is_good_step_by_step(mosquitto, peer, 
         "subscribed to lab/+/t",
     ]
     assert float(re.search(r"takes ([0-9.]+) ms$", texts[3])[1]) < 35
-    assert texts[4] == "what we publish under edge_tvbo/lab/ arrives"
+    assert texts[4] == "messages under edge_tvbo/lab/ arrive"
     assert "1 of 3 sensors" in texts[5]
-    assert "not b, c" in texts[5]
-    assert "1 messages of sensors that are not" in texts[5]
-    assert "refused: 1 not-a-number" in texts[5]
+    assert "without a reading: b, c" in texts[5]
+    assert "1 messages of sensors not in the configuration" in texts[5]
+    assert "rejected: 1 not-a-number" in texts[5]
     other.wait(lambda: other.on("edge_tvbo/lab/response/check"))
     assert not any(kept for topic, _, kept in other.heard if topic.startswith("edge_tvbo"))
 
@@ -101,7 +101,7 @@ def test_a_daemon_that_is_there_is_named_and_not_disturbed(mosquitto, peer, tmp_
             daemon.terminate()
             log = daemon.communicate(timeout=GENEROUS)[1]
     assert status == 0
-    assert any("the instance lab is online" in each["text"] for each in steps)
+    assert any("instance = 'lab' is online" in each["text"] for each in steps)
     assert "ERROR" not in log
     assert other.on("edge_tvbo/lab/status") == [b"online", b"offline"]
 

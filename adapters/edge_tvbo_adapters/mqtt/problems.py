@@ -30,11 +30,7 @@ def not_connected(error: Exception, mqtt: Mqtt, timeout_s: float) -> ConnectionP
         case socket.gaierror() | UnicodeError():
             return unresolved(getattr(error, "strerror", None) or str(error))
         case TimeoutError() if "handshake" in str(error):
-            return ConnectionProblem(
-                f"no answer to the TLS handshake in {timeout_s:.0f} s; does port "
-                f"{mqtt.port} speak TLS?",
-                Code.NO_ANSWER,
-            )
+            return no_handshake(mqtt, timeout_s)
         case ssl.SSLError():
             return tls_failed(error, mqtt)
         case ConnectionRefusedError():
@@ -50,6 +46,23 @@ def not_connected(error: Exception, mqtt: Mqtt, timeout_s: float) -> ConnectionP
         case _:
             text = f"{getattr(error, 'strerror', None) or error}"
     return ConnectionProblem(f"{text}; check mqtt.host, mqtt.port and firewalls", Code.NO_ANSWER)
+
+
+def no_handshake(mqtt: Mqtt, timeout_s: float) -> ConnectionProblem:
+    """Return the problem of a server that does not answer the TLS handshake."""
+    return ConnectionProblem(
+        f"no answer to the TLS handshake in {timeout_s:.0f} s; does port {mqtt.port} speak TLS?",
+        Code.NO_ANSWER,
+    )
+
+
+def no_connection_yet(timeout_s: float) -> ConnectionProblem:
+    """Return the problem of a name server or a host that does not answer."""
+    return ConnectionProblem(
+        f"no connection after {timeout_s:.0f} s; check that mqtt.host can be resolved, and "
+        "mqtt.port and firewalls",
+        Code.NO_ANSWER,
+    )
 
 
 def unresolved(why: str) -> ConnectionProblem:

@@ -9,7 +9,6 @@ calls back: what the broker answered is stored here until the caller looks.
 
 import selectors
 import socket
-import ssl
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from math import inf
@@ -29,9 +28,10 @@ from edge_tvbo_adapters.mqtt.problems import (
     ConnectionProblem,
     closed_before_connack,
     connection_refused,
+    no_connection_yet,
+    no_handshake,
     not_connected,
     not_mqtt,
-    unresolved,
     unusable_files,
 )
 
@@ -97,11 +97,12 @@ class Session:
         self.was_reached = False  # TCP and TLS
         self.closed_by_broker = False
         self._client = self._make_client(will)
-        self._socket: Any = None  # kept beyond its end for the error it may hold
+        self._tls: tls.ServerNameContext | None = None
         self._attempt: Attempt[Client] | None = None
         try:
             if mqtt.tls is not None:
-                self._client.tls_set_context(tls.context(mqtt.tls, mqtt.host))
+                self._tls = tls.context(mqtt.tls, mqtt.host)
+                self._client.tls_set_context(self._tls)
             self._attempt = Attempt(lambda: self._connect(max_packet), _close_socket)
         except OSError as error:
             self._end(unusable_files(error, mqtt.tls or Tls()))
@@ -235,7 +236,12 @@ class Session:
         match attempt.result():
             case None if now >= self.deadline:
                 self.deadline = now + CONNECT_TIMEOUT_S
-                self.delay = unresolved(f"no answer in {CONNECT_TIMEOUT_S:.0f} s")
+                is_handshaking = self._tls is not None and self._tls.socket is not None
+                self.delay = (
+                    no_handshake(self._mqtt, CONNECT_TIMEOUT_S)
+                    if is_handshaking
+                    else no_connection_yet(CONNECT_TIMEOUT_S)
+                )
             case None:
                 pass
             case Exception() as error:
@@ -248,11 +254,11 @@ class Session:
     def _await_connack(self, now: float) -> None:
         self.state = State.AWAITING_CONNACK
         self.deadline, self._next_check = now + CONNECT_TIMEOUT_S, now + KEEPALIVE_CHECK_S
-        self._socket = self._client.socket()
+        sock: Any = self._client.socket()
+        self.was_reached = True
         try:
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.address = self._socket.getpeername()[0]
-            self.was_reached = True
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.address = sock.getpeername()[0]
         except (AttributeError, OSError):
             self._end(self._closed())
 
@@ -285,7 +291,7 @@ class Session:
 
     def _pending(self) -> bool:
         """Return whether decrypted bytes wait, which no selector knows of."""
-        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+        return self._tls is not None and self._tls.pending() > 0
 
     def _end(self, problem: ConnectionProblem) -> None:
         self.problem = problem
@@ -295,7 +301,8 @@ class Session:
         """Return why paho has closed the socket."""
         self.closed_by_broker = not self._timed_out
         if self.state is State.AWAITING_CONNACK:
-            return closed_before_connack(self._mqtt, getattr(self._socket, "error", None))
+            secured = self._tls.socket if self._tls else None
+            return closed_before_connack(self._mqtt, secured.error if secured else None)
         if self._timed_out:
             return ConnectionProblem(
                 "no packet came from it for two keep-alives; the network in between is dead",

@@ -20,6 +20,14 @@ class ErrorKeepingSocket(ssl.SSLSocket):
 
     error: ssl.SSLError | None = None
 
+    def do_handshake(self, block: bool = False) -> None:
+        """Shake hands; if that fails, close the socket, which paho would leave open."""
+        try:
+            super().do_handshake(block)
+        except BaseException:
+            self.close()
+            raise
+
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
         """Read, and keep an error."""
         try:
@@ -51,10 +59,17 @@ class ServerNameContext(ssl.SSLContext):
 
     sslsocket_class = ErrorKeepingSocket
     server_name: str
+    socket: ErrorKeepingSocket | None = None  # the last one, from the handshake on
 
     def wrap_socket(self, sock: Any, **options: Any) -> Any:  # type: ignore[override]
-        """Return an encrypted socket whose peer must be `server_name`."""
-        return super().wrap_socket(sock, **{**options, "server_hostname": self.server_name})
+        """Return an encrypted socket whose peer must be `server_name`, and keep it."""
+        options["server_hostname"] = self.server_name
+        self.socket = super().wrap_socket(sock, **options)  # type: ignore[assignment]
+        return self.socket
+
+    def pending(self) -> int:
+        """Return the number of decrypted bytes that wait."""
+        return self.socket.pending() if self.socket else 0
 
 
 def context(tls: Tls, host: str) -> ServerNameContext:

@@ -1,5 +1,6 @@
 """Every way in which the network between us and the broker fails, and what is said of it."""
 
+import gc
 import logging
 import os
 import selectors
@@ -213,6 +214,7 @@ def test_a_handshake_that_never_ends_blocks_nothing_and_is_given_up(certs, caplo
             began = time.monotonic()
             list(impostor.link.service(selectors.EVENT_WRITE, began))
             assert time.monotonic() - began < TURN
+        impostor.until(impostor.heard)  # the handshake has begun
         assert not said(caplog)
         list(impostor.link.service(0, time.monotonic() + 11))
         (line,) = said(caplog)

@@ -1,5 +1,6 @@
 """TLS: the context of a connection, and a socket that keeps the reason for which it broke."""
 
+import selectors
 import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -9,24 +10,39 @@ from edge_tvbo.config.mqtt_settings import Tls
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
+VERDICT_TIMEOUT_S = 0.2
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
 class ErrorKeepingSocket(ssl.SSLSocket):
-    """A socket that keeps the error with which it broke; paho keeps only that it broke.
-
-    In TLS 1.3 a broker refuses our certificate after the handshake, when paho reads.
-    """
+    """A socket that keeps the error with which it broke; paho keeps only that it broke."""
 
     error: ssl.SSLError | None = None
 
     def do_handshake(self, block: bool = False) -> None:
-        """Shake hands; if that fails, close the socket, which paho would leave open."""
+        """Shake hands and read the broker's verdict; close the socket if that fails.
+
+        In TLS 1.3 a broker judges our certificate after our side of the handshake. What it says
+        would be lost with the connection if we sent a CONNECT meanwhile.
+        """
         try:
             super().do_handshake(block)
+            if self.version() == "TLSv1.3":
+                self._read_verdict()
         except BaseException:
-            self.close()
+            self.close()  # paho would leave it open
             raise
+
+    def _read_verdict(self) -> None:
+        timeout = self.gettimeout()
+        with selectors.DefaultSelector() as selector:
+            selector.register(self, selectors.EVENT_READ)
+            is_readable = selector.select(VERDICT_TIMEOUT_S)
+        if is_readable:  # an alert, or the session tickets that follow an accepted certificate
+            self.settimeout(0.0)
+            with suppress(ssl.SSLWantReadError):
+                super().recv(1)
+            self.settimeout(timeout)
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
         """Read, and keep an error."""

@@ -49,10 +49,10 @@ from edge_tvbo.messages.documents import (
     Decision,
     FieldHealth,
     Hotspot,
-    Kind,
     LastReading,
-    Model,
+    ModelState,
     Notice,
+    NoticeKind,
     Reason,
 )
 from edge_tvbo.messages.events import (
@@ -361,7 +361,7 @@ class Controller:
             interval=self._interval,
             at=at,
             expires_at=at + self.settings.reply_timeout,
-            model=Model(self.policy.observations, self.policy.resets, self._last_reset),
+            model=ModelState(self.policy.observations, self.policy.resets, self._last_reset),
             ineligible_reason=self._ineligible_reason,
             also=(self._energy.account(),) if self._energy else (),
         )
@@ -521,7 +521,7 @@ class Controller:
         self._refused[reason] = self._refused.get(reason, 0) + 1
         return [Reject(reason, source, detail)]
 
-    def _notice(self, kind: Kind, at: float, text: str, sensor: str | None = None) -> Notify:
+    def _notice(self, kind: NoticeKind, at: float, text: str, sensor: str | None = None) -> Notify:
         return Notify(Notice(kind, rfc3339(at), text, sensor))
 
 

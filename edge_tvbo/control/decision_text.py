@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from edge_tvbo.messages.documents import Decision, Hotspot, Model, Reason
+from edge_tvbo.messages.documents import Decision, Hotspot, ModelState, Reason
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.models.facts import Fact, LikeliestModel, LowRankApproximation, RateOfChange
 from edge_tvbo.models.field import SensorField
@@ -38,7 +38,7 @@ class DecisionBuilder:
         interval: int,
         at: float,
         expires_at: float,
-        model: Model,
+        model: ModelState,
         ineligible_reason: Callable[[int], str],
         also: Sequence[str] = (),
     ) -> Decision:

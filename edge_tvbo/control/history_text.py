@@ -59,9 +59,9 @@ def _ending(entry: HistoryEntry, now: float) -> str:
 
 def _judged(record: Record, unit: str) -> str:
     """Say how far off the answer was, and what that led to."""
-    if record.surprise is None:
+    if record.abs_error is None:
         return ""
-    off = f", {record.surprise:.3g}{unit} from what was expected"
+    off = f", {record.abs_error:.3g}{unit} from what was expected"
     if record.threshold is None:
         return off
     allowed = f"{off}; {record.threshold:.3g}{unit} was allowed"

@@ -32,7 +32,7 @@ from edge_tvbo.daemon.rejection_log import RejectionLog
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.signals import Signals, catch_signals
 from edge_tvbo.daemon.status import StatusCollector
-from edge_tvbo.errors import EdgeTvboError, told
+from edge_tvbo.errors import EdgeTvboError, error_text
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import Notice, Status
 from edge_tvbo.messages.formatting import rfc3339
@@ -248,7 +248,7 @@ def reload(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
         log.error("reload: nothing is changed; fix the above and send SIGHUP again")
         return daemon
     except (EdgeTvboError, OSError) as error:
-        log.error("reload: nothing is changed: %s", told(error))
+        log.error("reload: nothing is changed: %s", error_text(error))
         return daemon
     for name in successor.controllers:
         transfer_state(name, daemon, successor)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import PayloadError
-from edge_tvbo.messages.documents import Decision, Health, Report, Request, Response, Verb
+from edge_tvbo.messages.documents import Decision, Health, Request, Response, StatusReply, Verb
 from edge_tvbo.messages.events import (
     ActivationRequested,
     Event,
@@ -57,7 +57,7 @@ class CommandHandler:
         except PayloadError as error:
             self._count(error.reason)
             return Response("error", error=str(error), transaction=request.transaction)
-        report = Report(self._health(), self._decisions()) if verb == "status" else None
+        report = StatusReply(self._health(), self._decisions()) if verb == "status" else None
         return Response("ok", report, transaction=request.transaction)
 
     def _events(self, verb: Verb, request: Request, at: float) -> list[tuple[str, Event]]:

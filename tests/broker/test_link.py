@@ -22,7 +22,7 @@ from support.paths import ROOT
 
 from edge_tvbo.errors import EdgeTvboError
 from edge_tvbo.messages.commands import Activate, Notify, PublishState
-from edge_tvbo.messages.documents import Decision, FieldHealth, Health, Model, Notice, Reason
+from edge_tvbo.messages.documents import Decision, FieldHealth, Health, ModelState, Notice, Reason
 from edge_tvbo.messages.events import Reading, Unreadable
 from edge_tvbo.ports import Broker, Wiring
 
@@ -64,7 +64,7 @@ def decision(interval=1, sensor="a", mean=21.5):
             reason=Reason.EXPLOIT,
             factors=["it is warm"],
             text="It is the warmest.",
-            model=Model(observations=3, resets=0),
+            model=ModelState(observations=3, resets=0),
         )
     )
 

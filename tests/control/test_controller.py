@@ -174,7 +174,7 @@ def test_whatever_happens_the_intervals_are_in_order(events, name, rules):
     assert (health.answered, health.missed) == (endings["answered"], endings["missed"])
     for record in records:
         assert (record.value is None) == (record.ending == Ending.MISSED)
-        assert (record.surprise is None) == (record.ending == Ending.MISSED)
+        assert (record.abs_error is None) == (record.ending == Ending.MISSED)
     for decision in of(PublishState, commands):
         assert_sound_decision(decision.decision)
     for command in commands:
@@ -394,7 +394,7 @@ def test_a_contradiction_is_recorded_in_the_unit_and_told():
     commands = controller.handle(reading("a", 55.0, 2 * STEP + 1))
     record = of(Record, commands)[0]
     assert record.reset
-    assert record.surprise == pytest.approx(35.0, abs=0.01)
+    assert record.abs_error == pytest.approx(35.0, abs=0.01)
     assert 0 < record.threshold < 10
     assert record.at == 2 * STEP
     assert notices(commands) == [("model-reset", "a")]
@@ -411,11 +411,11 @@ def test_a_reset_by_the_clock_shows_in_the_next_decision():
     assert models[2].last_reset == "1970-01-01T00:03:20Z"
 
 
-def test_without_a_trigger_a_record_has_a_surprise_and_no_threshold():
+def test_without_a_trigger_a_record_has_an_error_and_no_threshold():
     controller = controller_of("gp-ucb")
     asked = begin(controller, 0.0).sensor
     record = of(Record, controller.handle(reading(asked, 26.0, 1.0)))[0]
-    assert (record.surprise, record.threshold, record.reset) == (6.0, None, False)
+    assert (record.abs_error, record.threshold, record.reset) == (6.0, None, False)
 
 
 def test_skipped_intervals_pass_for_the_model_too():

@@ -3,7 +3,7 @@
 import numpy as np
 
 from edge_tvbo.control.decision_text import DecisionBuilder
-from edge_tvbo.messages.documents import Model
+from edge_tvbo.messages.documents import ModelState
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy.base import Choice
 
@@ -36,7 +36,7 @@ def factors_of(policy, choice, eligible=None):
         interval=0,
         at=0.0,
         expires_at=60.0,
-        model=Model(observations=5, resets=0, last_reset=None),
+        model=ModelState(observations=5, resets=0, last_reset=None),
         ineligible_reason=lambda arm: f"{FIELD.sensors[arm]} is backed off",
     )
     return decision.factors

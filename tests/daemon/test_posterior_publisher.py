@@ -9,7 +9,7 @@ from support.controllers import controller_settings
 from edge_tvbo import SensorField, make_policy
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.posterior_publisher import PosteriorPublisher, posterior
-from edge_tvbo.messages.documents import Posterior
+from edge_tvbo.messages.documents import PublishedPosterior
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
 
 SENSORS = ("a", "b", "c")
@@ -53,7 +53,7 @@ def test_it_is_what_the_policy_believes_in_the_fields_unit_and_strict_json(readi
         ours = [at for at, (each, _) in enumerate(readings, 1) if each == sensor]
         assert (last is None) is (age is None) is (not ours)
         assert age is None or 0 <= age <= 99
-    assert msgspec.json.decode(msgspec.json.encode(told), type=Posterior) == told
+    assert msgspec.json.decode(msgspec.json.encode(told), type=PublishedPosterior) == told
 
 
 def test_it_is_told_when_a_sensor_is_chosen_and_when_its_interval_ends():

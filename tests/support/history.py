@@ -3,7 +3,7 @@
 from random import Random
 
 from edge_tvbo.messages.commands import Ending, Record
-from edge_tvbo.messages.documents import Decision, Model, Reason
+from edge_tvbo.messages.documents import Decision, ModelState, Reason
 from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, QuantizedArray
 
 SENSORS = tuple(f"mote-{n}" for n in range(1, 55))
@@ -34,7 +34,7 @@ def history_entry(number, field="lab", *, ended=True, rng=None, text="mote-7: it
         reason=Reason.EXPLORE,
         factors=factors,
         text=text,
-        model=Model(number % 50, number // 50, at),
+        model=ModelState(number % 50, number // 50, at),
     )
     record = Record(number, 31.0 * number, sensor, Ending.ANSWERED, value, std, 1.0, False)
     snapshot = PosteriorSnapshot(

@@ -30,7 +30,15 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from edge_tvbo.errors import Code
 from edge_tvbo.messages.commands import Command
-from edge_tvbo.messages.documents import Health, Hotspot, Notice, Posterior, Request, Response, Verb
+from edge_tvbo.messages.documents import (
+    Health,
+    Hotspot,
+    Notice,
+    PublishedPosterior,
+    Request,
+    Response,
+    Verb,
+)
 from edge_tvbo.messages.events import Event, Unreadable
 from edge_tvbo.ports import Broker, Wiring
 from edge_tvbo_adapters.mqtt.backoff import SHORT, Backoff
@@ -204,7 +212,7 @@ class MqttLink:
         self._publisher.send(field, command)
         self._flush_outbox()
 
-    def show(self, field: str, document: Hotspot | Posterior) -> None:
+    def show(self, field: str, document: Hotspot | PublishedPosterior) -> None:
         """Publish where the field is highest, or what is believed of each sensor, retained."""
         self._publisher.show(field, document)
         self._flush_outbox()

@@ -9,7 +9,7 @@ from math import inf
 import msgspec
 
 from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState, Record
-from edge_tvbo.messages.documents import Health, Hotspot, Notice, Posterior, Response
+from edge_tvbo.messages.documents import Health, Hotspot, Notice, PublishedPosterior, Response
 from edge_tvbo.ports import Wiring
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.topics import activation_payload, activation_topic, publishable
@@ -50,7 +50,7 @@ class Publisher:
             case Record():
                 self.cancel_command(field)
 
-    def show(self, field: str, document: Hotspot | Posterior) -> None:
+    def show(self, field: str, document: Hotspot | PublishedPosterior) -> None:
         """Say where the field is highest, or what is believed of each sensor."""
         what = "hotspot" if isinstance(document, Hotspot) else "posterior"
         self._document(f"{field}/{what}", document)

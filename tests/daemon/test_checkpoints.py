@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.controllers import energy_settings
 from support.lives import BOOT, NOW, Life, Time
 
-from edge_tvbo.control.energy_budget import Budgets
+from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.daemon import checkpoints
 from edge_tvbo.daemon.checkpoints import (
     CATCH_UP,
@@ -131,7 +131,7 @@ LIVES = st.lists(st.tuples(st.integers(0, 80), st.booleans(), st.integers(0, 80)
 @given(LIVES, st.integers(1, 6))
 def test_however_often_it_is_killed_no_period_costs_more_than_the_budget(lives, budget):
     """Each life, in steps of 50 s: how long, whether it ends in a kill, and how long it is dead."""
-    budgets = Budgets((1.0, 1.0), (inf, inf), period=10, field=float(budget))
+    budgets = BudgetSettings((1.0, 1.0), (inf, inf), period=10, field=float(budget))
     energy = energy_settings(budgets, ("a", "b"))
     clock, kept, asked = Time(), [], []
     with pytest.MonkeyPatch.context() as patch:

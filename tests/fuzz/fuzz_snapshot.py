@@ -21,7 +21,7 @@ from support.controllers import controller_settings, energy_settings
 from support.lives import BOOT, Memory, Time
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.energy_budget import Budgets
+from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.daemon.checkpoints import FORMAT, MAGIC, Anchor, Checkpoints, Document, Kept, decode
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.errors import SnapshotError
@@ -144,7 +144,7 @@ def _begin_anew(name: str, controller: Controller) -> None:
 @cache
 def controllers() -> dict[str, Controller]:
     rules = controller_settings(reply_timeout=20.0, max_age=150.0, max_backoff=4)
-    budgets = Budgets(costs=(1.0, 1.0, 2.0), each=(9.0, 9.0, 9.0), period=30)
+    budgets = BudgetSettings(costs=(1.0, 1.0, 2.0), each=(9.0, 9.0, 9.0), period=30)
     field = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, positions=np.eye(3, 2))
     rhythm = DailyProfile(np.zeros((2, 3)), np.ones(2), K, 3.0, 0.8, 0.02)
     daily = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, daily_profile=rhythm)

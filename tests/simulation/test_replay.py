@@ -9,7 +9,6 @@ from support.paths import SHARED
 from support.recordings import MIDNIGHT, data_source, small_recording
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.decision_text import DecisionBuilder, Silent
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.commands import Activate, PublishState, Record
 from edge_tvbo.messages.documents import Reason
@@ -58,9 +57,11 @@ def test_decisions_without_texts_are_the_same(name):
     recording, commands = small_recording(), {}
     field = SensorField(recording.sensors, np.eye(3), 0.01, center=15.0, scale=5.0)
     digests = set()
-    for builder in (DecisionBuilder, Silent):
-        seen = commands[builder] = []
-        controller = Controller(make_policy(name, field), controller_settings(recording), builder)
+    for with_text in (True, False):
+        seen = commands[with_text] = []
+        controller = Controller(
+            make_policy(name, field), controller_settings(recording), with_text=with_text
+        )
         digests.add(replay(recording, RowRange(0, 5), controller, seen.append).digest())
     assert len(digests) == 1
     decisions = [

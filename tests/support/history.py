@@ -9,7 +9,7 @@ from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, Quantize
 SENSORS = tuple(f"mote-{n}" for n in range(1, 55))
 
 
-def history_entry(number, field="lab", *, ended=True, rng=None, text="mote-7: its turn"):
+def history_entry(number, field="lab", *, ended=True, rng=None, text="mote-7: requested"):
     """Return the entry of interval `number`; its numbers cannot be compressed."""
     rng = rng or Random(number)
     at = f"2026-11-21T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}Z"
@@ -18,7 +18,7 @@ def history_entry(number, field="lab", *, ended=True, rng=None, text="mote-7: it
     factors = [
         f"its bound is {value + 1:.2f} °C",
         f"next is {rng.choice(SENSORS)} with {value + std:.2f} °C",
-        f"{rng.choice(SENSORS)} is believed at {value:.2f} °C",
+        f"{rng.choice(SENSORS)} has the highest estimate, {value:.2f} °C",
         f"{std:.2f} of the field is new each interval",
     ]
     decision = Decision(

@@ -100,7 +100,7 @@ class StatusCollector:
         self._activations = {name: self._activations.get(name, 0) for name in controllers}
         self._due = time.monotonic()
 
-    # --- as an observer and a service of the loop ------------------------------------------------
+    # --- as an observer and a service of the loop -----------------------------------------------
 
     def __call__(self, field: str, command: Command) -> None:
         """Count `command`."""
@@ -139,7 +139,7 @@ class StatusCollector:
     def close(self) -> None:
         """Hold nothing."""
 
-    # --- what it knows ---------------------------------------------------------------------------
+    # --- what it knows --------------------------------------------------------------------------
 
     def health(self) -> Health:
         """Return the daemon's health."""

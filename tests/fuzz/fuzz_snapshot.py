@@ -22,7 +22,15 @@ from support.lives import BOOT, Memory, Time
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.energy_budget import BudgetSettings
-from edge_tvbo.daemon.checkpoints import FORMAT, MAGIC, Anchor, Checkpoints, Document, Kept, decode
+from edge_tvbo.daemon.checkpoints import (
+    FORMAT,
+    MAGIC,
+    Anchor,
+    Checkpoints,
+    Document,
+    FieldCheckpoint,
+    decode,
+)
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, PublishState
@@ -174,8 +182,8 @@ def _lived(name: str) -> bytes:
     return controller.snapshot()
 
 
-def _kept(snapshot: bytes) -> Kept:
-    return Kept(snapshot, 5, 9, STEP, 70.0)
+def _kept(snapshot: bytes) -> FieldCheckpoint:
+    return FieldCheckpoint(snapshot, 5, 9, STEP, 70.0)
 
 
 # --- snapshots within snapshots -----------------------------------------------------------------

@@ -19,7 +19,7 @@ from support.history import history_entry
 
 from edge_tvbo.cli import main
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.checkpoints import Anchor, Document, Kept, decode, encode
+from edge_tvbo.daemon.checkpoints import Anchor, Document, FieldCheckpoint, decode, encode
 from edge_tvbo.daemon.crash_log import crash_logging
 from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
@@ -210,7 +210,7 @@ def kept(directory, name="edge", *, intervals=3, damage=None, fields=("heat",)):
     for _ in range(2):
         controller.handle(Reading("cellar", 20.0, KEPT_AT, KEPT_AT))
     controller.handle(ResetRequested(KEPT_AT))
-    one = Kept(controller.snapshot(), intervals - 1, 9, every=600.0, next_in=0.0)
+    one = FieldCheckpoint(controller.snapshot(), intervals - 1, 9, every=600.0, next_in=0.0)
     anchor = Anchor(KEPT_AT, 1.0, "")
     data = encode(Document(anchor, final=False, fields=dict.fromkeys(fields, one)))
     directory.mkdir(exist_ok=True)

@@ -28,7 +28,7 @@ from edge_tvbo.simulation.replay import (
     training_rows,
 )
 
-# --- by hand ------------------------------------------------------------------------------------
+# --- by hand --------------------------------------------------------------------------------------
 
 
 def run(recording, name="round-robin", span=None, watch=lambda _: None, **more):
@@ -144,7 +144,7 @@ def test_mean_and_sd_of_several_values_and_of_one():
     assert mean_and_sd([4.0]) == (4.0, 0.0)
 
 
-# --- days ---------------------------------------------------------------------------------------
+# --- days -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_split_divides_the_intervals_by_a_share(week):
     assert split(week, 0.75) == (RowRange(0, 72), RowRange(72, 96))
 
 
-# --- the Intel lab ------------------------------------------------------------------------------
+# --- the Intel lab --------------------------------------------------------------------------------
 
 needs_the_lab = pytest.mark.skipif(
     not (SHARED / "intel_lab_10min.csv.gz").is_file(), reason=f"no intel-lab dataset in {SHARED}"

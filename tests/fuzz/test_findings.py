@@ -101,6 +101,7 @@ def test_a_covariance_that_cannot_be_is_refused(name):
 def test_a_factor_that_is_not_that_of_its_readings_is_refused(part, value):
     """An entry of V far too large made the next decisions NaN."""
     controller = fuzz_snapshot.controllers()["windowed"]
+    controller.restore(fuzz_snapshot._lived("windowed"))
     before = controller.snapshot()
     array = controller.policy._posterior._arrays()[part]
     first = array.flat[0]

@@ -123,7 +123,7 @@ class DecisionBuilder:
             unit=self._field.unit,
             reason=reason,
             factors=factors,
-            text=self._text(choice, figures, reason) if self._with_text else "",
+            text=self._text(choice, figures, mean, reason) if self._with_text else "",
             model=model,
         )
 
@@ -219,9 +219,11 @@ class DecisionBuilder:
         more = len(arms) - len(texts)
         return [*texts, f"{more} more cannot be activated now"] if more else texts
 
-    def _text(self, choice: Choice, figures: "_Figures", reason: Reason) -> str:
+    def _text(self, choice: Choice, figures: "_Figures", mean: Array, reason: Reason) -> str:
         estimate = f"{self._number(figures.mean)} ± {self._quantity(figures.std)}"
         best = f"the {self._extreme}est estimate"
+        if choice.mean < mean[mean.argmax()]:
+            best += " of the sensors that can be activated"
         match reason:
             case Reason.EXPLOIT:
                 why = f"{estimate}; {best}"

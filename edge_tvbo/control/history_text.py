@@ -11,7 +11,8 @@ from edge_tvbo.messages.history import HistoryEntry
 
 REASONS = {
     Reason.WARMUP: "The model had no readings, so the sensor was selected at random.",
-    Reason.EXPLOIT: "Exploitation: no sensor had a better estimate.",
+    Reason.EXPLOIT: "Exploitation: its estimate was the best of the sensors that could be"
+    " activated.",
     Reason.EXPLORE: "Exploration: another sensor had a better estimate, but this one was uncertain"
     " enough to be better still.",
     Reason.SCHEDULED: "The policy uses no model.",

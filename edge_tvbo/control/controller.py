@@ -15,8 +15,8 @@ Where energy is counted, no sensor is activated in an interval in which none has
 or none is worth its price. The decision of such an interval names the sensor with the highest
 estimate.
 
-Readings that are not a reply update the model, too. A reading that cannot be used is counted by its
-reason and changes nothing else.
+Unsolicited readings update the model, too, unless `learn_from` is "activated". A rejected reading
+is counted by its reason and changes nothing else.
 
 All times are of the wall clock. After a step of it (`ClockStepped`), stored times are shifted, and
 no sensor is backed off for the running interval. While it is not set (`ClockUnset`), the age of a

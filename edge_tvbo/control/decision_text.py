@@ -28,7 +28,7 @@ COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # the bounds of the sensors were co
 NOTICES: dict[NoticeKind, str] = {
     "all-suspect": "No sensor replies; check the sensors and the broker. Until one replies, each is"
     " activated in turn",
-    "battery-low": "{sensor} has {percent:g} % battery left; it is not activated",
+    "battery-low": "{sensor} has {percent} % battery left; it is not activated",
     "model-reset": "{sensor} contradicts the model; the model was reset",
     "paused": "Paused by command; no sensor is activated until the field is resumed",
     "resumed": "Resumed by command; the next interval activates a sensor again",
@@ -43,7 +43,7 @@ def notice_text(kind: NoticeKind, sensor: str | None = None, percent: float = 0.
     """Return the text of a notice about a field, or about one of its sensors."""
     if kind == "model-reset" and sensor is None:
         return RESET_BY_COMMAND
-    return NOTICES[kind].format(sensor=sensor, percent=percent)
+    return NOTICES[kind].format(sensor=sensor, percent=significant(percent))
 
 
 class DecisionBuilder:
@@ -305,7 +305,7 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
             age = duration(silence or 0.0)
             return f"{sensor} is backed off until interval {until}: its last reading is {age} old"
         case LowBattery(percent):
-            return f"{sensor} has {percent:g} % battery left"
+            return f"{sensor} has {significant(percent)} % battery left"
         case OutOfEnergy(left, unit):
             return f"{sensor} has {significant(left)} {unit} left"
 

@@ -99,7 +99,7 @@ class ReadingFilter:
     def _is_overtaken(self, arm: int, reading: Reading) -> bool:
         """Return whether a reading measured later was accepted before.
 
-        Not if our clock is not set, or was set after that reading was received.
+        False while our clock is not set, and if it was set after that reading was received.
         """
         comparable = self.clock_is_set and reading.stamped and self.received[arm] > self.stepped
         return comparable and reading.at < self.measured[arm]

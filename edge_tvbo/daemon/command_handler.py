@@ -1,4 +1,4 @@
-"""Command handler: turns requests on `cmd/<verb>` into events of the fields, and answers them."""
+"""Command handler: turns requests on `cmd/<verb>` into events and responses."""
 
 from collections.abc import Callable, Mapping
 
@@ -50,7 +50,7 @@ class CommandHandler:
     def process(
         self, verb: Verb, request: Request, at: float, handle: Callable[[str, Event], None]
     ) -> Response:
-        """Carry out a request by giving `handle` each ``(field, event)``; return the answer."""
+        """Call `handle` with each ``(field, event)`` of a request; return the response."""
         try:
             for field, event in self._events(verb, request, at):
                 handle(field, event)
@@ -80,7 +80,7 @@ class CommandHandler:
             return list(self._controllers)
         if request.field not in self._controllers:
             known = ", ".join(self._controllers)
-            raise PayloadError("unknown-field", f"There is no such field; there are: {known}.")
+            raise PayloadError("unknown-field", f"No such field; the fields are: {known}.")
         return [request.field]
 
     def _activation(

@@ -87,7 +87,7 @@ class StatusCollector:
         problems : callable
             Returns what needs attention beside the sensors, one text each.
         written : callable
-            Returns the bytes of state written so far, None where no state is kept.
+            Returns the bytes of state written so far, None where no state is stored.
         """
         self._controllers = controllers
         self._link = link
@@ -137,9 +137,9 @@ class StatusCollector:
         self._due = min(self._due, self._published_at + MIN_HEALTH_PERIOD_S)
 
     def close(self) -> None:
-        """Hold nothing."""
+        """Do nothing: there is nothing to release."""
 
-    # --- what it knows --------------------------------------------------------------------------
+    # --- health and status ----------------------------------------------------------------------
 
     def health(self) -> Health:
         """Return the daemon's health."""

@@ -180,11 +180,11 @@ class FieldStatus(msgspec.Struct, frozen=True):
     decisions: int  # since the daemon started, as activations
     activations: int
     resets: int  # of the model, those before a restart included
-    last_readings: dict[str, LastReading]  # by sensor; a silent sensor is not in it
+    last_readings: dict[str, LastReading]  # by sensor; without old ones and unresponsive sensors
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Status of the daemon, from which `health`, `/metrics` and `/healthz` are made."""
+    """Status of the daemon: the content of `health`, `/metrics` and `/healthz`."""
 
     health: Health
     at: float  # s since 1970

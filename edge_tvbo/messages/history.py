@@ -1,4 +1,4 @@
-"""Decision history: one entry for each interval of each field, as the history database keeps it."""
+"""Decision history: one entry for each interval of each field."""
 
 import msgspec
 

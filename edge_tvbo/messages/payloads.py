@@ -19,8 +19,8 @@ class PayloadCodec(Protocol):
         """Return the value and, where the payload contains it, the time of the measurement.
 
         The time is in seconds since 1970, or an offset from the arrival of the message. Of several
-        readings in one payload the newest is returned. Raises `PayloadError`, and nothing else,
-        whatever the bytes are.
+        readings in one payload the newest is returned. Raises `PayloadError` for invalid bytes, and
+        no other exception.
         """
         ...
 

@@ -267,8 +267,8 @@ class Backtest:
         model = self._policy(policy, settings, seed=0)
         if isinstance(model, ModelFreePolicy):
             return np.nan
-        rhythm = model.field.daily_profile
-        variance = (rhythm or model.field).noise_variance
+        profile = model.field.daily_profile
+        variance = (profile or model.field).noise_variance
         return float(variance**0.5 * self.field.scale)
 
 

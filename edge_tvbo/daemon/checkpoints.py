@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 MAGIC = b"edge_tvbo state\n"
 FORMAT = 1
 MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # convert a body to the next format
-LARGE_DOCUMENT = 2**18  # bytes; an n times larger document is written n times less often
+LARGE_DOCUMENT_BYTES = 2**18  # an n times larger document is written n times less often
 MAX_RETRY_DELAY_S = 60.0  # until a document that could not be written is written again
 RESERVED_NUMBERS = 10_000  # for each document, if intervals follow the readings
 RESERVE_MARGIN = 1_000  # numbers before the end of the reserve at which a document is due
@@ -200,7 +200,7 @@ class Checkpoints:
     store : Store
         Storage of the documents.
     every : float
-        Seconds between two documents of up to `LARGE_DOCUMENT` bytes.
+        Seconds between two documents of up to `LARGE_DOCUMENT_BYTES`.
     controllers : mapping
         One for each field.
     scheduler : Scheduler
@@ -302,7 +302,7 @@ class Checkpoints:
     def _write(self, *, final: bool) -> None:
         anchor = self._anchor()
         snapshots = {name: each.snapshot() for name, each in self._controllers.items()}
-        wait = self._every * max(1, ceil(sum(map(len, snapshots.values())) / LARGE_DOCUMENT))
+        wait = self._every * max(1, ceil(sum(map(len, snapshots.values())) / LARGE_DOCUMENT_BYTES))
         fields = {
             name: self._field_checkpoint(name, blob, wait) for name, blob in snapshots.items()
         }

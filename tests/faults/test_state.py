@@ -25,7 +25,7 @@ from support.gateway import PERIOD, Gateway
 from support.lives import NOW, Life, Time
 
 from edge_tvbo.daemon import checkpoints
-from edge_tvbo.daemon.checkpoints import LARGE_DOCUMENT, decode, encode
+from edge_tvbo.daemon.checkpoints import LARGE_DOCUMENT_BYTES, decode, encode
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy, policies
@@ -381,7 +381,7 @@ def test_auto_writes_24_mib_a_day(case, learned):
     sizes = a_day_of("auto", parameters, learned if "days" in case else LAB)
     print(f"auto, {case}: {max(sizes) / KIB:.1f} KiB, {sum(sizes) / MIB:.2f} MiB a day")
     assert sum(sizes) <= 24 * MIB
-    assert len(sizes) >= DAY / 900 / -(-2 * max(sizes) // LARGE_DOCUMENT)
+    assert len(sizes) >= DAY / 900 / -(-2 * max(sizes) // LARGE_DOCUMENT_BYTES)
 
 
 # --- real daemons -------------------------------------------------------------------------------

@@ -63,9 +63,14 @@ class EdgeTvboError(Exception):
 
     code = Code.SYSTEM
 
+    def with_code(self) -> str:
+        """Return the text, with the code after its first line."""
+        first, *rest = str(self).split("\n")
+        return "\n".join([f"{first} [{self.code}]", *rest])
+
 
 def error_text(error: EdgeTvboError | OSError) -> str:
-    """Return the text of `error` for the user, with the code after its first line.
+    """Return the text of `error` for the user, with its code.
 
     >>> error_text(DataError("There is a gap."))
     'There is a gap. [E200]'
@@ -73,8 +78,7 @@ def error_text(error: EdgeTvboError | OSError) -> str:
     'lab.toml: No such file or directory [E001]'
     """
     if isinstance(error, EdgeTvboError):
-        first, *rest = str(error).split("\n")
-        return "\n".join([f"{first} [{error.code}]", *rest])
+        return error.with_code()
     return f"{error.filename or 'edge-tvbo'}: {error.strerror or error} [{Code.SYSTEM}]"
 
 

@@ -161,7 +161,7 @@ def test_why_and_status_of_a_daemon_that_runs_and_of_one_that_is_gone(gateway):
     earlier = program("why", str(gateway.config), number)
     assert earlier.returncode == 0
     assert earlier.stdout.startswith(f"lab, interval {number}, ")
-    assert "It answered" in earlier.stdout
+    assert "The sensor replied" in earlier.stdout
     none = program("why", str(gateway.config), "99999")
     assert none.returncode == 2
     assert "The history holds intervals" in none.stderr

@@ -40,7 +40,7 @@ from edge_tvbo.messages.documents import (
     Health,
     Hotspot,
     Notice,
-    Posterior,
+    PublishedPosterior,
     Request,
     Response,
     Verb,
@@ -107,7 +107,7 @@ TOPICS = (
         1,
         "when a sensor is chosen and when its interval ends, for fields of at most "
         "`publish_posterior` (100) sensors",
-        Posterior,
+        PublishedPosterior,
     ),
     Topic(f"{BASE}/<field>/event", False, 1, "when something happened in the field", Notice),
     Topic(f"{BASE}/response/<verb>", False, 1, "once for each command", Response),
@@ -230,7 +230,7 @@ class Witness:
             case _:
                 pass
 
-    def show(self, field: str, document: Hotspot | Posterior) -> None:
+    def show(self, field: str, document: Hotspot | PublishedPosterior) -> None:
         self._keep(document)
 
     def announce(self, notice: Notice) -> None:

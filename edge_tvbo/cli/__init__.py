@@ -12,7 +12,7 @@ import click
 
 from edge_tvbo import __version__
 from edge_tvbo.cli.output import EX_USAGE
-from edge_tvbo.errors import EdgeTvboError, told
+from edge_tvbo.errors import EdgeTvboError, error_text
 
 SECTIONS = {  # commands as --help lists them, each with the module that defines it
     "Daemon": {
@@ -91,7 +91,7 @@ class Commands(click.Group):
         except (EdgeTvboError, OSError) as error:
             if isinstance(error, OSError) and error.errno == EPIPE:
                 raise
-            click.echo(told(error), err=True)
+            click.echo(error_text(error), err=True)
         return ctx.exit(EX_USAGE)
 
 

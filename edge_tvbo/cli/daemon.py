@@ -9,7 +9,7 @@ import click
 
 from edge_tvbo.cli.options import duration, settings_of
 from edge_tvbo.cli.output import EX_USAGE, print_json
-from edge_tvbo.errors import ConfigError, DataError, MissingExtra
+from edge_tvbo.errors import ConfigError, DataError, MissingExtra, error_text
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.mqtt.connection_check import CheckResult
@@ -43,7 +43,7 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
     try:
         app.run(partial(settings_of, config))
     except (ConfigError, DataError, MissingExtra) as error:
-        click.echo(error.told(), err=True)
+        click.echo(error_text(error), err=True)
         raise click.exceptions.Exit(EX_CONFIG) from None
 
 

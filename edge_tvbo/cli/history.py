@@ -10,7 +10,7 @@ import click
 
 from edge_tvbo.cli.options import settings_of
 from edge_tvbo.cli.output import print_json, printable
-from edge_tvbo.errors import ConfigError, DataError, LinkError
+from edge_tvbo.errors import ConfigError, DataError, LinkError, error_text
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.storage.history_reader import HistoryReader
@@ -69,7 +69,7 @@ def status(ctx: click.Context, config: Path, as_json: bool) -> None:
         retained = _retained(settings, list(settings.fields))
     except LinkError as error:
         if not as_json:
-            click.echo(error.told(), err=True)
+            click.echo(error_text(error), err=True)
         else:
             print_json({"online": False, "reason": str(error)})
         ctx.exit(EX_OFFLINE)

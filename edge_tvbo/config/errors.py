@@ -51,7 +51,7 @@ class ConfigErrors(ConfigError):
         """Return the findings, one per line, each with its code."""
         return "\n".join(map(str, self.findings))
 
-    told = __str__
+    with_code = __str__
 
 
 class Report:

@@ -23,7 +23,7 @@ from support.settings import field_settings, mqtt_settings
 from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.errors import EdgeTvboError
 from edge_tvbo.messages.commands import Activate, Notify, PublishState
-from edge_tvbo.messages.documents import Decision, FieldHealth, Health, Model, Notice, Reason
+from edge_tvbo.messages.documents import Decision, FieldHealth, Health, ModelState, Notice, Reason
 from edge_tvbo.messages.events import Reading, Unreadable
 
 pytestmark = pytest.mark.broker
@@ -65,7 +65,7 @@ def decision(interval=1, sensor="a", mean=21.5):
             reason=Reason.EXPLOIT,
             factors=["it is warm"],
             text="It is the warmest.",
-            model=Model(observations=3, resets=0),
+            model=ModelState(observations=3, resets=0),
         )
     )
 

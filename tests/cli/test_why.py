@@ -19,7 +19,7 @@ from support.history import history_entry
 from edge_tvbo.cli import main
 from edge_tvbo.control import history_text
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.decision_text import MOST_PASSED_OVER
+from edge_tvbo.control.decision_text import MAX_INELIGIBLE
 from edge_tvbo.messages.commands import Ending, PublishState, Record
 from edge_tvbo.messages.documents import FieldHealth, Health, Notice, Reason
 from edge_tvbo.messages.events import IntervalElapsed, Reading
@@ -149,26 +149,26 @@ def words(**changes):
     return "\n".join(history_text.describe(REPLACE(history_entry(7), **changes), 0.0))
 
 
-def test_it_says_how_the_interval_ended_and_why_the_model_began_anew():
+def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     text = words(record=ENDED)
-    assert (
-        "It answered 24.905 °C, 1.51 °C from what was expected; 1.2 °C was allowed, so the" in text
-    )
-    assert "so the model began anew." in text
+    assert "The sensor replied 24.905 °C, 1.512 °C from the estimate: more than" in text
+    assert "more than the trigger's threshold of 1.204 °C, so the model was reset." in text
     calm = words(record=REPLACE(ENDED, reset=False))
-    assert "1.2 °C was allowed." in calm and "anew" not in calm
-    assert "from what was expected." in words(record=REPLACE(ENDED, threshold=None))
+    assert "; the trigger's threshold was 1.204 °C." in calm and "was reset." not in calm
+    assert "from the estimate." in words(record=REPLACE(ENDED, threshold=None))
     missed = Record(7, 0.0, "mote-1", Ending.MISSED, None, None, None, False)
-    assert "It did not answer by 2026-11-21T00:00:07Z." in words(record=missed)
-    assert "is waited for until" in words(record=None)
+    assert "The sensor timed out: there was no reply by 2026-11-21T00:00:07Z." in words(
+        record=missed
+    )
+    assert "Its reply is awaited until" in words(record=None)
     late = "\n".join(history_text.describe(history_entry(7, ended=False), 2e9))
-    assert "How it ended is not kept yet" in late
-    notice = Notice("sensor-lost", "2026-11-21T00:00:07Z", "mote-1 did not answer")
+    assert "How it ended is not stored yet" in late
+    notice = Notice("sensor-lost", "2026-11-21T00:00:07Z", "mote-1 did not reply in time")
     assert "  - 2026-11-21T00:00:07Z sensor-lost: mote-1" in words(notices=(notice,))
 
 
 @given(st.sampled_from(Reason), st.booleans())
-def test_there_are_words_for_every_reason(reason, ended):
+def test_every_reason_has_a_text(reason, ended):
     each = history_entry(3, ended=ended)
     each = REPLACE(each, decision=REPLACE(each.decision, reason=reason))
     account = list(history_text.describe(each, 0.0))
@@ -189,32 +189,32 @@ def decided(controller, at):
 
 @pytest.mark.acceptance(17)
 @pytest.mark.parametrize("policy", ["gp-ucb", "round-robin"])
-def test_who_is_left_alone_is_named_with_the_time_it_has_been_silent(policy):
+def test_backed_off_sensor_is_a_factor_with_the_age_of_its_last_reading(policy):
     controller, chosen = controller_of(policy=policy), None
     for number in range(12):
         at = 1080.0 * number
-        if chosen != "s1":  # until it is asked, it reports unasked
+        if chosen != "s1":  # until it is activated, it sends unsolicited readings
             controller.handle(Reading("s1", 23.0, at, at))
         decision = decided(controller, at)
         if chosen == "s1":
-            told = f"s1 is left alone until interval {number + 1}: silent for 18 min"
+            told = f"s1 is backed off until interval {number + 1}: its last reading is 18 min old"
             assert told in decision.factors
             return
         chosen = decision.sensor
         if chosen != "s1":
             controller.handle(Reading(chosen, 19.0, at, at))
-    raise AssertionError("s1 was never asked")
+    raise AssertionError("s1 was never activated")
 
 
-def test_of_many_that_are_left_alone_a_few_are_named():
+def test_few_of_many_backed_off_sensors_are_named():
     controller = controller_of(M=12, policy="round-robin")
     for number in range(60):
         decided(controller, 60.0 * number)
     controller.handle(Reading("s3", 20.0, 3600.0, 3600.0))
     factors = decided(controller, 3601.0).factors
-    named = [each for each in factors if "never heard" in each]
-    assert len(named) == MOST_PASSED_OVER
-    assert re.fullmatch(r"\d+ more cannot be asked now", factors[-1])
+    named = [each for each in factors if "it has sent no reading yet" in each]
+    assert len(named) == MAX_INELIGIBLE
+    assert re.fullmatch(r"\d+ more cannot be activated now", factors[-1])
 
 
 # --- status ---------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ def test_the_daemon_runs_under_the_units_system_call_filter(tmp_path):
     with process:
         for line in process.stderr:
             said += line
-            if "drawn" in line:  # a decision was made
+            if "selected at random" in line:  # a decision was made
                 break
         process.send_signal(signal.SIGTERM)
         said += process.stderr.read()

@@ -254,7 +254,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
 def test_the_daemon_decides_without_the_metrics_extra_and_names_it(fresh, caches, tmp_path):
     path = example(tmp_path, 1, f"\n[metrics]\nport = {local_broker.free_port()}\n")
 
-    with running(fresh, path, caches, until="drawn") as log:
+    with running(fresh, path, caches, until="selected at random") as log:
         pass
 
     assert f"{fresh}/pip install 'edge-tvbo[metrics]'" in "".join(log)

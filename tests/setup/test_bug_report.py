@@ -19,7 +19,7 @@ from support.history import history_entry
 
 from edge_tvbo.cli import main
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.checkpoints import Anchor, Document, Kept, decode, encode
+from edge_tvbo.daemon.checkpoints import Anchor, Document, FieldCheckpoint, decode, encode
 from edge_tvbo.daemon.crash_log import crash_logging
 from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
@@ -219,7 +219,7 @@ def kept(directory, name="edge", *, intervals=3, damage=None, fields=("heat",)):
     for _ in range(2):
         controller.handle(Reading("cellar", 20.0, KEPT_AT, KEPT_AT))
     controller.handle(ResetRequested(KEPT_AT))
-    one = Kept(controller.snapshot(), intervals - 1, 9, every=600.0, next_in=0.0)
+    one = FieldCheckpoint(controller.snapshot(), intervals - 1, 9, every=600.0, next_in=0.0)
     anchor = Anchor(KEPT_AT, 1.0, "")
     data = encode(Document(anchor, final=False, fields=dict.fromkeys(fields, one)))
     directory.mkdir(exist_ok=True)
@@ -365,7 +365,7 @@ def test_without_a_history_the_decisions_before_the_last_crash_are_shown(statefu
     assert re.search(r"the decisions before the crash below", "\n".join(said))
     decisions = [line for line in said if line.startswith("    heat ")]
     assert [int(line.split()[1]) for line in decisions] == list(range(120, 170))
-    assert decisions[-1].endswith("hall: its turn; answered 21.5 °C")
+    assert decisions[-1].endswith("hall: its turn; replied 21.5 °C")
     last = part(stateful, "Last crash")
     assert "RuntimeError: it broke" in last
     assert "its turn" not in last

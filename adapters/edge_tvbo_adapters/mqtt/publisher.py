@@ -7,7 +7,7 @@ import msgspec
 
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState, Record
-from edge_tvbo.messages.documents import Health, Hotspot, Notice, Posterior, Response
+from edge_tvbo.messages.documents import Health, Hotspot, Notice, PublishedPosterior, Response
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.topics import activation_payload, activation_topic, publishable
 from edge_tvbo_adapters.payloads.of_field import activation
@@ -49,7 +49,7 @@ class Publisher:
             case Record():
                 self.cancel_command(field)
 
-    def show(self, field: str, document: Hotspot | Posterior) -> None:
+    def show(self, field: str, document: Hotspot | PublishedPosterior) -> None:
         """Publish the hot spot or the posterior of `field`, retained."""
         name = "hotspot" if isinstance(document, Hotspot) else "posterior"
         self._document(f"{field}/{name}", document)

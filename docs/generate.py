@@ -498,7 +498,7 @@ def configuration() -> str:
     """Return the page about the settings."""
     parts = []
     for parent, group in groupby(sections(), key=lambda each: each.key.rpartition(".")[0]):
-        head = ("setting", "allowed values", "default", "description")
+        head = ("setting", "allowed", "default", "description")
         parts += [f"## `[{parent}]`" if parent else "## At the top", table(head, map(row, group))]
     return SETTINGS.format(
         settings="\n\n".join(parts),
@@ -511,7 +511,7 @@ def policy_section(policy: PolicyEntry) -> str:
     """Return what a policy is, and the table of its parameters."""
     parts = [f"### `{policy.name}`", escaped(policy.description)]
     if policy.parameters:
-        head = ("parameter", "allowed values", "default", "description")
+        head = ("parameter", "allowed", "default", "description")
         parts.append(table(head, map(row, policy.parameters)))
     return "\n\n".join(parts)
 

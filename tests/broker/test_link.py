@@ -13,28 +13,29 @@ from itertools import count
 
 import pytest
 from edge_tvbo_adapters.mqtt.link import connect
-from edge_tvbo_adapters.payloads.json import codec as json_format
 from edge_tvbo_adapters.simulation import local_broker
 from edge_tvbo_adapters.simulation.virtual_sensors import SensorConnection, network
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.paths import ROOT
+from support.settings import field_settings, mqtt_settings
 
+from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.errors import EdgeTvboError
 from edge_tvbo.messages.commands import Activate, Notify, PublishState
 from edge_tvbo.messages.documents import Decision, FieldHealth, Health, Model, Notice, Reason
 from edge_tvbo.messages.events import Reading, Unreadable
-from edge_tvbo.ports import Broker, Wiring
 
 pytestmark = pytest.mark.broker
 
 numbers = count(1)
-LAB = Wiring(
-    sensors=("a", "b"),
-    reading_topic="lab/{sensor}/reading",
-    codec=json_format({"value": "t", "time": "ts"}),
-    activate_topic="lab/{sensor}/activate",
-    activate_payload='{"id": "{sensor}", "at": {at}}',
+STAMPED = ("json", {"value": "t", "time": "ts"})
+READ, ASK = "lab/{sensor}/reading", "lab/{sensor}/activate"
+LAB = field_settings(
+    ("a", "b"),
+    READ,
+    STAMPED,
+    activate=ActivateSettings(mode="live", topic=ASK, payload='{"id": "{sensor}", "at": {at}}'),
 )
 
 
@@ -42,10 +43,10 @@ def link_to(port, **options):
     """Give a link of an instance of its own, that tries again soon."""
     options = {"reconnect_min": 0.05, "reconnect_max": 0.3} | options
     instance = options.pop("instance", f"test-{next(numbers)}")
-    wiring, commands = options.pop("wiring", LAB), options.pop("commands", False)
+    field, commands = options.pop("field", LAB), options.pop("commands", False)
     former = options.pop("former", None)
-    broker = Broker(instance=instance, port=port, **options)
-    return connect(broker, {"lab": wiring}, commands=commands, former=former, seed=0)
+    mqtt = mqtt_settings(port, **options)
+    return connect(mqtt, instance, {"lab": field}, commands=commands, former=former, seed=0)
 
 
 def decision(interval=1, sensor="a", mean=21.5):
@@ -120,9 +121,9 @@ def test_readings_come_in_with_their_time_and_in_order(broker, drive, peer):
 @pytest.mark.acceptance(7)
 def test_a_reading_that_the_broker_kept_arrives_as_retained(broker, drive, peer):
     sender = peer(broker.port)
-    wiring = Wiring(("a",), "kept/{sensor}/reading", json_format({"value": "t"}))
+    field = field_settings(("a",), "kept/{sensor}/reading", ("json", {"value": "t"}))
     sender.publish("kept/a/reading", '{"t": 5}', retain=True)
-    driver = drive(link_to(broker.port, wiring=wiring))
+    driver = drive(link_to(broker.port, field=field))
     driver.until(lambda: driver.events)
     sender.publish("kept/a/reading", '{"t": 6}', retain=True)
     driver.until(lambda: len(driver.events) == 2)
@@ -373,7 +374,8 @@ def test_a_broker_that_comes_later_is_waited_for_and_said_once(mosquitto, drive,
 
 
 def test_an_unknown_host_is_a_state_and_not_an_error(drive, caplog):
-    link = connect(Broker(instance="x", host="no host", reconnect_min=0.05), {"lab": LAB})
+    mqtt = mqtt_settings(1883, host="no host", reconnect_min=0.05)
+    link = connect(mqtt, "x", {"lab": LAB})
     driver = drive(link)
     driver.until(lambda: said(caplog))
     assert "mqtt.host" in said(caplog)[0]
@@ -590,13 +592,12 @@ def test_a_node_answers_for_the_interval_it_is_asked_about_and_is_silent_in_a_ga
     gap = int((~lab.observed[:, arm]).argmax())
     row = int(lab.observed[:, arm].argmax())
     sensor = lab.sensors[arm]
-    wiring = Wiring(
-        tuple(lab.sensors), LAB.reading_topic, LAB.codec, LAB.activate_topic, '{"at": {at}}'
-    )
+    activate = ActivateSettings(mode="live", topic=ASK, payload='{"at": {at}}')
+    field = field_settings(lab.sensors, READ, STAMPED, activate=activate)
     broker = mosquitto()
     broker.start()
     process = nodes(broker.port)
-    link = link_to(broker.port, wiring=wiring)
+    link = link_to(broker.port, field=field)
     driver = drive(link)
     driver.online()
 
@@ -647,8 +648,8 @@ def test_a_node_bears_whatever_it_is_sent(mosquitto, nodes, peer):
 def test_a_node_may_get_the_descriptor_that_another_has_just_lost(mosquitto):
     broker = mosquitto()
     broker.start()
-    there = Broker(instance="nodes", port=broker.port)
-    lab = network(recording(), ["lab"], LAB.reading_topic, LAB.activate_topic)
+    there = mqtt_settings(broker.port)
+    lab = network(recording(), ["lab"], READ, ASK)
     first, second = (SensorConnection({topic: lab[topic]}, there, 0) for topic in list(lab)[:2])
     deadline = time.monotonic() + 20
 

@@ -92,8 +92,8 @@ class Policy(Protocol):
     def select(self, eligible: Mask | None = None) -> Choice:
         """Return the arm to activate in the current interval.
 
-        The same arm is returned until a reading is observed or time advances. Arms that tie are
-        decided by the policy's seeded generator.
+        The same arm is returned until a reading is observed or time advances. The
+        policy's seeded generator decides between arms that tie.
 
         Parameters
         ----------

@@ -296,9 +296,9 @@ WIRE = """\
 <!-- Written by docs/generate.py; `make docs` updates it. -->
 
 `<instance>` is the setting `instance`, `<field>` the name of a table `[fields.<name>]`; the other
-names in small letters are [settings](configuration.md). The protocol is MQTT 3.1.1; every payload
-is JSON in UTF-8, without NaN or infinity. Documents may get new keys: ignore keys that you do not
-know.
+names in small letters are [settings](configuration.md). The protocol is MQTT 3.1.1, or 5 with
+`mqtt.version`; every payload is JSON in UTF-8, without NaN or infinity. Documents may get new keys:
+ignore keys that you do not know.
 
 ## What the daemon publishes
 
@@ -321,9 +321,9 @@ mosquitto's default) and `max_queued_bytes`. Mosquitto drops messages beyond the
 acknowledged them to the sensor: raise both where more may arrive at once. While the daemon is not
 running, the broker keeps nothing for it.
 
-MQTT 3.1.1 has all that is needed here; sensors and other clients of the broker may use MQTT 5.
-With a broker that delays small packets each acknowledgement takes 40 ms: `check --connect` notices
-that, and mosquitto needs `set_tcp_nodelay true`.
+Sensors and other clients of the broker may use either version of MQTT. With a broker that delays
+small packets each acknowledgement takes 40 ms: `check --connect` notices that, and mosquitto needs
+`set_tcp_nodelay true`.
 
 {documents}
 """

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -97,6 +98,21 @@ def added_lines(body):
     return [
         line for _, patch in files(body, "diff") for line in patch.splitlines() if line[0] in "+-"
     ]
+
+
+@pytest.mark.parametrize("page", ["contributing.md", "design.md"])
+def test_the_table_of_packages_has_the_layers_of_the_import_contract_in_order(page):
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    (contract,) = (
+        each
+        for each in settings["tool"]["importlinter"]["contracts"]
+        if each["name"] == "imports point down"
+    )
+    layers = [name for layer in contract["layers"] for name in re.findall(r"\w+", layer)]
+    table = re.search(r"^\| `cli` .*?\n\n", (DOCS / page).read_text("utf-8"), re.M | re.S)[0]
+    first_cells = [row.split("|")[1] for row in table.splitlines() if row]
+
+    assert [name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)] == layers
 
 
 def test_there_is_an_example_of_each_kind():

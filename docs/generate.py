@@ -531,7 +531,7 @@ def row(entry: Entry) -> tuple[str, str, str, str]:
         inside = entry.key if entry.key in below else f"{entry.key}.<name>"
         name = f"[{name}](#{re.sub('[^a-z0-9_-]', '', inside)})"
     default = "required" if entry.required else escaped(entry.default)
-    return name, escaped(entry.can), default, escaped(entry.description)
+    return name, escaped(entry.expected), default, escaped(entry.description)
 
 
 # --- Markdown -----------------------------------------------------------------------------------

@@ -201,7 +201,7 @@ def test_after_a_crash_the_report_has_all_that_is_asked_and_names_nobody(
     assert "mqtt.password = ***" in parts["Configuration"]
     assert 3 <= len(re.findall(r"^    lab \d+ .*: .* °?C?", parts["Last decisions"], re.M)) <= 50
     counted = re.search(
-        r"^    lab: interval (\d+); (\d+) answered, (\d+) missed; \d+ resets?",
+        r"^    lab: interval (\d+); (\d+) replies, (\d+) timed out; \d+ resets?",
         parts["Counters"],
         re.MULTILINE,
     )

@@ -89,8 +89,8 @@ def allowed_values(declared: Any) -> str:
     'a number, above 0, at most 1, or "fitted"'
     """
     bare, meta = split(declared)
-    if "can" in (meta.extra or {}):
-        return str((meta.extra or {})["can"])
+    if "expected" in (meta.extra or {}):
+        return str((meta.extra or {})["expected"])
     several = members(bare)
     if len(several) > 1:
         return ", or ".join(_in_words(*split(each), among_others=True) for each in several)

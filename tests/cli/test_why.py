@@ -1,4 +1,4 @@
-"""`why` and `status` say what there is, in words that fit, and what to do where there is none."""
+"""`why` and `status`: output of a running daemon and its history, and hints without them."""
 
 import json
 import re
@@ -45,7 +45,7 @@ HALL = CONFIG[CONFIG.index("[fields") :].replace("lab", "hall")
 
 @pytest.fixture
 def made(tmp_path):
-    """Give a maker of configurations, whose broker is not there unless a port is given."""
+    """Return a function that writes a configuration; without a port its broker is unreachable."""
 
     def make(kept=(), *, port=None, history='history = "16MiB"', extra=""):
         text = (CONFIG + extra).format(port=port or local_broker.free_port(), history=history)
@@ -67,7 +67,7 @@ def said(*words):
 # --- why ------------------------------------------------------------------------------------------
 
 
-def test_without_a_number_it_explains_the_newest_and_a_negative_one_counts_back(made):
+def test_why_explains_the_newest_decision_or_counts_back_with_a_negative_number(made):
     config = made([history_entry(n) for n in range(120, 130)])
     for words, number in (((), 129), (("-1",), 129), (("-4",), 126), (("123",), 123)):
         code, text = said("why", config, *words)
@@ -76,34 +76,34 @@ def test_without_a_number_it_explains_the_newest_and_a_negative_one_counts_back(
 
 
 @pytest.mark.parametrize("number", ["119", "130", "-11"])
-def test_of_what_is_not_there_it_says_what_there_is(made, number):
+def test_why_prints_the_stored_range_for_an_unknown_interval(made, number):
     code, text = said("why", made([history_entry(n) for n in range(120, 130)]), number)
     assert code == 2
-    assert f"lab: interval {number} is not known. The history holds intervals 120 to 129" in text
+    assert f"lab: interval {number} was not found. The history holds intervals 120 to 129" in text
     assert "SIGUSR1" in text
 
 
-def test_without_a_history_it_says_how_to_have_one(made):
+def test_why_without_a_history_prints_the_setting_to_add(made):
     code, text = said("why", made(history=""), "3")
     assert code == 2
-    assert 'in [state], history = "64MiB" keeps one' in text
+    assert 'There is no history. Set history = "64MiB" in [state].' in text
     code, text = said("why", made())
     assert code == 2
     assert "there is no history" in text and "The broker has no decision of lab" in text
 
 
-def test_fields_are_named_where_there_are_several(made):
+def test_why_with_several_fields_needs_the_name_of_one(made):
     config = made([history_entry(1), history_entry(2, "hall")], extra=HALL)
     assert "lab, interval 1" in said("why", config)[1]
     assert "hall, interval 2" in said("why", config)[1]
     assert said("why", config, "2", "--field", "hall")[1].startswith("hall, interval 2")
     code, text = said("why", config, "2")
-    assert (code, "Which field, lab, hall?" in text) == (2, True)
+    assert (code, "Name one of the fields lab, hall" in text) == (2, True)
     code, text = said("why", config, "--field", "hal")
-    assert (code, "it can be lab, hall" in text) == (2, True)
+    assert (code, "allowed: lab, hall" in text) == (2, True)
 
 
-def test_as_json_it_gives_the_whole_entry_with_beliefs_by_sensor(made):
+def test_why_with_json_prints_the_entry_with_estimates_by_sensor(made):
     one = history_entry(7)
     (document,) = json.loads(said("why", made([one]), "7", "--json")[1])
     assert document["decision"] == msgspec.to_builtins(one.decision)
@@ -119,24 +119,24 @@ def test_as_json_it_gives_the_whole_entry_with_beliefs_by_sensor(made):
     [
         (
             'history = "64 MB"',
-            'it can be a size, 16MiB to 100GiB (a size is a text such as "64MiB")',
+            'allowed: a size, 16MiB to 100GiB (a size is a text such as "64MiB")',
         ),
         ("history = 64", 'a size is a text such as "64MiB"'),
-        ('history = "1MiB"', "it can be a size, 16MiB to 100GiB"),
+        ('history = "1MiB"', "allowed: a size, 16MiB to 100GiB"),
     ],
 )
-def test_a_size_that_cannot_be_is_refused(made, setting, finding):
+def test_an_invalid_history_size_is_rejected(made, setting, finding):
     code, text = said("check", made(history=setting))
     assert code == 2
     assert "state.history is " in text and finding in text
 
 
-def test_a_history_wants_a_directory(tmp_path):
+def test_a_history_without_a_directory_is_rejected(tmp_path):
     path = tmp_path / "w.toml"
     text = CONFIG.format(port=1883, history='history = "64MiB"')
     path.write_text(text.replace('dir = "state"', ""))
     code, text = said("check", path)
-    assert code == 2 and "state.history is there without dir, where it would be kept" in text
+    assert code == 2 and "state.history is set without dir, the directory to store it in" in text
 
 
 # --- the words ------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_of_many_that_are_left_alone_a_few_are_named():
 # --- status ---------------------------------------------------------------------------------------
 
 
-def test_without_a_broker_status_says_so_and_exits_with_1(made):
+def test_status_without_a_broker_exits_with_1(made):
     code, text = said("status", made())
     assert code == 1
     assert "the connection is refused" in text
@@ -242,7 +242,7 @@ def test_status_by_what_the_broker_has(made, broker, peer):  # noqa: F811 - fixt
 
     config = made([history_entry(3)], port=broker.port)
     code, text = said("status", config)
-    assert code == 1 and "the broker has nothing of it" in text
+    assert code == 1 and "unknown to the broker" in text
     daemon = peer(broker.port)
     now = rfc3339(round(time()))
     decision = history_entry(9, text="a: its turn").decision
@@ -256,12 +256,12 @@ def test_status_by_what_the_broker_has(made, broker, peer):  # noqa: F811 - fixt
     assert code == 0
     assert re.search(r"^w: online since .*Z \(60 min\), edge-tvbo 0.1.0$", text, re.MULTILINE)
     assert "lab: a: its turn (interval 9, since" in text
-    assert "8 answered, 1 missed; suspects: b; refused: 3 late" in text
+    assert "8 replies, 1 timed out; unresponsive: b; rejected: 3 late" in text
     assert "history: intervals 3 to 3" in text
     assert said("why", config)[1].startswith("lab, interval 9, ")  # newer than what is kept
     daemon.publish("edge_tvbo/w/health", health("2026-01-01T00:00:00Z"), retain=True)
     code, text = said("status", config)
-    assert code == 1 and "w: silent, last heard of at 2026-01-01T00:00:00Z" in text
+    assert code == 1 and "w: not responding, last report at 2026-01-01T00:00:00Z" in text
     daemon.publish("edge_tvbo/w/health", b"\xff rubbish", retain=True)
     assert said("status", config)[0] == 0
     daemon.publish("edge_tvbo/w/status", "offline", retain=True)

@@ -168,7 +168,7 @@ def test_why_and_status_of_a_daemon_that_runs_and_of_one_that_is_gone(gateway):
     gateway.stop()
     gone = program("status", str(gateway.config))
     assert gone.returncode == 1
-    assert "k: offline, last heard of at" in gone.stdout
+    assert "k: offline, last report at" in gone.stdout
 
 
 @pytest.mark.acceptance(17)

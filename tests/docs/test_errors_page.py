@@ -23,7 +23,7 @@ sensors = ["a", "b"]
 reading = { topic = "hall/{sensor}" }
 """
 WRONG = {  # what is replaced in the valid configuration
-    "E102": ('interval = "10min"', "interval = 10 min"),
+    "E102": ('interval = "10min"', "interval = ten"),
     "E103": ('host = "broker.lan"', 'passwd = "x"'),
     "E104": ('interval = "10min"\n', ""),
     "E105": ("hall/{sensor}", "#/x"),

@@ -2,7 +2,6 @@
 
 The mark `acceptance(n)` names the demonstration that a test shows, in whichever module it is.
 """
-# ruff: noqa: F811 - fixtures
 
 import json
 import re
@@ -15,11 +14,9 @@ from getpass import getuser
 from socket import gethostname
 
 import pytest
-from broker.conftest import GENEROUS, directory, mosquitto, peer  # noqa: F401 - fixtures
-from cli.test_check_connect import login
-from faults.test_history import CRASHING, program
 from support import certificates
-from support.gateway import Daemon, Gateway
+from support.gateway import CRASHING, Daemon, Gateway, program
+from support.mosquitto import TIMEOUT_S, write_password
 
 SECRET = "hunter2-is-not-a-password"
 FIELD = """
@@ -81,7 +78,7 @@ KEPT_OUT = {  # what is wrong: the broker's settings, whether we want TLS, words
 @pytest.mark.broker
 def test_four_ways_to_be_kept_out_are_four_explanations_and_no_password(mosquitto, tmp_path):
     certificates.everything(tmp_path)
-    login(tmp_path, "me")
+    write_password(tmp_path, "me")
     with ExitStack() as stack:
         daemons = {}
         for name, (theirs, ours, _) in KEPT_OUT.items():
@@ -136,7 +133,7 @@ def test_readings_that_the_broker_kept_since_last_week_are_counted_and_that_is_a
     with ExitStack() as stack:
         heard = [stack.enter_context(silent_home(tmp_path, peer, each)) for each in (old, clean)]
         for each in heard:
-            each.wait(lambda each=each: len(decisions(each)) >= 8 and healths(each), 3 * GENEROUS)
+            each.wait(lambda each=each: len(decisions(each)) >= 8 and healths(each), 3 * TIMEOUT_S)
         kept, none = map(decisions, heard)
         counted = [healths(each)[-1]["fields"]["lab"]["refused"] for each in heard]
 

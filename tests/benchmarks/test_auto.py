@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.conftest import in_turns, ratios, spread
+from benchmarks.rounds import in_turns, ratios, spread
 
 from edge_tvbo import SensorField, make_policy
 from edge_tvbo.models.daily_profile import DailyProfile

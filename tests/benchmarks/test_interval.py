@@ -3,7 +3,7 @@
 import resource
 
 import pytest
-from benchmarks.conftest import in_turns, ratios, spread
+from benchmarks.rounds import in_turns, ratios, spread
 from benchmarks.runners import READINGS, Fused, FusedWindow, Ours, field_of
 
 from edge_tvbo.numerics.jit import COMPILATION

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from benchmarks.conftest import in_turns, ratios, spread
+from benchmarks.rounds import in_turns, ratios, spread
 from benchmarks.runners import WIDTH, Ours, field_of
 
 M, N = 46, 64

@@ -4,7 +4,7 @@ from statistics import median
 
 import numpy as np
 import pytest
-from benchmarks.conftest import in_turns, ratios, spread
+from benchmarks.rounds import in_turns, ratios, spread
 from benchmarks.runners import Fused, Ours, field_of
 
 from edge_tvbo.models.posteriors import select as engines

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from benchmarks.conftest import ratios, spread
+from benchmarks.rounds import ratios, spread
 
 ROUNDS = 9
 COLD_ROUNDS = 3

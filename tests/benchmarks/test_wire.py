@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from statistics import median, quantiles
 
 import pytest
-from benchmarks.conftest import ratios, spread
-from benchmarks.wire import GENEROUS, Bare, Daemon, values
+from benchmarks.rounds import ratios, spread
 from edge_tvbo_adapters.simulation import local_broker
+from support.wire import TIMEOUT_S, Bare, Daemon, values
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 CORES = sorted(os.sched_getaffinity(0))
@@ -45,7 +45,7 @@ def broker(tmp_path):
     yield port
     os.sched_setaffinity(0, CORES)
     process.kill()
-    process.wait(GENEROUS)
+    process.wait(TIMEOUT_S)
 
 
 @pytest.fixture

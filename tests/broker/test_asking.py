@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from broker.test_link import cut, link_to
 from edge_tvbo_adapters.payloads.json import codec as json_format
 from edge_tvbo_adapters.payloads.senml import codec as senml_format
 from edge_tvbo_adapters.payloads.the_things_stack import codec as tts_format
 from edge_tvbo_adapters.payloads.the_things_stack import preset as tts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.link import cut, link_to
 
 from edge_tvbo.messages.commands import Activate, Ending, Record
 from edge_tvbo.messages.events import Reading

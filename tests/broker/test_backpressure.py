@@ -5,8 +5,9 @@ import time
 from contextlib import closing
 
 import pytest
-from benchmarks.wire import ROOT, Daemon, values
 from edge_tvbo_adapters.simulation import local_broker
+from support.paths import ROOT
+from support.wire import Daemon, values
 
 pytestmark = pytest.mark.broker
 SHIPPED = (ROOT / "deploy" / "mosquitto.conf").read_text()

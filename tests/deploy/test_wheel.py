@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from broker.conftest import Peer
 from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt import subscribe
+from support.mosquitto import Peer
 from support.paths import ROOT
 
 from edge_tvbo.messages.documents import Reason
@@ -132,7 +132,13 @@ def test_the_sdist_holds_what_the_tests_and_an_installation_need(built):
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
 
-    assert {"LICENSE", "README.md", "Makefile", "deploy/install.sh", "tests/naive.py"} <= names
+    assert {
+        "LICENSE",
+        "README.md",
+        "Makefile",
+        "deploy/install.sh",
+        "tests/support/naive.py",
+    } <= names
 
 
 def test_the_lines_with_which_the_readme_installs_do_so(built, tools):

@@ -19,7 +19,6 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import click
 import pytest
-from broker.conftest import broker, directory  # noqa: F401 - fixtures
 from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
@@ -90,7 +89,7 @@ def test_ci_runs_make_test_and_nothing_else():
 
 @pytest.mark.broker
 @with_some(indented)
-def test_a_pages_commands_run_in_their_order(page, tmp_path, broker):  # noqa: F811
+def test_a_pages_commands_run_in_their_order(page, tmp_path, broker):
     example = (ROOT / "deploy" / "config.example.toml").read_text("utf-8")
     if "edge-tvbo init" not in TEXTS[page]:
         (tmp_path / "my.toml").write_text(example.replace("1883", str(broker.port)), "utf-8")
@@ -115,7 +114,7 @@ def program(line):
     return [sys.executable, "-m", "edge_tvbo", *words, *few]
 
 
-def stops_politely(command, directory):  # noqa: F811
+def stops_politely(command, directory):
     """Start what runs until it is told to stop, and tell it once it is there."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, cwd=directory, **pipes) as process:
@@ -172,7 +171,7 @@ def prepare(page, tmp_path):
         (bin_ / name).chmod(0o755)
 
 
-def run_script(script, directory):  # noqa: F811
+def run_script(script, directory):
     """Give what a script prints; whatever it started and left is ended with it."""
     with subprocess.Popen(
         ["bash", "-c", script],
@@ -364,7 +363,7 @@ def reference():
 
 
 @pytest.mark.broker
-def test_what_a_daemon_publishes_is_what_the_reference_says(tmp_path, broker):  # noqa: F811
+def test_what_a_daemon_publishes_is_what_the_reference_says(tmp_path, broker):
     config = tmp_path / "edge.toml"
     config.write_text(
         GATEWAY.format(port=broker.port) + "".join(FIELD.format(mode=each) for each in MODES)

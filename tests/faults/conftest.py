@@ -6,7 +6,6 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from broker.conftest import broker, directory, drive, mosquitto, peer  # noqa: F401 - fixtures
 from support.provenance import commit, machine
 
 RESULTS = Path(__file__).with_name("RESULTS.md")

@@ -6,13 +6,12 @@ DUP flag says that it was sent before, not that it arrived.
 
 import numpy as np
 import pytest
-from broker.test_link import Impostor, link_to
 from edge_tvbo_adapters.payloads.json import codec as json_format
-from faults.test_network import publish
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import se
 from support.controllers import controller_settings
+from support.link import Impostor, link_to, publish
+from support.naive import se
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.events import IntervalElapsed, Reading

@@ -12,7 +12,7 @@ from contextlib import closing
 import msgspec
 import pytest
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
-from support.gateway import ROOT, Gateway
+from support.gateway import CRASHING, ROOT, Gateway, program
 
 from edge_tvbo.messages.commands import Ending
 
@@ -51,11 +51,6 @@ def on_the_wire(gateway, what):
 
 def built_in(structs):
     return [msgspec.to_builtins(each) for each in structs]
-
-
-def program(*words):
-    command = [sys.executable, "-m", "edge_tvbo", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
 
 
 def test_the_history_is_what_was_on_the_wire(gateway):
@@ -193,24 +188,6 @@ def test_a_sensor_that_is_silent_is_passed_over_and_why_says_for_how_long(gatewa
     assert all(re.search(r": (silent for \d+ s|never heard)$", each) for each in excuses())
     kept_too = [factor for each in kept(gateway) for factor in each.decision.factors]
     assert set(excuses()) <= set(kept_too)
-
-
-CRASHING = """
-import sys
-from edge_tvbo.control.controller import Controller
-from edge_tvbo.cli import main
-
-handle, left = Controller.handle, [40]
-
-def broken(self, event):
-    left[0] -= 1
-    if left[0] < 0:
-        raise ZeroDivisionError("bob.smith divided by zero at 127.0.0.1")
-    return handle(self, event)
-
-Controller.handle = broken
-main()
-"""
 
 
 @pytest.mark.acceptance(25)

@@ -7,19 +7,18 @@ import selectors
 import shutil
 import socket
 import ssl
-import struct
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from broker.conftest import Driver, Peer
-from broker.test_link import LAB, Impostor, decision, link_to, said, strict
 from edge_tvbo_adapters.mqtt import backoff, dns
 from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.mqtt.tls import explained
 from support import certificates
+from support.link import LAB, Impostor, cut, decision, link_to, publish, said, strict
+from support.mosquitto import Driver, Peer
 from support.proxy import Proxy
 
 from edge_tvbo.config import loader
@@ -250,15 +249,6 @@ def test_many_messages_in_one_tls_record_are_all_read(certs, drive):
         thread.join()
 
 
-def publish(topic, payload, mid=None):
-    """Give a PUBLISH packet, at QoS 1 where it has an id."""
-    topic = topic if isinstance(topic, bytes) else topic.encode()
-    body = struct.pack("!H", len(topic)) + topic
-    body += (b"" if mid is None else struct.pack("!H", mid)) + payload
-    assert len(body) < 128
-    return bytes([0x30 if mid is None else 0x32, len(body)]) + body
-
-
 def test_a_renewed_certificate_is_used_for_the_next_connection(secured, certs, drive, tmp_path):
     broker = secured()
     ca = tmp_path / "ca.pem"
@@ -447,11 +437,6 @@ def test_an_address_that_was_found_before_serves_while_dns_is_down(broker, drive
     cut(link)
     driver.until(lambda: not link.online)
     driver.online()
-
-
-def cut(link):
-    with socket.socket(fileno=os.dup(link.interest()[0])) as sock:
-        sock.shutdown(socket.SHUT_RDWR)
 
 
 # --- what a broker does -----------------------------------------------------------------------

@@ -8,7 +8,6 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from broker.conftest import broker, directory  # noqa: F401 - fixtures
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,30 @@ b = [5, 0]
 c = [9, 9]
 """
 
+# a program that runs the daemon and fails at the 41st event
+CRASHING = """
+import sys
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.cli import main
+
+handle, left = Controller.handle, [40]
+
+def broken(self, event):
+    left[0] -= 1
+    if left[0] < 0:
+        raise ZeroDivisionError("bob.smith divided by zero at 127.0.0.1")
+    return handle(self, event)
+
+Controller.handle = broken
+main()
+"""
+
+
+def program(*words):
+    """Run a command of `edge-tvbo`."""
+    command = [sys.executable, "-m", "edge_tvbo", *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+
 
 class Daemon:
     """One daemon after another, with one configuration and one log, in a directory of their own."""

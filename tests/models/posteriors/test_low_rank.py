@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import NaivePosterior, components, se, temporal
 from numpy.testing import assert_allclose
 from support.histories import (
     COMPILED,
@@ -25,6 +24,7 @@ from support.histories import (
     long_readings,
     random_history,
 )
+from support.naive import NaivePosterior, components, se, temporal
 
 from edge_tvbo import make_policy
 from edge_tvbo.errors import SnapshotError

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import se
 from numpy.testing import assert_allclose
 from support.histories import (
     COMPILED,
@@ -22,6 +21,7 @@ from support.histories import (
     random_history,
     restored,
 )
+from support.naive import se
 
 
 @st.composite

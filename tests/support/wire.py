@@ -9,14 +9,13 @@ import subprocess
 import sys
 import time
 from itertools import count
-from pathlib import Path
 
 import msgspec
+from support.paths import ROOT, TESTS
 
-GENEROUS = 30.0  # s
+TIMEOUT_S = 30.0  # s
 M = 46
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+BENCHMARKS = TESTS / "benchmarks"
 CONFIG = """
 instance = "bench"
 [mqtt]
@@ -60,7 +59,7 @@ class Wire:
         self.qos = qos
         self._mids = count()
         self._bytes = b""
-        self._socket = socket.create_connection(("127.0.0.1", port), GENEROUS)
+        self._socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         greeting = text("MQTT") + bytes([4, 2]) + (0).to_bytes(2) + text(f"wire-{id(self)}")
         self._socket.sendall(packet(0x10, greeting))
@@ -182,14 +181,14 @@ class Answering:
     def close(self):
         self.wire.close()
         self.process.kill()
-        self.process.wait(GENEROUS)
+        self.process.wait(TIMEOUT_S)
 
 
 class Bare(Answering):
     """A paho client that echoes, or counts."""
 
     def __init__(self, port, qos, what):
-        command = [sys.executable, str(HERE / "bare_client.py"), what, str(port), str(qos)]
+        command = [sys.executable, str(BENCHMARKS / "bare_client.py"), what, str(port), str(qos)]
         super().__init__(port, qos, "bare", "bare/selected", command)
 
     def asked(self, answer):

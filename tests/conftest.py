@@ -4,13 +4,17 @@
 that its result depends on the change alone.
 """
 
+import gc
 import os
 from contextlib import ExitStack
 
 import pytest
 from edge_tvbo_adapters.simulation import local_broker
 from hypothesis import settings
+from support.distribution import ByFileOrTest
+from support.marks import assign_marks, without_processes
 from support.mosquitto import Driver, Mosquitto, Peer
+from support.paths import SHARED
 
 from edge_tvbo.errors import MissingExtra
 
@@ -18,6 +22,37 @@ from edge_tvbo.errors import MissingExtra
 settings.register_profile("default", deadline=None)
 settings.register_profile("repeatable", settings.get_profile("default"), derandomize=True)
 settings.load_profile("default")
+
+
+def pytest_collection_modifyitems(items):
+    assign_marks(items)
+
+
+def pytest_collection_finish():
+    """Take all that was imported and collected out of the garbage collector's sight."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    with without_processes(item):
+        return (yield)
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config, log):
+    if config.getvalue("dist") == "loadfile":
+        return ByFileOrTest(config, log)
+    return None
+
+
+@pytest.fixture(scope="session")
+def recordings():
+    """Return the folder of the real recordings; skip the test where there is none."""
+    if not SHARED.is_dir():
+        pytest.skip(f"no recordings in {SHARED}")
+    return SHARED
 
 
 # --- brokers --------------------------------------------------------------------------------------

@@ -115,6 +115,7 @@ def test_posterior_under_the_components_equals_its_twin(run):
 
 
 @pytest.mark.parametrize(("kind", "parameter"), [("static", 0.0), ("tv", 0.05), ("ui", 1e-4)])
+@pytest.mark.slow
 def test_after_100_000_readings_rounding_has_not_piled_up(kind, parameter):
     case = LowRankCase(SMOOTH, 0.02, kind, parameter, max_rest=1e-4)
     posterior = case.posterior()

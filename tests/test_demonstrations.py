@@ -149,14 +149,14 @@ def decisions(each):
 
 
 def healths(each):
-    """Give what was said of it once every subscription was granted."""
+    """Return the payloads about it after every subscription was granted."""
     found = [json.loads(payload) for payload in each.on("edge_tvbo/k/health")]
     return [health for health in found if health["fields"]["lab"]["interval"] >= 3]
 
 
 @contextmanager
 def silent_home(tmp_path, peer, broker):
-    """Have a daemon run whose sensors never answer, and give who hears it."""
+    """Run a daemon whose sensors never reply; return a client that receives its messages."""
     own = tmp_path / str(broker.port)
     own.mkdir()
     daemon, hears = Daemon(own), peer(broker.port)

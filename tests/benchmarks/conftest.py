@@ -1,4 +1,4 @@
-"""What the benchmarks share: rounds in turns, and the page that their rows make up.
+"""Fixture of the benchmarks: the page that their rows make up.
 
     def test_ours_is_no_slower_than_twice_theirs(bench):
         ours, theirs = in_turns(run_ours, run_theirs)            # seconds, round by round
@@ -19,13 +19,13 @@ from support.provenance import commit, machine
 
 PAGE = Path(__file__).with_name("RESULTS.md")
 HEAD = """\
-# Side by side
+# Results of the benchmarks
 
-`make bench` writes this page: of each comparison its last run. What is compared ran in turns, round
-by round, in one process or beside each other on one machine. A ratio is the median of the rounds'
-ratios, with their quartiles; a time likewise. A `+` means changes that are not committed.
+`make bench` writes this page: the last run of each comparison. Both sides ran in turns, round by
+round, in one process or in two on one machine. A ratio is the median of the rounds' ratios, with
+their quartiles; a time likewise. A `+` means changes that are not committed.
 
-| what | against | ratio | to reach | held | times | when | commit | machine |
+| what | compared with | ratio | target | reached | times | when | commit | machine |
 |---|---|---|---|---|---|---|---|---|
 """
 kept = pytest.StashKey[dict[str, str]]()
@@ -61,7 +61,7 @@ def bench(request):
 
 
 def pytest_sessionfinish(session):
-    """Put the session's rows in the place of those of sessions before."""
+    """Replace the rows of earlier sessions by this session's."""
     ours = session.config.stash.get(kept, {})
     if not ours:
         return
@@ -71,7 +71,7 @@ def pytest_sessionfinish(session):
 
 
 def earlier():
-    """Give the rows that there are, by what is compared with what."""
+    """Return the rows of the page by what is compared with what."""
     text = PAGE.read_text("utf-8").removeprefix(HEAD) if PAGE.exists() else ""
     cells = (line.strip("| ").split(" | ") for line in text.splitlines())
     return {" | ".join(each[:2]): " | ".join(each[2:]) for each in cells}

@@ -5,10 +5,10 @@ from statistics import quantiles
 
 
 def in_turns(*runs, rounds=15, clock=time.perf_counter):
-    """Give the seconds that each of the functions took, by round, for each function.
+    """Return the seconds that each function took, by round, for each function.
 
-    A function that gives a number did a thing so many times: one of them is what counts. Where what
-    it is held against is a fixed time, `time.process_time` leaves out what else the machine does.
+    A function that returns a number did its work so many times; its time is divided by that. For a
+    comparison with a fixed time, `time.process_time` leaves out the other load of the machine.
     """
 
     def seconds(run):
@@ -20,12 +20,12 @@ def in_turns(*runs, rounds=15, clock=time.perf_counter):
 
 
 def ratios(ours, theirs):
-    """Give ours / theirs, round by round."""
+    """Return ours / theirs, round by round."""
     return [one / other for one, other in zip(ours, theirs, strict=True)]
 
 
 def spread(values, scale=1.0):
-    """Give the median and the quartiles, scaled, as text.
+    """Return the median and the quartiles, scaled, as text.
 
     >>> spread([1, 2, 3, 4, 5], 10)
     '30 (15 to 45)'

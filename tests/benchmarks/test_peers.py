@@ -38,7 +38,7 @@ class History:
 
 
 def peer(bench, name, against):
-    """Give a module of a peer; say in the table where there is none, and skip."""
+    """Return a module of a peer; without it, add a row that says so, and skip."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

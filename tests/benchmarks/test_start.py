@@ -25,7 +25,7 @@ ROOT = HERE.parents[1]
 BARE = (sys.executable, str(HERE / "bare_start.py"))
 CONFIG = """
 instance = "start"
-mqtt.port = 9  # nobody is there, and to be ready that does not matter
+mqtt.port = 9  # no broker listens there; the daemon is ready without one
 [fields.lab]
 interval = "10min"
 policy = { name = "et-gp-ucb" }
@@ -81,7 +81,7 @@ class StartedCold(Started):
 
 
 def resident(pid):
-    """Give the MiB that a process holds."""
+    """Return the resident memory of a process in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     (size,) = [line.split()[1] for line in lines if line.startswith("VmRSS")]
     return int(size) / 1024
@@ -89,7 +89,7 @@ def resident(pid):
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    """Give the folder of the kernels compiled ahead of time."""
+    """Return the folder of the kernels compiled ahead of time."""
     directory = tmp_path_factory.mktemp("kernels")
     command = [sys.executable, "-m", "edge_tvbo.numerics.compile", str(directory)]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -100,7 +100,7 @@ def library(tmp_path_factory):
 
 @pytest.fixture(params=["just in time", "ahead of time"])
 def pair(request, tmp_path):
-    """Give how kernels are compiled, and the daemon and the bare process started in turns."""
+    """Return how kernels are compiled, and the daemon and the bare process started in turns."""
     (tmp_path / "edge.toml").write_text(CONFIG)
     jit = request.param == "just in time"
     kernels = "jit" if jit else request.getfixturevalue("library")
@@ -145,7 +145,7 @@ def test_cold_it_compiles_what_it_imports_and_no_more(bench, tmp_path):
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check", "edge.toml"]], ids=" ".join)
 def test_what_a_person_waits_for_takes_no_time(bench, arguments, tmp_path):
-    """Of the processor, that is: whoever else is at work on the machine does not count."""
+    """Measure processor time, so that the other load of the machine does not count."""
     (tmp_path / "edge.toml").write_text(CONFIG)
     command = [sys.executable, "-m", "edge_tvbo", *arguments]
     run = {"cwd": tmp_path, "check": True, "stdout": subprocess.DEVNULL}
@@ -156,7 +156,7 @@ def test_what_a_person_waits_for_takes_no_time(bench, arguments, tmp_path):
 
 
 def of_the_processor(command, run):
-    """Give the seconds of the processor that a command takes."""
+    """Return the processor time of a command in seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, **run)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

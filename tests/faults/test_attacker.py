@@ -36,7 +36,7 @@ MOMENT = 0.5  # s in which what is allowed has long arrived
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory):
-    """Give the port of a mosquitto with the very rules in deploy/, and a login for each role."""
+    """Return the port of a mosquitto with the rules in deploy/ and a login for each role."""
     mosquitto = shutil.which("mosquitto", path="/usr/sbin:/usr/bin:/usr/local/sbin")
     if not mosquitto or not shutil.which("mosquitto_passwd"):
         pytest.skip("this test wants a mosquitto and its mosquitto_passwd")
@@ -100,7 +100,7 @@ class Someone:
         self.client.publish(topic, payload, qos=1, retain=retain).wait_for_publish(GENEROUS)
 
     def vanish(self):
-        """Go without a good-bye, so that the broker publishes the will."""
+        """Close the socket without DISCONNECT, so that the broker publishes the will."""
         self.client.socket().shutdown(2)
         assert self.lost.wait(GENEROUS)
 
@@ -111,7 +111,7 @@ class Someone:
 
 @contextmanager
 def clients(port):
-    """Give a maker of clients, which are closed in the end."""
+    """Return a function that makes clients; they are closed at the end."""
     with ExitStack() as stack:
 
         def make(login, *args, **options):
@@ -124,14 +124,14 @@ def clients(port):
 
 @pytest.fixture
 def someone(port):
-    """Give a maker of clients."""
+    """Return a function that makes clients."""
     with clients(port) as make:
         yield make
 
 
 @pytest.fixture
 def daemon(port):
-    """Give the daemon's own link, let in, and what drives it for a moment."""
+    """Return the daemon's connected link, its events, and a function that services it."""
     wiring = Wiring(
         ("mote-1", "mote-2"),
         "lab/{sensor}/temperature",
@@ -246,7 +246,7 @@ def test_the_daemons_session_cannot_be_taken_over_by_its_client_id(daemon, someo
     assert not drive(lambda: not link.online, MOMENT)
 
 
-def test_nobody_comes_in_without_a_login_or_with_anothers(someone):
+def test_a_wrong_password_or_an_unknown_login_is_refused(someone):
     assert someone("mote-1", "guess").refused
     assert someone("edge-tvbo", PASSWORD.format("mote-1")).refused
     assert someone("nobody", "x").refused
@@ -323,7 +323,7 @@ class Guarded(Daemon):
         self.wait(lambda: len(self.asked) >= goal)
 
     def settle(self, activations):
-        """Give it time for so many activations in all, and to say what became of the readings."""
+        """Wait for a total of `activations`, and until all readings are accounted for."""
         deadline = time.monotonic() + GENEROUS
         while time.monotonic() < deadline and (
             len(self.asked) < activations or self.missing()[-1] or not self.refused()
@@ -331,16 +331,16 @@ class Guarded(Daemon):
             time.sleep(0.05)
 
     def on(self, topic):
-        """Give what the operator heard on a topic."""
+        """Return the payloads that the operator received on a topic."""
         heard = list(self._operator.heard)
         return [payload for name, payload in heard if name == f"edge_tvbo/lab/{topic}"]
 
     def refused(self):
-        """Give what was refused, and how often, as it said last."""
+        """Return the newest counts of rejected messages by reason."""
         return json.loads(self.on("health")[-1])["fields"]["temperature"]["refused"]
 
     def missing(self):
-        """Give for each decision how many readings its model has less than sensors had sent."""
+        """Return for each decision how many of the sensors' readings its model lacks."""
         decisions = list(map(json.loads, self.on("temperature/selected")))
         return [
             sum(number < each["interval"] for number, _, _ in self.asked)
@@ -367,7 +367,7 @@ class Attack:
 
     def flood(self):
         for i in range(BURST):
-            reading = json.dumps({"t": 21.0, "ts": time.time()})  # one that would be believed
+            reading = json.dumps({"t": 21.0, "ts": time.time()})  # plausible
             self._mouth.client.publish(FLOODED[i % len(FLOODED)], reading)
         self.flooded += BURST
         self.strangers += BURST // len(FLOODED)
@@ -378,7 +378,7 @@ class Attack:
             self._someone("stranger-3", client_id=client_id).close()
 
     def forge(self):
-        """Say whatever the daemon, an operator or another sensor would."""
+        """Publish all that the daemon, an operator or another sensor publishes."""
         reading = {"t": 22.0, "ts": time.time()}
         says = {
             **dict.fromkeys(FORBIDDEN, reading),
@@ -416,7 +416,7 @@ class Attack:
 
 @pytest.fixture(scope="module")
 def attacked(port, tmp_path_factory):
-    """Give a daemon that was attacked while it worked, and the attack."""
+    """Return a daemon that was attacked while it worked, and the attack."""
     with clients(port) as someone:
         daemon = Guarded(tmp_path_factory.mktemp("guarded"), port, someone)
         daemon.start()
@@ -480,7 +480,7 @@ def test_strangers_command_nothing_and_end_no_session(attacked):
     assert "connected again" not in daemon.said()
 
 
-def test_whoever_looks_on_with_a_login_of_its_own_ends_no_session_either(attacked):
+def test_a_client_with_a_read_only_login_ends_no_session(attacked):
     daemon, _ = attacked
     asks = [sys.executable, "-m", "edge_tvbo"]
     status = [
@@ -495,5 +495,5 @@ def test_whoever_looks_on_with_a_login_of_its_own_ends_no_session_either(attacke
 
 
 def late(asked):
-    """Give by how many seconds activations came late, as a median."""
+    """Return the median delay of the activations in seconds."""
     return median(came - due for _, due, came in asked)

@@ -108,11 +108,11 @@ class Someone:
         return {topic for topic, _, _ in self.heard}
 
     def on(self, topic):
-        """Give the payloads that came on a topic."""
+        """Return the payloads received on a topic."""
         return [payload for heard, payload, _ in self.heard if heard == topic]
 
     def newest(self, topic):
-        """Give the newest payload on a topic; None before there is one."""
+        """Return the newest payload on a topic, or None."""
         return next(iter(self.on(topic)[::-1]), None)
 
     def publish(self, topic, payload):
@@ -139,7 +139,7 @@ def stack():
 
 @pytest.fixture
 def central(tmp_path, stack):
-    """Give the broker above, not yet started."""
+    """Return the central broker, not yet started."""
     logins = ("lab", "south", "watcher", "operator")
     text = (FLEET / "central.conf").read_text()
     broker = Broker(tmp_path / "central", text, FLEET / "central.acl", logins)
@@ -157,7 +157,7 @@ def central(tmp_path, stack):
 
 @pytest.fixture
 def gateway(tmp_path, stack, central):
-    """Give the broker of a gateway, with a daemon that decides and sensors that answer."""
+    """Return the broker of a gateway with a deciding daemon and replying sensors."""
     bridge = (FLEET / "gateway-bridge.conf").read_text()
     for ours, here in (
         ("central.example:8883", f"127.0.0.1:{central.port}"),
@@ -188,7 +188,7 @@ def gateway(tmp_path, stack, central):
 
 @pytest.fixture
 def at_the_centre(tmp_path, stack, central):
-    """Give a maker of clients of the broker above."""
+    """Return a function that makes clients of the central broker."""
 
     def make(login, *filters):
         each = Someone(central.port, login, *filters, ca=tmp_path / "ca.pem")
@@ -275,7 +275,7 @@ def test_no_gateway_speaks_for_another_at_the_centre(central, at_the_centre):
 
 
 def commented(path):
-    """Give the command in the comment of a file."""
+    """Return the command in the comment of a file."""
     return re.search(r"^#     (sed .*)$", path.read_text(), re.M)[1]
 
 

@@ -1,8 +1,8 @@
 """The wall clock of a running daemon is set, as by NTP, by a person, or after a start in 1970.
 
-Nobody may set this machine's clock, so the daemon's `time.time` is replaced: `MOVED` gives what the
-real one does, and as many seconds more as a file says that the test writes. Everything else is
-real: the process, the broker, and the monotonic clock.
+A test may not set this machine's clock, so the daemon's `time.time` is replaced: `MOVED` returns
+the real time plus the number of seconds that the test writes to a file. Everything else is real:
+the process, the broker, and the monotonic clock.
 """
 
 import json
@@ -125,7 +125,7 @@ class Machine(Gateway):
 
 @pytest.fixture
 def machine(broker, peer, tmp_path):
-    """Give a maker of gateways."""
+    """Return a function that makes gateways."""
     made = []
 
     def make(**options):
@@ -159,7 +159,7 @@ def test_with_its_time_replaced_a_step_moves_no_activation_and_is_told_once(mach
 
 
 def local(wall):
-    """Give how a sensor in Berlin tells the time that knows of no zone."""
+    """Return the local time in Berlin without its zone."""
     return datetime.fromtimestamp(wall, BERLIN).replace(tzinfo=None).isoformat()
 
 
@@ -185,7 +185,7 @@ def test_with_its_time_replaced_a_change_to_or_from_summer_time_is_nothing(
 
 
 def true(wall):
-    """Give the time as sensors tell it that have it right, whatever our clock says."""
+    """Return the true time as ISO 8601, independent of the daemon's clock."""
     return datetime.now(UTC).isoformat()
 
 

@@ -28,7 +28,7 @@ DUP = 0x08
 
 
 def controller(policy="tv-gp-ucb"):
-    """Give a controller in its first interval."""
+    """Return a controller in its first interval."""
     it = Controller(
         make_policy(policy, FIELD), controller_settings(reply_timeout=60.0, max_age=1e9)
     )
@@ -42,12 +42,12 @@ def wiring(stamped):
 
 
 def written(n, value):
-    """Give the payload of reading number `n`."""
+    """Return the payload of reading number `n`."""
     return b'{"t": %.1f, "ts": %d}' % (value, NOW + n)
 
 
 def taken(events):
-    """Give the controller that was told these events of the link."""
+    """Return a controller that handled these events of the link."""
     it = controller()
     for _, event in events:
         it.handle(event)

@@ -85,7 +85,7 @@ main()
 
 
 class Session:
-    """The sensors, and somebody who watches the daemon, for one life of the broker."""
+    """The sensors and an observer of the daemon between two restarts of the broker."""
 
     def __init__(self, port):
         self.sent = 0
@@ -201,7 +201,7 @@ class Endurance:
             self.samples.append((session.began + session.handled, *taken))
 
     def slope(self):
-        """Give the MiB by which memory grows in 100 000 readings, after the first tenth of them."""
+        """Return the growth of memory in MiB per 100 000 readings, without the first tenth."""
         handled, resident, *_ = np.array(self.samples, float).T
         late = handled > handled[-1] / 10
         return np.polyfit(handled[late] / 1e5, resident[late] / MIB, 1)[0]

@@ -1,4 +1,4 @@
-"""Sensors that are off, empty, or out of budget: whom the daemon asks through a real broker."""
+"""Sensors that are off, empty or out of budget: which ones the daemon activates."""
 
 import json
 import time
@@ -53,7 +53,7 @@ class Home(Gateway):
 
 @pytest.fixture
 def home(broker, peer, tmp_path, request):
-    """Give a home of the test's own; its daemon is ended after the test."""
+    """Return a home with a name of its own; its daemon is killed after the test."""
     home = Home(tmp_path, broker.port, peer, f"e{abs(hash(request.node.name)) % 10**8}")
     yield home
     if home.process and home.process.poll() is None:

@@ -99,7 +99,7 @@ class Crowd:
         self.client.loop_misc()
 
     def let(self, answering, pause):
-        """Have the sensors of these gateways answer, and of no others."""
+        """Let only the sensors of these gateways reply."""
         self.pause = pause
         deadline = time.monotonic() + GENEROUS
         self.answering = set()
@@ -117,7 +117,7 @@ class Crowd:
             self.turn()
 
     def timed(self, answering, pause, count):
-        """Give `count` latencies of gateways, in s, the first of each left out."""
+        """Return `count` latencies of gateways in s, without the first of each."""
         self.let(answering, pause)
         self.latencies.clear()
         self.until(lambda: len(self.latencies) >= len(answering) + count, 10 * GENEROUS)
@@ -172,19 +172,19 @@ def fleet(tmp_path, mosquitto):
 
 
 def spread(latencies):
-    """Give what can be said of latencies, in ms."""
+    """Return the median and the 95 % quantile of latencies in ms, as text."""
     late = quantiles(latencies, n=20)[-1]
     return f"{1e3 * median(latencies):.2f} ({1e3 * late:.2f}) ms"
 
 
 def processor(pid):
-    """Give the s of processor time that a process has taken."""
+    """Return the processor time of a process in s."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / TICKS
 
 
 def memory(pid):
-    """Give MiB of a process: resident, and with but a share of what it has in common."""
+    """Return the memory of a process in MiB: resident, and proportional."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     found = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines[1:]}
     return found["Rss"], found["Pss"]
@@ -209,7 +209,7 @@ def test_a_gateway_does_not_notice_how_many_share_its_broker(fleet, record_prope
         for size in sizes:
             latencies[size] += fleet.crowd.timed(fleet.names[:size], pause, size * TIMED)
     measured = (
-        f"from answer to decision, median (95 %): with nobody else {spread(alone)}; of "
+        f"from answer to decision, median (95 %): alone {spread(alone)}; of "
         f"{sizes[-1]}, {', '.join(f'{n} busy {spread(each)}' for n, each in latencies.items())}, "
         f"each every {pause:g} s; {at_once(fleet, 5 * pause)}; {memories(fleet)}"
     )
@@ -221,7 +221,7 @@ def test_a_gateway_does_not_notice_how_many_share_its_broker(fleet, record_prope
 
 
 def at_once(fleet, seconds):
-    """Have all sensors answer at once, and give what the broker carries then."""
+    """Let all sensors reply at once; return the broker's load."""
     broker = fleet.broker.pid
     fleet.crowd.let(fleet.names, 0.0)
     fleet.crowd.latencies.clear()

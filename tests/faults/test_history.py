@@ -40,7 +40,7 @@ def with_history(gateway, checkpoint="1s", **changes):
 
 
 def kept(gateway, count=10_000):
-    """Give what the history holds, oldest first."""
+    """Return the newest entries of the history, oldest first."""
     with closing(HistoryReader(str(gateway.state.parent), "k")) as past:
         return past.newest("lab", count)[::-1]
 

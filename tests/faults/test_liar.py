@@ -28,7 +28,7 @@ beginnings = pytest.mark.parametrize("since", [0, 40], ids=["at once", "after ho
 
 
 def followed(policy, liar, lie, *, since=0):
-    """Give who was asked in each interval, and the controller.
+    """Return the sensor activated in each interval, and the controller.
 
     From interval `since` on `liar` adds `lie` (°C) to what it measures; None: it is silent.
     """
@@ -53,7 +53,7 @@ def followed(policy, liar, lie, *, since=0):
 
 
 def lies(asked, liar, since):
-    """Give the intervals in which it lied."""
+    """Return the intervals in which it sent an implausible reading."""
     return [t for t, sensor in enumerate(asked) if sensor == liar and t >= since]
 
 
@@ -144,7 +144,7 @@ class Betrayed(Gateway):
         return [json.loads(each) for each in self.world.on(f"edge_tvbo/betrayed/{topic}")]
 
     def field(self):
-        """Give how the field is, as it said last."""
+        """Return the newest health of the field."""
         return self.on("health")[-1]["fields"]["lab"]
 
     def lies(self):

@@ -42,7 +42,7 @@ def certs(tmp_path_factory):
 
 @pytest.fixture
 def secured(mosquitto, certs):
-    """Give a maker of brokers that speak TLS alone."""
+    """Return a function that makes brokers with only a TLS listener."""
 
     def start(server="server", extra=""):
         made = mosquitto(
@@ -56,14 +56,14 @@ def secured(mosquitto, certs):
 
 
 def tls(certs, ca="ca", client=None, **options):
-    """Give our side of TLS."""
+    """Return the client's TLS settings."""
     if client:
         options |= {"certificate": f"{certs}/{client}.pem", "key": f"{certs}/{client}.key"}
     return Tls(ca=f"{certs}/{ca}.pem" if ca else None, **options)
 
 
 def only_line(driver, caplog):
-    """Give the one error, after there was time for a second one."""
+    """Return the only error, after a second one had time to be logged."""
     driver.until(lambda: said(caplog))
     driver.for_seconds(0.5)
     (line,) = said(caplog)
@@ -89,7 +89,7 @@ def test_readings_and_decisions_cross_an_encrypted_connection(secured, certs, dr
 
 
 def own_topics():
-    """Give the wiring of a field that hears what we publish, for want of another TLS client."""
+    """Return the wiring of a field that reads what the link itself publishes."""
 
     def codec(payload):
         from edge_tvbo.errors import PayloadError
@@ -613,7 +613,7 @@ def proxy(broker):
 
 
 def hears(driver, peer, value):
-    """Say whether a reading still comes through."""
+    """Return whether a reading arrives."""
     peer.publish("lab/a/reading", f'{{"t": {value}, "ts": {value}}}')
     driver.until(lambda: any(e.value == value for _, e in driver.events if isinstance(e, Reading)))
 

@@ -116,12 +116,12 @@ def test_on_a_disk_that_becomes_read_only_it_decides_on_and_recovers(gateway, sm
 
 @pytest.fixture
 def without_a_cache():
-    """Give the words that start a process which can write nowhere, and its environment."""
+    """Return the command prefix of a process that can write nowhere."""
     if (
         shutil.which("unshare") is None
         or subprocess.run([*EVERYTHING_READ_ONLY, "true"], capture_output=True).returncode
     ):
-        pytest.skip("a file system of one's own wants more rights")
+        pytest.skip("a private file system needs more rights")
     return EVERYTHING_READ_ONLY
 
 
@@ -152,7 +152,7 @@ NONE = 3  # descriptors that may be open: those of any process; what is open alr
 
 @pytest.fixture
 def watched(gateway):
-    """Give a gateway at work whose metrics can be read."""
+    """Return a running gateway that serves metrics."""
     pytest.importorskip("prometheus_client")
     gateway.metrics = local_broker.free_port()
     gateway.configure(extra=f"[metrics]\nport = {gateway.metrics}\n")
@@ -163,7 +163,7 @@ def watched(gateway):
 
 
 def healthy(gateway):
-    """Say whether `/healthz` answers that all is well."""
+    """Return whether `/healthz` reports that all is well."""
     url = f"http://127.0.0.1:{gateway.metrics}/healthz"
     with suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:
         return answer.status == 200

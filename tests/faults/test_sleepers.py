@@ -69,7 +69,7 @@ class Beds:
 
 @pytest.fixture
 def stopped():
-    """Give a list of processes that are ended after the test."""
+    """Return a list of processes that are killed after the test."""
     processes = []
     yield processes
     for each in processes:
@@ -91,7 +91,7 @@ def test_a_node_that_wakes_is_asked_once_and_never_for_what_is_too_late(
         sender.publish(f"beds/{sensor}", '{"temperature": 21.5}')
         deadline = time.monotonic() + SLACK
         while any(found == command for found in beds.wake().values()):
-            assert time.monotonic() < deadline, "it is answered, and is still there"
+            assert time.monotonic() < deadline, "the command was answered and is still retained"
     assert seen == sorted(seen)
     events = [json.loads(body)["event"] for body in sender.on("edge_tvbo/beds/lab/event")]
     assert "sensor-lost" not in events
@@ -139,7 +139,9 @@ def test_a_sensor_that_was_taken_away_while_the_broker_was_is_asked_no_more(
         proxy.frozen = False
         deadline = time.monotonic() + 30.0
         while sensor in beds.wake():
-            assert time.monotonic() < deadline, "it is asked by nobody, and finds a command"
+            assert time.monotonic() < deadline, (
+                "the sensor is in no field, and still finds a command"
+            )
             time.sleep(0.1)
     finally:
         proxy.close()

@@ -119,7 +119,7 @@ def test_bytes_that_are_no_document_are_refused(data):
 @settings(max_examples=300)
 @given(st.data())
 def test_a_document_whose_checksum_fits_is_refused_or_believed_but_never_crashes(data):
-    """As one that somebody made on purpose, which no checksum keeps out."""
+    """A document damaged on purpose has a valid checksum."""
     clock = Time()
     with moved_by_hand(clock):
         life = Life(clock, [])
@@ -337,7 +337,7 @@ class Counting:
 
 
 def a_day_of(name, parameters, field=LAB):
-    """Give the sizes of a day's documents; nobody has to choose, which some are slow at."""
+    """Return the sizes of a day's documents, without the time of choosing sensors."""
     clock, chance = Time(), np.random.default_rng(1)
     readings = 12 if name in SLOW or "epsilon" in parameters else 999
     policy = make_policy(name, field, **parameters)
@@ -365,7 +365,7 @@ def test_the_papers_policies_write_64_kib_at_a_time_and_6_mib_a_day(case, record
 
 @pytest.fixture(scope="module")
 def learned():
-    """Give the field of the lab with a daily course, as `edge-tvbo fit` learns it from days."""
+    """Return the field of the lab with a daily profile, as `edge-tvbo fit` writes it."""
     moments, chance = np.arange(0.0, 8 * DAY, 600.0), np.random.default_rng(2)
     course = np.sin(2 * np.pi * moments[:, None] / DAY + np.linspace(0.0, 1.0, M))
     slow = np.cumsum(chance.normal(0.0, 0.03, (len(moments), M)), axis=0)
@@ -389,7 +389,7 @@ def test_auto_writes_24_mib_a_day(case, learned):
 
 @pytest.fixture
 def make(tmp_path, mosquitto, peer):
-    """Give a maker of gateways by their names, all at one broker."""
+    """Return a function that makes gateways by name, all at one broker."""
     broker = mosquitto()
     broker.start()
     made = []
@@ -464,7 +464,7 @@ class Killer:
 
 
 def stamp(path):
-    """Tell two drafts apart, however short-lived; None for none."""
+    """Return what identifies the present draft, or None without one."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -64,14 +64,14 @@ class Systemd:
         self.path.write_text(text)
 
     def hear(self, within):
-        """Give the next message, "" where there is none."""
+        """Return the next message, or "" if none comes in time."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ)
             ready = selector.select(max(0.0, within))
         return self._socket.recv(4096).decode() if ready else ""
 
     def until(self, start, within=GENEROUS):
-        """Hear messages up to one that begins so, and give them."""
+        """Return the messages up to one that begins with `start`."""
         messages, deadline = [], time.monotonic() + within
         while time.monotonic() < deadline:
             message = self.hear(deadline - time.monotonic())
@@ -81,7 +81,7 @@ class Systemd:
         raise AssertionError(f"no {start}; {messages[-5:]}; {self.log.read_text()[-2000:]}")
 
     def during(self, seconds):
-        """Give what is said in so many seconds."""
+        """Return the messages of so many seconds."""
         deadline = time.monotonic() + seconds
         messages = []
         while time.monotonic() < deadline:
@@ -142,7 +142,7 @@ def systemd(tmp_path, broker):
     started.close()
 
 
-def test_a_life_from_ready_to_stopping(systemd):
+def test_systemd_is_notified_from_ready_to_stopping(systemd):
     (*before, ready) = systemd.until("READY=1")
     assert not before
     assert "STATUS=heat: " in ready
@@ -168,7 +168,7 @@ def test_a_life_from_ready_to_stopping(systemd):
     assert "stopped" in [each["message"] for each in lines]
 
 
-def test_a_loop_that_stands_still_feeds_nobody(systemd):
+def test_a_stopped_loop_sends_no_watchdog_message(systemd):
     systemd.until("WATCHDOG=1")
     systemd.process.send_signal(signal.SIGSTOP)
     time.sleep(0.2)
@@ -179,7 +179,7 @@ def test_a_loop_that_stands_still_feeds_nobody(systemd):
     systemd.until("WATCHDOG=1")
 
 
-def test_a_broker_that_hangs_or_dies_is_no_reason_to_be_started_anew(systemd, broker):
+def test_a_hanging_or_dead_broker_does_not_stop_the_watchdog_messages(systemd, broker):
     systemd.until("WATCHDOG=1")
     broker.process.send_signal(signal.SIGSTOP)  # connected, and says nothing more
     said = systemd.during(14.0)

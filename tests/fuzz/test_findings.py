@@ -82,7 +82,7 @@ def test_any_time_has_a_text(at):
 @pytest.mark.parametrize("name", ["tv-gp-ucb", "auto", "daily", "mtv-gp-ucb", "ttv-gp-ucb"])
 def test_a_covariance_that_cannot_be_is_refused(name):
     """An element far too large, off the diagonal, made the next decisions NaN."""
-    controller = fuzz_snapshot.controllers()[name]
+    controller = fuzz_snapshot.restarted(name)
     before = controller.snapshot()
     found = 0
     for part, array in _covariances(controller.policy._posterior):
@@ -100,7 +100,7 @@ def test_a_covariance_that_cannot_be_is_refused(name):
 @pytest.mark.parametrize(("part", "value"), [("V", 1e99), ("L", 0.0), ("z", 1e99), ("y", 55.0)])
 def test_a_factor_that_is_not_that_of_its_readings_is_refused(part, value):
     """An entry of V far too large made the next decisions NaN."""
-    controller = fuzz_snapshot.controllers()["windowed"]
+    controller = fuzz_snapshot.restarted("windowed")
     before = controller.snapshot()
     array = controller.policy._posterior._arrays()[part]
     first = array.flat[0]

@@ -1,6 +1,6 @@
-"""Whoever answers readings over a real broker, and a client of a few lines that asks them.
+"""Latency and throughput of processes that answer readings, measured by a minimal MQTT client.
 
-The daemon under measurement stands here beside the bare clients of ``bare_client.py``.
+The measured processes are the daemon and the bare clients of ``benchmarks/bare_client.py``.
 """
 
 import signal
@@ -34,11 +34,11 @@ reading = {{ topic = "bench/reading/{{sensor}}", payload = "number" }}
 SENSORS = [f"mote-{index}" for index in range(M)]
 
 
-# --- MQTT 3.1.1, as little of it as a measurement wants -------------------------------------------
+# --- MQTT 3.1.1, as little of it as a measurement needs -------------------------------------------
 
 
 def packet(kind, body):
-    """Give a packet of fewer than 16 384 bytes."""
+    """Return a packet of fewer than 16 384 bytes."""
     size = len(body)
     length = bytes([size]) if size < 128 else bytes([size % 128 | 128, size // 128])
     return bytes([kind]) + length + body
@@ -53,7 +53,7 @@ def publish(topic, payload, qos, mid):
 
 
 class Wire:
-    """A client of a few lines, so that what is measured is the other one."""
+    """A minimal client, so that its own time hardly counts."""
 
     def __init__(self, port, topics, qos):
         self.qos = qos
@@ -83,7 +83,7 @@ class Wire:
         self._until(0xD0)
 
     def hear(self, topic):
-        """Give the next message on `topic`."""
+        """Return the next message on `topic`."""
         while True:
             body = self._until(0x30)
             size = int.from_bytes(body[:2])
@@ -94,7 +94,7 @@ class Wire:
         self._socket.close()
 
     def _until(self, kind):
-        """Give the body of the next packet of a kind; acknowledge what wants it."""
+        """Return the body of the next packet of a kind; acknowledge messages of QoS 1."""
         while True:
             first, body = self._packet()
             self._flags = first & 15
@@ -122,7 +122,7 @@ class Wire:
         return taken
 
 
-# --- who is measured ------------------------------------------------------------------------------
+# --- measured processes ---------------------------------------------------------------------------
 
 
 class Answering:
@@ -138,11 +138,11 @@ class Answering:
         self.sensor = self.asked(self.wire.hear(answer))
 
     def asked(self, answer):
-        """Give the sensor whose reading is answered next."""
+        """Return the sensor whose reading is answered next."""
         raise NotImplementedError
 
     def microseconds(self, value):
-        """Give how long the answer to one reading takes."""
+        """Return the time to the answer to one reading in microseconds."""
         began = time.perf_counter()
         self.wire.send(f"{self._base}/reading/{self.sensor}", value)
         answer = self.wire.hear(self._answer)
@@ -151,7 +151,7 @@ class Answering:
         return 1e6 * took
 
     def per_second(self, values):
-        """Give how many readings a second are handled that wait already."""
+        """Return how many waiting readings are handled per second."""
         burst = self.readings(values)
         burst[-1] = (f"{self._base}/reading/{self.sensor}", values[-1])
         self.stand_still()
@@ -165,7 +165,7 @@ class Answering:
         return len(values) / took
 
     def readings(self, values):
-        """Give messages that nobody asked for."""
+        """Return messages of sensors that were not activated."""
         others = [each for each in SENSORS if each != self.sensor]
         return [(f"{self._base}/reading/{others[i % (M - 1)]}", v) for i, v in enumerate(values)]
 
@@ -176,7 +176,7 @@ class Answering:
         self.process.send_signal(signal.SIGCONT)
 
     def check(self, readings):
-        """See that all of them were handled."""
+        """Check that all of them were handled."""
 
     def close(self):
         self.wire.close()
@@ -228,5 +228,5 @@ class Daemon(Answering):
 
 
 def values(number, seed):
-    """Give so many different readings, as text."""
+    """Return so many different readings as text."""
     return [f"{20 + (index * 7919 + seed) % 9973 / 5000:.4f}".encode() for index in range(number)]

@@ -249,7 +249,7 @@ def test_the_daemons_session_cannot_be_taken_over_by_its_client_id(daemon, someo
 def test_a_wrong_password_or_an_unknown_login_is_refused(someone):
     assert someone("mote-1", "guess").refused
     assert someone("edge-tvbo", PASSWORD.format("mote-1")).refused
-    assert someone("nobody", "x").refused
+    assert someone("unknown", "x").refused
 
 
 def test_a_flood_within_the_rules_costs_others_nothing(daemon, someone):

@@ -236,7 +236,9 @@ def test_a_line_that_was_down_brings_the_newest_and_nothing_old(gateway, central
     seen = json.loads(before.newest("edge_tvbo/lab/temperature/selected"))["interval"]
     before.close()
     central.kill()
-    time.sleep(2.0)  # six decisions
+    below = Someone(gateway.port, "watcher", "edge_tvbo/#")
+    below.wait(lambda: len(below.on("edge_tvbo/lab/temperature/selected")) > 6)
+    below.close()
     central.start()
 
     after = at_the_centre("watcher", "edge_tvbo/#")

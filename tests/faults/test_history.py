@@ -6,8 +6,8 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
+from functools import partial
 
 import msgspec
 import pytest
@@ -49,6 +49,11 @@ def on_the_wire(gateway, what):
     return [json.loads(payload) for payload in gateway.watcher.on(f"edge_tvbo/k/lab/{what}")]
 
 
+def all_are_on_the_wire(gateway, decisions):
+    published = on_the_wire(gateway, "selected")
+    return all(each in published for each in decisions)
+
+
 def built_in(structs):
     return [msgspec.to_builtins(each) for each in structs]
 
@@ -68,15 +73,14 @@ def test_the_history_is_what_was_on_the_wire(gateway):
 
 
 def test_after_kill_9_what_was_kept_is_read_and_the_next_daemon_goes_on(gateway):
-    for _ in range(2):
+    for life in (1, 2):
         gateway.start()
         gateway.asks(8)
-        time.sleep(0.5)
+        gateway.wait(lambda life=life: len(kept(gateway)) >= 3 * life)
         gateway.kill()
         known = kept(gateway)
-        said = on_the_wire(gateway, "selected")
-        assert len(known) >= 3
-        assert [each for each in built_in(e.decision for e in known) if each not in said] == []
+        decisions = built_in(each.decision for each in known)
+        gateway.watcher.wait(partial(all_are_on_the_wire, gateway, decisions))
     gateway.start()
     gateway.asks(2)
     gateway.stop()

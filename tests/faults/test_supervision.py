@@ -171,8 +171,8 @@ def test_systemd_is_notified_from_ready_to_stopping(systemd):
 def test_a_stopped_loop_sends_no_watchdog_message(systemd):
     systemd.until("WATCHDOG=1")
     systemd.process.send_signal(signal.SIGSTOP)
-    time.sleep(0.2)
-    systemd.during(0.1)
+    os.waitid(os.P_PID, systemd.process.pid, os.WSTOPPED)
+    systemd.during(0.1)  # what it sent before
 
     assert systemd.during(2 * WATCHDOG) == []
     systemd.process.send_signal(signal.SIGCONT)

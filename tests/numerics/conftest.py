@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def library_folder(tmp_path_factory):
     """Return a folder with a library of kernels that was just compiled."""
     headers = Path(sysconfig.get_path("include"), "Python.h")

@@ -11,14 +11,19 @@ SPLIT = (
     "tests/faults/",
     "tests/test_demonstrations.py",
 )
+TOGETHER = "tests/numerics/"  # its files share a library of kernels, which takes long to compile
 
 
 class ByFileOrTest(LoadScopeScheduling):
-    """A scheduler that keeps a file's tests together, except in the folders of `SPLIT`."""
+    """A scheduler that keeps a file's tests together, except in `SPLIT`."""
 
     def __init__(self, config, log=None):
         super().__init__(config, log)
         config.option.loadscopereorder = False  # `support.marks` has brought the longest forward
 
     def _split_scope(self, nodeid):
-        return nodeid if nodeid.startswith(SPLIT) else nodeid.split("::", 1)[0]
+        if nodeid.startswith(SPLIT):
+            return nodeid
+        if nodeid.startswith(TOGETHER):
+            return TOGETHER
+        return nodeid.split("::", 1)[0]

@@ -176,7 +176,7 @@ def silent_home(tmp_path, peer, broker):
 
 @pytest.mark.acceptance(25)
 @pytest.mark.broker
-def test_after_a_crash_the_report_has_all_that_is_asked_and_names_nobody(
+def test_after_a_crash_the_report_is_complete_and_contains_no_private_name(
     mosquitto,
     peer,
     tmp_path,

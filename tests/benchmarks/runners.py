@@ -1,6 +1,6 @@
-"""What is timed, each in rounds of so many intervals: our policies, and bare kernels beside them.
+"""Timed rounds of intervals: the policies, and bare kernels for comparison.
 
-A bare kernel does the same arithmetic in one compiled function, with nothing around it.
+A bare kernel is one compiled function with the same arithmetic and nothing else.
 """
 
 import numba

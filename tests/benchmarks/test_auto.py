@@ -1,4 +1,4 @@
-"""What an interval of `auto` costs, by the number of sensors and after how long."""
+"""Cost of an interval of `auto`, by the number of sensors and of earlier intervals."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One interval through the public API, M = 46: beside bare kernels, and after how long."""
+"""Cost of one interval through the public API, M = 46: against bare kernels, and over time."""
 
 import resource
 

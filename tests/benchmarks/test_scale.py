@@ -1,4 +1,4 @@
-"""What an interval costs by the number of sensors, and where few components carry a field."""
+"""Cost of an interval by the number of sensors, exact and with few components."""
 
 from statistics import median
 

@@ -1,8 +1,8 @@
-"""How long the daemon takes to be ready, and how much memory it then has.
+"""Start of the daemon: the time until it is ready, and its memory then.
 
-Run with ``make bench``. Beside it, in alternating rounds, starts a process that imports paho and
-msgspec, loads the same kernels from the same place and does nothing else; both say READY as systemd
-has it. Files are in the page cache and kernels in numba's, or in a library compiled ahead of time.
+Run with ``make bench``. In alternating rounds starts a process that imports paho and msgspec, loads
+the same kernels from the same place and does nothing else; both notify systemd with READY. Files
+are in the page cache, and kernels in numba's cache or in a library compiled ahead of time.
 """
 
 import os
@@ -19,7 +19,7 @@ from benchmarks.rounds import ratios, spread
 
 ROUNDS = 9
 COLD_ROUNDS = 3
-GENEROUS = 120.0  # s; the first start may compile
+TIMEOUT_S = 120.0  # the first start may compile
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 BARE = (sys.executable, str(HERE / "bare_start.py"))
@@ -51,7 +51,7 @@ class Started:
     def again(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
             notified.bind(self._address)
-            notified.settimeout(GENEROUS)
+            notified.settimeout(TIMEOUT_S)
             began = time.perf_counter()
             process = subprocess.Popen(
                 self._command, env=self._environment, cwd=ROOT, stderr=subprocess.DEVNULL
@@ -63,7 +63,7 @@ class Started:
                 self.mebibytes.append(resident(process.pid))
             finally:
                 process.kill()
-                process.wait(GENEROUS)
+                process.wait(TIMEOUT_S)
                 Path(self._address).unlink()
 
     def forget(self):

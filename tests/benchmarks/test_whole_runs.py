@@ -1,4 +1,4 @@
-"""What takes seconds to hours: replays of all policies, and a paper's Monte Carlo."""
+"""Whole runs of seconds to hours: replays of all policies, and a paper's Monte Carlo."""
 
 import os
 import resource

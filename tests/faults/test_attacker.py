@@ -30,7 +30,7 @@ pytestmark = pytest.mark.broker
 STRANGERS = ("stranger-1", "stranger-2", "stranger-3")  # logins of which the rules know nothing
 LOGINS = ("edge-tvbo", "mote-1", "mote-2", "mote-3", "watcher", "operator", *STRANGERS)
 PASSWORD = "correct horse {}"
-GENEROUS = 20.0  # s; a busy machine takes its time
+TIMEOUT_S = 20.0  # a busy machine takes its time
 MOMENT = 0.5  # s in which what is allowed has long arrived
 
 
@@ -87,7 +87,7 @@ class Someone:
         self._filters = [(each, 1) for each in filters]
         self.client.connect("127.0.0.1", port)
         self.client.loop_start()
-        assert self._answered.wait(GENEROUS)
+        assert self._answered.wait(TIMEOUT_S)
 
     def _connected(self, client, userdata, flags, reason, properties):
         self.refused = reason.is_failure
@@ -97,12 +97,12 @@ class Someone:
             self._answered.set()
 
     def publish(self, topic, payload, *, retain=False):
-        self.client.publish(topic, payload, qos=1, retain=retain).wait_for_publish(GENEROUS)
+        self.client.publish(topic, payload, qos=1, retain=retain).wait_for_publish(TIMEOUT_S)
 
     def vanish(self):
         """Close the socket without DISCONNECT, so that the broker publishes the will."""
         self.client.socket().shutdown(2)
-        assert self.lost.wait(GENEROUS)
+        assert self.lost.wait(TIMEOUT_S)
 
     def close(self):
         self.client.disconnect()
@@ -144,7 +144,7 @@ def daemon(port):
     link = connect(broker, {"temperature": wiring})
     events = []
 
-    def drive(until, within=GENEROUS):
+    def drive(until, within=TIMEOUT_S):
         deadline = time.monotonic() + within
         while not until() and time.monotonic() < deadline:
             events.extend(event for _, event in link.service(3, time.monotonic()))
@@ -262,7 +262,7 @@ def test_a_flood_within_the_rules_costs_others_nothing(daemon, someone):
     began = time.monotonic()
     other.publish("lab/mote-2/temperature", b'{"t": 20}')
     assert drive(lambda: any(isinstance(e, Reading) and e.sensor == "mote-2" for e in events))
-    assert time.monotonic() - began < GENEROUS / 2
+    assert time.monotonic() - began < TIMEOUT_S / 2
 
 
 # --- a whole daemon -------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ class Guarded(Daemon):
 
     def settle(self, activations):
         """Wait for a total of `activations`, and until all readings are accounted for."""
-        deadline = time.monotonic() + GENEROUS
+        deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline and (
             len(self.asked) < activations or self.missing()[-1] or not self.refused()
         ):
@@ -411,7 +411,7 @@ class Attack:
         attacker = self._someone("stranger-3")
         with suppress(ValueError):
             attacker.client.publish("lab/stranger-3/temperature", b"x" * 100_000)
-        assert attacker.lost.wait(GENEROUS)
+        assert attacker.lost.wait(TIMEOUT_S)
 
 
 @pytest.fixture(scope="module")

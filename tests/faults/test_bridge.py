@@ -18,7 +18,7 @@ from support.paths import DEPLOY
 pytestmark = pytest.mark.broker
 
 FLEET = DEPLOY / "fleet"
-GENEROUS = 30.0  # s; a line that was lost is tried again after a second
+TIMEOUT_S = 30.0  # a line that was lost is tried again after a second
 MOMENT = 0.5  # s in which what is allowed has long arrived
 PASSWORDS = {"lab": "changeme"}  # as gateway-bridge.conf has it; of the others their login
 LENIENT = "user lab\ntopic readwrite #\nuser watcher\ntopic read #\n"
@@ -116,10 +116,10 @@ class Someone:
         return next(iter(self.on(topic)[::-1]), None)
 
     def publish(self, topic, payload):
-        self.client.publish(topic, payload, qos=1).wait_for_publish(GENEROUS)
+        self.client.publish(topic, payload, qos=1).wait_for_publish(TIMEOUT_S)
 
     def wait(self, condition):
-        deadline = time.monotonic() + GENEROUS
+        deadline = time.monotonic() + TIMEOUT_S
         while not condition():
             assert time.monotonic() < deadline, self.heard[-5:]
             time.sleep(0.01)
@@ -132,7 +132,7 @@ class Someone:
 @pytest.fixture
 def stack():
     if not (shutil.which("mosquitto_passwd") and shutil.which("openssl")):
-        pytest.skip("this test wants mosquitto, mosquitto_passwd and openssl")
+        pytest.skip("this test needs mosquitto, mosquitto_passwd and openssl")
     with ExitStack() as it:
         yield it
 
@@ -198,7 +198,9 @@ def at_the_centre(tmp_path, stack, central):
     return make
 
 
-def test_decisions_go_up_and_commands_come_down_and_readings_stay(gateway, central, at_the_centre):
+def test_the_bridge_passes_decisions_up_and_commands_down_and_no_readings(
+    gateway, central, at_the_centre
+):
     central.start()
     operator = at_the_centre("operator", "#")
     base = "edge_tvbo/lab"
@@ -229,7 +231,9 @@ def test_decisions_go_up_and_commands_come_down_and_readings_stay(gateway, centr
     }
 
 
-def test_a_line_that_was_down_brings_the_newest_and_nothing_old(gateway, central, at_the_centre):
+def test_after_an_outage_of_the_bridge_only_the_newest_decision_arrives(
+    gateway, central, at_the_centre
+):
     central.start()
     before = at_the_centre("watcher", "edge_tvbo/#")
     before.wait(lambda: before.newest("edge_tvbo/lab/temperature/selected"))
@@ -253,7 +257,7 @@ def test_a_line_that_was_down_brings_the_newest_and_nothing_old(gateway, central
     assert after.newest("edge_tvbo/lab/status") == "online"  # what it said last
 
 
-def test_no_gateway_speaks_for_another_at_the_centre(central, at_the_centre):
+def test_a_gateway_cannot_publish_for_another_at_the_central_broker(central, at_the_centre):
     central.start()
     watcher = at_the_centre("watcher", "#")
     south = at_the_centre("south", "edge_tvbo/#")
@@ -281,7 +285,7 @@ def commented(path):
     return re.search(r"^#     (sed .*)$", path.read_text(), re.M)[1]
 
 
-def test_another_gateway_has_the_bridge_of_this_one_but_for_its_name():
+def test_the_bridge_of_another_gateway_differs_only_in_its_name():
     command = commented(FLEET / "gateway-bridge.conf")
     printed = subprocess.run(command, shell=True, cwd=FLEET, capture_output=True, text=True).stdout
 
@@ -292,7 +296,7 @@ def test_another_gateway_has_the_bridge_of_this_one_but_for_its_name():
     assert "topic edge_tvbo/north-7/cmd/+ in 1" in named
 
 
-def test_two_gateways_and_their_sensors_share_a_broker_and_keep_apart(tmp_path, stack):
+def test_two_gateways_share_a_broker_without_seeing_each_others_sensors(tmp_path, stack):
     logins = ("lab-1", "lab-2", "lab-1/mote-17", "lab-2/mote-17", "operator", "everything")
     text = (
         (DEPLOY / "mosquitto.conf").read_text().replace("/mosquitto/acl", "/mosquitto/shared.acl")

@@ -139,7 +139,7 @@ def machine(broker, peer, tmp_path):
 
 
 @pytest.mark.parametrize(("by", "way"), [(3 * 3600.0, "forward"), (-2 * DAY, "back")])
-def test_with_its_time_replaced_a_step_moves_no_activation_and_is_told_once(machine, by, way):
+def test_a_clock_step_moves_no_activation_and_is_reported_once(machine, by, way):
     gateway = machine()
     gateway.boot()
     gateway.asks(4)
@@ -167,9 +167,7 @@ def local(wall):
     ("change", "stamp", "reading"),
     [(SUMMER, local, ', timezone = "Europe/Berlin"'), (WINTER, float, "")],
 )
-def test_with_its_time_replaced_a_change_to_or_from_summer_time_is_nothing(
-    machine, change, stamp, reading
-):
+def test_a_change_to_or_from_summer_time_has_no_effect(machine, change, stamp, reading):
     ahead = change - time.time() - 12.0
     gateway = machine(ahead=ahead, stamp=stamp, reading=reading, zone="Europe/Berlin")
     gateway.boot()
@@ -189,7 +187,7 @@ def true(wall):
     return datetime.now(UTC).isoformat()
 
 
-def test_with_its_time_replaced_it_decides_from_1970_on_and_is_synced_once(machine):
+def test_with_a_clock_in_1970_it_decides_and_is_synced_once(machine):
     gateway = machine(ahead=-time.time() + 5.0, stamp=true)
     gateway.boot()
     gateway.asks(4)
@@ -212,7 +210,7 @@ def test_with_its_time_replaced_it_decides_from_1970_on_and_is_synced_once(machi
     assert last["suspects"] == []
 
 
-def test_a_reload_that_was_carried_out_is_an_event_and_one_that_was_refused_is_none(machine):
+def test_a_successful_reload_is_an_event_and_a_rejected_one_is_not(machine):
     gateway = machine()
     gateway.boot()
     good = gateway.config.read_text()

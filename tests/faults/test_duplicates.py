@@ -67,7 +67,7 @@ def assert_same_posterior(one, other):
     st.booleans(),
     st.sampled_from(["et-gp-ucb", "tv-gp-ucb", "auto"]),
 )
-def test_copies_leave_every_posterior_as_it_is(readings, data, stamped, policy):
+def test_duplicates_leave_every_posterior_unchanged(readings, data, stamped, policy):
     once, often = controller(policy), controller(policy)
     for n, (sensor, value) in enumerate(readings):
         at = NOW + 5.0 * n
@@ -78,7 +78,7 @@ def test_copies_leave_every_posterior_as_it_is(readings, data, stamped, policy):
 
 
 @given(st.data())
-def test_a_stamped_copy_counts_for_nothing_however_late_it_comes(data):
+def test_a_duplicate_with_a_timestamp_is_ignored_however_late(data):
     once, often = controller(), controller()
     sent = []
     for n, (sensor, value) in enumerate(READINGS):

@@ -58,7 +58,7 @@ def built_in(structs):
     return [msgspec.to_builtins(each) for each in structs]
 
 
-def test_the_history_is_what_was_on_the_wire(gateway):
+def test_the_history_equals_what_was_published(gateway):
     gateway.start()
     gateway.asks(12)
     gateway.stop()
@@ -72,7 +72,7 @@ def test_the_history_is_what_was_on_the_wire(gateway):
     assert all(each.posterior.sensors == ("a", "b", "c") for each in entries)
 
 
-def test_after_kill_9_what_was_kept_is_read_and_the_next_daemon_goes_on(gateway):
+def test_after_kill_9_the_history_is_readable_and_continued(gateway):
     for life in (1, 2):
         gateway.start()
         gateway.asks(8)
@@ -90,7 +90,7 @@ def test_after_kill_9_what_was_kept_is_read_and_the_next_daemon_goes_on(gateway)
     assert "history" not in gateway.said()
 
 
-def test_usr1_has_it_written_at_once_and_a_reload_keeps_it(gateway):
+def test_sigusr1_writes_the_history_at_once_and_a_reload_keeps_it(gateway):
     with_history(gateway, checkpoint="1h")
     gateway.start()
     gateway.asks(5)
@@ -110,7 +110,7 @@ def test_usr1_has_it_written_at_once_and_a_reload_keeps_it(gateway):
 
 
 @pytest.mark.parametrize("place", ["/proc/edge_tvbo", "/dev/null/x"])
-def test_without_a_place_for_it_the_daemon_decides_on_and_says_so_once(gateway, place):
+def test_with_an_unusable_directory_the_daemon_decides_and_logs_it_once(gateway, place):
     with_history(gateway, dir=place)
     gateway.start()
     gateway.asks(12)
@@ -118,7 +118,7 @@ def test_without_a_place_for_it_the_daemon_decides_on_and_says_so_once(gateway, 
     assert gateway.said().count("history: it cannot be stored") == 1
 
 
-def test_with_files_that_may_not_grow_it_decides_on_and_says_so_once(gateway):
+def test_with_a_file_size_limit_it_decides_and_logs_it_once(gateway):
     """As on a full disk; the log is a file too, which is why a few lines fit."""
     gateway.start(
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)),
@@ -129,7 +129,7 @@ def test_with_files_that_may_not_grow_it_decides_on_and_says_so_once(gateway):
     gateway.assert_never_twice()
 
 
-def test_a_history_that_is_rubbish_is_set_aside_and_a_new_one_begun(gateway):
+def test_a_damaged_history_is_renamed_and_a_new_one_started(gateway):
     gateway.state.parent.mkdir()
     path = gateway.state.parent / "k.history.db"
     path.write_bytes(b"rubbish" * 999)
@@ -144,7 +144,7 @@ def test_a_history_that_is_rubbish_is_set_aside_and_a_new_one_begun(gateway):
 # --- why, status and report of a daemon that runs -------------------------------------------------
 
 
-def test_why_and_status_of_a_daemon_that_runs_and_of_one_that_is_gone(gateway):
+def test_why_and_status_work_with_and_without_a_running_daemon(gateway):
     gateway.start()
     gateway.asks(12)
     gateway.wait(lambda: len(kept(gateway)) > 3)
@@ -171,7 +171,7 @@ def test_why_and_status_of_a_daemon_that_runs_and_of_one_that_is_gone(gateway):
 
 
 @pytest.mark.acceptance(17)
-def test_a_sensor_that_is_silent_is_passed_over_and_why_says_for_how_long(gateway):
+def test_why_shows_for_how_long_a_silent_sensor_is_skipped(gateway):
     quiet = "b"
     answer = gateway.sensors.client.on_message
 
@@ -195,7 +195,7 @@ def test_a_sensor_that_is_silent_is_passed_over_and_why_says_for_how_long(gatewa
 
 
 @pytest.mark.acceptance(25)
-def test_what_a_daemon_with_a_bug_put_into_it_died_of_is_in_the_report(gateway):
+def test_the_report_contains_the_traceback_of_a_crash(gateway):
     text = gateway.config.read_text()
     gateway.config.write_text(text.replace("[mqtt]", '[mqtt]\nusername = "bob.smith"'))
     command = [sys.executable, "-c", CRASHING, "run", str(gateway.config)]

@@ -99,7 +99,7 @@ def own_topics():
     return Wiring(("tls",), "edge_tvbo/{sensor}/lab/selected", codec)
 
 
-def test_a_certificate_of_ours_lets_us_in_where_the_broker_wants_one(secured, certs, drive):
+def test_a_client_certificate_is_accepted_by_a_broker_that_requires_one(secured, certs, drive):
     broker = secured(extra="require_certificate true\nuse_identity_as_username true\n")
     drive(link_to(broker.port, tls=tls(certs, client="client"))).online()
 
@@ -577,7 +577,7 @@ def test_restarts_under_load_lose_no_notice_no_state_and_no_descriptor(
 
 
 class NoticeKeeper:
-    """Hears notices over restarts: it is there before the link is, after each of them."""
+    """A client that receives notices over restarts; it connects before the link does."""
 
     def __init__(self, port):
         self._port = port

@@ -1,6 +1,6 @@
-"""What the daemon does without: a broker, a disk, a cache, descriptors. It decides, and says so.
+"""A daemon without a broker, a disk, a cache or descriptors: it decides, and logs what is missing.
 
-Each is a process of its own that is really short of something; then the shortage ends.
+Each test runs a real process with a real shortage, which then ends.
 """
 
 import shutil
@@ -39,7 +39,7 @@ def gateway(tmp_path, mosquitto, peer):
     "seconds", [5.0, pytest.param(90.0, marks=pytest.mark.soak)], ids=["5 s", "90 s"]
 )
 @pytest.mark.timeout(300)
-def test_without_a_broker_at_first_it_waits_quietly_and_begins_when_there_is_one(
+def test_without_a_broker_at_the_start_it_waits_quietly_and_connects_later(
     tmp_path, mosquitto, peer, seconds, record_property
 ):
     broker, daemon = mosquitto(), Daemon(tmp_path)
@@ -73,7 +73,7 @@ def test_without_a_broker_at_first_it_waits_quietly_and_begins_when_there_is_one
 # --- no disk ------------------------------------------------------------------------------------
 
 
-def test_on_a_full_disk_it_decides_on_says_so_once_and_keeps_state_when_there_is_room(
+def test_on_a_full_disk_it_decides_logs_it_once_and_stores_state_when_there_is_room(
     gateway, small_disk
 ):
     disk = small_disk("mode=700")
@@ -96,7 +96,7 @@ def test_on_a_full_disk_it_decides_on_says_so_once_and_keeps_state_when_there_is
     gateway.assert_never_twice()
 
 
-def test_on_a_disk_that_becomes_read_only_it_decides_on_and_recovers(gateway, small_disk):
+def test_on_a_disk_that_becomes_read_only_it_decides_and_recovers(gateway, small_disk):
     disk = small_disk("mode=700")
     gateway.configure(dir=disk)
     gateway.start()
@@ -126,7 +126,7 @@ def without_a_cache():
 
 
 @pytest.mark.timeout(600)
-def test_where_nothing_can_be_written_it_compiles_at_its_start_says_so_and_decides(
+def test_without_a_writable_cache_it_compiles_at_the_start_logs_it_and_decides(
     gateway, without_a_cache, monkeypatch
 ):
     """As under systemd's ProtectSystem=strict, without the CacheDirectory= of our unit."""
@@ -170,7 +170,7 @@ def healthy(gateway):
     return False
 
 
-def test_without_descriptors_it_decides_on_with_what_it_has_and_says_what_it_cannot(watched):
+def test_without_free_descriptors_it_decides_and_logs_what_fails(watched):
     watched.may_open(NONE)
     watched.hears("cannot be stored", "Too many open files")
     assert not healthy(watched)
@@ -191,7 +191,7 @@ def test_without_descriptors_it_decides_on_with_what_it_has_and_says_what_it_can
     watched.assert_never_twice()
 
 
-def test_a_broker_lost_without_descriptors_is_found_again_when_there_are_some(watched):
+def test_a_broker_lost_without_free_descriptors_is_found_later(watched):
     watched.may_open(NONE)
     watched.broker.kill()
     watched.broker.start()
@@ -205,7 +205,7 @@ def test_a_broker_lost_without_descriptors_is_found_again_when_there_are_some(wa
     watched.assert_never_twice()
 
 
-def test_visitors_without_number_take_no_descriptors_and_no_decision(watched):
+def test_many_http_clients_cost_no_descriptors_and_no_decision(watched):
     with ExitStack() as stack:
         for _ in range(200):
             visitor = stack.enter_context(socket.socket())

@@ -1,4 +1,4 @@
-"""A daemon and nodes that sleep: what they find on waking is the current command, or nothing."""
+"""Sleeping sensors: on waking they find the current command or none."""
 
 import json
 import re
@@ -77,7 +77,7 @@ def stopped():
         each.wait(10)
 
 
-def test_a_node_that_wakes_is_asked_once_and_never_for_what_is_too_late(
+def test_a_waking_sensor_finds_each_command_once_and_none_that_expired(
     broker, peer, tmp_path, stopped
 ):
     beds = Beds(tmp_path, broker.port, peer, "beds", interval="1500ms", timeout="1200ms")
@@ -97,9 +97,7 @@ def test_a_node_that_wakes_is_asked_once_and_never_for_what_is_too_late(
     assert "sensor-lost" not in events
 
 
-def test_a_daemon_that_was_killed_leaves_a_command_that_the_next_one_clears(
-    broker, peer, tmp_path, stopped
-):
+def test_a_command_left_by_a_killed_daemon_is_cleared_by_the_next(broker, peer, tmp_path, stopped):
     beds = Beds(tmp_path, broker.port, peer, "killed", interval="1500ms", timeout="1s")
     stopped.append(beds.start())
     sensor, left = beds.find()
@@ -119,9 +117,7 @@ def test_a_daemon_that_was_killed_leaves_a_command_that_the_next_one_clears(
     assert beds.wake() == {}
 
 
-def test_a_sensor_that_was_taken_away_while_the_broker_was_is_asked_no_more(
-    broker, peer, tmp_path, stopped
-):
+def test_a_sensor_removed_during_an_outage_is_not_activated_again(broker, peer, tmp_path, stopped):
     proxy = Proxy(broker.port)
     try:
         beds = Beds(tmp_path, broker.port, peer, "removed", interval="10min", timeout="5min")

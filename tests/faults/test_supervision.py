@@ -1,4 +1,4 @@
-"""The daemon as systemd sees it: a real process, a real datagram socket, a real broker."""
+"""Supervision by systemd: a real process, a real datagram socket, a real broker."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from edge_tvbo_adapters.simulation import local_broker
 
 from edge_tvbo.errors import MissingExtra
 
-GENEROUS = 60.0  # s; a busy machine takes its time, and may compile
+TIMEOUT_S = 60.0  # a busy machine takes its time, and may compile
 WATCHDOG = 1.0  # s
 CONFIG = """\
 instance = "lab"
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.broker
 
 
 class Systemd:
-    """A daemon, started as the unit starts it, and what it says of itself."""
+    """A daemon started as by the unit, and its messages to systemd."""
 
     def __init__(self, directory, port):
         self.metrics = local_broker.free_port()
@@ -63,18 +63,18 @@ class Systemd:
         text = CONFIG.format(port=self.port, metrics=self.metrics, interval=interval)
         self.path.write_text(text)
 
-    def hear(self, within):
+    def receive(self, within):
         """Return the next message, or "" if none comes in time."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ)
             ready = selector.select(max(0.0, within))
         return self._socket.recv(4096).decode() if ready else ""
 
-    def until(self, start, within=GENEROUS):
+    def until(self, start, within=TIMEOUT_S):
         """Return the messages up to one that begins with `start`."""
         messages, deadline = [], time.monotonic() + within
         while time.monotonic() < deadline:
-            message = self.hear(deadline - time.monotonic())
+            message = self.receive(deadline - time.monotonic())
             messages.append(message)
             if message.startswith(start):
                 return messages
@@ -85,7 +85,7 @@ class Systemd:
         deadline = time.monotonic() + seconds
         messages = []
         while time.monotonic() < deadline:
-            messages.append(self.hear(deadline - time.monotonic()))
+            messages.append(self.receive(deadline - time.monotonic()))
         return [each for each in messages if each]
 
     def health(self):

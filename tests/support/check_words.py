@@ -30,7 +30,7 @@ TEXT = {  # in docstrings, comments, strings, names of functions and classes, an
     r"\bbeg[aiu]ns? anew\b": "resets, starts again",
     r"\b(?:let|lets|letting) go of\b": "release, close, free",
     r"\b(?:be|is|are|was|were) believed\b": "estimated",
-    r"\bis told (?:of|that|what|how|when)\b|\bare told\b": "receives, is given",
+    r"\bis told (?:of|that|what|how|when)\b|\bare told\b(?! apart)": "receives, is given",
     r"\bmend(?:s|ed|ing)?\b": "fix",
     r"\bwhat would do\b": "allowed values",
     r"\bone's own\b": "your own, its own",

@@ -1,4 +1,4 @@
-"""What a page of results says of where they come from: the commit, and the machine."""
+"""Provenance of a page of results: the commit and the machine."""
 
 import os
 import platform

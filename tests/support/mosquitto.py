@@ -10,7 +10,7 @@ from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
-TIMEOUT_S = 20.0  # of each wait; a busy machine needs seconds
+TIMEOUT_S = 60.0  # of each wait for a state; a busy machine needs seconds
 _numbers = count()
 
 

@@ -12,8 +12,9 @@ from edge_tvbo.cli.output import EX_USAGE, print_json
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra
 
 if TYPE_CHECKING:
+    from edge_tvbo_adapters.mqtt.connection_check import CheckResult
+
     from edge_tvbo.config.settings import Settings
-    from edge_tvbo.ports import Trial
 
 UNREACHABLE = 1  # exit status
 EX_CONFIG = 78  # sysexits.h: what tells systemd not to start the daemon again
@@ -79,28 +80,26 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
         click.echo(f"{config}: good: {len(settings.fields)} field(s), {sensors} sensor(s)")
     if explain:
         click.echo("\n".join(origins(config)))
-    trials = list(_tried(settings, seconds, as_json)) if connect else []
-    good = all(trial.good for trial in trials)
+    results = list(_tried(settings, seconds, as_json)) if connect else []
+    good = all(result.good for result in results)
     if as_json:
         print_json(
             {"ok": good, "fields": len(settings.fields), "sensors": sensors}
-            | ({"broker": trials} if connect else {})
+            | ({"broker": results} if connect else {})
         )
     if not good:
         raise click.exceptions.Exit(UNREACHABLE)
 
 
-def _tried(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[Trial]":
+def _tried(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":
     """Try the broker, and say what comes of it as it comes."""
     from edge_tvbo_adapters.mqtt.connection_check import probe
 
-    from edge_tvbo.daemon.build_mqtt import broker, wirings
-
-    for trial in probe(broker(settings), wirings(settings), seconds):
+    for result in probe(settings.mqtt, settings.instance, settings.fields, seconds):
         if not as_json:
-            code = f" [{trial.code}]" if trial.code else ""
-            click.echo(f"{'good' if trial.good else 'BAD '}  {trial.text}{code}")
-        yield trial
+            code = f" [{result.code}]" if result.code else ""
+            click.echo(f"{'good' if result.good else 'BAD '}  {result.text}{code}")
+        yield result
 
 
 @click.command()

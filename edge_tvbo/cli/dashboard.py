@@ -83,7 +83,6 @@ def _kept_and_live(config: Path, day: str | None) -> dict[str, Any]:
     from edge_tvbo_adapters.payloads import FORMATS
 
     from edge_tvbo.config.loader import load
-    from edge_tvbo.daemon import build_mqtt
 
     settings = load(config, FORMATS)
     past = _past(settings)
@@ -92,7 +91,8 @@ def _kept_and_live(config: Path, day: str | None) -> dict[str, Any]:
     return {
         "fields": {name: _scene(each) for name, each in settings.fields.items()},
         "title": settings.instance,
-        "broker": None if day else build_mqtt.visitor(settings),
+        "instance": settings.instance,
+        "mqtt": None if day else settings.mqtt.for_readers(),
         "open_history": past,
     }
 
@@ -118,7 +118,7 @@ def _scene(settings: "FieldSettings") -> "DashboardField":
         settings.sensors,
         unit,
         settings.objective,
-        None if settings.interval == "on-reading" else settings.interval,
+        settings.interval_s,
         tuple(positions[sensor] for sensor in settings.sensors) if known else None,
     )
 
@@ -149,7 +149,8 @@ def _recorded(
     return {
         "fields": {recording.name: _scene_of(recording)},
         "title": f"{recording.name}, {policy}",
-        "broker": None,
+        "instance": "",
+        "mqtt": None,
         "open_history": lambda: history,
     }
 

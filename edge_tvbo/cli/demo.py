@@ -4,6 +4,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,21 +71,22 @@ def _replay_on_own_broker(
 
     `sensors` are the options of ``edge-tvbo simulate`` that name the recording.
     """
+    from edge_tvbo_adapters.mqtt.link import connect
     from edge_tvbo_adapters.simulation import local_broker
 
-    from edge_tvbo.ports import Broker
+    from edge_tvbo.config.mqtt_settings import Mqtt
     from edge_tvbo.simulation import mqtt_replay
 
     controller = backtest.controller(policy, {}, seed=0)
     with local_broker.start() as running:
-        broker = Broker(instance="demo", host=running.host, port=running.port)
+        mqtt = Mqtt(host=running.host, port=running.port)
         click.echo(f"Broker: {running.name} on {running.host}:{running.port}")
-        with mqtt_replay.sensor_process(sensors, broker):
+        with mqtt_replay.sensor_process(sensors, mqtt):
             intervals = backtest.test_span.last - backtest.test_span.first
             seconds = intervals * backtest.recording.interval / speed
             click.echo(f"Replaying {intervals} intervals over MQTT in about {seconds:.0f} s")
             recorder = mqtt_replay.replay_over_mqtt(
-                backtest, controller, broker, speed, _decision_printer()
+                backtest, controller, partial(connect, mqtt, "demo"), speed, _decision_printer()
             )
     if sys.stdout.isatty():
         click.echo()
@@ -154,8 +156,8 @@ def simulate(
     """
     from edge_tvbo_adapters.simulation import virtual_sensors
 
+    from edge_tvbo.config.mqtt_settings import Mqtt
     from edge_tvbo.daemon.signals import stop_on_signal
-    from edge_tvbo.ports import Broker
     from edge_tvbo.simulation.dataset_lookup import shift_to_today
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
@@ -168,7 +170,7 @@ def simulate(
     with stop_on_signal() as (stop, _):
         virtual_sensors.simulate(
             recording,
-            Broker(instance="simulate", host=host, port=port),
+            Mqtt(host=host, port=port),
             names,
             reading_topic,
             activate_topic,

@@ -185,9 +185,7 @@ def _range(span: tuple[int, int] | None) -> str:
 def _heard(settings: "Settings", fields: list[str]) -> "RetainedState":
     from edge_tvbo_adapters.mqtt.read_retained import ask
 
-    from edge_tvbo.daemon import build_mqtt
-
-    return ask(build_mqtt.visitor(settings), fields, PATIENCE)
+    return ask(settings.mqtt.for_readers(), settings.instance, fields, PATIENCE)
 
 
 def _trouble(heard: "RetainedState", settings: "Settings") -> str:

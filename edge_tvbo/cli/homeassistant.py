@@ -11,7 +11,7 @@ from edge_tvbo.cli.output import print_json
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from edge_tvbo.ports import Broker
+    from edge_tvbo.config.settings import Settings
 
 PATIENCE = 15.0  # s
 OFF = "CONFIG has no table [homeassistant], so Home Assistant is told nothing; add it."
@@ -46,30 +46,25 @@ def remove(config: Path, instance: str | None) -> None:
 
     Stop the daemon first, or take [homeassistant] out of CONFIG and send it SIGHUP.
     """
-    import msgspec
     from edge_tvbo_adapters.homeassistant.discovery import topic_for
     from edge_tvbo_adapters.mqtt.clear_retained import erase
-
-    from edge_tvbo.daemon import build_mqtt
 
     settings = settings_of(config)
     if instance is not None and not re.fullmatch(r"[a-z0-9_-]{1,64}", instance):
         raise ConfigError(f"--instance is {instance!r}; it can be 1 to 64 of a-z 0-9 _ -")
-    broker = msgspec.structs.replace(
-        build_mqtt.broker(settings), instance=instance or settings.instance
-    )
-    if settings.homeassistant and broker.instance == settings.instance:
-        _refuse_while_it_runs(broker, config)
+    instance = instance or settings.instance
+    if settings.homeassistant and instance == settings.instance:
+        _refuse_while_it_runs(settings, config)
     prefix = settings.homeassistant.prefix if settings.homeassistant else "homeassistant"
-    topic = topic_for(prefix, broker.instance)
-    removed = erase(broker, topic, PATIENCE)
+    topic = topic_for(prefix, instance)
+    removed = erase(settings.mqtt, instance, topic, PATIENCE)
     click.echo(f"Removed {topic}" if removed else f"There was nothing on {topic}")
 
 
-def _refuse_while_it_runs(broker: "Broker", config: Path) -> None:
+def _refuse_while_it_runs(settings: "Settings", config: Path) -> None:
     from edge_tvbo_adapters.mqtt.read_retained import ask
 
-    if ask(broker, (), PATIENCE).status == "online":
+    if ask(settings.mqtt, settings.instance, (), PATIENCE).status == "online":
         raise ConfigError(
             f"The daemon of {config} is running and would announce itself again: stop it first, "
             "or take [homeassistant] out of the file and send it SIGHUP."

@@ -13,7 +13,7 @@ from edge_tvbo.cli.options import DEFAULT, POSITIVE, duration, settings_of
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from edge_tvbo.ports import Broker
+    from edge_tvbo.config.mqtt_settings import Mqtt
     from edge_tvbo.setup.config_template import TemplateValues
     from edge_tvbo.setup.sensor_discovery import Discovery, Group
 
@@ -231,21 +231,21 @@ def _heard(answers: Answers, password: str | None) -> "Discovery":
     where, seconds = f"{answers.host}:{answers.port}", answers.seconds or 0.0
     click.echo(f"Listening to {where} for {seconds:g} s; Ctrl-C ends it sooner.", err=True)
     with suppress(KeyboardInterrupt):
-        listen(_broker(answers, password), seconds, survey.hear)
+        listen(_mqtt(answers, password), "init", seconds, survey.hear)
     return survey
 
 
-def _broker(answers: Answers, password: str | None) -> "Broker":
-    from edge_tvbo.ports import Broker, Tls
+def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
+    from edge_tvbo.config.field_types import Secret
+    from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 
     if answers.password_file is not None:
         password = answers.password_file.read_text(encoding="utf-8").rstrip("\r\n")
-    return Broker(
-        instance="init",
+    return Mqtt(
         host=answers.host,
         port=answers.port,
         username=answers.user,
-        password=password,
+        password=None if password is None else Secret(password),
         tls=Tls() if answers.tls else None,
     )
 

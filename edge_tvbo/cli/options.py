@@ -82,12 +82,12 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
 def settings_of(config: Path) -> "Settings":
     """Read the configuration; raises `ConfigError` with all mistakes in it."""
     from edge_tvbo_adapters.payloads import FORMATS
+    from edge_tvbo_adapters.payloads.of_field import check_payloads
 
     from edge_tvbo.config.loader import load
-    from edge_tvbo.daemon.build_mqtt import wirings
 
     settings = load(config, FORMATS)
-    wirings(settings)
+    check_payloads(settings.fields)
     if any(field.model for field in settings.fields.values()):
         from edge_tvbo.daemon.build_controllers import controllers
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -213,23 +214,26 @@ def _replay_over_mqtt(
     speed: float,
     source: dict[str, Any],
 ) -> "Result":
+    from edge_tvbo_adapters.mqtt.link import connect
+
+    from edge_tvbo.config.mqtt_settings import Mqtt
     from edge_tvbo.messages.commands import PublishState
-    from edge_tvbo.ports import Broker
     from edge_tvbo.simulation import mqtt_replay
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    broker = Broker(instance="replay", host=host, port=port)
+    mqtt = Mqtt(host=host, port=port)
     arguments = ["--dataset", source["dataset"], "--gaps", source["gaps"]]
     arguments += [word for each in source["data_dir"] for word in ("--data-dir", each)]
     controller = backtest.controller(policy, settings, seed=0)
     intervals = backtest.test_span.last - backtest.test_span.first
-    with progress(policy, intervals) as step, mqtt_replay.sensor_process(arguments, broker):
+    with progress(policy, intervals) as step, mqtt_replay.sensor_process(arguments, mqtt):
 
         def watch(command: "Command") -> None:
             if isinstance(command, PublishState):
                 step(command.decision.interval + 1)
 
-        recorder = mqtt_replay.replay_over_mqtt(backtest, controller, broker, speed, watch)
+        link = partial(connect, mqtt, "replay")
+        recorder = mqtt_replay.replay_over_mqtt(backtest, controller, link, speed, watch)
     return backtest.result(policy, settings, [recorder.run()])
 
 

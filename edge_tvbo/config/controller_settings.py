@@ -77,6 +77,11 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         return self.interval == "on-reading"
 
     @property
+    def interval_s(self) -> float | None:
+        """Length of an interval in s; None where intervals follow the readings."""
+        return None if self.interval == "on-reading" else self.interval
+
+    @property
     def commands_wait(self) -> bool:
         """Whether a command waits at the broker for a sleeping sensor, or for the broker itself."""
         return False

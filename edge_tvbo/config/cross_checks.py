@@ -56,8 +56,8 @@ class Rules:
 
     def _mqtt(self, mqtt: Values) -> None:
         self._login(mqtt, ("mqtt",))
-        if mqtt.get("visitor"):
-            self._login(mqtt["visitor"], ("mqtt", "visitor"))
+        if mqtt.get("readonly"):
+            self._login(mqtt["readonly"], ("mqtt", "readonly"))
         if mqtt.get("tls"):
             credentials.check_tls(mqtt["tls"], self.base, self.report)
         reconnect = mqtt.get("reconnect", {})

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from edge_tvbo.config.deprecated import current
 from edge_tvbo.config.errors import KeyPath, Report
 from edge_tvbo.config.introspection import Setting, policy_parameters, settings_of
 from edge_tvbo.config.reader import Values, takes
@@ -36,7 +37,7 @@ def variables(environ: Mapping[str, str]) -> dict[KeyPath, str]:
 def override(raw: Values, given: Mapping[KeyPath, str], environ: Mapping[str, str]) -> Values:
     """Give `raw` with what the variables `given` say instead."""
     for path, name in given.items():
-        raw = _with(raw, path, _read(environ[name], _setting(path)))
+        raw = _with(raw, path, _read(environ[name], _setting(current(path))))
     return raw
 
 

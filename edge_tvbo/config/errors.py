@@ -67,6 +67,8 @@ class Report:
         self._places = places  # asked for where there is something to report
         self._variables = variables  # of the environment, where a setting is from there
         self._findings: list[Finding] = []
+        self._deprecated: dict[KeyPath, KeyPath] = {}  # names in the file, by the current ones
+        self.warnings: list[str] = []
 
     def add(self, path: KeyPath, text: str, *hints: str, code: Code = Code.WRONG_VALUE) -> None:
         """Note that the setting at `path` `text`: "is 0; it can be 1 to 9"."""
@@ -79,6 +81,12 @@ class Report:
         """Note a mistake in another file that the configuration names."""
         self._findings.append(Finding(str(file), line, 0, "", message, Code.NAMED_FILE))
 
+    def deprecate(self, old: KeyPath, new: KeyPath) -> None:
+        """Note that the setting `new` is in the file under its deprecated name `old`."""
+        warning = f"{dotted(old)} is deprecated; rename it to {dotted(new)}"
+        self.warnings.append(f"{self.origin(old)}: {warning}")
+        self._deprecated[new] = old
+
     def origin(self, path: KeyPath) -> str:
         """Say where a setting is from: a place in the file, or a variable."""
         file, place = self._where(path)
@@ -86,6 +94,9 @@ class Report:
 
     def _where(self, path: KeyPath) -> tuple[str, Place]:
         """Find the longest part of `path` that the file, or the environment, has."""
+        for new, old in self._deprecated.items():
+            if path[: len(new)] == new:
+                path = (*old, *path[len(new) :])
         for size in range(len(path), 0, -1):
             if (variable := self._variables.get(path[:size])) is not None:
                 return f"${variable}", WHOLE

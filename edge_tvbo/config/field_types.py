@@ -7,6 +7,7 @@ with a hint that may be empty; what would do is said beside the setting.
 import math
 import re
 import unicodedata
+from ipaddress import ip_address
 from typing import Any, Literal
 
 from edge_tvbo.errors import ConfigError
@@ -177,6 +178,18 @@ def host(value: object) -> str:
     if not _HOST.fullmatch(value):
         raise ValueError
     return value
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether `host` can be reached only from this machine.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "a.localhost", "lab")]
+    [True, True, True, True, False]
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def text_or_table(value: object) -> object:

@@ -9,7 +9,8 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from edge_tvbo.config import field_types
+from edge_tvbo.config import deprecated, field_types
+from edge_tvbo.config.errors import dotted
 from edge_tvbo.config.introspection import Setting, rest_of, settings_of
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.messages.declared_types import is_struct, members, split
@@ -41,11 +42,27 @@ _TYPES = {int: "integer", float: "number", bool: "boolean", str: "string"}
 
 def json_schema() -> Schema:
     """Give the schema of a configuration, JSON Schema draft 2020-12."""
+    settings = _table(Settings)
+    _add_deprecated(settings)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A configuration of edge_tvbo",
-        **_table(Settings),
+        **settings,
     }
+
+
+def _add_deprecated(schema: Schema) -> None:
+    """Add the deprecated names of settings, so that an editor marks them."""
+    for old, new in deprecated.RENAMED.items():
+        table = schema
+        for key in new[:-1]:
+            table = table["properties"][key]
+        properties = table["properties"]
+        description = f"Old name of {dotted(new)}."
+        properties[str(old[-1])] = properties[new[-1]] | {
+            "description": description,
+            "deprecated": True,
+        }
 
 
 def _table(kind: type[msgspec.Struct]) -> Schema:

@@ -1,5 +1,6 @@
 """Loader: reads the configuration file, or reports every error in it."""
 
+import logging
 import os
 import re
 import tomllib
@@ -9,7 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from edge_tvbo.config import environment
+from edge_tvbo.config import deprecated, environment
 from edge_tvbo.config.cross_checks import Rules
 from edge_tvbo.config.errors import (
     WHOLE,
@@ -26,12 +27,16 @@ from edge_tvbo.config.sensor_positions import unreadable
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.errors import Code
 
+log = logging.getLogger(__name__)
+
 _EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes one to start from"
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     """Read the configuration at `path`; raises `ConfigErrors` with all that is wrong with it.
+
+    Logs a warning for each setting with a deprecated name.
 
     Parameters
     ----------
@@ -41,6 +46,8 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
         The payload formats there are; without it their names go unchecked.
     """
     raw, report = _read(path)
+    for warning in report.warnings:
+        log.warning("%s", warning)
     good = read_table(Settings, raw, (), report)
     Rules(report, path.parent, payloads).apply(good)
     if found := report.findings():
@@ -77,7 +84,24 @@ def _read(path: Path) -> tuple[Values, Report]:
     variables = environment.variables(os.environ)
     report = Report(path, cache(partial(_places, text)), variables)
     raw = environment.filled_in(raw, (), report, os.environ)
-    return environment.override(raw, variables, os.environ), report
+    raw = environment.override(raw, variables, os.environ)
+    return _with_current_names(raw, report), report
+
+
+def _with_current_names(raw: Values, report: Report) -> Values:
+    """Rename deprecated settings; each beside its current name is an error, else a warning."""
+    current = deprecated.renamed(raw)
+    for old in deprecated.found(raw):
+        new = deprecated.RENAMED[old]
+        if deprecated.has(raw, new):
+            report.add(
+                old,
+                f"is the old name of {dotted(new)}, which is there too; keep {dotted(new)}",
+                code=Code.TWICE,
+            )
+        else:
+            report.deprecate(old, new)
+    return current
 
 
 def _places(text: str) -> dict[KeyPath, Place]:

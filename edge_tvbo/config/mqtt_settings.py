@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from edge_tvbo.config import field_types
 from edge_tvbo.config.field_types import Secret, duration
@@ -74,10 +75,10 @@ Password = Annotated[
 ]
 
 
-class Visitor(msgspec.Struct, frozen=True, kw_only=True):
-    """Who looks on: `status`, `why` and the dashboard; without this table, they log in as we do.
+class ReadonlyLogin(msgspec.Struct, frozen=True, kw_only=True):
+    """Login of `status`, `why` and the dashboard; without this table they use the daemon's.
 
-    A broker that knows clients by their login ends our session where they do so.
+    A broker that takes the login for the client id ends the daemon's session when they do so.
     """
 
     username: Annotated[str, Meta(min_length=1, max_length=4096, description="Who logs in.")]
@@ -99,6 +100,13 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65535, description="The broker's TCP port.")] = 1883
+    version: Annotated[
+        Literal["3.1.1", "5"],
+        Meta(
+            description="The version of MQTT. With 5 the broker drops packets above our maximum"
+            " size instead of sending them; a reading costs more CPU."
+        ),
+    ] = "3.1.1"
     username: Annotated[
         str | None, Meta(min_length=1, max_length=4096, description="Who logs in.")
     ] = None
@@ -144,7 +152,20 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         Tls | None,
         Meta(description="How the connection is encrypted; without this table it is not."),
     ] = None
-    visitor: Annotated[
-        Visitor | None,
-        Meta(description="Who looks on, where the broker knows clients by their login."),
+    readonly: Annotated[
+        ReadonlyLogin | None,
+        Meta(
+            description="Login of `status`, `why` and the dashboard; needed where the broker takes"
+            " the login for the client id."
+        ),
     ] = None
+
+    def login(self) -> tuple[str | None, str | None]:
+        """Return the user name and the password in clear, for the broker alone."""
+        return self.username, self.password.reveal() if self.password else None
+
+    def for_readers(self) -> "Mqtt":
+        """Return the settings of a client that only reads: with the login of [mqtt.readonly]."""
+        if self.readonly is None:
+            return self
+        return replace(self, username=self.readonly.username, password=self.readonly.password)

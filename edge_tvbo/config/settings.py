@@ -129,3 +129,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         dict[Annotated[str, Meta(pattern=_ID, extra=_ID_CAN)], FieldSettings],
         Meta(description="The quantities that are followed, each under its name."),
     ]
+
+    @property
+    def intervals(self) -> dict[str, float | None]:
+        """Length of each field's interval in s; None where intervals follow the readings."""
+        return {name: field.interval_s for name, field in self.fields.items()}

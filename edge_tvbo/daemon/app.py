@@ -18,7 +18,7 @@ from edge_tvbo.config.errors import ConfigErrors
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import decimals
-from edge_tvbo.daemon import build_controllers, build_mqtt, status_dump
+from edge_tvbo.daemon import build_controllers, status_dump
 from edge_tvbo.daemon.checkpoints import Checkpoints, clock_anchor, resumed
 from edge_tvbo.daemon.clock import Clock, LiveClock
 from edge_tvbo.daemon.command_handler import CommandHandler
@@ -141,7 +141,7 @@ class Daemon(msgspec.Struct, frozen=True):
         status.attach(
             self.controllers,
             self.link,
-            build_mqtt.intervals(self.settings),
+            self.settings.intervals,
             period=self.settings.health,
             rejected=lambda: self.handler.rejected,
             problems=self._problems,
@@ -207,9 +207,7 @@ def build_daemon(
     """
     clock, decisions = surroundings.clock, surroundings.decisions
     controllers = build_controllers.controllers(settings)
-    scheduler = Scheduler(
-        build_mqtt.intervals(settings), clock, first=clock.elapsed() + CONNECT_TIME_S
-    )
+    scheduler = Scheduler(settings.intervals, clock, first=clock.elapsed() + CONNECT_TIME_S)
     link = _link(settings, controllers, clock, before)
     checkpoints = _checkpoints(settings, controllers, scheduler, clock)
     recorder = _recorder(settings)
@@ -299,11 +297,12 @@ def _link(
     from edge_tvbo_adapters.mqtt.link import connect
 
     return connect(
-        build_mqtt.broker(settings),
-        build_mqtt.wirings(settings),
+        settings.mqtt,
+        settings.instance,
+        settings.fields,
         commands=settings.commands,
         discovery=_discovery(settings, controllers),
-        former=build_mqtt.wirings(before.settings) if before else None,
+        former=before.settings.fields if before else None,
         wall=lambda: clock.wall(clock.elapsed()),
     )
 
@@ -323,7 +322,7 @@ def discovery_fields(
     """Return every field as Home Assistant's discovery message describes it."""
     from edge_tvbo_adapters.homeassistant.discovery import DiscoveryField
 
-    intervals = build_mqtt.intervals(settings)
+    intervals = settings.intervals
     fields = {name: each.policy.field for name, each in controllers.items()}
     return {
         name: DiscoveryField(field.sensors, field.unit, decimals(field), intervals[name])

@@ -10,12 +10,13 @@ import getpass
 import re
 import socket
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from edge_tvbo.config.deprecated import renamed
+from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.config.introspection import Setting, rest_of, settings_of, struct_of
 from edge_tvbo.config.settings import Settings
 
@@ -38,7 +39,7 @@ _ORDINARY = {
 
 def named_files(raw: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each setting that names a file, and the name."""
-    for key, value, setting, _ in _walk(raw, Settings, ()):
+    for key, value, setting, _ in _walk(renamed(raw), Settings, ()):
         if setting and _is_path(setting, value) and value and "\0" not in value:
             yield key, value
 
@@ -91,7 +92,7 @@ def _setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
 
 
 def _may_be_seen(setting: Setting, value: Any) -> bool:
-    if setting.name == "host" and _is_loopback(value):
+    if setting.name == "host" and isinstance(value, str) and is_loopback(value):
         return True
     if setting.extra.get("secret") or setting.name in PRIVATE or _is_path(setting, value):
         return bool(value == "")
@@ -111,13 +112,6 @@ def _is_right(setting: Setting, value: Any) -> bool:
 def _is_path(setting: Setting, value: Any) -> bool:
     named = "name of a file" in setting.can or "name of a directory" in setting.can
     return named and isinstance(value, str)
-
-
-def _is_loopback(value: Any) -> bool:
-    try:
-        return bool(value == "localhost" or ip_address(value).is_loopback)
-    except ValueError:
-        return False
 
 
 def _plain(value: Any) -> str:

@@ -6,23 +6,22 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import IO
+from typing import IO, Protocol
 
-from edge_tvbo_adapters.mqtt.link import connect
-from edge_tvbo_adapters.payloads import make_codec
-
+from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import ReplayClock
 from edge_tvbo.daemon.loop import Link, Loop, sleep
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.signals import stop_on_signal
-from edge_tvbo.daemon.status import StatusCollector
+from edge_tvbo.daemon.status import Connection, StatusCollector
 from edge_tvbo.errors import EdgeTvboError
 from edge_tvbo.messages.commands import Command
-from edge_tvbo.ports import Broker, Wiring
 from edge_tvbo.simulation.backtest import Backtest
+from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.replay import ReplayRecorder
 
 FIELD = "replay"
@@ -33,30 +32,42 @@ CONNECT_TIMEOUT_S = 30.0
 CODEC_SETTINGS = {"value": "t", "time": "ts"}
 
 
+class ReplayLink(Link, Connection, Protocol):
+    """The connection of one replay to the broker."""
+
+    def close(self) -> None:
+        """Publish that the replay is offline, and disconnect."""
+        ...
+
+
+class Connect(Protocol):
+    """Makes the link of a replay."""
+
+    def __call__(
+        self, fields: Mapping[str, FieldSettings], *, wall: Callable[[], float]
+    ) -> ReplayLink:
+        """Return a link for `fields`; `wall` returns the time in s since 1970."""
+        ...
+
+
 def replay_over_mqtt(
     backtest: Backtest,
     controller: Controller,
-    broker: Broker,
+    connect: Connect,
     speed: float,
     watch: Callable[[Command], None] = lambda command: None,
 ) -> ReplayRecorder:
-    """Replay the test days through `controller` and `broker`, `speed` times as fast as real time.
+    """Replay the test days through `controller` and a broker, `speed` times as fast as real time.
 
-    The sensors must be connected already, see `sensor_process`. `watch` is called with every
-    command of the controller. Raises `KeyboardInterrupt` on SIGINT and SIGTERM.
+    `connect` makes the link to the broker. The sensors must be connected already, see
+    `sensor_process`. `watch` is called with every command of the controller. Raises
+    `KeyboardInterrupt` on SIGINT and SIGTERM.
     """
     recording, span = backtest.recording, backtest.test_span
     recorder = ReplayRecorder(recording, span)
-    wiring = Wiring(
-        tuple(recording.sensors),
-        READING_TOPIC,
-        make_codec("json", CODEC_SETTINGS),
-        ACTIVATE_TOPIC,
-        ACTIVATE_PAYLOAD,
-    )
     intervals = span.last - span.first
     clock = ReplayClock(recording.start + span.first * recording.interval, speed)
-    link = connect(broker, {FIELD: wiring}, wall=lambda: clock.wall(clock.elapsed()))
+    link = connect({FIELD: _field(recording)}, wall=lambda: clock.wall(clock.elapsed()))
 
     def record(field: str, command: Command) -> None:
         recorder.record(command)
@@ -82,6 +93,18 @@ def replay_over_mqtt(
     return recorder
 
 
+def _field(recording: Recording) -> FieldSettings:
+    """Return the settings of a field whose sensors `edge-tvbo simulate` simulates."""
+    return FieldSettings(
+        sensors=tuple(recording.sensors),
+        interval=recording.interval,
+        reply_timeout=recording.interval,
+        max_age=recording.interval,
+        reading=ReadingSettings(topic=READING_TOPIC, payload="json", settings=CODEC_SETTINGS),
+        activate=ActivateSettings(mode="live", topic=ACTIVATE_TOPIC, payload=ACTIVATE_PAYLOAD),
+    )
+
+
 def _connect(link: Link, stop: Callable[[], bool]) -> None:
     give_up = time.monotonic() + CONNECT_TIMEOUT_S
     with selectors.DefaultSelector() as selector:
@@ -96,14 +119,14 @@ def _connect(link: Link, stop: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def sensor_process(arguments: Sequence[str], broker: Broker) -> Iterator[subprocess.Popen[str]]:
-    """Run ``edge-tvbo simulate`` on `broker` in a second process, and wait until it is ready.
+def sensor_process(arguments: Sequence[str], mqtt: Mqtt) -> Iterator[subprocess.Popen[str]]:
+    """Run ``edge-tvbo simulate`` on a broker in a second process, and wait until it is ready.
 
     `arguments` are the command's options that name the recording.
     """
-    _check_broker(broker)
+    _check_broker(mqtt)
     command = [sys.executable, "-m", "edge_tvbo", "simulate", *arguments]
-    command += ["--host", broker.host, "--port", str(broker.port)]
+    command += ["--host", mqtt.host, "--port", str(mqtt.port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -114,12 +137,12 @@ def sensor_process(arguments: Sequence[str], broker: Broker) -> Iterator[subproc
             process.terminate()
 
 
-def _check_broker(broker: Broker) -> None:
+def _check_broker(mqtt: Mqtt) -> None:
     try:
-        socket.create_connection((broker.host, broker.port), timeout=CONNECT_TIMEOUT_S).close()
+        socket.create_connection((mqtt.host, mqtt.port), timeout=CONNECT_TIMEOUT_S).close()
     except OSError as error:
         raise EdgeTvboError(
-            f"{broker.host}:{broker.port}: {error.strerror or error}; is a broker running there?"
+            f"{mqtt.host}:{mqtt.port}: {error.strerror or error}; is a broker running there?"
         ) from None
 
 

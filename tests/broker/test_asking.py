@@ -3,36 +3,28 @@
 import json
 
 import pytest
-from edge_tvbo_adapters.payloads.json import codec as json_format
-from edge_tvbo_adapters.payloads.senml import codec as senml_format
-from edge_tvbo_adapters.payloads.the_things_stack import codec as tts_format
-from edge_tvbo_adapters.payloads.the_things_stack import preset as tts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.link import cut, link_to
+from support.settings import NO_ACTIVATION, field_settings
 
+from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.messages.commands import Activate, Ending, Record
 from edge_tvbo.messages.events import Reading
-from edge_tvbo.ports import Wiring
 
 pytestmark = pytest.mark.broker
 
 ASKED = '{"seq": {interval}, "expires_at": {expires_at}}'
 
 
-def beds(prefix, **changes):
-    """Give the wiring of two nodes that sleep."""
-    return Wiring(
-        **{
-            "sensors": ("a", "b"),
-            "reading_topic": f"{prefix}/{{sensor}}/t",
-            "codec": json_format({"value": "t"}),
-            "activate_topic": f"{prefix}/{{sensor}}/todo",
-            "activate_payload": ASKED,
-            "activate_mode": "sleepy",
-            **changes,
-        }
-    )
+def beds(prefix, sensors=("a", "b"), payload=("json", {"value": "t"}), **changes):
+    """Return the settings of a field of two sensors that sleep."""
+    changes = {"activate": activation(prefix, "sleepy", ASKED)} | changes
+    return field_settings(sensors, f"{prefix}/{{sensor}}/t", payload, **changes)
+
+
+def activation(prefix, mode, payload):
+    return ActivateSettings(mode=mode, topic=f"{prefix}/{{sensor}}/todo", payload=payload)
 
 
 def over(interval, sensor, ending=Ending.ANSWERED):
@@ -55,7 +47,7 @@ def woken(peer, port, prefix):
 
 
 def test_a_node_that_wakes_finds_the_one_command_that_is_current(broker, drive, peer):
-    link = link_to(broker.port, wiring=beds("one"))
+    link = link_to(broker.port, field=beds("one"))
     driver = drive(link)
     driver.online()
     link.send("lab", Activate("a", 1, 0.0, 60.0))
@@ -67,7 +59,7 @@ def test_a_node_that_wakes_finds_the_one_command_that_is_current(broker, drive, 
 
 @pytest.mark.parametrize("ending", Ending)
 def test_a_command_is_gone_when_it_is_answered_or_too_late(broker, drive, peer, ending):
-    link = link_to(broker.port, wiring=beds("gone"))
+    link = link_to(broker.port, field=beds("gone"))
     driver = drive(link)
     driver.online()
     link.send("lab", Activate("a", 1, 0.0, 60.0))
@@ -87,7 +79,7 @@ def test_whatever_came_before_a_node_finds_the_current_command_or_none(
     broker, drive, peer, intervals, waiting, cut_at
 ):
     """The commands as a controller gives them, the connection cut once, anywhere or nowhere."""
-    link = link_to(broker.port, wiring=beds("rest"))
+    link = link_to(broker.port, field=beds("rest"))
     driver = drive(link)
     driver.online()
     steps = []
@@ -112,7 +104,7 @@ def test_what_an_earlier_life_left_is_cleared_and_nothing_is_left_behind(broker,
     left = peer(broker.port)
     for sensor in "ab":
         left.publish(f"life/{sensor}/todo", '{"seq": 7, "expires_at": 60}', retain=True)
-    link = link_to(broker.port, wiring=beds("life"))
+    link = link_to(broker.port, field=beds("life"))
     driver = drive(link)
     driver.online()
     catch_up(driver, link)
@@ -129,7 +121,7 @@ def test_a_node_that_is_ours_no_more_finds_nothing_and_is_left_to_whoever_has_it
     other = peer(broker.port)
     other.publish("ours/c/todo", '{"seq": 7, "expires_at": 60}', retain=True)
     link = link_to(
-        broker.port, wiring=beds("ours"), former={"lab": beds("ours", sensors=tuple("bc"))}
+        broker.port, field=beds("ours"), former={"lab": beds("ours", sensors=tuple("bc"))}
     )
     driver = drive(link)
     driver.online()
@@ -145,7 +137,7 @@ def test_a_node_that_is_ours_no_more_finds_nothing_and_is_left_to_whoever_has_it
 
 
 def test_a_command_that_grows_old_while_the_broker_is_away_is_never_told(broker, drive, peer):
-    link = link_to(broker.port, wiring=beds("away"))
+    link = link_to(broker.port, field=beds("away"))
     driver = drive(link)
     driver.online()
     catch_up(driver, link)
@@ -164,7 +156,7 @@ def test_a_command_that_grows_old_while_the_broker_is_away_is_never_told(broker,
 def test_what_a_broker_remembers_that_it_should_not_is_cleared_when_the_link_returns(
     broker, drive, peer
 ):
-    link = link_to(broker.port, wiring=beds("back"))
+    link = link_to(broker.port, field=beds("back"))
     driver = drive(link)
     driver.online()
     cut(link)
@@ -180,14 +172,11 @@ def test_what_a_broker_remembers_that_it_should_not_is_cleared_when_the_link_ret
 UP = "v3/app@ttn/devices/{sensor}/up"
 DOWN = UP.replace("up", "down/replace")
 UPLINK = b'{"uplink_message": {"decoded_payload": {"temperature": 23.2}}}'
-NETWORK = Wiring(
+NETWORK = field_settings(
     ("eui-1", "eui-2"),
     UP,
-    tts_format({}),
-    DOWN,
-    tts.activate.payload,
-    activate_mode="lorawan",
-    withdraw_payload=tts.activate.withdrawal,
+    "the-things-stack",
+    activate=ActivateSettings(mode="lorawan", topic=DOWN, payload=""),
 )
 
 
@@ -195,7 +184,7 @@ def test_a_downlink_replaces_the_queue_and_is_taken_back_when_it_is_too_late(bro
     server = peer(broker.port, "v3/+/devices/+/down/replace")
     came = []
     server.client.on_message = lambda client, userdata, message: came.append(message)
-    link = link_to(broker.port, wiring=NETWORK)
+    link = link_to(broker.port, field=NETWORK)
     driver = drive(link)
     driver.online()
     link.send("lab", Activate("eui-1", 1, 0.0, 60.0))
@@ -212,7 +201,7 @@ def test_a_downlink_replaces_the_queue_and_is_taken_back_when_it_is_too_late(bro
 
 def test_a_downlink_that_nobody_can_be_sent_is_not_sent_later(broker, drive, peer):
     server = peer(broker.port, "v3/+/devices/+/down/replace")
-    link = link_to(broker.port, wiring=NETWORK)
+    link = link_to(broker.port, field=NETWORK)
     link.send("lab", Activate("eui-1", 1, 0.0, 60.0))
     driver = drive(link)
     driver.online()
@@ -222,7 +211,7 @@ def test_a_downlink_that_nobody_can_be_sent_is_not_sent_later(broker, drive, pee
 
 
 def test_an_uplink_comes_in_as_the_reading_of_its_device(broker, drive, peer):
-    driver = drive(link_to(broker.port, wiring=NETWORK))
+    driver = drive(link_to(broker.port, field=NETWORK))
     driver.online()
     peer(broker.port).publish(UP.replace("{sensor}", "eui-2"), UPLINK)
     driver.until(lambda: driver.events)
@@ -235,14 +224,13 @@ def test_an_uplink_comes_in_as_the_reading_of_its_device(broker, drive, peer):
 
 
 def test_a_sensor_goes_by_its_id_inside_and_by_its_name_outside(broker, drive, peer):
-    wiring = beds(
+    field = beds(
         "named",
-        activate_mode="live",
-        activate_payload='{"id": "{sensor}"}',
+        activate=activation("named", "live", '{"id": "{sensor}"}'),
         names={"a": "Living room"},
     )
     node = peer(broker.port, "named/+/todo")
-    link = link_to(broker.port, wiring=wiring)
+    link = link_to(broker.port, field=field)
     driver = drive(link)
     driver.online()
     for name in ("Living room", "b", "a"):
@@ -257,8 +245,8 @@ def test_a_sensor_goes_by_its_id_inside_and_by_its_name_outside(broker, drive, p
 def test_a_value_is_scaled_as_the_field_says_and_refused_where_that_goes_too_far(
     broker, drive, peer
 ):
-    wiring = beds("warm", scale=10.0, offset=-273.15, activate_topic=None)
-    driver = drive(link_to(broker.port, wiring=wiring))
+    field = beds("warm", scale=10.0, offset=-273.15, activate=NO_ACTIVATION)
+    driver = drive(link_to(broker.port, field=field))
     driver.online()
     sender = peer(broker.port)
     for text in ("29.515", "1e308"):
@@ -270,8 +258,8 @@ def test_a_value_is_scaled_as_the_field_says_and_refused_where_that_goes_too_far
 
 
 def test_a_time_from_now_is_taken_from_the_moment_of_arrival(broker, drive, peer):
-    wiring = beds("ago", codec=senml_format({}), activate_topic=None)
-    driver = drive(link_to(broker.port, wiring=wiring))
+    field = beds("ago", payload="senml", activate=NO_ACTIVATION)
+    driver = drive(link_to(broker.port, field=field))
     driver.online()
     peer(broker.port).publish("ago/a/t", '[{"u": "Cel", "v": 23.1, "t": -60}]')
     driver.until(lambda: driver.events)

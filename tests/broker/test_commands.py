@@ -10,10 +10,10 @@ from edge_tvbo_adapters.mqtt.commands import RATE, VERBS
 from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.mqtt.subscriber import BURST
 from support.gateway import ROOT, Gateway
+from support.settings import mqtt_settings
 
 from edge_tvbo.messages.documents import Request
 from edge_tvbo.messages.events import Unreadable
-from edge_tvbo.ports import Broker
 
 pytestmark = pytest.mark.broker
 
@@ -200,7 +200,7 @@ def test_where_commands_are_off_nobody_listens(gateway, operator):
 
 
 def test_a_flood_of_commands_is_counted_and_grows_nothing(drive, broker, peer):
-    link = connect(Broker("k", port=broker.port), {}, commands=True)
+    link = connect(mqtt_settings(broker.port), "k", {}, commands=True)
     driver, came = drive(link), []
     driver.online()
     hears = peer(broker.port, f"{BASE}/response/#")
@@ -225,7 +225,7 @@ def test_a_flood_of_commands_is_counted_and_grows_nothing(drive, broker, peer):
     [(b"{}" + b" " * 5000, "too-large"), (b"[" * 4000, "bad-request"), (b"\xff", "bad-request")],
 )
 def test_bytes_that_are_no_request_are_refused(drive, broker, peer, payload, reason):
-    link = connect(Broker("k", port=broker.port), {}, commands=True)
+    link = connect(mqtt_settings(broker.port), "k", {}, commands=True)
     driver, came = drive(link), []
     driver.online()
     sender = peer(broker.port)

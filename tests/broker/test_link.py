@@ -9,19 +9,32 @@ import time
 
 import pytest
 from edge_tvbo_adapters.mqtt.link import connect
-from edge_tvbo_adapters.payloads.json import codec as json_format
 from edge_tvbo_adapters.simulation import local_broker
 from edge_tvbo_adapters.simulation.virtual_sensors import SensorConnection, network
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support.link import ACCEPTED, LAB, Impostor, cut, decision, health, link_to, said, strict
+from support.link import (
+    ACCEPTED,
+    ASK,
+    LAB,
+    READ,
+    STAMPED,
+    Impostor,
+    cut,
+    decision,
+    health,
+    link_to,
+    said,
+    strict,
+)
 from support.paths import ROOT
+from support.settings import field_settings, mqtt_settings
 
+from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.errors import EdgeTvboError
 from edge_tvbo.messages.commands import Activate, Notify
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import Reading, Unreadable
-from edge_tvbo.ports import Broker, Wiring
 
 pytestmark = pytest.mark.broker
 
@@ -46,9 +59,9 @@ def test_readings_come_in_with_their_time_and_in_order(broker, drive, peer):
 @pytest.mark.acceptance(7)
 def test_a_reading_that_the_broker_kept_arrives_as_retained(broker, drive, peer):
     sender = peer(broker.port)
-    wiring = Wiring(("a",), "kept/{sensor}/reading", json_format({"value": "t"}))
+    field = field_settings(("a",), "kept/{sensor}/reading", ("json", {"value": "t"}))
     sender.publish("kept/a/reading", '{"t": 5}', retain=True)
-    driver = drive(link_to(broker.port, wiring=wiring))
+    driver = drive(link_to(broker.port, field=field))
     driver.until(lambda: driver.events)
     sender.publish("kept/a/reading", '{"t": 6}', retain=True)
     driver.until(lambda: len(driver.events) == 2)
@@ -299,7 +312,8 @@ def test_a_broker_that_comes_later_is_waited_for_and_said_once(mosquitto, drive,
 
 
 def test_an_unknown_host_is_a_state_and_not_an_error(drive, caplog):
-    link = connect(Broker(instance="x", host="no host", reconnect_min=0.05), {"lab": LAB})
+    mqtt = mqtt_settings(1883, host="no host", reconnect_min=0.05)
+    link = connect(mqtt, "x", {"lab": LAB})
     driver = drive(link)
     driver.until(lambda: said(caplog))
     assert "mqtt.host" in said(caplog)[0]
@@ -460,13 +474,12 @@ def test_a_node_answers_for_the_interval_it_is_asked_about_and_is_silent_in_a_ga
     gap = int((~lab.observed[:, arm]).argmax())
     row = int(lab.observed[:, arm].argmax())
     sensor = lab.sensors[arm]
-    wiring = Wiring(
-        tuple(lab.sensors), LAB.reading_topic, LAB.codec, LAB.activate_topic, '{"at": {at}}'
-    )
+    activate = ActivateSettings(mode="live", topic=ASK, payload='{"at": {at}}')
+    field = field_settings(lab.sensors, READ, STAMPED, activate=activate)
     broker = mosquitto()
     broker.start()
     process = nodes(broker.port)
-    link = link_to(broker.port, wiring=wiring)
+    link = link_to(broker.port, field=field)
     driver = drive(link)
     driver.online()
 
@@ -517,8 +530,8 @@ def test_a_node_bears_whatever_it_is_sent(mosquitto, nodes, peer):
 def test_a_node_may_get_the_descriptor_that_another_has_just_lost(mosquitto):
     broker = mosquitto()
     broker.start()
-    there = Broker(instance="nodes", port=broker.port)
-    lab = network(recording(), ["lab"], LAB.reading_topic, LAB.activate_topic)
+    there = mqtt_settings(broker.port)
+    lab = network(recording(), ["lab"], READ, ASK)
     first, second = (SensorConnection({topic: lab[topic]}, there, 0) for topic in list(lab)[:2])
     deadline = time.monotonic() + 20
 

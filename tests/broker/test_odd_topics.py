@@ -9,8 +9,7 @@ import pytest
 from edge_tvbo_adapters.dashboard import live
 from edge_tvbo_adapters.dashboard.state import DashboardState
 from edge_tvbo_adapters.mqtt.read_retained import ask
-
-from edge_tvbo.ports import Broker
+from support.settings import mqtt_settings
 
 STATUS = b"edge_tvbo/lab/status"
 
@@ -33,7 +32,7 @@ def impostor(subscriptions):
 
         thread = Thread(target=serve)
         thread.start()
-        yield Broker("lab", port=server.getsockname()[1])
+        yield mqtt_settings(server.getsockname()[1])
         thread.join()
 
 
@@ -45,7 +44,7 @@ def published(topic):
 
 def test_who_asks_for_the_status_gets_it_beside_a_topic_that_is_no_utf8():
     with impostor(2) as broker:
-        assert ask(broker, (), 5.0).status == "online"
+        assert ask(broker, "lab", (), 5.0).status == "online"
 
 
 @pytest.mark.timeout(60)
@@ -59,7 +58,7 @@ def test_the_dashboard_goes_on_listening_after_a_topic_that_is_no_utf8():
             if board.connections().daemon == "online":
                 told.set()
 
-        listening = asyncio.create_task(live.listen(broker, board, tell))
+        listening = asyncio.create_task(live.listen(broker, "lab", board, tell))
         waiting = asyncio.create_task(told.wait())
         done, _ = await asyncio.wait({listening, waiting}, return_when=asyncio.FIRST_COMPLETED)
         listening.cancel()

@@ -1,12 +1,14 @@
 """Replay over MQTT: two days on a real mosquitto, with the sensors in another process."""
 
 import json
+from functools import partial
 
 import pytest
+from edge_tvbo_adapters.mqtt.link import connect
 from support.recordings import data_source
+from support.settings import mqtt_settings
 
 from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
-from edge_tvbo.ports import Broker
 from edge_tvbo.simulation import mqtt_replay
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.replay import split
@@ -29,7 +31,11 @@ def backtest():
 
 
 def settings_of(broker):
-    return Broker(instance="test", port=broker.port, reconnect_min=0.05, reconnect_max=0.1)
+    return mqtt_settings(broker.port, reconnect_min=0.05, reconnect_max=0.1)
+
+
+def link_to(at):
+    return partial(connect, at, "test")
 
 
 def sensors(at):
@@ -42,7 +48,7 @@ def test_replay_over_mqtt_gives_the_decisions_of_a_replay_without_broker(backtes
     controller = backtest.controller("et-gp-ucb", {}, seed=0)
     listener = peer(broker.port, "lab/+/activate", "edge_tvbo/#")
     with sensors(at):
-        recorder = mqtt_replay.replay_over_mqtt(backtest, controller, at, SPEED)
+        recorder = mqtt_replay.replay_over_mqtt(backtest, controller, link_to(at), SPEED)
     received = listener.heard
     listener.wait(lambda: received[-1][:2] == ("edge_tvbo/test/status", b"offline"))
 
@@ -80,7 +86,7 @@ def test_killed_broker_costs_only_the_intervals_without_it(backtest, broker, pee
 
     controller = backtest.controller("et-gp-ucb", {}, seed=0)
     with sensors(at):
-        recorder = mqtt_replay.replay_over_mqtt(backtest, controller, at, SPEED, watch)
+        recorder = mqtt_replay.replay_over_mqtt(backtest, controller, link_to(at), SPEED, watch)
     listener = peer(broker.port, "edge_tvbo/#")
     listener.wait(lambda: len({topic for topic, *_ in listener.heard}) >= 3)
 

@@ -12,16 +12,17 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.paths import DEPLOY
 
 from edge_tvbo.config import loader
 from edge_tvbo.config.docs import explain
 from edge_tvbo.config.errors import Report
 from edge_tvbo.config.field_settings import FieldSettings
-from edge_tvbo.config.field_types import seconds
+from edge_tvbo.config.field_types import Secret, seconds
 from edge_tvbo.config.introspection import policy_parameters, settings_of
 from edge_tvbo.config.json_schema import json_schema
-from edge_tvbo.config.mqtt_settings import Mqtt
+from edge_tvbo.config.mqtt_settings import Mqtt, ReadonlyLogin
 from edge_tvbo.config.reader import read_table
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.config.toml_positions import key_places
@@ -772,6 +773,94 @@ def test_where_each_setting_is_from_is_said_but_no_password(tmp_path, monkeypatc
     assert "$EDGE_TVBO__MQTT__PASSWORD: mqtt.password = ***" in lines
 
 
+# --- deprecated names ---------------------------------------------------------------------------
+
+VISITOR = PLAIN.replace("[fields", '[mqtt.visitor]\nusername = "watcher"\n\n[fields')
+
+
+def test_a_deprecated_name_is_read_with_a_warning_that_names_line_and_successor(tmp_path, caplog):
+    settings = load(tmp_path, VISITOR)
+
+    assert settings.mqtt.readonly == ReadonlyLogin(username="watcher")
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage() == (
+        f"{tmp_path}/config.toml:4:2: mqtt.visitor is deprecated; rename it to mqtt.readonly"
+    )
+
+
+def test_the_current_name_is_read_without_a_warning(tmp_path, caplog):
+    settings = load(tmp_path, VISITOR.replace("visitor", "readonly"))
+
+    assert settings.mqtt.readonly == ReadonlyLogin(username="watcher")
+    assert not caplog.records
+
+
+def test_a_deprecated_name_beside_its_successor_is_an_error_with_the_line_of_the_old_one(tmp_path):
+    text = VISITOR.replace("[fields", '[mqtt.readonly]\nusername = "reader"\n\n[fields')
+
+    (found,) = findings(tmp_path, text)
+
+    assert (found.line, found.key, found.code) == (4, "mqtt.visitor", "E108")
+    assert "mqtt.readonly" in found.message
+
+
+@pytest.mark.parametrize(
+    ("line", "at", "key"),
+    [
+        ("username = 3", 5, "mqtt.readonly.username"),
+        ('username = "w"\npassword_file = "absent"', 6, "mqtt.readonly.password_file"),
+        ('username = "w"\ncolour = "red"', 6, "mqtt.readonly.colour"),
+    ],
+)
+def test_a_mistake_under_a_deprecated_name_has_its_line(tmp_path, line, at, key):
+    (found,) = findings(tmp_path, VISITOR.replace('username = "watcher"', line))
+
+    assert (found.line, found.key) == (at, key)
+
+
+def test_a_variable_with_a_deprecated_name_is_read_as_its_setting(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("EDGE_TVBO__MQTT__VISITOR__USERNAME", "1234")
+    monkeypatch.setenv("EDGE_TVBO__MQTT__VISITOR__PASSWORD", "5678")
+
+    readonly = load(tmp_path, PLAIN).mqtt.readonly
+
+    assert (readonly.username, readonly.password.reveal()) == ("1234", "5678")
+    (record,) = caplog.records
+    assert "mqtt.visitor is deprecated" in record.getMessage()
+    assert "5678" not in caplog.text
+
+
+@pytest.mark.parametrize("value", ["3", '"x"', "[]"])
+def test_a_deprecated_name_with_a_value_that_is_no_table_is_an_error(tmp_path, value):
+    text = PLAIN.replace("[mqtt]\n", f"[mqtt]\nvisitor = {value}\n")
+
+    (found,) = findings(tmp_path, text)
+
+    assert (found.line, found.key) == (2, "mqtt.readonly")
+
+
+def test_clients_that_only_read_have_the_readonly_login_if_there_is_one():
+    own = Mqtt(host="lan", username="daemon", password=Secret("a"))
+    both = replace(own, readonly=ReadonlyLogin(username="watcher", password=Secret("b")))
+
+    assert own.for_readers().login() == ("daemon", "a")
+    assert both.login() == ("daemon", "a")
+    assert both.for_readers().login() == ("watcher", "b")
+    assert both.for_readers().host == "lan"
+    assert Mqtt().login() == (None, None)
+
+
+@pytest.mark.parametrize(("value", "is_right"), [('"5"', True), ('"3.1.1"', True), ("5", False)])
+def test_the_version_of_mqtt_is_one_of_two_texts(tmp_path, value, is_right):
+    text = PLAIN.replace("[mqtt]\n", f"[mqtt]\nversion = {value}\n")
+
+    if is_right:
+        assert load(tmp_path, text).mqtt.version == value.strip('"')
+    else:
+        assert [each.key for each in findings(tmp_path, text)] == ["mqtt.version"]
+
+
 # --- five mistakes ------------------------------------------------------------------------------
 
 
@@ -829,7 +918,9 @@ def test_the_schema_is_one():
     jsonschema.Draft202012Validator.check_schema(json_schema())
 
 
-@pytest.mark.parametrize("text", [PLAIN, ALONE, EXAMPLE.read_text("utf-8"), PLAIN + ENERGY])
+@pytest.mark.parametrize(
+    "text", [PLAIN, ALONE, EXAMPLE.read_text("utf-8"), PLAIN + ENERGY, VISITOR]
+)
 def test_the_schema_takes_what_check_takes(text):
     assert not list(SCHEMA.iter_errors(tomllib.loads(text)))
 

@@ -13,17 +13,17 @@ from statistics import median
 import pytest
 from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.mqtt.topics import default_client_id
-from edge_tvbo_adapters.payloads.json import codec as json_format
 from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 from support.gateway import Daemon
 from support.paths import DEPLOY
+from support.settings import field_settings, mqtt_settings
 
+from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.messages.commands import Notify
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import Reading
-from edge_tvbo.ports import Broker, Wiring
 
 pytestmark = pytest.mark.broker
 
@@ -132,16 +132,14 @@ def someone(port):
 @pytest.fixture
 def daemon(port):
     """Return the daemon's connected link, its events, and a function that services it."""
-    wiring = Wiring(
+    field = field_settings(
         ("mote-1", "mote-2"),
         "lab/{sensor}/temperature",
-        json_format({"value": "t"}),
-        "lab/{sensor}/activate",
+        ("json", {"value": "t"}),
+        activate=ActivateSettings(mode="live", topic="lab/{sensor}/activate"),
     )
-    broker = Broker(
-        instance="lab", port=port, username="edge-tvbo", password=PASSWORD.format("edge-tvbo")
-    )
-    link = connect(broker, {"temperature": wiring})
+    mqtt = mqtt_settings(port, username="edge-tvbo", password=PASSWORD.format("edge-tvbo"))
+    link = connect(mqtt, "lab", {"temperature": field})
     events = []
 
     def drive(until, within=TIMEOUT_S):
@@ -279,7 +277,7 @@ AS_SHIPPED = {  # deploy/config.example.toml, but for what a test cannot wait fo
     "port = 1883": "port = {port}",
     "# username =": "username =",
     "# password_file =": "password_file =",
-    "# visitor =": "visitor =",
+    "# readonly =": "readonly =",
     'health = "60s"': 'health = "1s"',
     'interval = "10min"': 'interval = "200ms"',
     'reply_timeout = "2min"': 'reply_timeout = "180ms"',

@@ -6,18 +6,17 @@ DUP flag says that it was sent before, not that it arrived.
 
 import numpy as np
 import pytest
-from edge_tvbo_adapters.payloads.json import codec as json_format
 from hypothesis import given
 from hypothesis import strategies as st
 from support.controllers import controller_settings
 from support.link import Impostor, link_to, publish
 from support.naive import se
+from support.settings import field_settings
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
-from edge_tvbo.ports import Wiring
 
 NOW = 1.7e9
 NAMES = ("a", "b")
@@ -36,9 +35,9 @@ def controller(policy="tv-gp-ucb"):
     return it
 
 
-def wiring(stamped):
-    codec = json_format({"value": "t", "time": "ts"} if stamped else {"value": "t"})
-    return Wiring(sensors=NAMES, reading_topic="lab/{sensor}/reading", codec=codec)
+def field(stamped):
+    settings = {"value": "t", "time": "ts"} if stamped else {"value": "t"}
+    return field_settings(NAMES, "lab/{sensor}/reading", ("json", settings))
 
 
 def written(n, value):
@@ -95,7 +94,7 @@ def test_a_duplicate_with_a_timestamp_is_ignored_however_late(data):
 def test_each_delivered_three_times_by_a_broker_the_posterior_is_that_of_one(
     broker, drive, peer, stamped
 ):
-    driver = drive(link_to(broker.port, wiring=wiring(stamped)))
+    driver = drive(link_to(broker.port, field=field(stamped)))
     driver.online()
     sensors = peer(broker.port)
     for n, (sensor, value) in enumerate(READINGS):
@@ -113,7 +112,7 @@ def test_each_delivered_three_times_by_a_broker_the_posterior_is_that_of_one(
 @pytest.mark.parametrize(("flags", "copies"), [((DUP,), 0), ((0, DUP, DUP), 2), ((DUP, 0), 1)])
 def test_with_a_broker_that_the_test_plays_the_dup_flag_says_nothing(stamped, flags, copies):
     """Mosquitto does not hand the flag of a sensor on, and sets it for kept sessions alone."""
-    with Impostor(wiring=wiring(stamped)) as impostor:
+    with Impostor(field=field(stamped)) as impostor:
         impostor.says(GRANTED)
         impostor.until(lambda: impostor.link.online)
         events = []

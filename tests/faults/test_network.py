@@ -17,15 +17,16 @@ from edge_tvbo_adapters.mqtt import backoff, dns
 from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.mqtt.tls import explained
 from support import certificates
-from support.link import LAB, Impostor, cut, decision, link_to, publish, said, strict
+from support.link import LAB, STAMPED, Impostor, cut, decision, link_to, publish, said, strict
 from support.mosquitto import Driver, Peer
 from support.proxy import Proxy
+from support.settings import field_settings, mqtt_settings
 
 from edge_tvbo.config import loader
+from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 from edge_tvbo.messages.commands import Activate, Notify
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import Reading, Unreadable
-from edge_tvbo.ports import Broker, Tls, Wiring
 
 pytestmark = pytest.mark.broker
 
@@ -58,8 +59,8 @@ def secured(mosquitto, certs):
 def tls(certs, ca="ca", client=None, **options):
     """Return the client's TLS settings."""
     if client:
-        options |= {"certificate": f"{certs}/{client}.pem", "key": f"{certs}/{client}.key"}
-    return Tls(ca=f"{certs}/{ca}.pem" if ca else None, **options)
+        options |= {"certificate": certs / f"{client}.pem", "key": certs / f"{client}.key"}
+    return Tls(ca=certs / f"{ca}.pem" if ca else None, **options)
 
 
 def only_line(driver, caplog):
@@ -79,7 +80,7 @@ def test_readings_and_decisions_cross_an_encrypted_connection(secured, certs, dr
     link = link_to(broker.port, instance="tls", tls=tls(certs, minimum_version=version))
     driver = drive(link)
     driver.online()
-    other = link_to(broker.port, wiring=own_topics(), tls=tls(certs))
+    other = link_to(broker.port, field=own_topics(), tls=tls(certs))
     watcher = drive(other)
     watcher.online()
     link.send("lab", decision(1, "a"))
@@ -89,14 +90,8 @@ def test_readings_and_decisions_cross_an_encrypted_connection(secured, certs, dr
 
 
 def own_topics():
-    """Return the wiring of a field that reads what the link itself publishes."""
-
-    def codec(payload):
-        from edge_tvbo.errors import PayloadError
-
-        raise PayloadError("heard", payload[:80].decode())
-
-    return Wiring(("tls",), "edge_tvbo/{sensor}/lab/selected", codec)
+    """Return the settings of a field that receives the daemon's own decisions, as unreadable."""
+    return field_settings(("tls",), "edge_tvbo/{sensor}/lab/selected", "number")
 
 
 def test_a_client_certificate_is_accepted_by_a_broker_that_requires_one(secured, certs, drive):
@@ -112,7 +107,7 @@ def test_what_is_said_of_a_certificates_time_stays_the_same_all_day(monkeypatch,
     for hour in (0, 11, 23):
         now = time.struct_time((2026, 11, 21, hour, 59, 59, 5, 325, 0))
         monkeypatch.setattr(time, "gmtime", lambda now=now: now)
-        said.add(explained(error, Broker("lan", tls=Tls())).text)
+        said.add(explained(error, Mqtt(tls=Tls())).text)
     (text,) = said  # or each attempt would be a line in the log
     assert "2026-11-21" in text
 
@@ -253,7 +248,7 @@ def test_a_renewed_certificate_is_used_for_the_next_connection(secured, certs, d
     broker = secured()
     ca = tmp_path / "ca.pem"
     ca.write_bytes((certs / "stranger.pem").read_bytes())
-    link = link_to(broker.port, tls=Tls(ca=str(ca)))
+    link = link_to(broker.port, tls=Tls(ca=ca))
     driver = drive(link)
     driver.for_seconds(0.5)
     assert not link.online
@@ -263,7 +258,7 @@ def test_a_renewed_certificate_is_used_for_the_next_connection(secured, certs, d
 
 
 def test_files_that_vanish_while_it_runs_are_a_trouble_and_no_crash(certs, drive, caplog, secured):
-    line = only_line(drive(link_to(secured().port, tls=Tls(ca="/nowhere/ca.pem"))), caplog)
+    line = only_line(drive(link_to(secured().port, tls=Tls(ca=Path("/nowhere/ca.pem")))), caplog)
     assert "/nowhere/ca.pem" in line
 
 
@@ -286,8 +281,8 @@ def test_a_password_that_would_cross_a_network_in_clear_is_warned_of_once(
 ):
     secret = "correct horse"
     security = tls(certs) if encrypted else None
-    broker = Broker(instance="x", host=host, username="u", password=secret, tls=security)
-    connect(broker, {"lab": LAB}).close()
+    mqtt = mqtt_settings(1883, host=host, username="u", password=secret, tls=security)
+    connect(mqtt, "x", {"lab": LAB}).close()
     lines = said(caplog, logging.WARNING)
     assert len(lines) == warned
     assert all("in clear" in line and "[mqtt.tls]" in line for line in lines)
@@ -405,7 +400,7 @@ def test_a_name_server_that_is_silent_blocks_no_turn_and_costs_one_thread(
     monkeypatch.setattr(dns.socket, "getaddrinfo", slow)
     before = threading.active_count()
     options = {"host": "gateway.test", "reconnect_min": 0.01, "reconnect_max": 0.01}
-    link = connect(Broker(instance="dns", port=broker.port, **options), {"lab": LAB})
+    link = connect(mqtt_settings(broker.port, **options), "dns", {"lab": LAB})
     driver = drive(link)
     for ahead in range(0, 100, 5):  # s: it gives up and tries again, many times
         began = time.monotonic()
@@ -430,7 +425,7 @@ def test_an_address_that_was_found_before_serves_while_dns_is_down(broker, drive
 
     monkeypatch.setattr(dns.socket, "getaddrinfo", lookup)
     options = {"host": "gateway.test", "reconnect_min": 0.01, "reconnect_max": 0.01}
-    link = connect(Broker(instance="dns2", port=broker.port, **options), {"lab": LAB})
+    link = connect(mqtt_settings(broker.port, **options), "dns2", {"lab": LAB})
     driver = drive(link)
     driver.online()
     down = True
@@ -694,8 +689,8 @@ def test_silence_on_all_inputs_makes_the_connection_anew_and_says_so(
 
 
 def test_a_flood_of_one_sensor_leaves_the_others_readable(broker, drive, peer):
-    wiring = Wiring(("a", "b"), "flood/{sensor}", LAB.codec, max_rate=2.0)
-    driver = drive(link_to(broker.port, wiring=wiring))
+    field = field_settings(("a", "b"), "flood/{sensor}", STAMPED, max_rate=2.0)
+    driver = drive(link_to(broker.port, field=field))
     driver.online()
     sender = peer(broker.port)
     for i in range(100):
@@ -711,8 +706,8 @@ def test_a_flood_of_one_sensor_leaves_the_others_readable(broker, drive, peer):
 
 
 def test_strangers_share_one_allowance(broker, drive, peer):
-    wiring = Wiring(("a",), "strange/{sensor}", LAB.codec, max_rate=1.0)
-    driver = drive(link_to(broker.port, wiring=wiring))
+    field = field_settings(("a",), "strange/{sensor}", STAMPED, max_rate=1.0)
+    driver = drive(link_to(broker.port, field=field))
     driver.online()
     sender = peer(broker.port)
     for i in range(50):
@@ -722,8 +717,8 @@ def test_strangers_share_one_allowance(broker, drive, peer):
 
 
 def test_a_payload_of_any_size_is_refused_without_being_kept(broker, drive, peer):
-    wiring = Wiring(("a",), "big/{sensor}", LAB.codec, max_payload=1000)
-    link = link_to(broker.port, wiring=wiring)
+    field = field_settings(("a",), "big/{sensor}", STAMPED, max_payload=1000)
+    link = link_to(broker.port, field=field)
     driver = drive(link)
     driver.online()
     sender = peer(broker.port)

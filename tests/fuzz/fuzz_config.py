@@ -6,13 +6,13 @@ from pathlib import Path
 from random import Random
 
 from edge_tvbo_adapters.payloads import FORMATS
+from edge_tvbo_adapters.payloads.of_field import check_payloads
 from fuzz.fuzzing import main
 from support.paths import ROOT
 
 from edge_tvbo.config import loader
 from edge_tvbo.config.errors import Finding
 from edge_tvbo.config.settings import Settings
-from edge_tvbo.daemon import build_mqtt
 from edge_tvbo.errors import ConfigError
 
 VALUES = (
@@ -44,9 +44,8 @@ def check(data: bytes) -> None:
             _check_finding(finding, path, data)
         return
     assert isinstance(settings, Settings)
-    build_mqtt.broker(settings)
     try:
-        build_mqtt.wirings(settings)
+        check_payloads(settings.fields)
     except ConfigError as error:
         assert str(error).isprintable()
 

@@ -9,15 +9,15 @@ from math import isfinite
 
 from edge_tvbo_adapters.mqtt.codec import Message
 from edge_tvbo_adapters.mqtt.subscriber import SHOWN, Subscriber
-from edge_tvbo_adapters.payloads import make_codec
 from fuzz.fuzzing import main
 from support.controllers import controller_settings
+from support.settings import field_settings
 
+from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.events import IntervalElapsed, Reading, Unreadable
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
-from edge_tvbo.ports import Wiring
 
 SENSORS = ("a", "b")
 NOW = 1.8e9
@@ -46,7 +46,7 @@ def check(data: bytes) -> None:
     logging.disable()
     flags, (topic, _, payload) = data[:1], data[1:].partition(b"\n")
     message = Message(topic, payload, retain=bool(flags and flags[0] & 1))
-    inbox = Subscriber(_wirings(), lambda: NOW)
+    inbox = Subscriber(_fields(), lambda: NOW)
     inbox.put(message, 0.0)
     (arrival,) = inbox.take(1)
     for field, event in inbox.events(arrival):
@@ -66,10 +66,10 @@ def check(data: bytes) -> None:
 
 
 @cache
-def _wirings() -> dict[str, Wiring]:
+def _fields() -> dict[str, FieldSettings]:
     return {
-        name: Wiring(SENSORS, topic, make_codec(codec, settings), max_payload=4096)
-        for name, (topic, codec, settings) in FIELDS.items()
+        name: field_settings(SENSORS, topic, (payload, settings), max_payload=4096)
+        for name, (topic, payload, settings) in FIELDS.items()
     }
 
 

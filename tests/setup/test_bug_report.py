@@ -99,6 +99,15 @@ def test_no_secret_host_user_or_directory_is_in_it(tmp_path):
     assert "mqtt.host = ***" in text
 
 
+def test_a_login_under_a_deprecated_name_is_kept_too(tmp_path):
+    login = '[mqtt.visitor]\nusername = "watcher-of-bob"\npassword_file = "secrets/mqtt.pw"\n'
+    text = made(tmp_path, CONFIG.replace("[metrics]", login + "[metrics]"))
+
+    for secret in (*SECRETS, "watcher-of-bob"):
+        assert secret not in text, secret
+    assert "mqtt.readonly.password_file: a file, readable, writable" in text
+
+
 BROKEN = [
     ('passwd = "hunter2"', "mqtt.passwd is not a setting"),
     ('password = "hunter2"', "password"),

@@ -11,20 +11,21 @@ from contextlib import suppress
 from itertools import count
 
 from edge_tvbo_adapters.mqtt.link import connect
-from edge_tvbo_adapters.payloads.json import codec as json_format
+from support.settings import field_settings, mqtt_settings
 
+from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.messages.commands import PublishState
 from edge_tvbo.messages.documents import Decision, FieldHealth, Health, Model, Reason
-from edge_tvbo.ports import Broker, Wiring
 
 ACCEPTED = b"\x20\x02\x00\x00"  # a CONNACK
 _numbers = count(1)
-LAB = Wiring(
-    sensors=("a", "b"),
-    reading_topic="lab/{sensor}/reading",
-    codec=json_format({"value": "t", "time": "ts"}),
-    activate_topic="lab/{sensor}/activate",
-    activate_payload='{"id": "{sensor}", "at": {at}}',
+STAMPED = ("json", {"value": "t", "time": "ts"})
+READ, ASK = "lab/{sensor}/reading", "lab/{sensor}/activate"
+LAB = field_settings(
+    ("a", "b"),
+    READ,
+    STAMPED,
+    activate=ActivateSettings(mode="live", topic=ASK, payload='{"id": "{sensor}", "at": {at}}'),
 )
 
 
@@ -32,10 +33,10 @@ def link_to(port, **options):
     """Return a link with an instance name of its own and short reconnect delays."""
     options = {"reconnect_min": 0.05, "reconnect_max": 0.3} | options
     instance = options.pop("instance", f"test-{next(_numbers)}")
-    wiring, commands = options.pop("wiring", LAB), options.pop("commands", False)
+    field, commands = options.pop("field", LAB), options.pop("commands", False)
     former = options.pop("former", None)
-    broker = Broker(instance=instance, port=port, **options)
-    return connect(broker, {"lab": wiring}, commands=commands, former=former, seed=0)
+    mqtt = mqtt_settings(port, **options)
+    return connect(mqtt, instance, {"lab": field}, commands=commands, former=former, seed=0)
 
 
 def decision(interval=1, sensor="a", mean=21.5):

@@ -12,8 +12,8 @@ The dashboard is read-only: it publishes nothing and stores nothing that a brows
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import MissingExtra
-from edge_tvbo.ports import Broker
 from edge_tvbo_adapters.dashboard.state import DashboardField, DecisionHistory
 
 
@@ -21,7 +21,8 @@ def serve(
     fields: Mapping[str, DashboardField],
     *,
     title: str,
-    broker: Broker | None,
+    instance: str,
+    mqtt: Mqtt | None,
     open_history: Callable[[], DecisionHistory] | None,
     host: str,
     port: int,
@@ -37,7 +38,9 @@ def serve(
         Every field by its name.
     title : str
         The title of the page.
-    broker : Broker, optional
+    instance : str
+        The daemon whose messages are shown.
+    mqtt : Mqtt, optional
         The source of live data; None for recorded days only.
     open_history : callable, optional
         Opens the decision history; None where there is none.
@@ -61,5 +64,5 @@ def serve(
         raise MissingExtra("A package that the dashboard needs, starlette or uvicorn,", "dashboard")
     from edge_tvbo_adapters.dashboard import server
 
-    content = server.DashboardContent(title, fields, broker, open_history)
+    content = server.DashboardContent(title, instance, fields, mqtt, open_history)
     server.serve(content, host, port, root_path, hosts, ready)

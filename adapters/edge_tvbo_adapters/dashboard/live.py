@@ -17,7 +17,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from edge_tvbo.ports import Broker
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo_adapters.dashboard.state import MAX_MESSAGE_SIZE, DashboardState, SseEvent
 from edge_tvbo_adapters.mqtt.backoff import Backoff
 from edge_tvbo_adapters.mqtt.client import SocketClient, hung_up, no_mqtt, refused
@@ -36,20 +36,23 @@ LONGEST_WAIT = 5.0  # s until a lost broker is tried again: somebody may be look
 
 
 async def listen(
-    broker: Broker, board: DashboardState, tell: Callable[[list[SseEvent]], None]
+    mqtt: Mqtt,
+    instance: str,
+    board: DashboardState,
+    tell: Callable[[list[SseEvent]], None],
 ) -> None:
-    """Fold what `broker` has into `board` for ever, and `tell` what changed."""
+    """Fold what the broker has into `board` for ever, and `tell` what changed."""
     said = ""
-    backoff = Backoff(min(broker.reconnect_min, 1.0), LONGEST_WAIT, Random())
-    with closing(Dialler(broker)) as dialler:
+    backoff = Backoff(min(mqtt.reconnect.min, 1.0), LONGEST_WAIT, Random())
+    with closing(Dialler(mqtt)) as dialler:
         while True:
             outcome = await _dialled(dialler)
             if not isinstance(outcome, ConnectionProblem):
                 with closing(outcome):
-                    outcome = await _Session(broker, outcome, board, tell).run()
+                    outcome = await _Session(mqtt, instance, outcome, board, tell).run()
             if board.connections().broker.online or outcome.text != said:
                 said = outcome.text  # it may name the login, so the page is told less
-                log.warning("broker %s:%d: %s", broker.host, broker.port, said)
+                log.warning("broker %s:%d: %s", mqtt.host, mqtt.port, said)
             tell(board.broker_lost(REFUSED if outcome.lasting else GONE))
             backoff.clear()
             await asyncio.sleep(backoff.wait())
@@ -68,22 +71,22 @@ class _Session:
 
     def __init__(
         self,
-        broker: Broker,
+        mqtt: Mqtt,
+        instance: str,
         connected: socket.socket,
         board: DashboardState,
         tell: Callable[[list[SseEvent]], None],
     ) -> None:
-        self._broker = broker
+        self._mqtt = mqtt
         self._board = board
         self._tell = tell
         self._messages: list[MQTTMessage] = []
         self._trouble: ConnectionProblem | None = None
         self._until = time.monotonic() + PATIENCE  # for the greeting
-        self._client_id = f"{broker.client_id or default_client_id(broker.instance)}-{os.getpid()}"
+        self._client_id = f"{mqtt.client_id or default_client_id(instance)}-{os.getpid()}"
         self._client = self._greeting(connected)
 
     def _greeting(self, connected: socket.socket) -> SocketClient:
-        broker = self._broker
         client = SocketClient(
             CallbackAPIVersion.VERSION2,
             client_id=self._client_id,
@@ -91,8 +94,8 @@ class _Session:
             reconnect_on_failure=False,
         )
         client.dialled, client.keep = connected, MAX_MESSAGE_SIZE + 2**16
-        if broker.username is not None:
-            client.username_pw_set(broker.username, broker.password)
+        if self._mqtt.username is not None:
+            client.username_pw_set(*self._mqtt.login())
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
         client.on_message = self._on_message
@@ -100,19 +103,19 @@ class _Session:
 
     async def run(self) -> ConnectionProblem:
         """Take messages in until there is trouble, and give it."""
-        client, broker = self._client, self._broker
+        client, mqtt = self._client, self._mqtt
         try:
-            client.connect(broker.host, broker.port, keepalive=KEEPALIVE)
+            client.connect(mqtt.host, mqtt.port, keepalive=KEEPALIVE)
         except OSError as error:
             return ConnectionProblem(str(error))
         while self._trouble is None:
             mask = await _ready(self._interest(), TICK)
             if noise := client.transfer(mask, self._messages):
-                self._trouble = no_mqtt(noise, broker)
+                self._trouble = no_mqtt(noise, mqtt)
             elif client.socket() is None and self._trouble is None:
                 granted = self._until == inf
                 self._trouble = (
-                    ConnectionProblem("it went away") if granted else hung_up(client, broker)
+                    ConnectionProblem("it went away") if granted else hung_up(client, mqtt)
                 )
             elif time.monotonic() >= self._until:
                 self._trouble = ConnectionProblem("it takes the connection and says nothing")
@@ -144,7 +147,7 @@ class _Session:
         properties: Properties | None,
     ) -> None:
         if reason.is_failure:
-            self._trouble = refused(reason, self._broker, self._client_id)
+            self._trouble = refused(reason, self._mqtt, self._client_id)
         else:
             client.subscribe([(each, 1) for each in self._board.topics])
 

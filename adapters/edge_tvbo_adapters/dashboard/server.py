@@ -23,8 +23,9 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from edge_tvbo.config.field_types import is_loopback
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import DataError, EdgeTvboError
-from edge_tvbo.ports import Broker
 from edge_tvbo_adapters.dashboard.day import recorded_day
 from edge_tvbo_adapters.dashboard.live import listen
 from edge_tvbo_adapters.dashboard.state import (
@@ -34,7 +35,6 @@ from edge_tvbo_adapters.dashboard.state import (
     SseEvent,
     now,
 )
-from edge_tvbo_adapters.monitoring.http_server import is_loopback
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +65,9 @@ class DashboardContent(msgspec.Struct, frozen=True):
     """The fields that a dashboard shows, and the sources of their data."""
 
     title: str
+    instance: str
     fields: Mapping[str, DashboardField]
-    broker: Broker | None  # None: recorded days only
+    mqtt: Mqtt | None  # None: recorded days only
     open_history: Callable[[], DecisionHistory] | None
 
 
@@ -120,8 +121,7 @@ class Dashboard:
 
     def __init__(self, content: DashboardContent) -> None:
         self._content = content
-        instance = content.broker.instance if content.broker else ""
-        self._state = DashboardState(instance, content.fields)
+        self._state = DashboardState(content.instance, content.fields)
         self._pages: set[asyncio.Queue[bytes | None]] = set()
         self._reading_day = asyncio.Lock()  # one recorded day at a time
         self._load_history()
@@ -140,8 +140,9 @@ class Dashboard:
 
     @asynccontextmanager
     async def _lifespan(self, application: Starlette) -> AsyncIterator[None]:
-        broker = self._content.broker
-        task = asyncio.create_task(listen(broker, self._state, self._send)) if broker else None
+        mqtt, instance = self._content.mqtt, self._content.instance
+        live = listen(mqtt, instance, self._state, self._send) if mqtt else None
+        task = asyncio.create_task(live) if live else None
         yield
         if task:
             task.cancel()
@@ -150,7 +151,7 @@ class Dashboard:
 
     def _load_history(self) -> None:
         """Add the newest entries of the history to a live state."""
-        if self._content.broker is None or self._content.open_history is None:
+        if self._content.mqtt is None or self._content.open_history is None:
             return
         try:
             with closing(self._content.open_history()) as history:
@@ -164,7 +165,7 @@ class Dashboard:
     async def _fields(self, request: Request) -> Response:
         document = {
             "title": self._content.title,
-            "live": self._content.broker is not None,
+            "live": self._content.mqtt is not None,
             "fields": self._content.fields,
         }
         return _json(document)
@@ -186,7 +187,7 @@ class Dashboard:
     # --- live data --------------------------------------------------------------------------------
 
     async def _events(self, request: Request) -> Response:
-        if self._content.broker is None:
+        if self._content.mqtt is None:
             return PlainTextResponse("this dashboard shows recorded days only", 404)
         if len(self._pages) >= MAX_OPEN_PAGES:
             return PlainTextResponse("too many pages are open", 503, {"retry-after": "5"})

@@ -11,7 +11,6 @@ import selectors
 import socket
 from collections.abc import Callable
 from http import HTTPStatus
-from ipaddress import ip_address
 from math import inf
 from typing import NamedTuple
 
@@ -196,15 +195,3 @@ def encode_response(page: Page, *, with_body: bool = True) -> bytes:
         "Connection: close",
     )
     return "\r\n".join((*head, "", "")).encode() + (page.body if with_body else b"")
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address can be reached only from this machine.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("lab")
-    (True, True, True, False)
-    """
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

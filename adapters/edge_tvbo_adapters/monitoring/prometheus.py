@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.errors import MissingExtra
 from edge_tvbo.messages.documents import FieldStatus, Status
-from edge_tvbo_adapters.monitoring.http_server import HttpServer, Page, is_loopback
+from edge_tvbo_adapters.monitoring.http_server import HttpServer, Page
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

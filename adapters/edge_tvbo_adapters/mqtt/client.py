@@ -10,8 +10,8 @@ from typing import Any
 from paho.mqtt.client import Client
 from paho.mqtt.reasoncodes import ReasonCode
 
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
-from edge_tvbo.ports import Broker
 from edge_tvbo_adapters.mqtt import tls
 from edge_tvbo_adapters.mqtt.codec import (
     PUBACK,
@@ -174,9 +174,9 @@ class FastClient(SocketClient):
         return given
 
 
-def no_mqtt(why: str, broker: Broker) -> ConnectionProblem:
+def no_mqtt(why: str, mqtt: Mqtt) -> ConnectionProblem:
     """Say that what answers is no broker."""
-    secure = "" if broker.tls else f", and add [mqtt.tls] if port {broker.port} wants TLS"
+    secure = "" if mqtt.tls else f", and add [mqtt.tls] if port {mqtt.port} wants TLS"
     return ConnectionProblem(
         f"what answers there does not speak MQTT 3.1.1 ({why}); check mqtt.host and mqtt.port"
         + secure,
@@ -184,11 +184,11 @@ def no_mqtt(why: str, broker: Broker) -> ConnectionProblem:
     )
 
 
-def hung_up(client: SocketClient, broker: Broker) -> ConnectionProblem:
+def hung_up(client: SocketClient, mqtt: Mqtt) -> ConnectionProblem:
     """Say why a broker may have hung up before it let us in."""
     if isinstance(client.dialled, tls.ErrorKeepingSocket) and client.dialled.broken:
-        return tls.explained(client.dialled.broken, broker)
-    settings, port = broker.tls, broker.port
+        return tls.explained(client.dialled.broken, mqtt)
+    settings, port = mqtt.tls, mqtt.port
     if settings is None:
         return ConnectionProblem(
             f"the broker hangs up without a word of MQTT; if port {port} wants TLS, add [mqtt.tls]",
@@ -205,17 +205,17 @@ def hung_up(client: SocketClient, broker: Broker) -> ConnectionProblem:
     )
 
 
-def refused(reason: ReasonCode, broker: Broker, client_id: str) -> ConnectionProblem:
+def refused(reason: ReasonCode, mqtt: Mqtt, client_id: str) -> ConnectionProblem:
     """Say why the broker does not let us in."""
     code = Code.LOGIN
     match str(reason):
         case "Bad user name or password":
             text = "wrong user or password; check mqtt.username and mqtt.password_file"
-        case "Not authorized" if broker.username is None:
+        case "Not authorized" if mqtt.username is None:
             text = "not authorised: it lets nobody in without a password; set mqtt.username"
         case "Not authorized":
             text = (
-                f"not authorised: {broker.username!r} or its password is wrong, or may "
+                f"not authorised: {mqtt.username!r} or its password is wrong, or may "
                 "not connect; check mqtt.username and mqtt.password_file"
             )
         case "Client identifier not valid":

@@ -13,8 +13,8 @@ from enum import Enum
 from errno import EINPROGRESS
 from math import inf
 
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
-from edge_tvbo.ports import Broker
 from edge_tvbo_adapters.mqtt import tls
 from edge_tvbo_adapters.mqtt.dns import Address, Resolver
 from edge_tvbo_adapters.mqtt.outage_log import ConnectionProblem
@@ -40,10 +40,10 @@ class Dialler:
     None while `step` is to be called again: when `interest` says so, and at `until` at the latest.
     """
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._resolver = Resolver(broker.host, broker.port)
-        self._contexts = tls.Contexts(broker.tls) if broker.tls else None
+    def __init__(self, mqtt: Mqtt) -> None:
+        self._mqtt = mqtt
+        self._resolver = Resolver(mqtt.host, mqtt.port)
+        self._contexts = tls.Contexts(mqtt.tls) if mqtt.tls else None
         self._known: list[Address] = []  # for the day on which DNS is down and the broker is not
         self._addresses: list[Address] = []
         self._socket: socket.socket | None = None
@@ -150,13 +150,13 @@ class Dialler:
 
     def _secure(self, now: float, contexts: tls.Contexts) -> Outcome:
         """Begin the handshake."""
-        settings, plain = self._broker.tls, self._socket
+        settings, plain = self._mqtt.tls, self._socket
         assert settings is not None
         assert plain is not None
         try:
             self._socket = contexts.current().wrap_socket(
                 plain,
-                server_hostname=settings.server_name or self._broker.host,
+                server_hostname=settings.server_name or self._mqtt.host,
                 do_handshake_on_connect=False,
             )
         except (OSError, ValueError) as error:
@@ -176,7 +176,7 @@ class Dialler:
             self._wants = selectors.EVENT_WRITE
         except OSError as error:
             self.hang_up()
-            return tls.explained(error, self._broker)
+            return tls.explained(error, self._mqtt)
         else:
             return self._handed_over()
         if now < self.until:
@@ -184,7 +184,7 @@ class Dialler:
         self.hang_up()
         return ConnectionProblem(
             f"no answer to the TLS handshake in {PATIENCE:.0f} s; does port "
-            f"{self._broker.port} speak TLS?",
+            f"{self._mqtt.port} speak TLS?",
             Code.NO_ANSWER,
         )
 

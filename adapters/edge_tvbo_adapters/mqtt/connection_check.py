@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from statistics import median
 
+import msgspec
 from paho.mqtt.client import MQTTMessage
 
+from edge_tvbo.config.field_settings import FieldSettings
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code, LinkError
 from edge_tvbo.messages.events import Reading, Unreadable
-from edge_tvbo.ports import Broker, Trial, Wiring
 from edge_tvbo_adapters.mqtt.codec import Message
 from edge_tvbo_adapters.mqtt.short_session import ShortSession, dial
 from edge_tvbo_adapters.mqtt.subscriber import ReceivedMessage, routes, topic_of
@@ -23,34 +25,44 @@ DELAYED = (0.035, 0.06)  # s: what a delayed acknowledgement of TCP, 40 ms, make
 MOST = 5  # sensors that are named
 
 
-def probe(broker: Broker, fields: Mapping[str, Wiring], seconds: float) -> Iterator[Trial]:
-    """Try what the daemon of `broker` needs, and end with the first that fails for good.
+class CheckResult(msgspec.Struct, frozen=True):
+    """Result of one step of the check."""
+
+    good: bool
+    text: str  # where it is not good, with what would help
+    code: str | None = None  # in docs/errors.md, where it is not good
+
+
+def probe(
+    mqtt: Mqtt, instance: str, fields: Mapping[str, FieldSettings], seconds: float
+) -> Iterator[CheckResult]:
+    """Try what the daemon `instance` needs, and end with the first that fails for good.
 
     `seconds` is how long sensors are listened to. Nothing is retained, and no sensor is asked.
     """
     try:
-        yield from _reached(broker)
-        heard = Observed(broker, fields)
-        with closing(ShortSession(broker, dial(broker), heard.take)) as visit:
-            yield _let_in(broker, visit)
+        yield from _reached(mqtt)
+        heard = Observed(instance, fields)
+        with closing(ShortSession(mqtt, instance, dial(mqtt), heard.take)) as visit:
+            yield _let_in(mqtt, visit)
             yield from _subscribed(visit, heard)
             yield from _published(visit, heard)
             visit.listen(time.monotonic() + seconds)
         yield from heard.fields(seconds)
     except LinkError as error:
-        yield Trial(False, str(error), error.code)
+        yield CheckResult(False, str(error), error.code)
 
 
 class Observed:
     """What came, by what it is for."""
 
-    def __init__(self, broker: Broker, fields: Mapping[str, Wiring]) -> None:
-        base = f"edge_tvbo/{broker.instance}"
-        self.instance = broker.instance
+    def __init__(self, instance: str, fields: Mapping[str, FieldSettings]) -> None:
+        base = f"edge_tvbo/{instance}"
+        self.instance = instance
         self.status_topic, self.echo_topic = f"{base}/status", f"{base}/response/check"
         self.status: str | None = None
         self.echoes: set[bytes] = set()
-        self._ears = [ObservedField(name, wiring) for name, wiring in fields.items()]
+        self._ears = [ObservedField(name, field) for name, field in fields.items()]
         self.filters = list(dict.fromkeys(each for ear in self._ears for each in ear.filters))
 
     def take(self, message: MQTTMessage) -> None:
@@ -63,7 +75,7 @@ class Observed:
         for ear in self._ears:
             ear.take(topic, message)
 
-    def fields(self, seconds: float) -> Iterator[Trial]:
+    def fields(self, seconds: float) -> Iterator[CheckResult]:
         """Say of each field who was heard."""
         for ear in self._ears:
             yield ear.said(seconds)
@@ -72,9 +84,9 @@ class Observed:
 class ObservedField:
     """What was heard for one field."""
 
-    def __init__(self, name: str, wiring: Wiring) -> None:
-        self._name, self._sensors = name, wiring.sensors
-        self._route, *others = routes(name, wiring)
+    def __init__(self, name: str, field: FieldSettings) -> None:
+        self._name, self._sensors = name, field.sensors
+        self._route, *others = routes(name, field)
         self.filters = [each.template.filter for each in (self._route, *others)]
         self._heard: set[str] = set()
         self._strangers = 0
@@ -98,7 +110,7 @@ class ObservedField:
             case _:
                 pass
 
-    def said(self, seconds: float) -> Trial:
+    def said(self, seconds: float) -> CheckResult:
         """Sum up."""
         silent = [each for each in self._sensors if each not in self._heard]
         text = f"{self._name}: {len(self._heard)} of {len(self._sensors)} sensors in {seconds:g} s"
@@ -111,45 +123,45 @@ class ObservedField:
             text += f"; refused: {counted}; see payload and value under reading"
         elif not self._heard:
             text += "; sensors that seldom speak want longer, or its ACL hides them from us"
-        return Trial(bool(self._heard) or not self._refused, text)
+        return CheckResult(bool(self._heard) or not self._refused, text)
 
 
-def _reached(broker: Broker) -> Iterator[Trial]:
+def _reached(mqtt: Mqtt) -> Iterator[CheckResult]:
     began = time.monotonic()
-    with dial(broker, plain=True) as connected:
+    with dial(mqtt, plain=True) as connected:
         took, peer = time.monotonic() - began, connected.getpeername()
-    address = "" if peer[0] == broker.host else f" ({peer[0]})"
-    text = f"{broker.host}{address}, port {peer[1]}, answers in {1e3 * took:.1f} ms"
-    yield Trial(True, text)
-    if broker.tls is None:
+    address = "" if peer[0] == mqtt.host else f" ({peer[0]})"
+    text = f"{mqtt.host}{address}, port {peer[1]}, answers in {1e3 * took:.1f} ms"
+    yield CheckResult(True, text)
+    if mqtt.tls is None:
         return
-    with dial(broker) as secured:
+    with dial(mqtt) as secured:
         assert isinstance(secured, ssl.SSLSocket)
         certificate = secured.getpeercert() or {}
         until = str(certificate.get("notAfter", "?"))
         names = [str(name[1]) for name in certificate.get("subjectAltName", ())]
-        yield Trial(
+        yield CheckResult(
             True,
             f"{secured.version()}; the broker's certificate is for {_listed(names)}, until {until}",
         )
 
 
-def _let_in(broker: Broker, visit: ShortSession) -> Trial:
+def _let_in(mqtt: Mqtt, visit: ShortSession) -> CheckResult:
     visit.greet()
-    who = "without a login" if broker.username is None else f"as {broker.username}"
-    return Trial(True, f"the broker lets us in, {who}")
+    who = "without a login" if mqtt.username is None else f"as {mqtt.username}"
+    return CheckResult(True, f"the broker lets us in, {who}")
 
 
-def _subscribed(visit: ShortSession, heard: Observed) -> Iterator[Trial]:
+def _subscribed(visit: ShortSession, heard: Observed) -> Iterator[CheckResult]:
     for topic, granted in zip(heard.filters, visit.subscribe(heard.filters), strict=False):
         if granted:
-            yield Trial(True, f"subscribed to {topic}")
+            yield CheckResult(True, f"subscribed to {topic}")
         else:
             text = f"the broker refuses us {topic}; allow it in its ACL"
-            yield Trial(False, text, Code.FORBIDDEN)
+            yield CheckResult(False, text, Code.FORBIDDEN)
 
 
-def _published(visit: ShortSession, heard: Observed) -> Iterator[Trial]:
+def _published(visit: ShortSession, heard: Observed) -> Iterator[CheckResult]:
     """Publish what nobody takes for a decision, and see whether it comes back."""
     visit.subscribe([heard.status_topic, heard.echo_topic])
     took = []
@@ -162,11 +174,13 @@ def _published(visit: ShortSession, heard: Observed) -> Iterator[Trial]:
     trip = median(took)
     slow = DELAYED[0] <= trip <= DELAYED[1]
     hint = "; the broker holds small packets back: `set_tcp_nodelay true` in its configuration"
-    yield Trial(True, f"a round trip at QoS 1 takes {1e3 * trip:.1f} ms{hint if slow else ''}")
+    yield CheckResult(
+        True, f"a round trip at QoS 1 takes {1e3 * trip:.1f} ms{hint if slow else ''}"
+    )
     if payload in heard.echoes:
-        yield Trial(True, f"what we publish under edge_tvbo/{heard.instance}/ arrives")
+        yield CheckResult(True, f"what we publish under edge_tvbo/{heard.instance}/ arrives")
     else:
-        yield Trial(
+        yield CheckResult(
             False,
             f"what we publish on {heard.echo_topic} does not come back; allow `topic readwrite"
             f" edge_tvbo/{heard.instance}/#` in the broker's ACL",
@@ -174,7 +188,7 @@ def _published(visit: ShortSession, heard: Observed) -> Iterator[Trial]:
         )
     if heard.status == "online":
         text = f"a daemon of the instance {heard.instance} is online there; a second one would"
-        yield Trial(True, f"{text} want an instance of its own")
+        yield CheckResult(True, f"{text} want an instance of its own")
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -85,17 +85,6 @@ def is_address(host: str) -> bool:
     return True
 
 
-def is_here(host: str) -> bool:
-    """Say whether `host` is this computer by its name alone, so that nothing crosses a network.
-
-    >>> is_here("localhost"), is_here("127.0.0.1"), is_here("::1"), is_here("gateway")
-    (True, True, True, False)
-    """
-    if is_address(host):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost" or host.endswith(".localhost")
-
-
 def _answer(theirs: socket.socket, host: str, port: int) -> None:
     """Look `host` up and say what was found; all that the thread does."""
     try:

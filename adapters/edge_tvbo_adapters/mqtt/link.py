@@ -28,17 +28,18 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from edge_tvbo.config.field_settings import FieldSettings
+from edge_tvbo.config.field_types import is_loopback
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import Health, Hotspot, Notice, Posterior, Request, Response, Verb
 from edge_tvbo.messages.events import Event, Unreadable
-from edge_tvbo.ports import Broker, Wiring
 from edge_tvbo_adapters.mqtt.backoff import SHORT, Backoff
 from edge_tvbo_adapters.mqtt.client import TICK, FastClient, hung_up, no_mqtt, refused
 from edge_tvbo_adapters.mqtt.codec import Message
 from edge_tvbo_adapters.mqtt.commands import Commands, Refusal
 from edge_tvbo_adapters.mqtt.connect import PATIENCE, Dialler, Outcome
-from edge_tvbo_adapters.mqtt.dns import is_here
 from edge_tvbo_adapters.mqtt.outage_log import ConnectionProblem, Outage
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.publisher import Publisher
@@ -67,36 +68,38 @@ class State(Enum):
 
 
 def connect(
-    broker: Broker,
-    fields: Mapping[str, Wiring],
+    mqtt: Mqtt,
+    instance: str,
+    fields: Mapping[str, FieldSettings],
     *,
     commands: bool = False,
     discovery: "Discovery | None" = None,
-    former: Mapping[str, Wiring] | None = None,
+    former: Mapping[str, FieldSettings] | None = None,
     seed: int | None = None,
     wall: Callable[[], float] = time.time,
 ) -> "MqttLink":
-    """Give a link to `broker` that carries `fields`; it dials when it is first serviced.
+    """Return a link of `instance` that carries `fields`; it dials when it is first serviced.
 
     With `commands` it listens to ``cmd/<verb>``, with `discovery` it publishes the discovery
     message of Home Assistant. `former` are the fields of the link whose place it takes. `wall` says
     when a reading was received. `seed` spreads the waits between attempts; without one they differ
     from gateway to gateway, so that a fleet does not come back all at once.
     """
-    if broker.password is not None and broker.tls is None and not is_here(broker.host):
+    if mqtt.password is not None and mqtt.tls is None and not is_loopback(mqtt.host):
         log.warning(
             "broker %s:%d: the password crosses the network in clear; add [mqtt.tls]",
-            broker.host,
-            broker.port,
+            mqtt.host,
+            mqtt.port,
         )
     seed = int.from_bytes(os.urandom(8)) if seed is None else seed
     chance = Random(seed)
     return MqttLink(
-        broker,
+        mqtt,
+        instance,
         fields,
         chance,
         wall,
-        Commands(f"edge_tvbo/{broker.instance}") if commands else None,
+        Commands(f"edge_tvbo/{instance}") if commands else None,
         discovery,
         former or {},
     )
@@ -107,27 +110,28 @@ class MqttLink:
 
     def __init__(
         self,
-        broker: Broker,
-        fields: Mapping[str, Wiring],
+        mqtt: Mqtt,
+        instance: str,
+        fields: Mapping[str, FieldSettings],
         chance: Random,
         wall: Callable[[], float],
         commands: Commands | None,
         discovery: "Discovery | None",
-        former: Mapping[str, Wiring],
+        former: Mapping[str, FieldSettings],
     ) -> None:
-        self._broker = broker
+        self._mqtt = mqtt
         self._fields = dict(fields)
         self._wall = wall
-        self._base = f"edge_tvbo/{broker.instance}"
-        self._client_id = broker.client_id or default_client_id(broker.instance)
+        self._base = f"edge_tvbo/{instance}"
+        self._client_id = mqtt.client_id or default_client_id(instance)
         self._inbox = Subscriber(fields, wall)
         self._commands = commands
         self._discovery = discovery
         self._outbox = Outbox()
         self._publisher = Publisher(self._base, fields, self._outbox)
-        self._backoff = Backoff(broker.reconnect_min, broker.reconnect_max, chance)
-        self._outage = Outage(log, f"broker {broker.host}:{broker.port}")
-        self._dialler = Dialler(broker)
+        self._backoff = Backoff(mqtt.reconnect.min, mqtt.reconnect.max, chance)
+        self._outage = Outage(log, f"broker {mqtt.host}:{mqtt.port}")
+        self._dialler = Dialler(mqtt)
         self._state = State.AWAY
         self._probing = False  # this attempt only asks whether the broker is there at all
         self._client: FastClient | None = None
@@ -136,7 +140,7 @@ class MqttLink:
         self._since = 0.0  # monotonic: when the session began
         self._heard = 0.0  # monotonic: when the broker last sent anything, a PINGRESP at the least
         self._read = 0.0  # monotonic: when it last sent a message
-        self._silence_limit = broker.silence or inf  # s without a message
+        self._silence_limit = mqtt.silence or inf  # s without a message
         self._idle = False  # nobody is asked, so nobody has to be heard
         self._granted_by = inf  # monotonic: how long SUBACK is waited for
         self._ask_at = inf  # monotonic: when a refused subscription is asked for again
@@ -154,7 +158,7 @@ class MqttLink:
     def alive(self, now: float) -> bool:
         """Say whether the broker was heard within two keep-alives, or is tried again in time."""
         if self._state is State.HERE:
-            return now - self._heard <= 2 * self._broker.keepalive + PATIENCE
+            return now - self._heard <= 2 * self._mqtt.keepalive + PATIENCE
         return now <= self._until + PATIENCE
 
     def interest(self) -> tuple[int, int] | None:
@@ -268,14 +272,14 @@ class MqttLink:
         )
         client.dialled = connected
         client.will_set(f"{self._base}/status", b"offline", qos=1, retain=True)
-        if self._broker.username is not None:
-            client.username_pw_set(self._broker.username, self._broker.password)
+        if self._mqtt.username is not None:
+            client.username_pw_set(*self._mqtt.login())
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_subscribe = self._on_subscribe
         self._client, self._state, self._until = client, State.GREETING, now + PATIENCE
         try:
-            client.connect(self._broker.host, self._broker.port, keepalive=self._broker.keepalive)
+            client.connect(self._mqtt.host, self._mqtt.port, keepalive=self._mqtt.keepalive)
         except OSError as error:
             connected.close()
             self._failed(ConnectionProblem(f"{error}"), now)
@@ -287,12 +291,12 @@ class MqttLink:
         if mask & selectors.EVENT_READ:
             self._heard = now
         noise = client.transfer(mask, self._inbox)
-        trouble = no_mqtt(noise, self._broker) if noise else self._trouble
+        trouble = no_mqtt(noise, self._mqtt) if noise else self._trouble
         by_broker = trouble is None and client.socket() is None
         if by_broker and self._state is State.HERE:
             trouble = ConnectionProblem("the connection was lost")
         elif by_broker:
-            trouble = hung_up(client, self._broker)
+            trouble = hung_up(client, self._mqtt)
         trouble = trouble or self._overdue(now)
         if trouble is None:
             yield from self._deliver(client, time.monotonic() + SLICE)
@@ -319,7 +323,7 @@ class MqttLink:
                 f"no sensor was heard for {self._silence_limit:.0f} s; the connection is made anew"
             )
             self._silence_limit = min(
-                2.0 * self._silence_limit, MOST_SILENCE * (self._broker.silence or inf)
+                2.0 * self._silence_limit, MOST_SILENCE * (self._mqtt.silence or inf)
             )
             at = datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             for field in self._fields:
@@ -347,7 +351,7 @@ class MqttLink:
             arrivals = self._inbox.take(ACK_BATCH)
             for arrival in arrivals:
                 yield from self._inbox.events(arrival)
-            self._read, self._silence_limit = arrivals[-1].now, self._broker.silence or inf
+            self._read, self._silence_limit = arrivals[-1].now, self._mqtt.silence or inf
             mids = [arrival.message.mid for arrival in arrivals if arrival.message.mid]
             if mids and client is self._client:
                 client.acknowledge(mids)
@@ -385,7 +389,7 @@ class MqttLink:
         return ConnectionProblem(
             f"another client calls itself {self._client_id!r} too, it seems: the broker "
             "ends every session at once and is still there; set mqtt.client_id to an id that "
-            "nobody else has, and [mqtt.visitor] where it takes logins for ids",
+            "nobody else has, and [mqtt.readonly] where it takes logins for ids",
             Code.CLIENT_ID,
             lasting=True,
         )
@@ -413,7 +417,7 @@ class MqttLink:
         properties: Properties | None,
     ) -> None:
         if reason.is_failure:
-            self._trouble = refused(reason, self._broker, self._client_id)
+            self._trouble = refused(reason, self._mqtt, self._client_id)
             return
         self._state, self._since = State.HERE, time.monotonic()
         self._heard, self._until = self._since, self._since + TICK
@@ -483,7 +487,7 @@ class MqttLink:
                     Code.NO_ANSWER,
                 )
             case "Protocol error":
-                self._trouble = no_mqtt("a malformed packet", self._broker)
+                self._trouble = no_mqtt("a malformed packet", self._mqtt)
 
     # --- what comes in ------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 import logging
 from typing import NamedTuple
 
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code, LinkError
-from edge_tvbo.ports import Broker
 
 AT_ONCE = 5.0  # s; an attempt that is due by then may make the loss not worth an error
 QUIET = 60.0  # s between two lines about losses that were made good at once
@@ -18,9 +18,9 @@ class ConnectionProblem(NamedTuple):
     lasting: bool = False  # waiting does not help: somebody has to change something
 
 
-def out_of_reach(broker: Broker, trouble: ConnectionProblem) -> LinkError:
+def out_of_reach(mqtt: Mqtt, trouble: ConnectionProblem) -> LinkError:
     """Give the error for who asked for a moment only, and goes without an answer."""
-    return LinkError(f"broker {broker.host}:{broker.port}: {trouble.text}", trouble.code)
+    return LinkError(f"broker {mqtt.host}:{mqtt.port}: {trouble.text}", trouble.code)
 
 
 class Outage:

@@ -8,29 +8,31 @@ from math import inf
 
 import msgspec
 
+from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState, Record
 from edge_tvbo.messages.documents import Health, Hotspot, Notice, Posterior, Response
-from edge_tvbo.ports import Wiring
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.topics import activation_payload, activation_topic, publishable
+from edge_tvbo_adapters.payloads.of_field import activation
 
 
 class Publisher:
-    """Puts commands and documents into the outbox, as each field's wiring says.
+    """Puts commands and documents into the outbox, as each field's settings say.
 
     Parameters
     ----------
     base : str
         ``edge_tvbo/<instance>``, where documents go.
     fields : mapping
-        The wiring of each field.
+        The settings of each field.
     outbox : Outbox
         Holds what is said until the broker has it.
     """
 
-    def __init__(self, base: str, fields: Mapping[str, Wiring], outbox: Outbox) -> None:
+    def __init__(self, base: str, fields: Mapping[str, FieldSettings], outbox: Outbox) -> None:
         self._base = base
         self._fields = dict(fields)
+        self._activations = {name: activation(name, each) for name, each in fields.items()}
         self._outbox = outbox
         self._asked: dict[str, str] = {}  # each field's topic on which a command is outstanding
 
@@ -70,15 +72,15 @@ class Publisher:
 
     def cancel_command(self, field: str) -> None:
         """Take back what was asked: it is answered, or it is too late for that."""
-        topic, wiring = self._asked.pop(field, None), self._fields[field]
-        if topic is None:
+        topic, activation = self._asked.pop(field, None), self._activations[field]
+        if topic is None or activation is None:
             return
-        if wiring.activate_mode == "sleepy":
+        if activation.mode == "sleepy":
             self._outbox.state(topic, b"")
-        elif wiring.withdraw_payload is not None and self._outbox.open:
-            self._outbox.command(topic, wiring.withdraw_payload.encode(), inf, qos=0)
+        elif activation.withdrawal is not None and self._outbox.open:
+            self._outbox.command(topic, activation.withdrawal.encode(), inf, qos=0)
 
-    def clear_stale_commands(self, former: Mapping[str, Wiring]) -> None:
+    def clear_stale_commands(self, former: Mapping[str, FieldSettings]) -> None:
         """Let no sleeping node find what another life of this daemon asked of it.
 
         A node that is ours no more is told so once: it may be another daemon's by now.
@@ -90,29 +92,29 @@ class Publisher:
             self._outbox.description(topic, b"")
 
     def _activate(self, field: str, activate: Activate) -> None:
-        wiring = self._fields[field]
-        topic = activation_topic(wiring, activate.sensor)
-        if topic is None:
+        settings, activation = self._fields[field], self._activations[field]
+        topic = activation_topic(settings, activate.sensor)
+        if topic is None or activation is None:
             return
-        asleep = wiring.activate_mode == "sleepy"
+        asleep = activation.mode == "sleepy"
         if not publishable(topic) or not (asleep or self._outbox.open):
             self._outbox.lost += 1
             return
         self.cancel_command(field)
         self._asked[field] = topic
-        payload = activation_payload(wiring, activate).encode()
+        payload = activation_payload(settings, activation.payload, activate).encode()
         if asleep:
             self._outbox.state(topic, payload)
             return
-        qos = 0 if wiring.activate_mode == "lorawan" else 1
+        qos = 0 if activation.mode == "lorawan" else 1
         self._outbox.command(topic, payload, max(0.0, activate.expires_at - activate.at), qos)
 
     def _document(self, topic: str, document: msgspec.Struct) -> None:
         self._outbox.state(f"{self._base}/{topic}", msgspec.json.encode(document))
 
 
-def beds(fields: Mapping[str, Wiring]) -> set[str]:
+def beds(fields: Mapping[str, FieldSettings]) -> set[str]:
     """Give the topics on which nodes that sleep find what they are asked."""
-    sleepy = [each for each in fields.values() if each.activate_mode == "sleepy"]
+    sleepy = [each for each in fields.values() if each.activate.mode == "sleepy"]
     topics = (activation_topic(each, sensor) for each in sleepy for sensor in each.sensors)
     return {topic for topic in topics if topic is not None and publishable(topic)}

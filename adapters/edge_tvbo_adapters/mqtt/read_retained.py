@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from paho.mqtt.client import MQTTMessage
 
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.messages.documents import Decision, Health, RetainedState
-from edge_tvbo.ports import Broker
 from edge_tvbo_adapters.mqtt.short_session import ShortSession, dial
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
@@ -19,13 +19,14 @@ MOMENT = "1970-01-01T00:00:00Z"  # any that can be read
 SETTLED = 0.5  # s without a message, after which nothing more is retained
 
 
-def ask(broker: Broker, fields: Sequence[str], patience: float) -> RetainedState:
-    """Give what is retained of `broker.instance`; raises `LinkError` after `patience` seconds."""
-    question = _Question(broker.instance, fields)
+def ask(mqtt: Mqtt, instance: str, fields: Sequence[str], patience: float) -> RetainedState:
+    """Give what is retained of `instance`; raises `LinkError` after `patience` seconds."""
+    question = _Question(instance, fields)
     with closing(
         ShortSession(
-            broker,
-            dial(broker, patience=patience),
+            mqtt,
+            instance,
+            dial(mqtt, patience=patience),
             question.take,
             patience=patience,
             keep=LARGEST,

@@ -13,8 +13,8 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
-from edge_tvbo.ports import Broker
 from edge_tvbo_adapters.mqtt.client import SocketClient, hung_up, no_mqtt, refused
 from edge_tvbo_adapters.mqtt.connect import Dialler
 from edge_tvbo_adapters.mqtt.outage_log import ConnectionProblem, out_of_reach
@@ -25,10 +25,10 @@ LARGEST = 65_536  # bytes of a message that are kept
 TICK = 0.1  # s, at the most, between two looks at the time
 
 
-def dial(broker: Broker, *, patience: float | None = None, plain: bool = False) -> socket.socket:
+def dial(mqtt: Mqtt, *, patience: float | None = None, plain: bool = False) -> socket.socket:
     """Give a socket that is connected; `plain` leaves TLS out. Raises `LinkError`."""
     until = time.monotonic() + (patience or PATIENCE)
-    with closing(Dialler(broker)) as dialler, selectors.DefaultSelector() as selector:
+    with closing(Dialler(mqtt)) as dialler, selectors.DefaultSelector() as selector:
         outcome = dialler.start(time.monotonic(), plain=plain)
         while outcome is None:
             mask = _mask(selector, dialler.interest(), TICK)
@@ -38,7 +38,7 @@ def dial(broker: Broker, *, patience: float | None = None, plain: bool = False) 
                 text = "no answer; check mqtt.host, mqtt.port and firewalls"
                 outcome = ConnectionProblem(text, Code.NO_ANSWER)
     if isinstance(outcome, ConnectionProblem):
-        raise out_of_reach(broker, outcome)
+        raise out_of_reach(mqtt, outcome)
     return outcome
 
 
@@ -47,8 +47,10 @@ class ShortSession:
 
     Parameters
     ----------
-    broker : Broker
-        Whose login is used.
+    mqtt : Mqtt
+        The broker, and the login.
+    instance : str
+        The client id derives from it.
     connected : socket
         Closed with the visit.
     take : callable
@@ -66,21 +68,22 @@ class ShortSession:
 
     def __init__(
         self,
-        broker: Broker,
+        mqtt: Mqtt,
+        instance: str,
         connected: socket.socket,
         take: Callable[[MQTTMessage], None],
         *,
         patience: float | None = None,
         keep: int = LARGEST,
     ) -> None:
-        self._broker = broker
+        self._mqtt = mqtt
         self._take = take
         self._patience = patience or PATIENCE
         self._trouble: ConnectionProblem | None = None
         self._let_in = False
         self._granted: list[ReasonCode] | None = None
         self._arrived: int | None = None  # the message that the broker took last
-        self._client_id = f"{broker.client_id or default_client_id(broker.instance)}-{os.getpid()}"
+        self._client_id = f"{mqtt.client_id or default_client_id(instance)}-{os.getpid()}"
         self._client = client = SocketClient(
             CallbackAPIVersion.VERSION2,
             client_id=self._client_id,
@@ -88,16 +91,16 @@ class ShortSession:
             reconnect_on_failure=False,
         )
         client.dialled, client.keep = connected, keep
-        if broker.username is not None:
-            client.username_pw_set(broker.username, broker.password)
+        if mqtt.username is not None:
+            client.username_pw_set(*mqtt.login())
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
         client.on_publish = self._on_publish
         client.on_message = self._on_message
         try:
-            client.connect(broker.host, broker.port, keepalive=broker.keepalive)
+            client.connect(mqtt.host, mqtt.port, keepalive=mqtt.keepalive)
         except OSError as error:
-            raise out_of_reach(broker, ConnectionProblem(str(error))) from None
+            raise out_of_reach(mqtt, ConnectionProblem(str(error))) from None
 
     def greet(self) -> None:
         """Wait until the broker has let us in."""
@@ -126,11 +129,11 @@ class ShortSession:
                     _mask(selector, self._interest(), min(TICK, left)), ()
                 )
                 if noise:
-                    self._trouble = no_mqtt(noise, self._broker)
+                    self._trouble = no_mqtt(noise, self._mqtt)
                 elif self._client.socket() is None and self._trouble is None:
-                    self._trouble = hung_up(self._client, self._broker)
+                    self._trouble = hung_up(self._client, self._mqtt)
                 if self._trouble:
-                    raise out_of_reach(self._broker, self._trouble)
+                    raise out_of_reach(self._mqtt, self._trouble)
 
     def close(self) -> None:
         """Say good-bye."""
@@ -141,7 +144,7 @@ class ShortSession:
         self.listen(time.monotonic() + self._patience, done)
         if not done():
             text = "it takes the connection and says nothing"
-            raise out_of_reach(self._broker, ConnectionProblem(text, Code.NO_ANSWER))
+            raise out_of_reach(self._mqtt, ConnectionProblem(text, Code.NO_ANSWER))
 
     def _interest(self) -> tuple[int, int] | None:
         sock: Any = self._client.socket()
@@ -161,7 +164,7 @@ class ShortSession:
         properties: Properties | None,
     ) -> None:
         if reason.is_failure:
-            self._trouble = refused(reason, self._broker, self._client_id)
+            self._trouble = refused(reason, self._mqtt, self._client_id)
         self._let_in = not reason.is_failure
 
     def _on_subscribe(

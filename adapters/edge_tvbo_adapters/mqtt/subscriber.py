@@ -5,15 +5,16 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
-from msgspec.structs import replace
 from paho.mqtt.client import MQTTMessage
 
+from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.events import BatteryReported, Event, Reading, Unreadable
-from edge_tvbo.ports import Batteries, Wiring
+from edge_tvbo.messages.payloads import PayloadCodec
 from edge_tvbo_adapters.mqtt.codec import Message
 from edge_tvbo_adapters.mqtt.topics import Template
 from edge_tvbo_adapters.payloads.decode import finite
+from edge_tvbo_adapters.payloads.of_field import battery_codec, reading_codec
 
 SHOWN = 200  # characters of a topic or an error that are kept
 BURST = 10.0  # s; what a sensor may send in so long, it may send at once
@@ -26,13 +27,13 @@ class Subscriber:
     Parameters
     ----------
     fields : mapping
-        The wiring of each field.
+        The settings of each field.
     wall : callable
         Gives the time, in s since 1970, at which a message is received.
     """
 
-    def __init__(self, fields: Mapping[str, Wiring], wall: Callable[[], float]) -> None:
-        self._routes = [route for name, wiring in fields.items() for route in routes(name, wiring)]
+    def __init__(self, fields: Mapping[str, FieldSettings], wall: Callable[[], float]) -> None:
+        self._routes = [route for name, each in fields.items() for route in routes(name, each)]
         self._wall = wall
         self._messages: deque[ReceivedMessage] = deque()
         self._known: dict[bytes, list[Match]] = {}  # by topics of sensors that fields have
@@ -87,20 +88,44 @@ class ReceivedMessage(NamedTuple):
 
 
 class Route:
-    """What becomes of the messages for one field."""
+    """Decoder of the messages on one topic of a field.
 
-    def __init__(self, name: str, wiring: Wiring) -> None:
+    Parameters
+    ----------
+    name : str
+        The field's name.
+    field : FieldSettings
+        Its sensors, their names in topics, and its limits.
+    topic : str
+        Topic of the messages, with ``{sensor}`` in one level.
+    codec : PayloadCodec
+        Decodes a payload.
+    scale, offset : float
+        A reading is ``scale`` times the decoded value plus ``offset``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        field: FieldSettings,
+        topic: str,
+        codec: PayloadCodec,
+        scale: float = 1.0,
+        offset: float = 0.0,
+    ) -> None:
         self.name = name
-        self.template = Template(wiring.reading_topic)
-        self._wiring = wiring
-        self._ids = {name: sensor for sensor, name in wiring.names.items()}
-        senders = (*wiring.sensors, STRANGERS)
-        self._allowances = {each: TokenBucket(wiring.max_rate) for each in senders}
+        self.template = Template(topic)
+        self._codec, self._scale, self._offset = codec, scale, offset
+        self._max_payload, self._max_rate = field.max_payload, field.max_rate
+        self._renamed = frozenset(field.names)
+        self._ids = {name: sensor for sensor, name in field.names.items()}
+        senders = (*field.sensors, STRANGERS)
+        self._allowances = {each: TokenBucket(field.max_rate) for each in senders}
 
     def sensor(self, topic: str) -> str | None:
         """Give the sensor that a message on `topic` is from; None where it is for another field."""
         name = self.template.sensor(topic)
-        if name in self._wiring.names and name not in self._ids:
+        if name in self._renamed and name not in self._ids:
             return STRANGERS
         return name if name is None else self._ids.get(name, name)
 
@@ -113,12 +138,12 @@ class Route:
         payload = arrival.message.payload
         allowance = self._allowances.get(sensor) or self._allowances[STRANGERS]
         if not allowance.allows(arrival.now):
-            return Unreadable("flooding", topic, f"more than {self._wiring.max_rate:g} a second")
-        if len(payload) > self._wiring.max_payload:
-            return Unreadable("too-large", topic, f"over {self._wiring.max_payload} bytes")
+            return Unreadable("flooding", topic, f"more than {self._max_rate:g} a second")
+        if len(payload) > self._max_payload:
+            return Unreadable("too-large", topic, f"over {self._max_payload} bytes")
         try:
-            value, measured = self._wiring.codec(payload)
-            value = finite(value * self._wiring.scale + self._wiring.offset)
+            value, measured = self._codec(payload)
+            value = finite(value * self._scale + self._offset)
         except PayloadError as error:
             return Unreadable(error.reason, topic, str(error)[:SHOWN])
         except Exception as error:
@@ -140,12 +165,9 @@ class BatteryRoute(Route):
     broker kept is of any age, and says nothing.
     """
 
-    def __init__(self, name: str, wiring: Wiring, batteries: Batteries) -> None:
-        topic, codec = batteries.topic, batteries.codec
-        super().__init__(
-            name, replace(wiring, reading_topic=topic, codec=codec, scale=1.0, offset=0.0)
-        )
-        self._is_shared = topic == wiring.reading_topic
+    def __init__(self, name: str, field: FieldSettings, topic: str, codec: PayloadCodec) -> None:
+        super().__init__(name, field, topic, codec)
+        self._is_shared = topic == field.reading.topic
 
     def event(self, sensor: str, topic: str, arrival: ReceivedMessage) -> Event | None:
         """Give the charge in a message, or why there is none."""
@@ -160,12 +182,16 @@ class BatteryRoute(Route):
                 return None
 
 
-def routes(name: str, wiring: Wiring) -> list[Route]:
-    """Give the routes of one field."""
-    readings = Route(name, wiring)
-    if wiring.batteries is None:
-        return [readings]
-    return [readings, BatteryRoute(name, wiring, wiring.batteries)]
+def routes(name: str, field: FieldSettings) -> list[Route]:
+    """Return the route of a field's readings and, where there is one, that of its batteries."""
+    reading = field.reading
+    found = [
+        Route(name, field, reading.topic, reading_codec(name, field), reading.scale, reading.offset)
+    ]
+    battery, codec = field.energy and field.energy.battery, battery_codec(name, field)
+    if battery and codec:
+        found.append(BatteryRoute(name, field, battery.topic, codec))
+    return found
 
 
 class TokenBucket:

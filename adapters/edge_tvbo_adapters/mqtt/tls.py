@@ -8,11 +8,10 @@ under 50 ms on a Pi Zero. How long a broker may take to answer is `dialling.PATI
 import ssl
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 from edge_tvbo.errors import Code
-from edge_tvbo.ports import Broker, Tls
 from edge_tvbo_adapters.mqtt.outage_log import ConnectionProblem
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class Contexts:
     def current(self) -> ssl.SSLContext:
         """Give the context; raises `OSError`, of which `ssl.SSLError` is one."""
         files = [each for each in (self._tls.ca, self._tls.certificate, self._tls.key) if each]
-        changed = [Path(each).stat().st_mtime for each in files]
+        changed = [each.stat().st_mtime for each in files]
         if self._made is None or self._made[0] != changed:
             self._made = changed, context(self._tls)
         return self._made[1]
@@ -85,16 +84,16 @@ def context(tls: Tls) -> ssl.SSLContext:
     return made
 
 
-def explained(error: OSError, broker: Broker) -> ConnectionProblem:
+def explained(error: OSError, mqtt: Mqtt) -> ConnectionProblem:
     """Say what a failure of TLS means, and what would help."""
-    tls = broker.tls or Tls()
+    tls = mqtt.tls or Tls()
     reason = (getattr(error, "reason", None) or "").upper()
     if isinstance(error, ssl.SSLCertVerificationError):
-        return ConnectionProblem(_untrusted_ca(error, broker, tls), _code(error), lasting=True)
+        return ConnectionProblem(_untrusted_ca(error, mqtt, tls), _code(error), lasting=True)
     if any(word in reason for word in _NOT_TLS):
         return ConnectionProblem(
             f"what answers there does not speak TLS; set mqtt.port to the broker's TLS port, "
-            f"often 8883, or take [mqtt.tls] away if port {broker.port} is to be plain",
+            f"often 8883, or take [mqtt.tls] away if port {mqtt.port} is to be plain",
             Code.NOT_TLS,
             lasting=True,
         )
@@ -126,7 +125,7 @@ def explained(error: OSError, broker: Broker) -> ConnectionProblem:
         )
     if isinstance(error, ConnectionError | ssl.SSLEOFError) or "EOF" in reason:
         return ConnectionProblem(
-            f"the broker hangs up during the TLS handshake; if port {broker.port} is a plain one, "
+            f"the broker hangs up during the TLS handshake; if port {mqtt.port} is a plain one, "
             "set mqtt.port to its TLS port, often 8883, or take [mqtt.tls] away",
             Code.NOT_TLS,
         )
@@ -135,7 +134,7 @@ def explained(error: OSError, broker: Broker) -> ConnectionProblem:
 
 def unusable(error: OSError, tls: Tls) -> ConnectionProblem:
     """Say why there is no context; `check` has read the same files, so one has changed since."""
-    files = ", ".join(each for each in (tls.ca, tls.certificate, tls.key) if each)
+    files = ", ".join(str(each) for each in (tls.ca, tls.certificate, tls.key) if each)
     text = f"the files of [mqtt.tls] cannot be used ({error}); check {files}"
     return ConnectionProblem(text, Code.NAMED_FILE, lasting=True)
 
@@ -152,9 +151,9 @@ def _code(error: ssl.SSLCertVerificationError) -> Code:
             return Code.TLS
 
 
-def _untrusted_ca(error: ssl.SSLCertVerificationError, broker: Broker, tls: Tls) -> str:
+def _untrusted_ca(error: ssl.SSLCertVerificationError, mqtt: Mqtt, tls: Tls) -> str:
     """Say what is wrong with the broker's certificate."""
-    name = tls.server_name or broker.host
+    name = tls.server_name or mqtt.host
     today = time.strftime("%Y-%m-%d", time.gmtime())  # the hour would make each attempt news
     if error.verify_code == _EXPIRED:
         return f"the broker's certificate has expired (it is {today} here); renew it on the broker"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.commands import Activate
-from edge_tvbo.ports import Wiring
 
 PLACE = "{sensor}"
 LONGEST = 65_535  # bytes, [MQTT-4.7.3-3]
@@ -61,17 +61,18 @@ def publishable(topic: str) -> bool:
     )
 
 
-def activation_topic(wiring: Wiring, sensor: str) -> str | None:
-    """Give the topic on which `sensor` is asked; None where nobody is, or it is none of ours."""
-    if wiring.activate_topic is None or sensor not in wiring.sensors:
+def activation_topic(field: FieldSettings, sensor: str) -> str | None:
+    """Return the topic that activates `sensor`; None without one, or for an unknown sensor."""
+    activate = field.activate
+    if activate.mode == "advise" or activate.topic is None or sensor not in field.sensors:
         return None
-    return wiring.activate_topic.replace(PLACE, wiring.names.get(sensor, sensor))
+    return activate.topic.replace(PLACE, field.names.get(sensor, sensor))
 
 
-def activation_payload(wiring: Wiring, activate: Activate) -> str:
-    """Give what is published there."""
-    name = wiring.names.get(activate.sensor, activate.sensor)
-    return filled(wiring.activate_payload, msgspec.structs.replace(activate, sensor=name))
+def activation_payload(field: FieldSettings, template: str, activate: Activate) -> str:
+    """Return the payload that activates a sensor: `template`, its places filled in."""
+    name = field.names.get(activate.sensor, activate.sensor)
+    return filled(template, msgspec.structs.replace(activate, sensor=name))
 
 
 def filled(template: str, activate: Activate) -> str:

@@ -18,8 +18,8 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.ports import Broker
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.mqtt.topics import Template
 
@@ -41,7 +41,7 @@ class Activation(msgspec.Struct):
 
 def simulate(
     recording: Recording,
-    broker: Broker,
+    mqtt: Mqtt,
     fields: Sequence[str],
     reading_topic: str,
     activate_topic: str,
@@ -59,9 +59,7 @@ def simulate(
     nodes = network(recording, fields, reading_topic, activate_topic)
     topics = list(nodes)
     radios = [
-        SensorConnection(
-            {topic: nodes[topic] for topic in topics[first::CONNECTIONS]}, broker, first
-        )
+        SensorConnection({topic: nodes[topic] for topic in topics[first::CONNECTIONS]}, mqtt, first)
         for first in range(min(len(topics), CONNECTIONS))
     ]
     announced, look_at = False, 0.0
@@ -129,9 +127,9 @@ class VirtualSensor(msgspec.Struct, frozen=True):
 class SensorConnection:
     """One connection, which speaks for some nodes: given by the topics that activate them."""
 
-    def __init__(self, nodes: Mapping[str, VirtualSensor], broker: Broker, seed: int) -> None:
+    def __init__(self, nodes: Mapping[str, VirtualSensor], mqtt: Mqtt, seed: int) -> None:
         self._nodes = nodes
-        self._broker = broker
+        self._mqtt = mqtt
         self._retry_at = 0.0
         self._chance = Random(seed)
         self._registered: socket.socket | None = None
@@ -174,7 +172,7 @@ class SensorConnection:
 
     def _connect(self) -> None:
         try:
-            self.client.connect(self._broker.host, self._broker.port, self._broker.keepalive)
+            self.client.connect(self._mqtt.host, self._mqtt.port, self._mqtt.keepalive)
         except OSError as error:
             log.debug("nodes: %s", error)
             return

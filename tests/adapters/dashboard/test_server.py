@@ -18,7 +18,7 @@ from edge_tvbo_adapters.dashboard.server import (
 from support.dashboard import DashboardProcess, wait_for
 from support.paths import ROOT
 
-from edge_tvbo.ports import Broker
+from edge_tvbo.config.mqtt_settings import Mqtt
 
 pytestmark = pytest.mark.broker
 
@@ -131,7 +131,7 @@ def test_number_of_open_pages_is_limited(dashboard):
 
 
 def test_slow_page_is_disconnected():
-    content = DashboardContent("lab", {}, Broker(instance="lab"), None)
+    content = DashboardContent("lab", "lab", {}, Mqtt(), None)
     dashboard = Dashboard(content)
 
     async def open_slow_page():

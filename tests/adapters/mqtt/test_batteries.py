@@ -3,20 +3,21 @@
 import pytest
 from edge_tvbo_adapters.mqtt.codec import Message
 from edge_tvbo_adapters.mqtt.subscriber import ReceivedMessage, Subscriber
-from edge_tvbo_adapters.payloads import json, number
+from support.settings import field_settings
 
+from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
 from edge_tvbo.messages.events import BatteryReported, Reading, Unreadable
-from edge_tvbo.ports import Batteries, Wiring
 
-OWN = Batteries("home/{sensor}/battery", number.codec({}))
-SHARED = Batteries("home/{sensor}", json.codec({"value": "battery"}))
+OWN = BatterySettings(topic="home/{sensor}/battery")
+SHARED = BatterySettings(topic="home/{sensor}", payload="json", settings={"value": "battery"})
 
 
 def came(batteries, topic, payload, *, retain=False):
     """Give the events that a message makes."""
-    codec = json.codec({"value": "t"})
-    wiring = Wiring(("a",), "home/{sensor}", codec, scale=2.0, batteries=batteries)
-    inbox = Subscriber({"f": wiring}, lambda: 5.0)
+    energy = EnergySettings(battery=batteries)
+    reading = ("json", {"value": "t"})
+    field = field_settings(("a",), "home/{sensor}", reading, scale=2.0, energy=energy)
+    inbox = Subscriber({"f": field}, lambda: 5.0)
     message = Message(topic.encode(), payload, retain=retain)
     return [event for _, event in inbox.events(ReceivedMessage(message, 5.0, 5.0))]
 

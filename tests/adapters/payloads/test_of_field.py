@@ -7,11 +7,11 @@ import tomllib
 import pytest
 from edge_tvbo_adapters.mqtt.topics import Template, activation_payload, activation_topic
 from edge_tvbo_adapters.payloads import FORMATS, all_presets
+from edge_tvbo_adapters.payloads.of_field import activation, check_payloads, reading_codec
 from support.paths import DOCS
 from support.recorded import MESSAGES
 
 from edge_tvbo.config import loader
-from edge_tvbo.daemon.build_mqtt import wirings
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.commands import Activate
 
@@ -38,20 +38,22 @@ def toml(value):
             return json.dumps(value)
 
 
-def wired(directory, *fields):
-    """Give the wirings of fields that differ from `FIELD` in this."""
+def loaded(directory, *fields):
+    """Return the settings of fields that differ from `FIELD` in this."""
     tables = {f"f{i}": FIELD | each for i, each in enumerate(fields)}
     path = directory / "edge.toml"
     path.write_text(f"fields = {toml(tables)}")
-    return list(wirings(loader.load(path)).values())
+    settings = loader.load(path)
+    check_payloads(settings.fields)
+    return list(settings.fields.values())
 
 
 @pytest.mark.parametrize("lines", LINES, ids=lambda each: str(each)[:70])
 def test_what_the_page_says_can_be_written(tmp_path, lines):
-    (wiring,) = wired(tmp_path, lines)
-    name = wiring.names.get("hall", "hall")
-    assert Template(wiring.reading_topic).sensor(wiring.reading_topic.replace("{sensor}", name))
-    assert (wiring.activate_topic is None) == ("activate" not in lines)
+    (field,) = loaded(tmp_path, lines)
+    name, topic = field.names.get("hall", "hall"), field.reading.topic
+    assert Template(topic).sensor(topic.replace("{sensor}", name))
+    assert (activation("f0", field) is None) == ("activate" not in lines)
 
 
 def test_the_page_names_every_payload():
@@ -64,10 +66,10 @@ def test_a_recorded_message_is_read_by_a_configuration_for_it(tmp_path):
         {"topic": f"x/{{sensor}}/{i}", "payload": each.payload, **each.settings}
         for i, each in enumerate(MESSAGES)
     ]
-    found = wired(tmp_path, *({"reading": each} for each in readings))
-    for wiring, message in zip(found, MESSAGES, strict=True):
+    found = loaded(tmp_path, *({"reading": each} for each in readings))
+    for field, message in zip(found, MESSAGES, strict=True):
         if isinstance(message.expected, tuple):
-            assert wiring.codec(message.body) == message.expected
+            assert reading_codec("f", field)(message.body) == message.expected
 
 
 @pytest.mark.parametrize(
@@ -88,38 +90,40 @@ def test_a_recorded_message_is_read_by_a_configuration_for_it(tmp_path):
     ],
 )
 def test_each_mode_has_a_command_of_its_own(tmp_path, mode, payload, expected):
-    (wiring,) = wired(
+    (field,) = loaded(
         tmp_path,
         {
             "reading": {"topic": "up/{sensor}", "payload": payload},
             "activate": {"mode": mode, "topic": "to/{sensor}"},
         },
     )
-    assert wiring.activate_mode == mode
-    assert activation_topic(wiring, "hall") == "to/hall"
-    assert activation_payload(wiring, Activate("hall", 7, 600.0, 660.0)) == expected
+    usual = activation("f0", field)
+    assert usual.mode == mode
+    assert activation_topic(field, "hall") == "to/hall"
+    sent = activation_payload(field, usual.payload, Activate("hall", 7, 600.0, 660.0))
+    assert sent == expected
 
 
 def test_what_is_written_comes_before_what_is_usual(tmp_path):
     activate = {"mode": "lorawan", "topic": "to/{sensor}", "payload": '{"id": "{sensor}"}'}
     for payload in ("number", "the-things-stack"):
-        (wiring,) = wired(
+        (field,) = loaded(
             tmp_path,
             {"reading": {"topic": "up/{sensor}", "payload": payload}, "activate": activate},
         )
-        assert wiring.activate_payload == '{"id": "{sensor}"}'
+        assert activation("f0", field).payload == '{"id": "{sensor}"}'
 
 
 def test_a_downlink_that_no_make_has_is_a_configuration_error(tmp_path):
     with pytest.raises(ConfigError, match=r"fields\.f0\.activate\.payload is missing"):
-        wired(tmp_path, {"activate": {"mode": "lorawan", "topic": "to/{sensor}"}})
+        loaded(tmp_path, {"activate": {"mode": "lorawan", "topic": "to/{sensor}"}})
 
 
 def test_two_fields_cannot_leave_commands_on_one_topic(tmp_path):
     sleepy = {"activate": {"mode": "sleepy", "topic": "to/{sensor}"}}
     other = {"reading": {"topic": "other/{sensor}"}}
     with pytest.raises(loader.ConfigErrors, match=r"fields\.f0 leaves commands for hall too"):
-        wired(tmp_path, sleepy, sleepy | other)
+        loaded(tmp_path, sleepy, sleepy | other)
     one = {"sensors": ["hall"], "positions": {"hall": [0, 0]}}
     two = {"sensors": ["attic"], "positions": {"attic": [5, 0]}}
-    assert len(wired(tmp_path, sleepy | one, sleepy | other | two)) == 2
+    assert len(loaded(tmp_path, sleepy | one, sleepy | other | two)) == 2

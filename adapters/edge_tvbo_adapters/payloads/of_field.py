@@ -1,0 +1,64 @@
+"""Payloads of one field: the codecs and the activation that its settings name.
+
+Nothing here imports numpy, so that `edge-tvbo check` can make all of them.
+"""
+
+from collections.abc import Mapping
+
+from edge_tvbo.config.field_settings import FieldSettings
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.messages.payloads import Activation, PayloadCodec
+from edge_tvbo_adapters.payloads import make_codec, preset_of
+
+
+def check_payloads(fields: Mapping[str, FieldSettings]) -> None:
+    """Make everything that the link makes of `fields`; raises `ConfigError`."""
+    for name, field in fields.items():
+        reading_codec(name, field)
+        battery_codec(name, field)
+        activation(name, field)
+
+
+def reading_codec(name: str, field: FieldSettings) -> PayloadCodec:
+    """Return the codec of the readings of the field `name`; raises `ConfigError`."""
+    return _codec(f"fields.{name}.reading", field.reading.payload, field.reading.settings)
+
+
+def battery_codec(name: str, field: FieldSettings) -> PayloadCodec | None:
+    """Return the codec of the batteries' charges; None where no topic has them.
+
+    Raises `ConfigError`.
+    """
+    battery = field.energy.battery if field.energy else None
+    if battery is None:
+        return None
+    return _codec(f"fields.{name}.energy.battery", battery.payload, battery.settings)
+
+
+def activation(name: str, field: FieldSettings) -> Activation | None:
+    """Return how the sensors of the field `name` are activated; None where they are not.
+
+    The payload of a downlink is by default that of the reading's integration. Raises `ConfigError`
+    where that has none.
+    """
+    activate = field.activate
+    if activate.mode == "advise" or activate.topic is None:
+        return None
+    if activate.mode != "lorawan":
+        return Activation(activate.mode, activate.topic, activate.payload)
+    preset = preset_of(field.reading.payload)
+    usual = preset.activate if preset else None
+    payload = activate.payload or (usual.payload if usual else "")
+    if not payload:
+        raise ConfigError(
+            f"fields.{name}.activate.payload is missing; only the-things-stack and chirpstack"
+            " have a downlink of their own. It can be what your network server takes."
+        )
+    return Activation(activate.mode, activate.topic, payload, usual.withdrawal if usual else None)
+
+
+def _codec(key: str, payload: str, settings: Mapping[str, str]) -> PayloadCodec:
+    try:
+        return make_codec(payload, settings)
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error}") from error

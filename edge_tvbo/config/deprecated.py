@@ -1,0 +1,57 @@
+"""Deprecated settings: old names that are read as the new ones, with a warning."""
+
+from typing import Any
+
+from edge_tvbo.config.errors import KeyPath
+
+RENAMED: dict[KeyPath, KeyPath] = {("mqtt", "visitor"): ("mqtt", "readonly")}  # in one table each
+
+
+def current(path: KeyPath) -> KeyPath:
+    """Return the path of a setting by its current name.
+
+    >>> current(("mqtt", "visitor", "username"))
+    ('mqtt', 'readonly', 'username')
+    """
+    for old, new in RENAMED.items():
+        if path[: len(old)] == old:
+            return (*new, *path[len(old) :])
+    return path
+
+
+def found(raw: dict[str, Any]) -> list[KeyPath]:
+    """Return the deprecated names that `raw` contains."""
+    return [old for old in RENAMED if has(raw, old)]
+
+
+def has(raw: dict[str, Any], path: KeyPath) -> bool:
+    """Return whether `raw` has a setting at `path`."""
+    return path[-1] in _table(raw, path)
+
+
+def renamed(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of `raw` with current names; a deprecated one beside its successor is dropped.
+
+    >>> renamed({"mqtt": {"visitor": {"username": "watcher"}}})
+    {'mqtt': {'readonly': {'username': 'watcher'}}}
+    """
+    for old in found(raw):
+        table = dict(_table(raw, old))
+        value = table.pop(old[-1])
+        raw = _with_table(raw, old[:-1], {str(RENAMED[old][-1]): value} | table)
+    return raw
+
+
+def _table(raw: dict[str, Any], path: KeyPath) -> dict[Any, Any]:
+    """Return the table that contains the key at `path`; empty where there is none."""
+    table: Any = raw
+    for key in path[:-1]:
+        table = table.get(key) if isinstance(table, dict) else None
+    return table if isinstance(table, dict) else {}
+
+
+def _with_table(raw: dict[str, Any], path: KeyPath, table: dict[Any, Any]) -> dict[str, Any]:
+    if not path:
+        return table
+    key = str(path[0])
+    return {**raw, key: _with_table(raw[key], path[1:], table)}

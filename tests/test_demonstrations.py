@@ -75,7 +75,6 @@ KEPT_OUT = {  # what is wrong: the broker's settings, whether we want TLS, words
 
 
 @pytest.mark.acceptance(6)
-@pytest.mark.broker
 def test_four_ways_to_be_kept_out_are_four_explanations_and_no_password(mosquitto, tmp_path):
     certificates.everything(tmp_path)
     write_password(tmp_path, "me")
@@ -117,7 +116,6 @@ WEEK = 7 * 86_400.0  # s
 
 
 @pytest.mark.acceptance(7)
-@pytest.mark.broker
 def test_readings_that_the_broker_kept_since_last_week_are_counted_and_that_is_all(
     mosquitto,
     peer,
@@ -175,7 +173,6 @@ def silent_home(tmp_path, peer, broker):
 
 
 @pytest.mark.acceptance(25)
-@pytest.mark.broker
 def test_after_a_crash_the_report_is_complete_and_contains_no_private_name(
     mosquitto,
     peer,

@@ -12,8 +12,6 @@ from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.messages.commands import Activate, Ending, Record
 from edge_tvbo.messages.events import Reading
 
-pytestmark = pytest.mark.broker
-
 ASKED = '{"seq": {interval}, "expires_at": {expires_at}}'
 
 

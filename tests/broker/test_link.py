@@ -36,8 +36,6 @@ from edge_tvbo.messages.commands import Activate, Notify
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import Reading, Unreadable
 
-pytestmark = pytest.mark.broker
-
 # --- in and out -----------------------------------------------------------------------------
 
 

@@ -18,7 +18,6 @@ from support.paths import DEPLOY
 from edge_tvbo.cli import main
 from edge_tvbo.errors import Code
 
-pytestmark = pytest.mark.broker
 FIELD = """
 [fields.heat]
 interval = "10min"

@@ -216,7 +216,6 @@ def traffic(sender):
         thread.join()
 
 
-@pytest.mark.broker
 def test_a_configuration_from_zigbee2mqtt_traffic_runs_with_no_edit(mosquitto, peer, tmp_path):
     broker = mosquitto()
     broker.start()
@@ -251,7 +250,6 @@ def decided(other):
     )
 
 
-@pytest.mark.broker
 def test_where_nothing_is_recognised_it_says_what_was_heard_and_writes_nothing(
     mosquitto,
     peer,

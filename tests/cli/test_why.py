@@ -233,7 +233,6 @@ def health(at):
     return msgspec.json.encode(Health(at, 3600, "0.1.0", {"lab": field}))
 
 
-@pytest.mark.broker
 def test_status_by_what_the_broker_has(made, broker, peer):
     from time import time
 

@@ -36,7 +36,7 @@ time.time = lambda: _time() + struct.unpack("d", _ahead)[0]
 """
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 
 class Machine(Gateway):

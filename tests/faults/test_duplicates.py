@@ -89,7 +89,6 @@ def test_a_duplicate_with_a_timestamp_is_ignored_however_late(data):
     assert_same_posterior(once, often)
 
 
-@pytest.mark.broker
 @pytest.mark.parametrize("stamped", [True, False])
 def test_each_delivered_three_times_by_a_broker_the_posterior_is_that_of_one(
     broker, drive, peer, stamped
@@ -107,7 +106,6 @@ def test_each_delivered_three_times_by_a_broker_the_posterior_is_that_of_one(
     assert often.health().refused == {"duplicate": 2 * len(READINGS)}
 
 
-@pytest.mark.broker
 @pytest.mark.parametrize("stamped", [True, False])
 @pytest.mark.parametrize(("flags", "copies"), [((DUP,), 0), ((0, DUP, DUP), 2), ((DUP, 0), 1)])
 def test_with_a_broker_that_the_test_plays_the_dup_flag_says_nothing(stamped, flags, copies):

@@ -18,8 +18,6 @@ from support import crowd
 from support.crowd import AHEAD
 from support.gateway import Daemon
 
-pytestmark = pytest.mark.broker
-
 SENSORS = [f"mote-{n}" for n in range(1, 55)]
 INTERVAL = 0.1  # s
 SOME = 20  # readings sent at a time

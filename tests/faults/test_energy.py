@@ -7,8 +7,6 @@ from datetime import datetime
 import pytest
 from support.gateway import Gateway
 
-pytestmark = pytest.mark.broker
-
 SLACK = 1.0  # s; a busy machine is late
 ENERGY = """
 [fields.lab.energy]

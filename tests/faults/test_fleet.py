@@ -25,8 +25,6 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 from support.gateway import ROOT, Daemon
 
-pytestmark = pytest.mark.broker
-
 SENSORS = [f"node-{n}" for n in range(1, 47)]
 TIMEOUT_S = 60.0  # a busy machine takes its time
 ROUNDS, TIMED = 5, 4  # turns, and decisions of each gateway in one of them

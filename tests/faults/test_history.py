@@ -16,8 +16,6 @@ from support.gateway import CRASHING, ROOT, Gateway, program
 
 from edge_tvbo.messages.commands import Ending
 
-pytestmark = pytest.mark.broker
-
 
 @pytest.fixture
 def gateway(tmp_path, mosquitto, peer):

@@ -152,7 +152,6 @@ class FaultyGateway(Gateway):
         return [number for number, _, implausible in self.answers if implausible]
 
 
-@pytest.mark.broker
 def test_a_daemon_backs_off_from_a_sensor_that_becomes_faulty(broker, peer, tmp_path):
     gateway = FaultyGateway(tmp_path, broker.port, peer)
     gateway.start()

@@ -28,8 +28,6 @@ from edge_tvbo.messages.commands import Activate, Notify
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import Reading, Unreadable
 
-pytestmark = pytest.mark.broker
-
 AT = "2004-03-07T08:00:00Z"
 TURN = 1.0  # s that one turn of the loop may take on a busy machine; a blocked one takes ten
 

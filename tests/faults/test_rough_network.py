@@ -13,8 +13,6 @@ import pytest
 from support.gateway import Gateway
 from support.proxy import IN, OUT, Proxy
 
-pytestmark = pytest.mark.broker
-
 INTERVAL = 0.2  # s
 WITHIN = 0.05  # s of the grid
 LOAD = 200  # readings a second

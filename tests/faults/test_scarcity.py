@@ -17,8 +17,6 @@ import pytest
 from edge_tvbo_adapters.simulation import local_broker
 from support.gateway import CONFIG, Daemon, Gateway
 
-pytestmark = pytest.mark.broker
-
 EVERYTHING_READ_ONLY = ("unshare", "-m", "sh", "-c", 'mount -o remount,bind,ro / && exec "$@"', "-")
 
 

@@ -11,8 +11,6 @@ import pytest
 from support.paths import ROOT
 from support.proxy import Proxy
 
-pytestmark = pytest.mark.broker
-
 SLACK = 1.0  # s; a busy machine is late
 CONFIG = """
 instance = "{name}"

@@ -496,20 +496,17 @@ def killed(gateways, times, seed):
     )
 
 
-@pytest.mark.broker
 @pytest.mark.timeout(600)
 def test_killed_at_15_random_moments_it_starts_and_never_acts_twice(make):
     print(killed([make("k0"), make("k1"), make("k2")], 15, seed=5))
 
 
-@pytest.mark.broker
 @pytest.mark.soak
 @pytest.mark.timeout(4 * 3600)
 def test_killed_at_1000_random_moments_it_starts_and_never_acts_twice(make, record_property):
     record_property("measured", killed([make("k0"), make("k1")], 1000, seed=6))
 
 
-@pytest.mark.broker
 def test_the_first_sensor_is_activated_at_once(gateway):
     gateway.configure(interval="1h")
     gateway.start()
@@ -517,7 +514,6 @@ def test_the_first_sensor_is_activated_at_once(gateway):
     gateway.stop()
 
 
-@pytest.mark.broker
 def test_a_restarted_daemon_continues_with_the_next_number_and_its_model(gateway):
     gateway.start()
     gateway.asks(5)
@@ -532,7 +528,6 @@ def test_a_restarted_daemon_continues_with_the_next_number_and_its_model(gateway
     assert "readings in their models" in gateway.said()
 
 
-@pytest.mark.broker
 @pytest.mark.parametrize("place", ["/proc/edge_tvbo", "/dev/null/x"])
 def test_with_an_unusable_state_directory_it_decides_and_logs_it(gateway, place):
     gateway.configure(dir=place)
@@ -542,7 +537,6 @@ def test_with_an_unusable_state_directory_it_decides_and_logs_it(gateway, place)
     gateway.stop()
 
 
-@pytest.mark.broker
 def test_with_a_file_size_limit_it_decides_and_logs_it(gateway):
     """As on a full disk; the log is a file too, which is why a few lines fit."""
     size = (resource.RLIMIT_FSIZE, (2000, 2000))
@@ -554,7 +548,6 @@ def test_with_a_file_size_limit_it_decides_and_logs_it(gateway):
     gateway.assert_never_twice()
 
 
-@pytest.mark.broker
 def test_with_an_empty_dir_setting_it_never_writes(gateway, tmp_path):
     gateway.configure(dir="")
     before = set(tmp_path.rglob("*"))
@@ -568,7 +561,6 @@ def test_with_an_empty_dir_setting_it_never_writes(gateway, tmp_path):
 # --- SIGHUP and SIGUSR1 -------------------------------------------------------------------------
 
 
-@pytest.mark.broker
 def test_a_reload_of_an_invalid_configuration_changes_nothing_and_logs_every_error(gateway):
     gateway.start()
     gateway.asks()
@@ -584,7 +576,6 @@ def test_a_reload_of_an_invalid_configuration_changes_nothing_and_logs_every_err
     gateway.assert_never_twice()
 
 
-@pytest.mark.broker
 def test_a_reload_of_a_valid_configuration_keeps_the_model_and_the_schedule(gateway):
     gateway.start()
     gateway.asks(6)
@@ -603,7 +594,6 @@ def test_a_reload_of_a_valid_configuration_keeps_the_model_and_the_schedule(gate
     gateway.assert_never_twice()
 
 
-@pytest.mark.broker
 def test_a_reload_to_another_policy_resets_logs_it_and_continues_the_numbers(gateway):
     gateway.start()
     gateway.asks(4)
@@ -616,7 +606,6 @@ def test_a_reload_to_another_policy_resets_logs_it_and_continues_the_numbers(gat
     gateway.assert_never_twice()
 
 
-@pytest.mark.broker
 def test_many_reloads_and_status_dumps_leave_nothing_behind(gateway, peer):
     watcher = peer(gateway.port, "edge_tvbo/k/status")
     gateway.start()

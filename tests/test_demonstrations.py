@@ -2,7 +2,6 @@
 
 The mark `acceptance(n)` names the demonstration that a test shows, in whichever module it is.
 """
-# ruff: noqa: F811 - fixtures
 
 import json
 import re
@@ -15,11 +14,9 @@ from getpass import getuser
 from socket import gethostname
 
 import pytest
-from broker.conftest import GENEROUS, directory, mosquitto, peer  # noqa: F401 - fixtures
-from cli.test_check_connect import login
-from faults.test_history import CRASHING, program
 from support import certificates
-from support.gateway import Daemon, Gateway
+from support.gateway import CRASHING, Daemon, Gateway, program
+from support.mosquitto import TIMEOUT_S, write_password
 
 SECRET = "hunter2-is-not-a-password"
 FIELD = """
@@ -78,10 +75,9 @@ KEPT_OUT = {  # what is wrong: the broker's settings, whether we want TLS, words
 
 
 @pytest.mark.acceptance(6)
-@pytest.mark.broker
 def test_four_ways_to_be_kept_out_are_four_explanations_and_no_password(mosquitto, tmp_path):
     certificates.everything(tmp_path)
-    login(tmp_path, "me")
+    write_password(tmp_path, "me")
     with ExitStack() as stack:
         daemons = {}
         for name, (theirs, ours, _) in KEPT_OUT.items():
@@ -120,7 +116,6 @@ WEEK = 7 * 86_400.0  # s
 
 
 @pytest.mark.acceptance(7)
-@pytest.mark.broker
 def test_readings_that_the_broker_kept_since_last_week_are_counted_and_that_is_all(
     mosquitto,
     peer,
@@ -136,7 +131,7 @@ def test_readings_that_the_broker_kept_since_last_week_are_counted_and_that_is_a
     with ExitStack() as stack:
         heard = [stack.enter_context(silent_home(tmp_path, peer, each)) for each in (old, clean)]
         for each in heard:
-            each.wait(lambda each=each: len(decisions(each)) >= 8 and healths(each), 3 * GENEROUS)
+            each.wait(lambda each=each: len(decisions(each)) >= 8 and healths(each), 3 * TIMEOUT_S)
         kept, none = map(decisions, heard)
         counted = [healths(each)[-1]["fields"]["lab"]["refused"] for each in heard]
 
@@ -152,14 +147,14 @@ def decisions(each):
 
 
 def healths(each):
-    """Give what was said of it once every subscription was granted."""
+    """Return the payloads about it after every subscription was granted."""
     found = [json.loads(payload) for payload in each.on("edge_tvbo/k/health")]
     return [health for health in found if health["fields"]["lab"]["interval"] >= 3]
 
 
 @contextmanager
 def silent_home(tmp_path, peer, broker):
-    """Have a daemon run whose sensors never answer, and give who hears it."""
+    """Run a daemon whose sensors never reply; return a client that receives its messages."""
     own = tmp_path / str(broker.port)
     own.mkdir()
     daemon, hears = Daemon(own), peer(broker.port)
@@ -178,8 +173,7 @@ def silent_home(tmp_path, peer, broker):
 
 
 @pytest.mark.acceptance(25)
-@pytest.mark.broker
-def test_after_a_crash_the_report_has_all_that_is_asked_and_names_nobody(
+def test_after_a_crash_the_report_is_complete_and_contains_no_private_name(
     mosquitto,
     peer,
     tmp_path,

@@ -19,7 +19,6 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import click
 import pytest
-from broker.conftest import broker, directory  # noqa: F401 - fixtures
 from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
@@ -80,7 +79,7 @@ def test_ci_runs_make_test_and_nothing_else():
 
 @pytest.mark.broker
 @with_any(indented)
-def test_the_indented_commands_of_a_page_run_in_their_order(page, tmp_path, broker):  # noqa: F811
+def test_the_indented_commands_of_a_page_run_in_their_order(page, tmp_path, broker):
     example = (ROOT / "deploy" / "config.example.toml").read_text("utf-8")
     if "edge-tvbo init" not in TEXTS[page]:
         (tmp_path / "my.toml").write_text(example.replace("1883", str(broker.port)), "utf-8")
@@ -105,7 +104,7 @@ def program(line):
     return [sys.executable, "-m", "edge_tvbo", *words, *fewer]
 
 
-def runs_and_stops(command, directory):  # noqa: F811
+def runs_and_stops(command, directory):
     """Start a server, stop it by Ctrl-C once it runs; return whether it exits with 0."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, cwd=directory, **pipes) as process:
@@ -158,7 +157,7 @@ def prepare(page, tmp_path):
         (bin_ / name).chmod(0o755)
 
 
-def run_script(script, directory):  # noqa: F811
+def run_script(script, directory):
     """Return what a script prints; processes that it leaves behind are killed."""
     with subprocess.Popen(
         ["bash", "-c", script],
@@ -345,7 +344,7 @@ def reference():
 
 
 @pytest.mark.broker
-def test_a_daemon_publishes_what_the_reference_lists(tmp_path, broker):  # noqa: F811
+def test_a_daemon_publishes_what_the_reference_lists(tmp_path, broker):
     config = tmp_path / "edge.toml"
     config.write_text(
         GATEWAY.format(port=broker.port) + "".join(FIELD.format(mode=each) for each in MODES)

@@ -18,7 +18,7 @@ def history_entry(number, field="lab", *, ended=True, rng=None, text="mote-7: it
     factors = [
         f"its bound is {value + 1:.2f} °C",
         f"next is {rng.choice(SENSORS)} with {value + std:.2f} °C",
-        f"{rng.choice(SENSORS)} is believed at {value:.2f} °C",
+        f"{rng.choice(SENSORS)} is estimated at {value:.2f} °C",
         f"{std:.2f} of the field is new each interval",
     ]
     decision = Decision(

@@ -59,6 +59,11 @@ def commands_named(text):
     ]
 
 
+def makes(text):
+    """Return the targets of make that a page names, as code or on an indented line."""
+    return re.findall(r"(?:`|^    )make ([a-z][a-z0-9-]*)", text, re.MULTILINE)
+
+
 # --- the Makefile ---------------------------------------------------------------------------------
 
 
@@ -66,6 +71,13 @@ def test_the_first_two_commands_are_make_demo_and_make_test():
     assert re.findall(r"^    (\S.*)$", README, re.MULTILINE)[:2] == ["make demo", "make test"]
     makefile = (ROOT / "Makefile").read_text()
     assert all(re.search(rf"^{name}:", makefile, re.MULTILINE) for name in ("demo", "test", "docs"))
+
+
+@with_any(makes)
+def test_the_make_targets_of_a_page_exist(page):
+    targets = re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+    assert [name for name in makes(TEXTS[page]) if name not in targets] == []
 
 
 def test_ci_runs_make_test_and_nothing_else():

@@ -11,15 +11,26 @@ APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -
 # Where nothing may be kept beside the sources, each start of a daemon compiles all of them again: an eighth of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint broker browser compiler docs soak fuzz wheel wheel-arm64 test-arm64 bench clean
+.PHONY: demo test unit kernels lint broker browser compiler docs soak fuzz wheel wheel-arm64 test-arm64 bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
 
-# Most tests of the daemon wait for a broker or a clock: one process more than two cores need. Each
-# computes with one thread: BLAS's, more than there are cores, would wait for each other, spinning.
-test: $(VENV)/test.stamp broker browser compiler lint
-	PATH="$$PATH:/usr/sbin" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --hypothesis-profile=repeatable
+# BLAS computes with one thread in each process; more threads than cores would spin.
+PYTEST = PATH="$$PATH:/usr/sbin" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --dist loadfile
+
+# Many tests wait for a broker or a process: two processes more than two cores need.
+test: $(VENV)/test.stamp broker browser compiler
+	@$(MAKE) --no-print-directory -j 2 lint kernels
+	$(PYTEST) -n 4 --hypothesis-profile=repeatable
+
+# The inner loop: the tests that start no process, need no broker and do not take long.
+unit: $(VENV)/test.stamp
+	$(PYTEST) -n 2 -m unit
+
+# Compiled once here, the kernels are not compiled by each process of the tests.
+kernels: $(VENV)/test.stamp
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/edge-tvbo precompile >/dev/null
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

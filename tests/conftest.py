@@ -1,12 +1,122 @@
-"""What every test shares.
+"""Fixtures, marks and Hypothesis profiles of all tests.
 
-`pytest` looks for new counterexamples in every run; `make test` tries the same examples on every
-machine, so that what it says is about the change.
+`pytest` tries new examples in every run; `make test` tries the same examples on every machine, so
+that its result depends on the change alone.
 """
 
-from hypothesis import settings
+import gc
+import os
+from contextlib import ExitStack
 
-# A numba kernel compiles at its first call, far past Hypothesis's 200 ms.
+import pytest
+from edge_tvbo_adapters.simulation import local_broker
+from hypothesis import settings
+from support.distribution import ByFileOrTest
+from support.marks import assign_marks, without_processes
+from support.mosquitto import Driver, Mosquitto, Peer
+from support.paths import SHARED
+
+from edge_tvbo.errors import MissingExtra
+
+# A numba kernel compiles at its first call, which exceeds Hypothesis's 200 ms.
 settings.register_profile("default", deadline=None)
 settings.register_profile("repeatable", settings.get_profile("default"), derandomize=True)
 settings.load_profile("default")
+
+
+def pytest_collection_modifyitems(items):
+    assign_marks(items)
+
+
+def pytest_collection_finish():
+    """Take all that was imported and collected out of the garbage collector's sight."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    with without_processes(item):
+        return (yield)
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config, log):
+    if config.getvalue("dist") == "loadfile":
+        return ByFileOrTest(config, log)
+    return None
+
+
+@pytest.fixture(scope="session")
+def recordings():
+    """Return the folder of the real recordings; skip the test where there is none."""
+    if not SHARED.is_dir():
+        pytest.skip(f"no recordings in {SHARED}")
+    return SHARED
+
+
+# --- brokers --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def broker_directory(tmp_path_factory):
+    """Return a directory for brokers; skip the test where there is no mosquitto."""
+    path = tmp_path_factory.mktemp("mosquitto")
+    try:
+        name, _ = local_broker.choose(1, path)
+    except MissingExtra:
+        name = "none"
+    if name != "mosquitto":
+        reason = f"these tests need mosquitto; the broker here: {name}"
+        if os.environ.get("CI") or os.environ.get("EDGE_TVBO_REQUIRE_BROKER"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return path
+
+
+@pytest.fixture(scope="module")
+def broker(broker_directory):
+    """Return a running broker, started as the demo starts its own."""
+    with local_broker.start() as running:
+        assert running.name == "mosquitto"
+        yield running
+
+
+@pytest.fixture
+def mosquitto(broker_directory):
+    """Return a function that makes brokers; the test starts them."""
+    made = []
+
+    def make(extra=""):
+        made.append(Mosquitto(broker_directory, extra=extra))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+@pytest.fixture
+def drive():
+    """Return a function that makes drivers; their links are closed after the test."""
+    with ExitStack() as stack:
+
+        def make(*links):
+            driver = Driver(links)
+            stack.callback(driver.close)
+            return driver
+
+        yield make
+
+
+@pytest.fixture
+def peer():
+    """Return a function that makes peers of a port, with the topic filters they subscribe to."""
+    with ExitStack() as stack:
+
+        def make(port, *filters):
+            each = Peer(port, filters or ("edge_tvbo/#",))
+            stack.callback(each.close)
+            return each
+
+        yield make

@@ -2,7 +2,6 @@
 
 The mark `acceptance(n)` of a test, in any module, is the number of its demonstration.
 """
-# ruff: noqa: F811 - fixtures
 
 import json
 import re
@@ -15,11 +14,9 @@ from getpass import getuser
 from socket import gethostname
 
 import pytest
-from broker.conftest import GENEROUS, directory, mosquitto, peer  # noqa: F401 - fixtures
-from cli.test_check_connect import login
-from faults.test_history import CRASHING, program
 from support import certificates
-from support.gateway import Daemon, Gateway
+from support.gateway import CRASHING, Daemon, Gateway, program
+from support.mosquitto import TIMEOUT_S, write_password
 
 SECRET = "hunter2-is-not-a-password"
 FIELD = """
@@ -78,10 +75,9 @@ CONNECTION_ERRORS = {  # the broker's settings, whether the daemon uses TLS, wor
 
 
 @pytest.mark.acceptance(6)
-@pytest.mark.broker
 def test_four_connection_errors_have_four_explanations_without_the_password(mosquitto, tmp_path):
     certificates.everything(tmp_path)
-    login(tmp_path, "me")
+    write_password(tmp_path, "me")
     with ExitStack() as stack:
         daemons = {}
         for name, (theirs, ours, _) in CONNECTION_ERRORS.items():
@@ -120,7 +116,6 @@ WEEK = 7 * 86_400.0  # s
 
 
 @pytest.mark.acceptance(7)
-@pytest.mark.broker
 def test_retained_readings_of_last_week_are_only_counted(
     mosquitto,
     peer,
@@ -136,7 +131,7 @@ def test_retained_readings_of_last_week_are_only_counted(
     with ExitStack() as stack:
         heard = [stack.enter_context(silent_home(tmp_path, peer, each)) for each in (old, clean)]
         for each in heard:
-            each.wait(lambda each=each: len(decisions(each)) >= 8 and healths(each), 3 * GENEROUS)
+            each.wait(lambda each=each: len(decisions(each)) >= 8 and healths(each), 3 * TIMEOUT_S)
         kept, none = map(decisions, heard)
         counted = [healths(each)[-1]["fields"]["lab"]["refused"] for each in heard]
 
@@ -178,7 +173,6 @@ def silent_home(tmp_path, peer, broker):
 
 
 @pytest.mark.acceptance(25)
-@pytest.mark.broker
 def test_report_after_a_crash_is_complete_and_anonymous(
     mosquitto,
     peer,

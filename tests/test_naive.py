@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import (
+from numpy.testing import assert_allclose
+from support.naive import (
     NaiveEventTriggered,
     NaivePosterior,
     agnostic_width,
@@ -20,7 +21,6 @@ from naive import (
     temporal,
     ucb,
 )
-from numpy.testing import assert_allclose
 
 PLACES = np.array([[0.0, 0.0], [0.1, 0.2], [0.9, 0.4], [0.9, 0.4], [0.5, 1.0]])  # one repeated
 

@@ -37,7 +37,7 @@ def pivoted_cholesky(K: Array, max_rest: float, B: Array, rest: Array) -> int:
     -----
     r²M/2 multiply-adds. The Cholesky factor of K by rows, largest pivot first; the remainder is
     positive semi-definite after each row (Harbrecht, Peters & Schneider 2012, Appl. Numer. Math.
-    62, algorithm 1). Slow twin: ``components`` in ``tests/naive.py``.
+    62, algorithm 1). Slow twin: ``components`` in ``tests/support/naive.py``.
     """
     M = K.shape[0]
     for i in range(M):

@@ -36,7 +36,8 @@ def condition(m: Array, C: Array, arm: int, y: float, noise_variance: float, g: 
     g = C[:, arm] / sqrt(C[arm, arm] + noise), so that entries (i, j) and (j, i) see the same
     operations and C stays symmetric to the last bit; the rounding error of each step then contracts
     instead of growing. Rasmussen & Williams, *Gaussian Processes for Machine Learning*,
-    eq. 2.25-2.26, one observation at a time. Slow twin: ``NaivePosterior`` in ``tests/naive.py``.
+    eq. 2.25-2.26, one observation at a time. Slow twin: ``NaivePosterior`` in
+    ``tests/support/naive.py``.
     """
     M = m.shape[0]
     scale = 1.0 / sqrt(C[arm, arm] + noise_variance)

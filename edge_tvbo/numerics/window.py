@@ -43,7 +43,7 @@ def append_reading(
     -----
     nM multiply-adds. In exact arithmetic the squared pivot is at least the noise variance; it is
     clipped to that. Golub & Van Loan, *Matrix Computations*, 4th ed., section 4.2. Slow twin:
-    ``NaivePosterior`` in ``tests/naive.py``.
+    ``NaivePosterior`` in ``tests/support/naive.py``.
     """
     M = K.shape[0]
     rest = prior * K[arm, arm] + noise_variance

@@ -1,9 +1,9 @@
-"""What the daemon's wire is measured against: paho clients that only echo, or only count.
+"""Bare paho clients for comparison with the daemon: one echoes, one counts.
 
     python bare_client.py echo PORT QOS
     python bare_client.py count PORT QOS
 
-Both hear `bare/reading/+` and speak on `bare/selected`.
+Both subscribe to `bare/reading/+` and publish on `bare/selected`.
 """
 
 import socket

@@ -1,6 +1,6 @@
-"""What the daemon's start is measured against: paho, msgspec, its kernels, and nothing else.
+"""Bare process for comparison with the daemon's start: it loads paho, msgspec and the kernels.
 
-Says READY as a daemon does, to the socket in ``$NOTIFY_SOCKET``, and waits to be ended.
+It sends READY to the socket in ``$NOTIFY_SOCKET``, as the daemon does, and waits for a signal.
 """
 
 import os

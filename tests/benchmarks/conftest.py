@@ -1,4 +1,4 @@
-"""What the benchmarks share: rounds in turns, and the page that their rows make up.
+"""Fixture of the benchmarks: the page that their rows make up.
 
     def test_ours_is_no_slower_than_twice_theirs(bench):
         ours, theirs = in_turns(run_ours, run_theirs)            # seconds, round by round
@@ -9,23 +9,23 @@
 `bench.absent("what", "scikit-learn", "not installed: ...")` keeps one that says why there is none.
 """
 
-import time
 from datetime import date
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 
 import pytest
+from benchmarks.rounds import spread
 from support.provenance import commit, machine
 
 PAGE = Path(__file__).with_name("RESULTS.md")
 HEAD = """\
-# Side by side
+# Results of the benchmarks
 
-`make bench` writes this page: of each comparison its last run. What is compared ran in turns, round
-by round, in one process or beside each other on one machine. A ratio is the median of the rounds'
-ratios, with their quartiles; a time likewise. A `+` means changes that are not committed.
+`make bench` writes this page: the last run of each comparison. Both sides ran in turns, round by
+round, in one process or in two on one machine. A ratio is the median of the rounds' ratios, with
+their quartiles; a time likewise. A `+` means changes that are not committed.
 
-| what | against | ratio | to reach | held | times | when | commit | machine |
+| what | compared with | ratio | target | reached | times | when | commit | machine |
 |---|---|---|---|---|---|---|---|---|
 """
 kept = pytest.StashKey[dict[str, str]]()
@@ -60,42 +60,8 @@ def bench(request):
     return Bench(request.config.stash.setdefault(kept, {}))
 
 
-def in_turns(*runs, rounds=15, clock=time.perf_counter):
-    """Give the seconds that each of the functions took, by round, for each function.
-
-    A function that gives a number did a thing so many times: one of them is what counts. Where what
-    it is held against is a fixed time, `time.process_time` leaves out what else the machine does.
-    """
-
-    def seconds(run):
-        began = clock()
-        times = run()
-        return (clock() - began) / (times or 1)
-
-    return list(zip(*([seconds(run) for run in runs] for _ in range(rounds)), strict=True))
-
-
-def ratios(ours, theirs):
-    """Give ours / theirs, round by round."""
-    return [one / other for one, other in zip(ours, theirs, strict=True)]
-
-
-def spread(values, scale=1.0):
-    """Give the median and the quartiles, scaled, as text.
-
-    >>> spread([1, 2, 3, 4, 5], 10)
-    '30 (15 to 45)'
-    """
-    low, middle, high = quantiles(values) if len(values) > 1 else (*values,) * 3
-    return f"{_short(middle * scale)} ({_short(low * scale)} to {_short(high * scale)})"
-
-
-def _short(number):
-    return f"{number:.3g}" if number < 1000 else f"{number:.0f}"
-
-
 def pytest_sessionfinish(session):
-    """Put the session's rows in the place of those of sessions before."""
+    """Replace the rows of earlier sessions by this session's."""
     ours = session.config.stash.get(kept, {})
     if not ours:
         return
@@ -105,7 +71,7 @@ def pytest_sessionfinish(session):
 
 
 def earlier():
-    """Give the rows that there are, by what is compared with what."""
+    """Return the rows of the page by what is compared with what."""
     text = PAGE.read_text("utf-8").removeprefix(HEAD) if PAGE.exists() else ""
     cells = (line.strip("| ").split(" | ") for line in text.splitlines())
     return {" | ".join(each[:2]): " | ".join(each[2:]) for each in cells}

@@ -1,6 +1,6 @@
-"""What is timed, each in rounds of so many intervals: our policies, and bare kernels beside them.
+"""Timed rounds of intervals: the policies, and bare kernels for comparison.
 
-A bare kernel does the same arithmetic in one compiled function, with nothing around it.
+A bare kernel is one compiled function with the same arithmetic and nothing else.
 """
 
 import numba
@@ -14,7 +14,7 @@ WIDTH = 2.0**0.5
 
 
 def field_of(M, length_scale=0.2):
-    """Give a field of M sensors strewn over [0, 1]²."""
+    """Return a field of M sensors at random positions in [0, 1]²."""
     places = np.random.default_rng(0).uniform(0, 1, (M, 2))
     names = [f"s{i}" for i in range(M)]
     K = SpatialKernel(length_scale=length_scale)(places, places)
@@ -22,7 +22,7 @@ def field_of(M, length_scale=0.2):
 
 
 def intervals_of(field):
-    """Give how many intervals make up a round: of large fields few, so that rounds are short."""
+    """Return the number of intervals in a round: few for large fields, so that rounds are short."""
     return max(10, min(len(READINGS), 8_000_000 // len(field) ** 2))
 
 

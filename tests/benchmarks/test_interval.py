@@ -1,9 +1,9 @@
-"""One interval through the public API, M = 46: beside bare kernels, and after how long."""
+"""Cost of one interval through the public API, M = 46: against bare kernels, and over time."""
 
 import resource
 
 import pytest
-from benchmarks.conftest import in_turns, ratios, spread
+from benchmarks.rounds import in_turns, ratios, spread
 from benchmarks.runners import READINGS, Fused, FusedWindow, Ours, field_of
 
 from edge_tvbo.numerics.jit import COMPILATION

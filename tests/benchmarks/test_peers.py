@@ -1,7 +1,7 @@
-"""One interval with 64 observations of 46 sensors, beside what others offer for it.
+"""Cost of one interval with 64 observations of 46 sensors, compared with other packages.
 
-Of every peer the hyperparameters stay fixed where it can be told so, as ours do, and each has one
-thread, as ours has: two of them cost more than they bring at this size.
+Every peer has fixed hyperparameters where it allows them, as the policy here has, and one thread:
+two threads are slower at this size.
 """
 
 import warnings
@@ -9,7 +9,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from benchmarks.conftest import in_turns, ratios, spread
+from benchmarks.rounds import in_turns, ratios, spread
 from benchmarks.runners import WIDTH, Ours, field_of
 
 M, N = 46, 64
@@ -17,7 +17,7 @@ OURS = "an interval of tv-gp-ucb, M=46, 64 observations"
 MISSING = "not installed: pip install 'edge-tvbo[bench]'"
 LENGTH_SCALE = 0.2
 
-# What the peers say of themselves at import, or of their numbers, is no error of ours.
+# What the peers say of themselves at import, or of their numbers, is no error of this package.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -38,7 +38,7 @@ class History:
 
 
 def peer(bench, name, against):
-    """Give a module of a peer; say in the table where there is none, and skip."""
+    """Return a module of a peer; without it, add a row that says so, and skip."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,10 +1,10 @@
-"""What an interval costs by the number of sensors, and where few components carry a field."""
+"""Cost of an interval by the number of sensors, exact and with few components."""
 
 from statistics import median
 
 import numpy as np
 import pytest
-from benchmarks.conftest import in_turns, ratios, spread
+from benchmarks.rounds import in_turns, ratios, spread
 from benchmarks.runners import Fused, Ours, field_of
 
 from edge_tvbo.models.posteriors import select as engines
@@ -14,12 +14,12 @@ ALL_SIZES = (10, 20, 46, 100, 200, 500, 1000, 2000)
 
 @pytest.fixture
 def exact(monkeypatch):
-    """Have every field carried by the exact engine."""
+    """Use the exact engine for every field."""
     monkeypatch.setattr(engines, "MAX_EXACT_SENSORS", max(ALL_SIZES))
 
 
 def slope(sizes, seconds):
-    """Give the exponent p with which seconds grow as sizes^p."""
+    """Return the exponent p with which seconds grow as sizes^p."""
     return np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
 
 

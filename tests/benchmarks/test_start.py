@@ -1,8 +1,8 @@
-"""How long the daemon takes to be ready, and how much memory it then has.
+"""Start of the daemon: the time until it is ready, and its memory then.
 
-Run with ``make bench``. Beside it, in alternating rounds, starts a process that imports paho and
-msgspec, loads the same kernels from the same place and does nothing else; both say READY as systemd
-has it. Files are in the page cache and kernels in numba's, or in a library compiled ahead of time.
+Run with ``make bench``. In alternating rounds starts a process that imports paho and msgspec, loads
+the same kernels from the same place and does nothing else; both notify systemd with READY. Files
+are in the page cache, and kernels in numba's cache or in a library compiled ahead of time.
 """
 
 import os
@@ -15,17 +15,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from benchmarks.conftest import ratios, spread
+from benchmarks.rounds import ratios, spread
 
 ROUNDS = 9
 COLD_ROUNDS = 3
-GENEROUS = 120.0  # s; the first start may compile
+TIMEOUT_S = 120.0  # the first start may compile
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 BARE = (sys.executable, str(HERE / "bare_start.py"))
 CONFIG = """
 instance = "start"
-mqtt.port = 9  # nobody is there, and to be ready that does not matter
+mqtt.port = 9  # no broker listens there; the daemon is ready without one
 [fields.lab]
 interval = "10min"
 policy = { name = "et-gp-ucb" }
@@ -51,7 +51,7 @@ class Started:
     def again(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
             notified.bind(self._address)
-            notified.settimeout(GENEROUS)
+            notified.settimeout(TIMEOUT_S)
             began = time.perf_counter()
             process = subprocess.Popen(
                 self._command, env=self._environment, cwd=ROOT, stderr=subprocess.DEVNULL
@@ -63,7 +63,7 @@ class Started:
                 self.mebibytes.append(resident(process.pid))
             finally:
                 process.kill()
-                process.wait(GENEROUS)
+                process.wait(TIMEOUT_S)
                 Path(self._address).unlink()
 
     def forget(self):
@@ -81,7 +81,7 @@ class StartedCold(Started):
 
 
 def resident(pid):
-    """Give the MiB that a process holds."""
+    """Return the resident memory of a process in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     (size,) = [line.split()[1] for line in lines if line.startswith("VmRSS")]
     return int(size) / 1024
@@ -89,7 +89,7 @@ def resident(pid):
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    """Give the folder of the kernels compiled ahead of time."""
+    """Return the folder of the kernels compiled ahead of time."""
     directory = tmp_path_factory.mktemp("kernels")
     command = [sys.executable, "-m", "edge_tvbo.numerics.compile", str(directory)]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -100,7 +100,7 @@ def library(tmp_path_factory):
 
 @pytest.fixture(params=["just in time", "ahead of time"])
 def pair(request, tmp_path):
-    """Give how kernels are compiled, and the daemon and the bare process started in turns."""
+    """Return how kernels are compiled, and the daemon and the bare process started in turns."""
     (tmp_path / "edge.toml").write_text(CONFIG)
     jit = request.param == "just in time"
     kernels = "jit" if jit else request.getfixturevalue("library")
@@ -145,7 +145,7 @@ def test_cold_it_compiles_what_it_imports_and_no_more(bench, tmp_path):
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check", "edge.toml"]], ids=" ".join)
 def test_what_a_person_waits_for_takes_no_time(bench, arguments, tmp_path):
-    """Of the processor, that is: whoever else is at work on the machine does not count."""
+    """Measure processor time, so that the other load of the machine does not count."""
     (tmp_path / "edge.toml").write_text(CONFIG)
     command = [sys.executable, "-m", "edge_tvbo", *arguments]
     run = {"cwd": tmp_path, "check": True, "stdout": subprocess.DEVNULL}
@@ -156,7 +156,7 @@ def test_what_a_person_waits_for_takes_no_time(bench, arguments, tmp_path):
 
 
 def of_the_processor(command, run):
-    """Give the seconds of the processor that a command takes."""
+    """Return the processor time of a command in seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, **run)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,4 +1,4 @@
-"""What takes seconds to hours: replays of all policies, and a paper's Monte Carlo."""
+"""Whole runs of seconds to hours: replays of all policies, and a paper's Monte Carlo."""
 
 import os
 import resource
@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from benchmarks.conftest import in_turns, spread
+from benchmarks.rounds import in_turns, spread
 from edge_tvbo_adapters import datasets
 
 from edge_tvbo.research.executors import process_pool

@@ -2,7 +2,7 @@
 
 Run with ``make bench``. The daemon stands beside a paho client that only echoes, or only counts:
 the same broker, QoS and protocol, TCP_NODELAY at both ends, in alternating rounds of one run.
-Whoever answers has one core; the broker and whoever asks have another.
+The measured process has one core; the broker and the client have another.
 """
 
 import os
@@ -12,16 +12,16 @@ from contextlib import ExitStack
 from statistics import median, quantiles
 
 import pytest
-from benchmarks.conftest import ratios, spread
-from benchmarks.wire import GENEROUS, Bare, Daemon, values
+from benchmarks.rounds import ratios, spread
 from edge_tvbo_adapters.simulation import local_broker
+from support.wire import TIMEOUT_S, Bare, Daemon, values
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 CORES = sorted(os.sched_getaffinity(0))
 ROUNDS = 9
 READINGS = 200  # a round, one after the other
 BURST = 10_000  # readings a round, at once
-PAUSE = 0.001  # s after an answer, in which whoever gave it comes to rest
+PAUSE = 0.001  # s after an answer, until the answering process is idle
 BROKER = """\
 listener {port} 127.0.0.1
 allow_anonymous true
@@ -34,7 +34,7 @@ persistence false
 
 @pytest.fixture
 def broker(tmp_path):
-    """Give the port of a mosquitto that shares the first core with us."""
+    """Return the port of a mosquitto that shares the first core with this process."""
     port = local_broker.free_port()
     _, command = local_broker.choose(port, tmp_path)
     (tmp_path / "mosquitto.conf").write_text(BROKER.format(port=port))
@@ -45,12 +45,12 @@ def broker(tmp_path):
     yield port
     os.sched_setaffinity(0, CORES)
     process.kill()
-    process.wait(GENEROUS)
+    process.wait(TIMEOUT_S)
 
 
 @pytest.fixture
 def beside(broker, tmp_path):
-    """Give a maker of pairs: the daemon, and a bare client that does `what`."""
+    """Return a function that makes pairs: the daemon, and a bare client that does `what`."""
     with ExitStack() as stack:
 
         def make(what, qos):
@@ -93,7 +93,7 @@ def test_a_burst_is_taken_in_nearly_as_fast_as_by_a_counter(bench, beside, qos, 
 
 
 def answers(pair, seed):
-    """Give the microseconds of each of a round's answers, for each of the pair."""
+    """Return the microseconds of each answer of a round, for both of the pair."""
     took = []
     for each in pair:
         took.append([])
@@ -104,5 +104,5 @@ def answers(pair, seed):
 
 
 def p99(values):
-    """Give what one in a hundred is above."""
+    """Return the 99 % quantile."""
     return quantiles(values, n=100)[-1]

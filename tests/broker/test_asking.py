@@ -3,16 +3,14 @@
 import json
 
 import pytest
-from broker.test_link import cut, link_to
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.link import cut, link_to
 from support.settings import NO_ACTIVATION, field_settings
 
 from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.messages.commands import Activate, Ending, Record
 from edge_tvbo.messages.events import Reading
-
-pytestmark = pytest.mark.broker
 
 ASKED = '{"seq": {interval}, "expires_at": {expires_at}}'
 

@@ -5,10 +5,10 @@ import time
 from contextlib import closing
 
 import pytest
-from benchmarks.wire import ROOT, Daemon, values
 from edge_tvbo_adapters.simulation import local_broker
+from support.paths import ROOT
+from support.wire import Daemon, values
 
-pytestmark = pytest.mark.broker
 SHIPPED = (ROOT / "deploy" / "mosquitto.conf").read_text()
 LIMITS = "".join(re.findall(r"^(?:max_queued|max_inflight|memory).*\n", SHIPPED, re.MULTILINE))
 AGES = 2.0  # s; a thousand readings take a twentieth of one

@@ -15,8 +15,6 @@ from support.settings import mqtt_settings
 from edge_tvbo.messages.documents import Request
 from edge_tvbo.messages.events import Unreadable
 
-pytestmark = pytest.mark.broker
-
 BASE = "edge_tvbo/k"
 
 

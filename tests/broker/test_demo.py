@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from broker.conftest import Peer
+from support.mosquitto import Peer
 
 from edge_tvbo.messages.documents import Reason
 

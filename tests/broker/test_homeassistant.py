@@ -9,8 +9,6 @@ import pytest
 from support.gateway import ROOT, Gateway
 from support.ha_schema import check_message
 
-pytestmark = pytest.mark.broker
-
 TOPIC = "homeassistant/device/edge_tvbo_k/config"
 RESTARTS = 20
 

@@ -2,14 +2,10 @@
 
 import json
 import logging
-import os
 import selectors
-import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
-from itertools import count
 
 import pytest
 from edge_tvbo_adapters.mqtt.link import connect
@@ -17,88 +13,28 @@ from edge_tvbo_adapters.simulation import local_broker
 from edge_tvbo_adapters.simulation.virtual_sensors import SensorConnection, network
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support.link import (
+    ACCEPTED,
+    ASK,
+    LAB,
+    READ,
+    STAMPED,
+    Impostor,
+    cut,
+    decision,
+    health,
+    link_to,
+    said,
+    strict,
+)
 from support.paths import ROOT
 from support.settings import field_settings, mqtt_settings
 
 from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.errors import EdgeTvboError
-from edge_tvbo.messages.commands import Activate, Notify, PublishState
-from edge_tvbo.messages.documents import Decision, FieldHealth, Health, ModelState, Notice, Reason
+from edge_tvbo.messages.commands import Activate, Notify
+from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import Reading, Unreadable
-
-pytestmark = pytest.mark.broker
-
-numbers = count(1)
-STAMPED = ("json", {"value": "t", "time": "ts"})
-READ, ASK = "lab/{sensor}/reading", "lab/{sensor}/activate"
-LAB = field_settings(
-    ("a", "b"),
-    READ,
-    STAMPED,
-    activate=ActivateSettings(mode="live", topic=ASK, payload='{"id": "{sensor}", "at": {at}}'),
-)
-
-
-def link_to(port, **options):
-    """Give a link of an instance of its own, that tries again soon."""
-    options = {"reconnect_min": 0.05, "reconnect_max": 0.3} | options
-    instance = options.pop("instance", f"test-{next(numbers)}")
-    field, commands = options.pop("field", LAB), options.pop("commands", False)
-    former = options.pop("former", None)
-    mqtt = mqtt_settings(port, **options)
-    return connect(mqtt, instance, {"lab": field}, commands=commands, former=former, seed=0)
-
-
-def decision(interval=1, sensor="a", mean=21.5):
-    """Give a decision as the controller publishes it."""
-    return PublishState(
-        Decision(
-            interval=interval,
-            at="2004-03-07T08:00:00Z",
-            expires_at="2004-03-07T08:00:30Z",
-            sensor=sensor,
-            policy="gp-ucb",
-            mean=mean,
-            std=0.5,
-            ucb=22.0,
-            unit="°C",
-            reason=Reason.EXPLOIT,
-            factors=["it is warm"],
-            text="It is the warmest.",
-            model=ModelState(observations=3, resets=0),
-        )
-    )
-
-
-def health(interval=1):
-    """Give a health report."""
-    field = FieldHealth(interval, "a", answered=1, missed=0, suspects=[], refused={})
-    return Health(at="2004-03-07T08:00:00Z", uptime_s=1, version="0", fields={"lab": field})
-
-
-def strict(payload):
-    """Read JSON as the standard has it: NaN and Infinity are no part of it."""
-
-    def refuse(word):
-        raise AssertionError(f"{word} is not JSON")
-
-    return json.loads(payload, parse_constant=refuse)
-
-
-def said(caplog, level=logging.ERROR):
-    """Give what the link has logged at `level`."""
-    return [
-        record.getMessage()
-        for record in caplog.records
-        if record.name == "edge_tvbo_adapters.mqtt.link" and record.levelno == level
-    ]
-
-
-def cut(link):
-    """End the link's connection as a pulled plug would: without a word of MQTT."""
-    with socket.socket(fileno=os.dup(link.interest()[0])) as sock:
-        sock.shutdown(socket.SHUT_RDWR)
-
 
 # --- in and out -----------------------------------------------------------------------------
 
@@ -432,62 +368,6 @@ def test_an_outage_after_short_sessions_is_not_blamed_on_a_rival(mosquitto, driv
 
 
 # --- something else listens there -------------------------------------------------------------
-
-ACCEPTED = b"\x20\x02\x00\x00"
-
-
-class Impostor:
-    """Whatever listens on a port, and the link that takes it for its broker; no thread."""
-
-    def __init__(self, **options):
-        self._options = options
-
-    def __enter__(self):
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self._server.settimeout(20)
-        port = self._server.getsockname()[1]
-        self.link = link_to(port, reconnect_min=100, reconnect_max=100, **self._options)
-        list(self.link.service(0, time.monotonic()))
-        self._theirs, _ = self._server.accept()
-        self._theirs.setblocking(False)
-        self._heard = b""
-        return self
-
-    def __exit__(self, *error):
-        self.link.close()
-        self._theirs.close()
-        self._server.close()
-
-    def says(self, some, *, and_hangs_up=False):
-        self._theirs.sendall(some)
-        if and_hangs_up:
-            self._theirs.shutdown(socket.SHUT_WR)
-
-    def heard(self):
-        with suppress(BlockingIOError):
-            self._heard += self._theirs.recv(65536)
-        return self._heard
-
-    def until(self, condition):
-        deadline = time.monotonic() + 20
-        events = []
-        while not condition():
-            assert time.monotonic() < deadline
-            events += self._turn()
-        return events
-
-    def take(self):
-        """Give what the next message says."""
-        deadline = time.monotonic() + 20
-        while not (events := self._turn()):
-            assert time.monotonic() < deadline
-        return events
-
-    def _turn(self):
-        with selectors.DefaultSelector() as selector:
-            selector.register(*self.link.interest())
-            mask = sum(mask for _, mask in selector.select(0.1))
-        return list(self.link.service(mask, time.monotonic()))
 
 
 @settings(max_examples=150, deadline=None)

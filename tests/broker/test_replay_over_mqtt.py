@@ -13,7 +13,6 @@ from edge_tvbo.simulation import mqtt_replay
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.replay import split
 
-pytestmark = pytest.mark.broker
 SPEED = 6000.0  # an interval of ten minutes in a tenth of a second
 
 

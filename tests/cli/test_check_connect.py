@@ -7,18 +7,17 @@ import subprocess
 import sys
 
 import pytest
-from broker.conftest import GENEROUS, directory, mosquitto, peer  # noqa: F401 - fixtures
 from click.testing import CliRunner
 from edge_tvbo_adapters.mqtt import short_session
 from edge_tvbo_adapters.simulation import local_broker
 from edge_tvbo_adapters.simulation.local_broker import free_port
 from support import certificates
+from support.mosquitto import TIMEOUT_S, write_password
 from support.paths import DEPLOY
 
 from edge_tvbo.cli import main
 from edge_tvbo.errors import Code
 
-pytestmark = pytest.mark.broker
 FIELD = """
 [fields.heat]
 interval = "10min"
@@ -28,7 +27,7 @@ kernel = { name = "exchangeable", variance = 9, noise_variance = 0.1, mean = 20 
 """
 
 
-def configured(directory, port, mqtt=""):  # noqa: F811
+def configured(directory, port, mqtt=""):
     path = directory / "my.toml"
     path.write_text(f'instance = "lab"\n[mqtt]\nport = {port}\n{mqtt}\n{FIELD}')
     return path
@@ -42,7 +41,7 @@ def tried(path, listen="1s"):
     return result.exit_code, json.loads(result.stdout)["broker"]
 
 
-def test_a_broker_that_is_as_it_should_be_is_good_step_by_step(mosquitto, peer, tmp_path):  # noqa: F811
+def test_a_broker_that_is_as_it_should_be_is_good_step_by_step(mosquitto, peer, tmp_path):
     broker = mosquitto()
     broker.start()
     other = peer(broker.port)
@@ -70,7 +69,7 @@ def test_a_broker_that_is_as_it_should_be_is_good_step_by_step(mosquitto, peer, 
 
 
 def test_a_broker_that_holds_small_packets_back_is_told_from_a_quick_one(
-    mosquitto,  # noqa: F811
+    mosquitto,
     monkeypatch,
     tmp_path,
 ):
@@ -87,7 +86,7 @@ def test_a_broker_that_holds_small_packets_back_is_told_from_a_quick_one(
     assert "`set_tcp_nodelay true` in its configuration" in found
 
 
-def test_a_daemon_that_is_there_is_named_and_not_disturbed(mosquitto, peer, tmp_path):  # noqa: F811
+def test_a_daemon_that_is_there_is_named_and_not_disturbed(mosquitto, peer, tmp_path):
     broker = mosquitto()
     broker.start()
     other = peer(broker.port)
@@ -95,18 +94,18 @@ def test_a_daemon_that_is_there_is_named_and_not_disturbed(mosquitto, peer, tmp_
     command = [sys.executable, "-m", "edge_tvbo", "run", str(path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as daemon:
         try:
-            other.wait(lambda: other.on("edge_tvbo/lab/heat/selected"), 2 * GENEROUS)
+            other.wait(lambda: other.on("edge_tvbo/lab/heat/selected"), 2 * TIMEOUT_S)
             status, steps = tried(path)
         finally:
             daemon.terminate()
-            log = daemon.communicate(timeout=GENEROUS)[1]
+            log = daemon.communicate(timeout=TIMEOUT_S)[1]
     assert status == 0
     assert any("instance = 'lab' is online" in each["text"] for each in steps)
     assert "ERROR" not in log
     assert other.on("edge_tvbo/lab/status") == [b"online", b"offline"]
 
 
-def test_an_acl_that_forbids_our_topics_is_found(mosquitto, tmp_path):  # noqa: F811
+def test_an_acl_that_forbids_our_topics_is_found(mosquitto, tmp_path):
     (tmp_path / "acl").write_text("topic read lab/#\n")
     broker = mosquitto(f"allow_anonymous true\nacl_file {tmp_path}/acl\n")
     broker.start()
@@ -119,9 +118,9 @@ def test_an_acl_that_forbids_our_topics_is_found(mosquitto, tmp_path):  # noqa: 
     assert "topic readwrite edge_tvbo/lab/#" in bad["text"]
 
 
-def test_the_deployed_acl_lets_check_have_its_way(mosquitto, tmp_path):  # noqa: F811
+def test_the_deployed_acl_lets_check_have_its_way(mosquitto, tmp_path):
     acl = DEPLOY / "acl"
-    login(tmp_path, "edge-tvbo")
+    write_password(tmp_path, "edge-tvbo")
     extra = f"allow_anonymous false\npassword_file {tmp_path}/users\nacl_file {acl}\n"
     broker = mosquitto(extra)
     broker.start()
@@ -132,13 +131,8 @@ def test_the_deployed_acl_lets_check_have_its_way(mosquitto, tmp_path):  # noqa:
     assert status == 0, steps
 
 
-def login(directory, user):  # noqa: F811
-    command = ["mosquitto_passwd", "-c", "-b", "users", user, "hunter2"]
-    subprocess.run(command, cwd=directory, check=True, capture_output=True)
-
-
-def test_a_wrong_password_is_told_from_none(mosquitto, tmp_path):  # noqa: F811
-    login(tmp_path, "me")
+def test_a_wrong_password_is_told_from_none(mosquitto, tmp_path):
+    write_password(tmp_path, "me")
     broker = mosquitto(f"allow_anonymous false\npassword_file {tmp_path}/users\n")
     broker.start()
 
@@ -165,7 +159,7 @@ def certs(tmp_path_factory):
         (None, "ca", Code.NOT_TLS),
     ],
 )
-def test_what_is_wrong_with_tls_has_a_code_of_its_own(server, ca, code, mosquitto, certs, tmp_path):  # noqa: F811
+def test_what_is_wrong_with_tls_has_a_code_of_its_own(server, ca, code, mosquitto, certs, tmp_path):
     files = f"cafile {certs}/ca.pem\ncertfile {certs}/{server}.pem\nkeyfile {certs}/{server}.key\n"
     broker = mosquitto("allow_anonymous true\n" + files if server else "")
     broker.start()

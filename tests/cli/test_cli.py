@@ -136,6 +136,7 @@ def test_compare_without_names_shows_every_policy_that_needs_no_positions():
     assert [result["policy"] for result in printed["results"]] == [*trained, "oracle"]
 
 
+@pytest.mark.slow
 def test_compare_gives_the_same_bytes_whoever_works():
     command = ["compare", "--policies", "et-gp-ucb,random", "--seeds", "2", "--json"]
     alone, two = (run(*command, "--jobs", jobs).stdout for jobs in ("1", "2"))
@@ -304,6 +305,7 @@ def test_a_shell_completes_commands_options_policies_and_datasets(words, complet
     assert [line.partition(",")[2] for line in done.stdout.splitlines()] == completed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_what_a_shell_completes_by_is_printed(shell):
     assert "_EDGE_TVBO_COMPLETE" in run("completion", shell).stdout

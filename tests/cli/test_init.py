@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from threading import Event, Thread
 
 import pytest
-from broker.conftest import GENEROUS, directory, mosquitto, peer  # noqa: F401 - fixtures
 from click.testing import CliRunner
 from edge_tvbo_adapters.payloads import FORMATS, all_presets, make_codec
 from hypothesis import given
 from hypothesis import strategies as st
+from support.mosquitto import TIMEOUT_S
 
 from edge_tvbo.cli import init, main
 from edge_tvbo.config import loader
@@ -218,8 +218,7 @@ def traffic(sender):
         thread.join()
 
 
-@pytest.mark.broker
-def test_a_configuration_from_zigbee2mqtt_traffic_runs_with_no_edit(mosquitto, peer, tmp_path):  # noqa: F811
+def test_a_configuration_from_zigbee2mqtt_traffic_runs_with_no_edit(mosquitto, peer, tmp_path):
     broker = mosquitto()
     broker.start()
     other = peer(broker.port)
@@ -237,10 +236,10 @@ def test_a_configuration_from_zigbee2mqtt_traffic_runs_with_no_edit(mosquitto, p
         command = [sys.executable, "-m", "edge_tvbo", "run", str(path)]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as daemon:
             try:
-                other.wait(lambda: decided(other), 2 * GENEROUS)
+                other.wait(lambda: decided(other), 2 * TIMEOUT_S)
             finally:
                 daemon.terminate()
-                log = daemon.communicate(timeout=GENEROUS)[1]
+                log = daemon.communicate(timeout=TIMEOUT_S)[1]
     assert daemon.returncode == 0, log
     assert "ready: 4 sensors, fields temperature" in log
 
@@ -253,10 +252,9 @@ def decided(other):
     )
 
 
-@pytest.mark.broker
 def test_where_nothing_is_recognised_it_says_what_was_heard_and_writes_nothing(
-    mosquitto,  # noqa: F811
-    peer,  # noqa: F811
+    mosquitto,
+    peer,
     tmp_path,
 ):
     broker = mosquitto()

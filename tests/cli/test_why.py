@@ -7,7 +7,6 @@ from contextlib import closing
 import msgspec
 import numpy as np
 import pytest
-from broker.conftest import broker, directory, peer  # noqa: F401 - fixtures
 from click.testing import CliRunner
 from edge_tvbo_adapters.simulation import local_broker
 from edge_tvbo_adapters.storage.history_db import HistoryDatabase
@@ -234,8 +233,7 @@ def health(at):
     return msgspec.json.encode(Health(at, 3600, "0.1.0", {"lab": field}))
 
 
-@pytest.mark.broker
-def test_status_by_what_the_broker_has(made, broker, peer):  # noqa: F811 - fixtures
+def test_status_by_what_the_broker_has(made, broker, peer):
     from time import time
 
     from edge_tvbo.messages.formatting import rfc3339

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import se
 from support.controllers import controller_settings
+from support.naive import se
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.controller_state import MAX_REASONS

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import se
 from support.controllers import controller_settings
 from support.lives import Life, Time
+from support.naive import se
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import MAX_DRIFT_S, LiveClock, ReplayClock

@@ -1,4 +1,4 @@
-"""What the fault tests share: a mosquitto, whoever talks through it, and a record of the soaks."""
+"""Fixtures of the fault tests: a small disk, and the page of the soak runs."""
 
 import os
 import subprocess
@@ -6,27 +6,26 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from broker.conftest import broker, directory, drive, mosquitto, peer  # noqa: F401 - fixtures
 from support.provenance import commit, machine
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 HEAD = """\
-# What the soaks came to
+# Results of the soak tests
 
-`make soak` writes this page: of each test that takes long, its last run. A test says what it
-measured with `record_property("measured", ...)`; a `+` means changes that are not committed.
+`make soak` writes this page: the last run of each soak test. A test records its figures with
+`record_property("measured", ...)`; a `+` means changes that are not committed.
 
-| test | what came of it | s | when | commit | machine |
+| test | result | s | when | commit | machine |
 |---|---|---|---|---|---|
 """
 soaked = pytest.StashKey[dict[str, str]]()
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what takes long, unless it is asked for."""
+    """Skip the soak tests unless they are selected."""
     if os.environ.get("EDGE_TVBO_SOAK") or "soak" in config.option.markexpr:
         return
-    skip = pytest.mark.skip(reason="takes long; `make soak` runs it")
+    skip = pytest.mark.skip(reason="a soak test; `make soak` runs it")
     for item in items:
         if item.get_closest_marker("soak"):
             item.add_marker(skip)
@@ -37,7 +36,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """Give a maker of file systems of 64 KiB, with mount options of one's own."""
+    """Return a function that mounts file systems of 64 KiB with given options."""
     mounted = []
 
     def mount(options):
@@ -45,7 +44,7 @@ def small_disk(tmp_path):
         where.mkdir()
         command = ["mount", "-t", "tmpfs", "-o", f"size=64k,{options}", "tmpfs", str(where)]
         if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode:
-            pytest.skip("mounting wants more rights")
+            pytest.skip("mounting needs more rights")
         mounted.append(where)
         return where
 
@@ -59,7 +58,7 @@ def small_disk(tmp_path):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Keep a line of each soak that ran."""
+    """Keep a row for each soak test that ran."""
     report = yield
     if item.get_closest_marker("soak") and report.when == "call" and not report.skipped:
         line = item.config.stash.setdefault(soaked, {})
@@ -71,7 +70,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_sessionfinish(session):
-    """Put the lines in the place of those of the runs before."""
+    """Replace the rows of earlier runs of the same tests."""
     ours = session.config.stash.get(soaked, {})
     if not ours:
         return
@@ -82,7 +81,7 @@ def pytest_sessionfinish(session):
 
 
 def earlier():
-    """Give the lines that there are, by the names of their tests."""
+    """Return the rows of the page by the names of their tests."""
     text = RESULTS.read_text("utf-8").removeprefix(HEAD) if RESULTS.exists() else ""
     rows = (each.removeprefix("| ").removesuffix(" |") for each in text.splitlines())
     return {name: line for name, _, line in (each.partition(" | ") for each in rows)}

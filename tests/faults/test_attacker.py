@@ -30,13 +30,13 @@ pytestmark = pytest.mark.broker
 STRANGERS = ("stranger-1", "stranger-2", "stranger-3")  # logins of which the rules know nothing
 LOGINS = ("edge-tvbo", "mote-1", "mote-2", "mote-3", "watcher", "operator", *STRANGERS)
 PASSWORD = "correct horse {}"
-GENEROUS = 20.0  # s; a busy machine takes its time
+TIMEOUT_S = 20.0  # a busy machine takes its time
 MOMENT = 0.5  # s in which what is allowed has long arrived
 
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory):
-    """Give the port of a mosquitto with the very rules in deploy/, and a login for each role."""
+    """Return the port of a mosquitto with the rules in deploy/ and a login for each role."""
     mosquitto = shutil.which("mosquitto", path="/usr/sbin:/usr/bin:/usr/local/sbin")
     if not mosquitto or not shutil.which("mosquitto_passwd"):
         pytest.skip("this test wants a mosquitto and its mosquitto_passwd")
@@ -87,7 +87,7 @@ class Someone:
         self._filters = [(each, 1) for each in filters]
         self.client.connect("127.0.0.1", port)
         self.client.loop_start()
-        assert self._answered.wait(GENEROUS)
+        assert self._answered.wait(TIMEOUT_S)
 
     def _connected(self, client, userdata, flags, reason, properties):
         self.refused = reason.is_failure
@@ -97,12 +97,12 @@ class Someone:
             self._answered.set()
 
     def publish(self, topic, payload, *, retain=False):
-        self.client.publish(topic, payload, qos=1, retain=retain).wait_for_publish(GENEROUS)
+        self.client.publish(topic, payload, qos=1, retain=retain).wait_for_publish(TIMEOUT_S)
 
     def vanish(self):
-        """Go without a good-bye, so that the broker publishes the will."""
+        """Close the socket without DISCONNECT, so that the broker publishes the will."""
         self.client.socket().shutdown(2)
-        assert self.lost.wait(GENEROUS)
+        assert self.lost.wait(TIMEOUT_S)
 
     def close(self):
         self.client.disconnect()
@@ -111,7 +111,7 @@ class Someone:
 
 @contextmanager
 def clients(port):
-    """Give a maker of clients, which are closed in the end."""
+    """Return a function that makes clients; they are closed at the end."""
     with ExitStack() as stack:
 
         def make(login, *args, **options):
@@ -124,14 +124,14 @@ def clients(port):
 
 @pytest.fixture
 def someone(port):
-    """Give a maker of clients."""
+    """Return a function that makes clients."""
     with clients(port) as make:
         yield make
 
 
 @pytest.fixture
 def daemon(port):
-    """Give the daemon's own link, let in, and what drives it for a moment."""
+    """Return the daemon's connected link, its events, and a function that services it."""
     field = field_settings(
         ("mote-1", "mote-2"),
         "lab/{sensor}/temperature",
@@ -142,7 +142,7 @@ def daemon(port):
     link = connect(mqtt, "lab", {"temperature": field})
     events = []
 
-    def drive(until, within=GENEROUS):
+    def drive(until, within=TIMEOUT_S):
         deadline = time.monotonic() + within
         while not until() and time.monotonic() < deadline:
             events.extend(event for _, event in link.service(3, time.monotonic()))
@@ -244,10 +244,10 @@ def test_the_daemons_session_cannot_be_taken_over_by_its_client_id(daemon, someo
     assert not drive(lambda: not link.online, MOMENT)
 
 
-def test_nobody_comes_in_without_a_login_or_with_anothers(someone):
+def test_a_wrong_password_or_an_unknown_login_is_refused(someone):
     assert someone("mote-1", "guess").refused
     assert someone("edge-tvbo", PASSWORD.format("mote-1")).refused
-    assert someone("nobody", "x").refused
+    assert someone("unknown", "x").refused
 
 
 def test_a_flood_within_the_rules_costs_others_nothing(daemon, someone):
@@ -260,7 +260,7 @@ def test_a_flood_within_the_rules_costs_others_nothing(daemon, someone):
     began = time.monotonic()
     other.publish("lab/mote-2/temperature", b'{"t": 20}')
     assert drive(lambda: any(isinstance(e, Reading) and e.sensor == "mote-2" for e in events))
-    assert time.monotonic() - began < GENEROUS / 2
+    assert time.monotonic() - began < TIMEOUT_S / 2
 
 
 # --- a whole daemon -------------------------------------------------------------------------------
@@ -321,24 +321,24 @@ class Guarded(Daemon):
         self.wait(lambda: len(self.asked) >= goal)
 
     def settle(self, activations):
-        """Give it time for so many activations in all, and to say what became of the readings."""
-        deadline = time.monotonic() + GENEROUS
+        """Wait for a total of `activations`, and until all readings are accounted for."""
+        deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline and (
             len(self.asked) < activations or self.missing()[-1] or not self.refused()
         ):
             time.sleep(0.05)
 
     def on(self, topic):
-        """Give what the operator heard on a topic."""
+        """Return the payloads that the operator received on a topic."""
         heard = list(self._operator.heard)
         return [payload for name, payload in heard if name == f"edge_tvbo/lab/{topic}"]
 
     def refused(self):
-        """Give what was refused, and how often, as it said last."""
+        """Return the newest counts of rejected messages by reason."""
         return json.loads(self.on("health")[-1])["fields"]["temperature"]["refused"]
 
     def missing(self):
-        """Give for each decision how many readings its model has less than sensors had sent."""
+        """Return for each decision how many of the sensors' readings its model lacks."""
         decisions = list(map(json.loads, self.on("temperature/selected")))
         return [
             sum(number < each["interval"] for number, _, _ in self.asked)
@@ -365,7 +365,7 @@ class Attack:
 
     def flood(self):
         for i in range(BURST):
-            reading = json.dumps({"t": 21.0, "ts": time.time()})  # one that would be believed
+            reading = json.dumps({"t": 21.0, "ts": time.time()})  # plausible
             self._mouth.client.publish(FLOODED[i % len(FLOODED)], reading)
         self.flooded += BURST
         self.strangers += BURST // len(FLOODED)
@@ -376,7 +376,7 @@ class Attack:
             self._someone("stranger-3", client_id=client_id).close()
 
     def forge(self):
-        """Say whatever the daemon, an operator or another sensor would."""
+        """Publish all that the daemon, an operator or another sensor publishes."""
         reading = {"t": 22.0, "ts": time.time()}
         says = {
             **dict.fromkeys(FORBIDDEN, reading),
@@ -409,12 +409,12 @@ class Attack:
         attacker = self._someone("stranger-3")
         with suppress(ValueError):
             attacker.client.publish("lab/stranger-3/temperature", b"x" * 100_000)
-        assert attacker.lost.wait(GENEROUS)
+        assert attacker.lost.wait(TIMEOUT_S)
 
 
 @pytest.fixture(scope="module")
 def attacked(port, tmp_path_factory):
-    """Give a daemon that was attacked while it worked, and the attack."""
+    """Return a daemon that was attacked while it worked, and the attack."""
     with clients(port) as someone:
         daemon = Guarded(tmp_path_factory.mktemp("guarded"), port, someone)
         daemon.start()
@@ -478,7 +478,7 @@ def test_strangers_command_nothing_and_end_no_session(attacked):
     assert "connected again" not in daemon.said()
 
 
-def test_whoever_looks_on_with_a_login_of_its_own_ends_no_session_either(attacked):
+def test_a_client_with_a_read_only_login_ends_no_session(attacked):
     daemon, _ = attacked
     asks = [sys.executable, "-m", "edge_tvbo"]
     status = [
@@ -493,5 +493,5 @@ def test_whoever_looks_on_with_a_login_of_its_own_ends_no_session_either(attacke
 
 
 def late(asked):
-    """Give by how many seconds activations came late, as a median."""
+    """Return the median delay of the activations in seconds."""
     return median(came - due for _, due, came in asked)

@@ -1,8 +1,8 @@
 """The wall clock of a running daemon is set, as by NTP, by a person, or after a start in 1970.
 
-Nobody may set this machine's clock, so the daemon's `time.time` is replaced: `MOVED` gives what the
-real one does, and as many seconds more as a file says that the test writes. Everything else is
-real: the process, the broker, and the monotonic clock.
+A test may not set this machine's clock, so the daemon's `time.time` is replaced: `MOVED` returns
+the real time plus the number of seconds that the test writes to a file. Everything else is real:
+the process, the broker, and the monotonic clock.
 """
 
 import json
@@ -36,7 +36,7 @@ time.time = lambda: _time() + struct.unpack("d", _ahead)[0]
 """
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 
 class Machine(Gateway):
@@ -125,7 +125,7 @@ class Machine(Gateway):
 
 @pytest.fixture
 def machine(broker, peer, tmp_path):
-    """Give a maker of gateways."""
+    """Return a function that makes gateways."""
     made = []
 
     def make(**options):
@@ -139,7 +139,7 @@ def machine(broker, peer, tmp_path):
 
 
 @pytest.mark.parametrize(("by", "way"), [(3 * 3600.0, "forward"), (-2 * DAY, "back")])
-def test_with_its_time_replaced_a_step_moves_no_activation_and_is_told_once(machine, by, way):
+def test_a_clock_step_moves_no_activation_and_is_reported_once(machine, by, way):
     gateway = machine()
     gateway.boot()
     gateway.asks(4)
@@ -159,7 +159,7 @@ def test_with_its_time_replaced_a_step_moves_no_activation_and_is_told_once(mach
 
 
 def local(wall):
-    """Give how a sensor in Berlin tells the time that knows of no zone."""
+    """Return the local time in Berlin without its zone."""
     return datetime.fromtimestamp(wall, BERLIN).replace(tzinfo=None).isoformat()
 
 
@@ -167,9 +167,7 @@ def local(wall):
     ("change", "stamp", "reading"),
     [(SUMMER, local, ', timezone = "Europe/Berlin"'), (WINTER, float, "")],
 )
-def test_with_its_time_replaced_a_change_to_or_from_summer_time_is_nothing(
-    machine, change, stamp, reading
-):
+def test_a_change_to_or_from_summer_time_has_no_effect(machine, change, stamp, reading):
     ahead = change - time.time() - 12.0
     gateway = machine(ahead=ahead, stamp=stamp, reading=reading, zone="Europe/Berlin")
     gateway.boot()
@@ -185,11 +183,11 @@ def test_with_its_time_replaced_a_change_to_or_from_summer_time_is_nothing(
 
 
 def true(wall):
-    """Give the time as sensors tell it that have it right, whatever our clock says."""
+    """Return the true time as ISO 8601, independent of the daemon's clock."""
     return datetime.now(UTC).isoformat()
 
 
-def test_with_its_time_replaced_it_decides_from_1970_on_and_is_synced_once(machine):
+def test_with_a_clock_in_1970_it_decides_and_is_synced_once(machine):
     gateway = machine(ahead=-time.time() + 5.0, stamp=true)
     gateway.boot()
     gateway.asks(4)
@@ -212,7 +210,7 @@ def test_with_its_time_replaced_it_decides_from_1970_on_and_is_synced_once(machi
     assert last["suspects"] == []
 
 
-def test_a_reload_that_was_carried_out_is_an_event_and_one_that_was_refused_is_none(machine):
+def test_a_successful_reload_is_an_event_and_a_rejected_one_is_not(machine):
     gateway = machine()
     gateway.boot()
     good = gateway.config.read_text()

@@ -6,12 +6,11 @@ DUP flag says that it was sent before, not that it arrived.
 
 import numpy as np
 import pytest
-from broker.test_link import Impostor, link_to
-from faults.test_network import publish
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import se
 from support.controllers import controller_settings
+from support.link import Impostor, link_to, publish
+from support.naive import se
 from support.settings import field_settings
 
 from edge_tvbo.control.controller import Controller
@@ -28,7 +27,7 @@ DUP = 0x08
 
 
 def controller(policy="tv-gp-ucb"):
-    """Give a controller in its first interval."""
+    """Return a controller in its first interval."""
     it = Controller(
         make_policy(policy, FIELD), controller_settings(reply_timeout=60.0, max_age=1e9)
     )
@@ -42,12 +41,12 @@ def field(stamped):
 
 
 def written(n, value):
-    """Give the payload of reading number `n`."""
+    """Return the payload of reading number `n`."""
     return b'{"t": %.1f, "ts": %d}' % (value, NOW + n)
 
 
 def taken(events):
-    """Give the controller that was told these events of the link."""
+    """Return a controller that handled these events of the link."""
     it = controller()
     for _, event in events:
         it.handle(event)
@@ -67,7 +66,7 @@ def assert_same_posterior(one, other):
     st.booleans(),
     st.sampled_from(["et-gp-ucb", "tv-gp-ucb", "auto"]),
 )
-def test_copies_leave_every_posterior_as_it_is(readings, data, stamped, policy):
+def test_duplicates_leave_every_posterior_unchanged(readings, data, stamped, policy):
     once, often = controller(policy), controller(policy)
     for n, (sensor, value) in enumerate(readings):
         at = NOW + 5.0 * n
@@ -78,7 +77,7 @@ def test_copies_leave_every_posterior_as_it_is(readings, data, stamped, policy):
 
 
 @given(st.data())
-def test_a_stamped_copy_counts_for_nothing_however_late_it_comes(data):
+def test_a_duplicate_with_a_timestamp_is_ignored_however_late(data):
     once, often = controller(), controller()
     sent = []
     for n, (sensor, value) in enumerate(READINGS):
@@ -90,7 +89,6 @@ def test_a_stamped_copy_counts_for_nothing_however_late_it_comes(data):
     assert_same_posterior(once, often)
 
 
-@pytest.mark.broker
 @pytest.mark.parametrize("stamped", [True, False])
 def test_each_delivered_three_times_by_a_broker_the_posterior_is_that_of_one(
     broker, drive, peer, stamped
@@ -108,7 +106,6 @@ def test_each_delivered_three_times_by_a_broker_the_posterior_is_that_of_one(
     assert often.health().refused == {"duplicate": 2 * len(READINGS)}
 
 
-@pytest.mark.broker
 @pytest.mark.parametrize("stamped", [True, False])
 @pytest.mark.parametrize(("flags", "copies"), [((DUP,), 0), ((0, DUP, DUP), 2), ((DUP, 0), 1)])
 def test_with_a_broker_that_the_test_plays_the_dup_flag_says_nothing(stamped, flags, copies):

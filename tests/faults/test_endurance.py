@@ -18,13 +18,11 @@ from support import crowd
 from support.crowd import AHEAD
 from support.gateway import Daemon
 
-pytestmark = pytest.mark.broker
-
 SENSORS = [f"mote-{n}" for n in range(1, 55)]
 INTERVAL = 0.1  # s
 SOME = 20  # readings sent at a time
-TENTH = 0.15  # of the time that the broker was there it is away; coming back takes time too
-STATES = 4  # topics of ours that are retained
+TENTH = 0.15  # ratio of the broker's time away to its time up; coming back takes time too
+STATES = 4  # retained topics of the daemon
 MIB = 1024**2
 CONFIG = """\
 instance = "days"
@@ -85,7 +83,7 @@ main()
 
 
 class Session:
-    """The sensors, and somebody who watches the daemon, for one life of the broker."""
+    """The sensors and an observer of the daemon between two restarts of the broker."""
 
     def __init__(self, port):
         self.sent = 0
@@ -201,7 +199,7 @@ class Endurance:
             self.samples.append((session.began + session.handled, *taken))
 
     def slope(self):
-        """Give the MiB by which memory grows in 100 000 readings, after the first tenth of them."""
+        """Return the growth of memory in MiB per 100 000 readings, without the first tenth."""
         handled, resident, *_ = np.array(self.samples, float).T
         late = handled > handled[-1] / 10
         return np.polyfit(handled[late] / 1e5, resident[late] / MIB, 1)[0]

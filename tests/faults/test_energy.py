@@ -1,4 +1,4 @@
-"""Sensors that are off, empty, or out of budget: whom the daemon asks through a real broker."""
+"""Sensors that are off, empty or out of budget: which ones the daemon activates."""
 
 import json
 import time
@@ -6,8 +6,6 @@ from datetime import datetime
 
 import pytest
 from support.gateway import Gateway
-
-pytestmark = pytest.mark.broker
 
 SLACK = 1.0  # s; a busy machine is late
 ENERGY = """
@@ -53,7 +51,7 @@ class Home(Gateway):
 
 @pytest.fixture
 def home(broker, peer, tmp_path, request):
-    """Give a home of the test's own; its daemon is ended after the test."""
+    """Return a home with a name of its own; its daemon is killed after the test."""
     home = Home(tmp_path, broker.port, peer, f"e{abs(hash(request.node.name)) % 10**8}")
     yield home
     if home.process and home.process.poll() is None:
@@ -61,7 +59,7 @@ def home(broker, peer, tmp_path, request):
 
 
 @pytest.mark.acceptance(17)
-def test_a_sensor_that_is_switched_off_is_lost_in_its_own_timeout_and_left_alone(home):
+def test_a_sensor_that_is_switched_off_times_out_and_is_backed_off(home):
     home.configure(policy="round-robin")
     home.start()
     home.asks(6)
@@ -80,7 +78,7 @@ def test_a_sensor_that_is_switched_off_is_lost_in_its_own_timeout_and_left_alone
 
 
 @pytest.mark.acceptance(18)
-def test_when_all_are_off_each_is_asked_in_turn_and_then_the_one_that_answers(home):
+def test_with_all_sensors_off_each_is_probed_in_turn_until_one_replies(home):
     home.configure()
     home.start()
     home.asks(4)
@@ -97,7 +95,7 @@ def test_when_all_are_off_each_is_asked_in_turn_and_then_the_one_that_answers(ho
     home.wait(lambda: len(home.decisions()) > 0 and home.decisions()[-1]["sensor"] == "c")
 
 
-def test_a_budget_outlives_a_kill_and_is_said_in_health(home):
+def test_an_energy_budget_survives_a_kill_and_is_in_the_health_report(home):
     """The period is longer than the test: all that is asked in it has to fit."""
     home.configure(policy="round-robin", extra=ENERGY.format(budget=20.0))
     home.config.write_text('health = "1s"\n' + home.config.read_text())
@@ -119,7 +117,7 @@ def test_a_budget_outlives_a_kill_and_is_said_in_health(home):
     home.stop()
 
 
-def test_a_charge_in_the_message_of_a_reading_keeps_its_sensor_from_being_asked(home):
+def test_a_sensor_that_reports_a_low_charge_is_not_activated(home):
     home.configure(
         policy="round-robin", extra=ENERGY.format(budget=1000) + BATTERY.format(name=home.name)
     )

@@ -6,17 +6,15 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
+from functools import partial
 
 import msgspec
 import pytest
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
-from support.gateway import ROOT, Gateway
+from support.gateway import CRASHING, ROOT, Gateway, program
 
 from edge_tvbo.messages.commands import Ending
-
-pytestmark = pytest.mark.broker
 
 
 @pytest.fixture
@@ -40,7 +38,7 @@ def with_history(gateway, checkpoint="1s", **changes):
 
 
 def kept(gateway, count=10_000):
-    """Give what the history holds, oldest first."""
+    """Return the newest entries of the history, oldest first."""
     with closing(HistoryReader(str(gateway.state.parent), "k")) as past:
         return past.newest("lab", count)[::-1]
 
@@ -49,16 +47,16 @@ def on_the_wire(gateway, what):
     return [json.loads(payload) for payload in gateway.watcher.on(f"edge_tvbo/k/lab/{what}")]
 
 
+def all_are_on_the_wire(gateway, decisions):
+    published = on_the_wire(gateway, "selected")
+    return all(each in published for each in decisions)
+
+
 def built_in(structs):
     return [msgspec.to_builtins(each) for each in structs]
 
 
-def program(*words):
-    command = [sys.executable, "-m", "edge_tvbo", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
-
-
-def test_the_history_is_what_was_on_the_wire(gateway):
+def test_the_history_equals_what_was_published(gateway):
     gateway.start()
     gateway.asks(12)
     gateway.stop()
@@ -72,16 +70,15 @@ def test_the_history_is_what_was_on_the_wire(gateway):
     assert all(each.posterior.sensors == ("a", "b", "c") for each in entries)
 
 
-def test_after_kill_9_what_was_kept_is_read_and_the_next_daemon_goes_on(gateway):
-    for _ in range(2):
+def test_after_kill_9_the_history_is_readable_and_continued(gateway):
+    for life in (1, 2):
         gateway.start()
         gateway.asks(8)
-        time.sleep(0.5)
+        gateway.wait(lambda life=life: len(kept(gateway)) >= 3 * life)
         gateway.kill()
         known = kept(gateway)
-        said = on_the_wire(gateway, "selected")
-        assert len(known) >= 3
-        assert [each for each in built_in(e.decision for e in known) if each not in said] == []
+        decisions = built_in(each.decision for each in known)
+        gateway.watcher.wait(partial(all_are_on_the_wire, gateway, decisions))
     gateway.start()
     gateway.asks(2)
     gateway.stop()
@@ -91,7 +88,7 @@ def test_after_kill_9_what_was_kept_is_read_and_the_next_daemon_goes_on(gateway)
     assert "history" not in gateway.said()
 
 
-def test_usr1_has_it_written_at_once_and_a_reload_keeps_it(gateway):
+def test_sigusr1_writes_the_history_at_once_and_a_reload_keeps_it(gateway):
     with_history(gateway, checkpoint="1h")
     gateway.start()
     gateway.asks(5)
@@ -111,7 +108,7 @@ def test_usr1_has_it_written_at_once_and_a_reload_keeps_it(gateway):
 
 
 @pytest.mark.parametrize("place", ["/proc/edge_tvbo", "/dev/null/x"])
-def test_without_a_place_for_it_the_daemon_decides_on_and_says_so_once(gateway, place):
+def test_with_an_unusable_directory_the_daemon_decides_and_logs_it_once(gateway, place):
     with_history(gateway, dir=place)
     gateway.start()
     gateway.asks(12)
@@ -119,7 +116,7 @@ def test_without_a_place_for_it_the_daemon_decides_on_and_says_so_once(gateway, 
     assert gateway.said().count("history: it cannot be stored") == 1
 
 
-def test_with_files_that_may_not_grow_it_decides_on_and_says_so_once(gateway):
+def test_with_a_file_size_limit_it_decides_and_logs_it_once(gateway):
     """As on a full disk; the log is a file too, which is why a few lines fit."""
     gateway.start(
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)),
@@ -130,7 +127,7 @@ def test_with_files_that_may_not_grow_it_decides_on_and_says_so_once(gateway):
     gateway.assert_never_twice()
 
 
-def test_a_history_that_is_rubbish_is_set_aside_and_a_new_one_begun(gateway):
+def test_a_damaged_history_is_renamed_and_a_new_one_started(gateway):
     gateway.state.parent.mkdir()
     path = gateway.state.parent / "k.history.db"
     path.write_bytes(b"rubbish" * 999)
@@ -145,7 +142,7 @@ def test_a_history_that_is_rubbish_is_set_aside_and_a_new_one_begun(gateway):
 # --- why, status and report of a daemon that runs -------------------------------------------------
 
 
-def test_why_and_status_of_a_daemon_that_runs_and_of_one_that_is_gone(gateway):
+def test_why_and_status_work_with_and_without_a_running_daemon(gateway):
     gateway.start()
     gateway.asks(12)
     gateway.wait(lambda: len(kept(gateway)) > 3)
@@ -198,26 +195,8 @@ def test_why_shows_how_long_a_backed_off_sensor_has_sent_no_reading(gateway):
     assert set(reasons()) <= set(kept_too)
 
 
-CRASHING = """
-import sys
-from edge_tvbo.control.controller import Controller
-from edge_tvbo.cli import main
-
-handle, left = Controller.handle, [40]
-
-def broken(self, event):
-    left[0] -= 1
-    if left[0] < 0:
-        raise ZeroDivisionError("bob.smith divided by zero at 127.0.0.1")
-    return handle(self, event)
-
-Controller.handle = broken
-main()
-"""
-
-
 @pytest.mark.acceptance(25)
-def test_what_a_daemon_with_a_bug_put_into_it_died_of_is_in_the_report(gateway):
+def test_the_report_contains_the_traceback_of_a_crash(gateway):
     text = gateway.config.read_text()
     gateway.config.write_text(text.replace("[mqtt]", '[mqtt]\nusername = "bob.smith"'))
     command = [sys.executable, "-c", CRASHING, "run", str(gateway.config)]

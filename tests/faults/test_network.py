@@ -7,7 +7,6 @@ import selectors
 import shutil
 import socket
 import ssl
-import struct
 import threading
 import time
 import tracemalloc
@@ -15,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from broker.conftest import Driver, Peer
-from broker.test_link import LAB, STAMPED, Impostor, decision, link_to, said, strict
 from edge_tvbo_adapters.mqtt import backoff
 from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.mqtt.problems import tls_failed
 from support import certificates
+from support.link import LAB, STAMPED, Impostor, cut, decision, link_to, publish, said, strict
+from support.mosquitto import Driver, Peer
 from support.proxy import Proxy
 from support.settings import field_settings, mqtt_settings
 
@@ -29,8 +28,6 @@ from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 from edge_tvbo.messages.commands import Activate, Notify
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import Reading, Unreadable
-
-pytestmark = pytest.mark.broker
 
 AT = "2004-03-07T08:00:00Z"
 TURN = 1.0  # s that one turn of the loop may take on a busy machine; a blocked one takes ten
@@ -45,7 +42,7 @@ def certs(tmp_path_factory):
 
 @pytest.fixture
 def secured(mosquitto, certs):
-    """Give a maker of brokers that speak TLS alone."""
+    """Return a function that makes brokers with only a TLS listener."""
 
     def start(server="server", extra=""):
         made = mosquitto(
@@ -59,14 +56,14 @@ def secured(mosquitto, certs):
 
 
 def tls(certs, ca="ca", client=None, **options):
-    """Give our side of TLS."""
+    """Return the client's TLS settings."""
     if client:
         options |= {"certificate": certs / f"{client}.pem", "key": certs / f"{client}.key"}
     return Tls(ca=certs / f"{ca}.pem" if ca else None, **options)
 
 
 def only_line(driver, caplog):
-    """Give the one error, after there was time for a second one."""
+    """Return the only error, after a second one had time to be logged."""
     driver.until(lambda: said(caplog))
     driver.for_seconds(0.5)
     (line,) = said(caplog)
@@ -96,7 +93,7 @@ def own_topics():
     return field_settings(("tls",), "edge_tvbo/{sensor}/lab/selected", "number")
 
 
-def test_a_certificate_of_ours_lets_us_in_where_the_broker_wants_one(secured, certs, drive):
+def test_a_client_certificate_is_accepted_by_a_broker_that_requires_one(secured, certs, drive):
     broker = secured(extra="require_certificate true\nuse_identity_as_username true\n")
     drive(link_to(broker.port, tls=tls(certs, client="client"))).online()
 
@@ -245,15 +242,6 @@ def test_many_messages_in_one_tls_record_are_all_read(certs, drive):
         driver.until(lambda: len(driver.events) == 9, within=5)
         driver.close()
         thread.join()
-
-
-def publish(topic, payload, mid=None):
-    """Give a PUBLISH packet, at QoS 1 where it has an id."""
-    topic = topic if isinstance(topic, bytes) else topic.encode()
-    body = struct.pack("!H", len(topic)) + topic
-    body += (b"" if mid is None else struct.pack("!H", mid)) + payload
-    assert len(body) < 128
-    return bytes([0x30 if mid is None else 0x32, len(body)]) + body
 
 
 def test_a_renewed_certificate_is_used_for_the_next_connection(secured, certs, drive, tmp_path):
@@ -445,11 +433,6 @@ def test_an_address_that_was_found_before_serves_while_dns_is_down(broker, drive
     driver.online()
 
 
-def cut(link):
-    with socket.socket(fileno=os.dup(link.interest()[0])) as sock:
-        sock.shutdown(socket.SHUT_RDWR)
-
-
 # --- what a broker does -----------------------------------------------------------------------
 
 
@@ -588,7 +571,7 @@ def test_restarts_under_load_lose_no_notice_no_state_and_no_descriptor(
 
 
 class NoticeKeeper:
-    """Hears notices over restarts: it is there before the link is, after each of them."""
+    """A client that receives notices over restarts; it connects before the link does."""
 
     def __init__(self, port):
         self._port = port
@@ -624,7 +607,7 @@ def proxy(broker):
 
 
 def hears(driver, peer, value):
-    """Say whether a reading still comes through."""
+    """Return whether a reading arrives."""
     peer.publish("lab/a/reading", f'{{"t": {value}, "ts": {value}}}')
     driver.until(lambda: any(e.value == value for _, e in driver.events if isinstance(e, Reading)))
 

@@ -13,8 +13,6 @@ import pytest
 from support.gateway import Gateway
 from support.proxy import IN, OUT, Proxy
 
-pytestmark = pytest.mark.broker
-
 INTERVAL = 0.2  # s
 WITHIN = 0.05  # s of the grid
 LOAD = 200  # readings a second
@@ -63,7 +61,7 @@ class Loaded(Gateway):
                 self.sent += 1
 
     def learned(self):
-        """Give how many readings the model had at the last decision that was heard."""
+        """Return the number of readings in the model at the last received decision."""
         for said in reversed(self._crowd.on(f"edge_tvbo/{self.name}/lab/selected")):
             with suppress(ValueError, KeyError):
                 return json.loads(said)["model"]["observations"]
@@ -123,7 +121,7 @@ def corrupt(proxy, way, chance):
     setattr(proxy, name, chance.randrange(2, 40))
     time.sleep(chance.uniform(0.2, 0.6))
     setattr(proxy, name, 0)
-    proxy.cut()  # a session that was half understood is never mended
+    proxy.cut()  # a session that lost its framing never recovers
 
 
 def refuse(proxy, way, chance):
@@ -137,7 +135,7 @@ KINDS = [cut, cut_within_a_packet, delay, stall, half_open, leave, corrupt, refu
 
 
 def drawn(times, chance):
-    """Give so many faults in random order: each kind as often as the others, each way alike."""
+    """Return faults in random order, each kind and each direction equally often."""
     both = [(kind, way) for way in (IN, OUT) for kind in chance.sample(KINDS, len(KINDS))]
     faults = (both * (times // len(both) + 1))[:times]
     return chance.sample(faults, times)
@@ -147,7 +145,7 @@ def drawn(times, chance):
 
 
 def taken(gateway):
-    """Give the daemon's threads, its descriptors but for files it is writing, and its memory."""
+    """Return the daemon's threads, its descriptors without temporary files, and its memory."""
     least = min(gateway.descriptors() for _ in range(20) if not time.sleep(0.005))
     return gateway.threads(), least, gateway.resident()
 

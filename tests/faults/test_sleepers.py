@@ -1,4 +1,4 @@
-"""A daemon and nodes that sleep: what they find on waking is the current command, or nothing."""
+"""Sleeping sensors: on waking they find the current command or none."""
 
 import json
 import re
@@ -10,8 +10,6 @@ import time
 import pytest
 from support.paths import ROOT
 from support.proxy import Proxy
-
-pytestmark = pytest.mark.broker
 
 SLACK = 1.0  # s; a busy machine is late
 CONFIG = """
@@ -69,7 +67,7 @@ class Beds:
 
 @pytest.fixture
 def stopped():
-    """Give a list of processes that are ended after the test."""
+    """Return a list of processes that are killed after the test."""
     processes = []
     yield processes
     for each in processes:
@@ -77,7 +75,7 @@ def stopped():
         each.wait(10)
 
 
-def test_a_node_that_wakes_is_asked_once_and_never_for_what_is_too_late(
+def test_a_waking_sensor_finds_each_command_once_and_none_that_expired(
     broker, peer, tmp_path, stopped
 ):
     beds = Beds(tmp_path, broker.port, peer, "beds", interval="1500ms", timeout="1200ms")
@@ -91,15 +89,13 @@ def test_a_node_that_wakes_is_asked_once_and_never_for_what_is_too_late(
         sender.publish(f"beds/{sensor}", '{"temperature": 21.5}')
         deadline = time.monotonic() + SLACK
         while any(found == command for found in beds.wake().values()):
-            assert time.monotonic() < deadline, "it is answered, and is still there"
+            assert time.monotonic() < deadline, "the command was answered and is still retained"
     assert seen == sorted(seen)
     events = [json.loads(body)["event"] for body in sender.on("edge_tvbo/beds/lab/event")]
     assert "sensor-lost" not in events
 
 
-def test_a_daemon_that_was_killed_leaves_a_command_that_the_next_one_clears(
-    broker, peer, tmp_path, stopped
-):
+def test_a_command_left_by_a_killed_daemon_is_cleared_by_the_next(broker, peer, tmp_path, stopped):
     beds = Beds(tmp_path, broker.port, peer, "killed", interval="1500ms", timeout="1s")
     stopped.append(beds.start())
     sensor, left = beds.find()
@@ -119,9 +115,7 @@ def test_a_daemon_that_was_killed_leaves_a_command_that_the_next_one_clears(
     assert beds.wake() == {}
 
 
-def test_a_sensor_that_was_taken_away_while_the_broker_was_is_asked_no_more(
-    broker, peer, tmp_path, stopped
-):
+def test_a_sensor_removed_during_an_outage_is_not_activated_again(broker, peer, tmp_path, stopped):
     proxy = Proxy(broker.port)
     try:
         beds = Beds(tmp_path, broker.port, peer, "removed", interval="10min", timeout="5min")
@@ -139,7 +133,9 @@ def test_a_sensor_that_was_taken_away_while_the_broker_was_is_asked_no_more(
         proxy.frozen = False
         deadline = time.monotonic() + 30.0
         while sensor in beds.wake():
-            assert time.monotonic() < deadline, "it is asked by nobody, and finds a command"
+            assert time.monotonic() < deadline, (
+                "the sensor is in no field, and still finds a command"
+            )
             time.sleep(0.1)
     finally:
         proxy.close()

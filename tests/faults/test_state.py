@@ -1,4 +1,4 @@
-"""State over kills, damage and full disks: it starts every time, and never acts twice.
+"""State over kills, damage and full disks: the daemon always starts, and never activates twice.
 
 The daemons here are processes, killed by their own id, against a real mosquitto.
 """
@@ -76,7 +76,7 @@ def two_generations(clock, directory):
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damages(), st.booleans())
-def test_with_either_generation_damaged_it_goes_on_from_the_other(tmp_path_factory, damage, newer):
+def test_with_one_generation_damaged_it_continues_from_the_other(tmp_path_factory, damage, newer):
     directory, clock = tmp_path_factory.mktemp("state"), Time()
     with moved_by_hand(clock):
         last, _ = two_generations(clock, directory)
@@ -95,7 +95,7 @@ def test_with_either_generation_damaged_it_goes_on_from_the_other(tmp_path_facto
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damages(), damages())
-def test_with_both_generations_damaged_it_begins_anew(tmp_path_factory, one, two):
+def test_with_both_generations_damaged_it_starts_without_state(tmp_path_factory, one, two):
     directory, clock = tmp_path_factory.mktemp("state"), Time()
     with moved_by_hand(clock):
         two_generations(clock, directory)
@@ -111,15 +111,15 @@ def test_with_both_generations_damaged_it_begins_anew(tmp_path_factory, one, two
 
 @settings(max_examples=300)
 @given(st.binary(max_size=300))
-def test_bytes_that_are_no_document_are_refused(data):
+def test_invalid_documents_are_rejected(data):
     with pytest.raises(SnapshotError):
         decode(data)
 
 
 @settings(max_examples=300)
 @given(st.data())
-def test_a_document_whose_checksum_fits_is_refused_or_believed_but_never_crashes(data):
-    """As one that somebody made on purpose, which no checksum keeps out."""
+def test_an_invalid_document_with_a_valid_checksum_never_crashes(data):
+    """A document damaged on purpose has a valid checksum."""
     clock = Time()
     with moved_by_hand(clock):
         life = Life(clock, [])
@@ -135,7 +135,9 @@ def test_a_document_whose_checksum_fits_is_refused_or_believed_but_never_crashes
             pass
 
 
-def test_what_is_damaged_or_newer_is_set_aside_said_and_few_are_kept(tmp_path, caplog, monkeypatch):
+def test_damaged_and_newer_documents_are_renamed_logged_and_few_are_kept(
+    tmp_path, caplog, monkeypatch
+):
     clock = Time()
     with moved_by_hand(clock):
         for _ in range(MAX_REJECTED_FILES + 2):
@@ -166,7 +168,7 @@ ENDS = st.tuples(  # how long a process lives, in s, how it ends, and until when
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ENDS, min_size=2, max_size=8), st.floats(60.0, 2000.0))
-def test_however_processes_end_and_when_no_number_is_used_twice(tmp_path_factory, ends, every):
+def test_no_interval_number_is_used_twice_whenever_processes_end(tmp_path_factory, ends, every):
     directory, clock, numbers = tmp_path_factory.mktemp("state"), Time(), []
     newest, previous = directory / "lab.state", directory / "lab.state.previous"
     with moved_by_hand(clock):
@@ -210,7 +212,7 @@ for word in ("second", "third"):
 """
 
 
-def test_killed_at_any_call_of_the_system_one_generation_is_whole(tmp_path):
+def test_killed_at_any_system_call_one_generation_stays_valid(tmp_path):
     """The process really ends there: nothing is tidied up behind it."""
     left, ended = 0, 9
     while ended == 9:
@@ -237,7 +239,7 @@ def said(caplog):
     return [record.getMessage() for record in caplog.records]
 
 
-def test_a_full_disk_is_said_once_and_so_is_its_end(small_disk, caplog):
+def test_a_full_disk_and_its_end_are_logged_once(small_disk, caplog):
     caplog.set_level(logging.INFO)
     disk = small_disk("mode=700")
     store = FileStore(disk, "lab")
@@ -256,7 +258,7 @@ def test_a_full_disk_is_said_once_and_so_is_its_end(small_disk, caplog):
     assert [document for _, document in store.generations()] == [b"z", b"x" * KIB]
 
 
-def test_a_read_only_disk_is_said_once(small_disk, caplog):
+def test_a_read_only_disk_is_logged_once(small_disk, caplog):
     store = FileStore(small_disk("ro") / "state", "lab")
     for _ in range(3):
         assert not store.save(b"x")
@@ -264,7 +266,7 @@ def test_a_read_only_disk_is_said_once(small_disk, caplog):
 
 
 @pytest.mark.parametrize("place", ["/dev/null/state", "/proc/edge_tvbo"])
-def test_a_directory_that_cannot_be_made_is_said_once(place, caplog):
+def test_a_directory_that_cannot_be_created_is_logged_once(place, caplog):
     store = FileStore(Path(place), "lab")
     for _ in range(3):
         assert not store.save(b"x")
@@ -272,7 +274,7 @@ def test_a_directory_that_cannot_be_made_is_said_once(place, caplog):
     assert sum("cannot be stored" in line for line in said(caplog)) == 1
 
 
-def test_without_descriptors_nothing_is_lost_and_it_is_said_once(tmp_path, caplog):
+def test_without_free_descriptors_nothing_is_lost_and_it_is_logged_once(tmp_path, caplog):
     store = FileStore(tmp_path, "lab")
     assert store.save(b"before")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -337,7 +339,7 @@ class Counting:
 
 
 def a_day_of(name, parameters, field=LAB):
-    """Give the sizes of a day's documents; nobody has to choose, which some are slow at."""
+    """Return the sizes of a day's documents, without the time of choosing sensors."""
     clock, chance = Time(), np.random.default_rng(1)
     readings = 12 if name in SLOW or "epsilon" in parameters else 999
     policy = make_policy(name, field, **parameters)
@@ -355,7 +357,7 @@ def a_day_of(name, parameters, field=LAB):
 
 
 @pytest.mark.parametrize("case", PAPERS)
-def test_the_papers_policies_write_64_kib_at_a_time_and_6_mib_a_day(case, record_property):
+def test_policies_of_the_papers_write_64_kib_at_a_time_and_6_mib_a_day(case, record_property):
     sizes = a_day_of(*PAPERS[case])
     print(f"{case}: {max(sizes) / KIB:.1f} KiB, {sum(sizes) / MIB:.2f} MiB a day")
     assert max(sizes) <= 64 * KIB
@@ -365,7 +367,7 @@ def test_the_papers_policies_write_64_kib_at_a_time_and_6_mib_a_day(case, record
 
 @pytest.fixture(scope="module")
 def learned():
-    """Give the field of the lab with a daily course, as `edge-tvbo fit` learns it from days."""
+    """Return the field of the lab with a daily profile, as `edge-tvbo fit` writes it."""
     moments, chance = np.arange(0.0, 8 * DAY, 600.0), np.random.default_rng(2)
     course = np.sin(2 * np.pi * moments[:, None] / DAY + np.linspace(0.0, 1.0, M))
     slow = np.cumsum(chance.normal(0.0, 0.03, (len(moments), M)), axis=0)
@@ -389,7 +391,7 @@ def test_auto_writes_24_mib_a_day(case, learned):
 
 @pytest.fixture
 def make(tmp_path, mosquitto, peer):
-    """Give a maker of gateways by their names, all at one broker."""
+    """Return a function that makes gateways by name, all at one broker."""
     broker = mosquitto()
     broker.start()
     made = []
@@ -464,7 +466,7 @@ class Killer:
 
 
 def stamp(path):
-    """Tell two drafts apart, however short-lived; None for none."""
+    """Return what identifies the present draft, or None without one."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -494,29 +496,25 @@ def killed(gateways, times, seed):
     )
 
 
-@pytest.mark.broker
 @pytest.mark.timeout(600)
 def test_killed_at_15_random_moments_it_starts_and_never_acts_twice(make):
     print(killed([make("k0"), make("k1"), make("k2")], 15, seed=5))
 
 
-@pytest.mark.broker
 @pytest.mark.soak
 @pytest.mark.timeout(4 * 3600)
 def test_killed_at_1000_random_moments_it_starts_and_never_acts_twice(make, record_property):
     record_property("measured", killed([make("k0"), make("k1")], 1000, seed=6))
 
 
-@pytest.mark.broker
-def test_the_first_sensor_is_asked_at_once_and_not_one_interval_later(gateway):
+def test_the_first_sensor_is_activated_at_once(gateway):
     gateway.configure(interval="1h")
     gateway.start()
     gateway.asks(1)
     gateway.stop()
 
 
-@pytest.mark.broker
-def test_a_daemon_that_was_stopped_goes_on_with_the_next_number_and_its_model(gateway):
+def test_a_restarted_daemon_continues_with_the_next_number_and_its_model(gateway):
     gateway.start()
     gateway.asks(5)
     gateway.stop()
@@ -530,9 +528,8 @@ def test_a_daemon_that_was_stopped_goes_on_with_the_next_number_and_its_model(ga
     assert "readings in their models" in gateway.said()
 
 
-@pytest.mark.broker
 @pytest.mark.parametrize("place", ["/proc/edge_tvbo", "/dev/null/x"])
-def test_without_a_place_for_its_state_it_decides_on_and_says_so(gateway, place):
+def test_with_an_unusable_state_directory_it_decides_and_logs_it(gateway, place):
     gateway.configure(dir=place)
     gateway.start()
     gateway.asks(12)
@@ -540,8 +537,7 @@ def test_without_a_place_for_its_state_it_decides_on_and_says_so(gateway, place)
     gateway.stop()
 
 
-@pytest.mark.broker
-def test_with_files_that_may_not_grow_it_decides_on_and_says_so(gateway):
+def test_with_a_file_size_limit_it_decides_and_logs_it(gateway):
     """As on a full disk; the log is a file too, which is why a few lines fit."""
     size = (resource.RLIMIT_FSIZE, (2000, 2000))
     gateway.configure(policy="mtv-gp-ucb")
@@ -552,8 +548,7 @@ def test_with_files_that_may_not_grow_it_decides_on_and_says_so(gateway):
     gateway.assert_never_twice()
 
 
-@pytest.mark.broker
-def test_with_an_empty_dir_it_never_writes(gateway, tmp_path):
+def test_with_an_empty_dir_setting_it_never_writes(gateway, tmp_path):
     gateway.configure(dir="")
     before = set(tmp_path.rglob("*"))
     gateway.start()
@@ -566,8 +561,7 @@ def test_with_an_empty_dir_it_never_writes(gateway, tmp_path):
 # --- SIGHUP and SIGUSR1 -------------------------------------------------------------------------
 
 
-@pytest.mark.broker
-def test_a_reload_of_a_bad_configuration_changes_nothing_and_names_every_mistake(gateway):
+def test_a_reload_of_an_invalid_configuration_changes_nothing_and_logs_every_error(gateway):
     gateway.start()
     gateway.asks()
     good = gateway.config.read_text()
@@ -582,8 +576,7 @@ def test_a_reload_of_a_bad_configuration_changes_nothing_and_names_every_mistake
     gateway.assert_never_twice()
 
 
-@pytest.mark.broker
-def test_a_reload_of_a_good_configuration_keeps_the_model_and_the_grid(gateway):
+def test_a_reload_of_a_valid_configuration_keeps_the_model_and_the_schedule(gateway):
     gateway.start()
     gateway.asks(6)
     text = gateway.config.read_text()
@@ -601,8 +594,7 @@ def test_a_reload_of_a_good_configuration_keeps_the_model_and_the_grid(gateway):
     gateway.assert_never_twice()
 
 
-@pytest.mark.broker
-def test_a_reload_to_another_policy_begins_anew_and_says_so_but_numbers_go_on(gateway):
+def test_a_reload_to_another_policy_resets_logs_it_and_continues_the_numbers(gateway):
     gateway.start()
     gateway.asks(4)
     gateway.configure(policy="et-gp-ucb")
@@ -614,8 +606,7 @@ def test_a_reload_to_another_policy_begins_anew_and_says_so_but_numbers_go_on(ga
     gateway.assert_never_twice()
 
 
-@pytest.mark.broker
-def test_reloads_and_diagnoses_without_end_leave_nothing_behind(gateway, peer):
+def test_many_reloads_and_status_dumps_leave_nothing_behind(gateway, peer):
     watcher = peer(gateway.port, "edge_tvbo/k/status")
     gateway.start()
     gateway.asks()

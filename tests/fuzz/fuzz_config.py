@@ -25,7 +25,7 @@ KEYS = ("mqtt", "fields", "heat", "policy", "beta", "sensors", "reading", "tls",
 
 
 def seeds() -> list[bytes]:
-    """Give the example that is deployed, and each of its tables."""
+    """Return the deployed example and each of its tables."""
     text = (ROOT / "deploy" / "config.example.toml").read_text(encoding="utf-8")
     tables = text.split("\n[")
     live = text.replace('"advise"', '"live"').replace("# [", "[").replace("# password", "password")

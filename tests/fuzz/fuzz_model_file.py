@@ -36,7 +36,7 @@ MODEL = {
 
 
 def seeds() -> list[bytes]:
-    """Give a model with a rhythm and positions, and one without."""
+    """Return a model with a daily profile and positions, and one without."""
     short = {key: value for key, value in MODEL.items() if key not in ("positions", "rhythm")}
     return [json.dumps(each).encode() for each in (MODEL, {**short, "format": 1})]
 

@@ -14,7 +14,7 @@ SENSORS = ("a", "mote-1", "mote-12")
 
 
 def seeds() -> list[bytes]:
-    """Give files as people write them."""
+    """Return files as users write them."""
     return [
         b"# id x y\n1 21.5 23\n\nmote-12 1 2\na 9 9\n",
         b"a 0 0\nmote-1 1e3 -1\n12 .5 5.",

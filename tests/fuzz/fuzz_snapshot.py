@@ -1,7 +1,7 @@
-"""Whatever passes for a state, checksum and all, is refused whole or can be gone on with.
+"""Fuzzing of the state files: any state with a valid checksum is rejected or can be continued.
 
-The input is the document without its header: the seal is made anew, so that what is behind it
-is met. It holds one field for each policy, and is read as the daemon does at its start.
+The input is the document without its header; the header is computed, so that the code behind it
+is reached. It holds one field for each policy, and is read as the daemon reads it at its start.
 """
 
 import logging
@@ -55,15 +55,15 @@ STEP = 100.0  # s, an interval
 
 
 def seeds() -> list[bytes]:
-    """Give a document for each policy, some intervals old."""
+    """Return a document for each policy after some intervals."""
     return [
-        msgspec.msgpack.encode(Document(BOOT, False, {name: _kept(_lived(name))}))
+        msgspec.msgpack.encode(Document(BOOT, False, {name: _kept(_first_intervals(name))}))
         for name in controllers()
     ]
 
 
 def check(data: bytes) -> None:
-    """Read `data` as a state; go on from what is accepted."""
+    """Read `data` as a state; continue from it if it is accepted."""
     logging.disable()
     sealed = seal(data)
     try:
@@ -78,7 +78,7 @@ def check(data: bytes) -> None:
 
 
 def seal(body: bytes) -> bytes:
-    """Give `body` the header that a state of the present format has."""
+    """Return `body` with the header of the present format."""
     packed = zlib.compress(body, 1)
     number = FORMAT.to_bytes(4, "big")
     return struct.pack(">16s4s32s", MAGIC, number, sha256(number + packed).digest()) + packed
@@ -96,7 +96,7 @@ def mutate(data: bytes, random: Random) -> bytes:
 
 
 def _restart(sealed: bytes, controllers: dict[str, Controller]) -> None:
-    """Have the checkpoints restore every field, and see that the next interval is to come."""
+    """Restore every field from checkpoints; check that the next interval is in the future."""
     clock = Time(Anchor(BOOT.wall + 30.0, BOOT.monotonic + 30.0, BOOT.boot))
     schedule = Scheduler(dict.fromkeys(controllers, STEP), clock, first=clock.elapsed())
     store = Memory([sealed])
@@ -105,8 +105,8 @@ def _restart(sealed: bytes, controllers: dict[str, Controller]) -> None:
         assert clock.elapsed() <= schedule.next_due() <= clock.elapsed() + STEP
         assert all(each.interval <= 2**54 for each in controllers.values())
     finally:
-        for name, controller in controllers.items():
-            _begin_anew(name, controller)
+        for name in controllers:
+            restarted(name)
 
 
 def _resume(name: str, controller: Controller, snapshot: bytes) -> None:
@@ -120,11 +120,11 @@ def _resume(name: str, controller: Controller, snapshot: bytes) -> None:
         controller.restore(controller.snapshot())
         _go_on(controller)
     finally:
-        _begin_anew(name, controller)
+        restarted(name)
 
 
 def _go_on(controller: Controller) -> None:
-    """End the interval, and live two more: with an answer, and without."""
+    """End the interval and run two more: one with a reply, one without."""
     for sensor in ("a", "b", "c"):
         controller.handle(Reading(sensor, 55.0, BOOT.wall - 2.0, BOOT.wall - 2.0))
     for at in (BOOT.wall, BOOT.wall + STEP):
@@ -144,9 +144,13 @@ def _go_on(controller: Controller) -> None:
     assert np.isfinite(std).all()
 
 
-def _begin_anew(name: str, controller: Controller) -> None:
-    if controller.snapshot() != _lived(name):
-        controller.restore(_lived(name))
+def restarted(name: str) -> Controller:
+    """Return a controller as it is after its first intervals, whatever was done with it since."""
+    first = _first_intervals(name)
+    controller = controllers()[name]
+    if controller.snapshot() != first:
+        controller.restore(first)
+    return controller
 
 
 @cache
@@ -168,8 +172,8 @@ def controllers() -> dict[str, Controller]:
 
 
 @cache
-def _lived(name: str) -> bytes:
-    """Give the snapshot of a controller some intervals old, a suspect and a refusal in it."""
+def _first_intervals(name: str) -> bytes:
+    """Return a snapshot after some intervals, with an unresponsive sensor and a rejection."""
     controller = controllers()[name]
     for number in range(6):
         at = BOOT.wall - (9 - number) * STEP

@@ -1,14 +1,14 @@
-"""What the fuzzers share: a run for so many seconds, and one line that says what it came to.
+"""Fuzzing: runs a fuzzer for some seconds, and prints its result in one line.
 
 A fuzzer is a module with
 
-    seeds() -> bytes, ...            inputs to begin from
-    check(data) -> None              raises for what must not be; the same for the same bytes
+    seeds() -> bytes, ...            initial inputs
+    check(data) -> None              raises if a property does not hold; deterministic
     mutate(data, random) -> bytes    optional: a change that keeps the input's structure
 
-It needs no atheris, so its `check` serves in plain tests too. `main` starts it in a process of its
-own, for a crash or a hang must not take the last line with it. What `check` raises is a finding:
-its input is kept beside the corpus, under ``fuzz-out/``, once for each place that raises.
+It needs no atheris, so plain tests call its `check` too. `main` starts it in another process, so
+that a crash or a hang does not lose the result. What `check` raises is a finding: its input is kept
+beside the corpus, in ``fuzz-out/``, once for each place that raises.
 """
 
 import argparse
@@ -28,16 +28,16 @@ from support.paths import ROOT
 
 OUT = ROOT / "fuzz-out"
 INSTRUMENTED = ("edge_tvbo", "edge_tvbo_adapters", "msgspec", "tomllib")
-LONGEST_INPUT = 2**16  # bytes
-LONGEST_CHECK = 60  # s; beyond it hangs
-MOST_MEMORY = 4096  # MiB
-SHARE = 0.8  # of the mutations that keep the structure, where a fuzzer has such
+MAX_INPUT_SIZE = 2**16  # bytes
+CHECK_TIMEOUT_S = 60
+MAX_MEMORY_MIB = 4096
+SHARE = 0.8  # of the fuzzer's own mutations, where it has some
 _TOTAL = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
 _COVERAGE = re.compile(r"cov: (\d+) ft: (\d+)")
 
 
 def main(name: str) -> None:
-    """Run the fuzzer `name`, print what it came to, and exit with 1 if it found something."""
+    """Run the fuzzer `name`, print its result, and exit with 1 if it found something."""
     options = argparse.ArgumentParser(prog=name)
     options.add_argument("--seconds", type=int, default=60)
     options.add_argument("--seed", type=int, default=1)
@@ -63,7 +63,7 @@ def main(name: str) -> None:
 
 
 class Findings:
-    """Runs `check`, and keeps one input for each place that raises."""
+    """A check that keeps one input for each place that raises."""
 
     def __init__(self, check: Callable[[bytes], None], out: Path) -> None:
         self._check = check
@@ -112,9 +112,9 @@ def _fuzz(name: str, seconds: int, seed: int, out: Path) -> None:
     limits = {
         "max_total_time": seconds,
         "seed": seed,
-        "max_len": LONGEST_INPUT,
-        "timeout": LONGEST_CHECK,
-        "rss_limit_mb": MOST_MEMORY,
+        "max_len": MAX_INPUT_SIZE,
+        "timeout": CHECK_TIMEOUT_S,
+        "rss_limit_mb": MAX_MEMORY_MIB,
         "print_final_stats": 1,
         "artifact_prefix": f"{out}/crash-",
     }
@@ -124,7 +124,7 @@ def _fuzz(name: str, seconds: int, seed: int, out: Path) -> None:
 
 
 def _compiled() -> list[str]:
-    """Give the modules that numba compiles: it knows no instrumented code."""
+    """Return the modules that numba compiles; it cannot compile instrumented code."""
     spec = find_spec("edge_tvbo")
     assert spec and spec.origin
     numerics = Path(spec.origin).parent / "numerics"

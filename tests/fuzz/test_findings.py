@@ -1,4 +1,4 @@
-"""What the fuzzers found, and each fuzzer's own beginnings: it must pass what it starts from."""
+"""Findings of the fuzzers as tests, and each fuzzer on its initial inputs."""
 
 import json
 import logging
@@ -25,13 +25,13 @@ KEPT = FieldCheckpoint(b"", 5, 9, 100.0, 70.0)
 
 @pytest.fixture(autouse=True)
 def log():
-    """Let the log speak again, which the fuzzers silence."""
+    """Enable the log, which the fuzzers disable."""
     yield
     logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("name", FUZZERS)
-def test_a_fuzzer_passes_what_it_begins_from_and_what_that_is_changed_into(name):
+def test_a_fuzzer_passes_its_initial_inputs_and_changes_of_them(name):
     fuzzer, random = import_module(f"fuzz.{name}"), Random(1)
     mutate = getattr(fuzzer, "mutate", lambda data, random: data[: random.randrange(len(data))])
     for seed in fuzzer.seeds():
@@ -40,7 +40,7 @@ def test_a_fuzzer_passes_what_it_begins_from_and_what_that_is_changed_into(name)
             fuzzer.check(mutate(seed, random))
 
 
-def test_the_snapshot_fuzzer_gets_behind_the_checksum():
+def test_the_snapshot_fuzzer_reaches_the_code_behind_the_checksum():
     for seed in fuzz_snapshot.seeds():
         assert decode(fuzz_snapshot.seal(seed)).fields
 
@@ -62,13 +62,13 @@ def test_the_snapshot_fuzzer_gets_behind_the_checksum():
     ],
     ids=lambda kept: f"{kept.every} {kept.next_in} {kept.interval} {kept.reserved}",
 )
-def test_a_state_with_times_and_numbers_that_cannot_be_is_refused(kept):
+def test_a_state_with_impossible_times_or_numbers_is_rejected(kept):
     with pytest.raises(SnapshotError, match="Expected"):
         decode(fuzz_snapshot.seal(msgspec.msgpack.encode(Document(BOOT, False, {"lab": kept}))))
 
 
 @pytest.mark.parametrize("wall", [float("nan"), 1e300, -1e300])
-def test_a_state_dated_by_no_clock_is_refused(wall):
+def test_a_state_with_an_impossible_date_is_rejected(wall):
     document = Document(Anchor(wall, 5.0, "boot"), False, {"lab": KEPT})
     with pytest.raises(SnapshotError, match="Expected"):
         decode(fuzz_snapshot.seal(msgspec.msgpack.encode(document)))
@@ -80,9 +80,9 @@ def test_any_time_has_a_text(at):
 
 
 @pytest.mark.parametrize("name", ["tv-gp-ucb", "auto", "daily", "mtv-gp-ucb", "ttv-gp-ucb"])
-def test_a_covariance_that_cannot_be_is_refused(name):
+def test_an_impossible_covariance_is_rejected(name):
     """An element far too large, off the diagonal, made the next decisions NaN."""
-    controller = fuzz_snapshot.controllers()[name]
+    controller = fuzz_snapshot.restarted(name)
     before = controller.snapshot()
     found = 0
     for part, array in _covariances(controller.policy._posterior):
@@ -98,10 +98,9 @@ def test_a_covariance_that_cannot_be_is_refused(name):
 
 
 @pytest.mark.parametrize(("part", "value"), [("V", 1e99), ("L", 0.0), ("z", 1e99), ("y", 55.0)])
-def test_a_factor_that_is_not_that_of_its_readings_is_refused(part, value):
+def test_a_factor_that_does_not_match_its_readings_is_rejected(part, value):
     """An entry of V far too large made the next decisions NaN."""
-    controller = fuzz_snapshot.controllers()["windowed"]
-    controller.restore(fuzz_snapshot._lived("windowed"))
+    controller = fuzz_snapshot.restarted("windowed")
     before = controller.snapshot()
     array = controller.policy._posterior._arrays()[part]
     first = array.flat[0]
@@ -122,7 +121,7 @@ def _covariances(posterior):
 # --- files --------------------------------------------------------------------------------------
 
 
-def test_a_finding_that_names_a_field_of_any_name_is_one_line():
+def test_an_error_about_a_field_of_any_name_is_one_line():
     text = (
         '[fields."a\\nb"]\nreading = { topic = "lab/{sensor}/x" }\n'
         '[fields.policy]\nactivate = { topic = "lab/{sensor}/x" }\n'
@@ -141,7 +140,7 @@ def test_positions_count_lines_as_editors_do(tmp_path, blank):
 @pytest.mark.parametrize("number", [1.7e308, 1e-320])
 @pytest.mark.parametrize("key", ["noise_variance", "scale", "kernel"])
 @pytest.mark.parametrize("part", ["field", "rhythm"])
-def test_a_model_whose_squares_are_no_numbers_is_refused(tmp_path, part, key, number):
+def test_a_model_with_overflowing_squares_is_rejected(tmp_path, part, key, number):
     """Decisions over it were NaN after the first reading."""
     model = json.loads(json.dumps(fuzz_model_file.MODEL))
     table = model["rhythm"] if part == "rhythm" else model

@@ -13,7 +13,7 @@ OTHERS = (None, True, "", "a", "\0", "é" * 70, b"", b"\x93", [], [0], {}, {"a":
 
 
 def changed(tree: Any, random: Random) -> Any:
-    """Give `tree` with one to three changes, each at a place drawn at random."""
+    """Return `tree` with one to three changes, each at a random place."""
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         tree = _changed(tree, random)
     return tree
@@ -38,7 +38,7 @@ def _changed(tree: Any, random: Random) -> Any:
 
 
 def _size(tree: Any) -> int:
-    """Give how many changes there are to make, so that all of them have a similar chance."""
+    """Return the number of possible changes, so that all of them are about equally likely."""
     match tree:
         case dict():
             return 1 + sum(map(_size, tree.values()))

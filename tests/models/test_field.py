@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import se
+from support.naive import se
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.box import BoxField

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import distances as naive_distances
-from naive import empirical, se
-from naive import linear as naive_linear
-from naive import matern as naive_matern
 from numpy.testing import assert_allclose
+from support.naive import distances as naive_distances
+from support.naive import empirical, se
+from support.naive import linear as naive_linear
+from support.naive import matern as naive_matern
 
 from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.spatial_kernels import (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from naive import temporal
+from support.naive import temporal
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.temporal_models import (

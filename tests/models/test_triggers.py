@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import event_threshold
+from support.naive import event_threshold
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.triggers import (

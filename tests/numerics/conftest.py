@@ -8,10 +8,9 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from broker.conftest import broker, directory  # noqa: F401 - fixtures
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def library_folder(tmp_path_factory):
     """Return a folder with a library of kernels that was just compiled."""
     headers = Path(sysconfig.get_path("include"), "Python.h")

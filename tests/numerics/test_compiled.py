@@ -157,7 +157,6 @@ def deny_write_execute():
     ctypes.CDLL(None).prctl(65, 1, 0, 0, 0)  # PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN; Linux 6.3
 
 
-@pytest.mark.broker
 def test_a_daemon_runs_with_the_library_and_without_numba(library_folder, broker, tmp_path):
     config = tmp_path / "edge.toml"
     config.write_text(CONFIG.format(port=broker.port))

@@ -1,4 +1,4 @@
-"""What every registered policy owes its callers; a new policy is checked without an entry here."""
+"""Contract of every registered policy; a new policy is checked without an entry here."""
 
 import math
 import sys

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import NaivePosterior, se, temporal
 from support.controllers import controller_settings
+from support.naive import NaivePosterior, se, temporal
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import ConfigError, SnapshotError

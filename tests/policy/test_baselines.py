@@ -174,7 +174,7 @@ SPAN = 6 * STD.max()  # B: three prior deviations of the widest arm, up and down
 
 
 def run_both(policy, twin, history, check):
-    """Give both the readings, where the arm None is the selected one and None ends an interval."""
+    """Pass the readings to both; the arm None is the selected one, and None ends an interval."""
     for step in history:
         check()
         if step is None:

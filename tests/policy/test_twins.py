@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import (
+from numpy.testing import assert_allclose
+from support.naive import (
     NaiveEventTriggered,
     NaivePosterior,
     agnostic_width,
@@ -18,7 +19,6 @@ from naive import (
     temporal,
     ucb,
 )
-from numpy.testing import assert_allclose
 
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from support.paths import SHARED
 from support.recordings import MIDNIGHT, data_source, small_recording
 
 from edge_tvbo.control.controller import Controller
@@ -205,9 +204,6 @@ def test_split_divides_the_intervals_by_a_share(week):
 
 # --- the Intel lab --------------------------------------------------------------------------------
 
-needs_the_lab = pytest.mark.skipif(
-    not (SHARED / "intel_lab_10min.csv.gz").is_file(), reason=f"no intel-lab dataset in {SHARED}"
-)
 # Test days, training days, and the regrets of random and of R-GP-UCB with N = 15.
 SPLITS = [
     ("2004-03-07:2004-03-08", "2004-03-01:2004-03-06", 0.968, 0.340),
@@ -217,15 +213,14 @@ SPLITS = [
 
 
 @pytest.fixture(scope="module")
-def lab():
-    return data_source(SHARED).load("intel-lab")
+def lab(recordings):
+    return data_source(recordings).load("intel-lab")
 
 
 def backtest_of(lab, test=SPLITS[0][0], training=SPLITS[0][1]):
     return Backtest(lab, days(lab, training), days(lab, test))
 
 
-@needs_the_lab
 @pytest.mark.parametrize(("test", "training", "random", "periodic"), SPLITS)
 def test_regrets_on_the_lab_are_those_of_independent_code(lab, test, training, random, periodic):
     """The expected numbers come from other code: R_T/T in sd of the training data."""
@@ -236,7 +231,6 @@ def test_regrets_on_the_lab_are_those_of_independent_code(lab, test, training, r
     assert periodic_regret == pytest.approx(periodic, abs=0.01)
 
 
-@needs_the_lab
 @pytest.mark.parametrize("name", [name for name in policies() if name not in needing_positions()])
 def test_replays_of_the_lab_are_reproducible_and_counts_agree(lab, name):
     backtest = backtest_of(lab, "2004-03-03:2004-03-04")  # the days with the most gaps
@@ -260,20 +254,17 @@ def test_replays_of_the_lab_are_reproducible_and_counts_agree(lab, name):
     assert first.missed == gaps
 
 
-@needs_the_lab
 def test_replay_of_the_lab_hits_gaps(lab):
     """Otherwise the test above would compare zeros."""
     assert sum(backtest_of(lab, "2004-03-03:2004-03-04").run("random", {}, seeds=3).missed) > 0
 
 
-@needs_the_lab
 def test_oracle_has_no_regret(lab):
     oracle = backtest_of(lab).oracle().document()
     assert oracle["regret_per_interval"]["mean"] == 0.0
     assert oracle["activations"] == 288
 
 
-@needs_the_lab
 def test_result_document_agrees_with_the_result(lab):
     progress = []
     result = backtest_of(lab).run("r-gp-ucb", {"period": 36}, 2, progress=progress.append)
@@ -285,7 +276,6 @@ def test_result_document_agrees_with_the_result(lab):
     assert document["regret_per_interval"]["mean"] == pytest.approx(result.regret.mean())
 
 
-@needs_the_lab
 def test_days_outside_the_lab_are_rejected_with_its_days(lab):
     with pytest.raises(DataError, match="intel-lab contains the days 2004-03-01:2004-03-08"):
         days(lab, "2004-03-07:2004-03-09")

@@ -1,8 +1,8 @@
 """Word check: refuses the words that docs/contributing.md rules out, in code and in pages.
 
-    python tests/support/check_words.py
+    python tests/support/check_words.py [file or folder ...]
 
-Prints one line for each finding, and exits with 1 where there is one. `make lint` runs it.
+Prints one line for each finding, and exits with 1 if there is one. `make lint` runs it.
 """
 
 import ast
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+SUFFIXES = (".py", ".md", ".html", ".js")
 EXEMPT = (
     "CHANGELOG.md",
     "tests/support/check_words.py",
@@ -22,23 +23,38 @@ EXEMPT = (
     "docs/findings.md",
 )
 
-TEXT = {  # in docstrings, comments, strings and pages
-    r"\b(who|whom)ever\b": "name the user, the caller, the sensor, ...",
-    r"\b(some|no)body(?! of)\b": "name the user, the caller, the sensor, ...",
-    r"\bbegins? anew\b|\bbegan anew\b|\bbegun anew\b": "resets, starts again",
-    r"\b(let|lets|letting) go of\b": "release, close, free",
-    r"\b(be|is|are|was) believed\b": "estimated",
-    r"\bis told (of|that|what|how|when)\b|\bare told\b": "receives, is given",
-    r"\bmend(s|ed|ing)?\b": "fix",
+TEXT = {  # in docstrings, comments, strings, names of functions and classes, and pages
+    r"\b(?:who|whom|whose)ever\b": "name the user, the caller, the sensor, ...",
+    r"\b(?:some|no)body(?! of)\b": "name the user, the caller, the sensor, ...",
+    r"\bwho looks? on\b": "name the user, the observer, ...",
+    r"\bbeg[aiu]ns? anew\b": "resets, starts again",
+    r"\b(?:let|lets|letting) go of\b": "release, close, free",
+    r"\b(?:be|is|are|was|were) believed\b": "estimated",
+    r"\bis told (?:of|that|what|how|when)\b|\bare told\b(?! apart)": "receives, is given",
+    r"\bmend(?:s|ed|ing)?\b": "fix",
     r"\bwhat would do\b": "allowed values",
     r"\bone's own\b": "your own, its own",
+    r"\bof ours\b": "our, its",
+    r"\bin vain\b": "without success, failed",
+    r"\bwhat (?:has )?bec[ao]me? of\b": "name the subject: the result, the end",
     r"\bout of all proportion\b": "outside the plausible range",
     r"\bleft alone\b": "backed off",
-    r"\b(that|which) (is|are) none\b": "an adjective: invalid",
+    r"\b(?:that|which) (?:is|are) none\b": "an adjective: invalid",
     r"\bgood-bye\b": "disconnect, stop",
+    r"\bliars?\b": "implausible reading, faulty sensor",
+    r"\bhindsight\b": "decision history",
+    r"\brehears(?:al|e|es|ed)\b": "replay into memory",
+    r"(?<!\")\btraining sd\b": "standard deviations of the training data",
 }
-DOCSTRING = re.compile(r"(Give|Gives|Say|Says|Tell|Tells|Hear|Ask|Take in|Let go|Have) ")
-CONSTANT = re.compile(r"_?(MOST|LEAST|LARGEST|LONGEST|SHORTEST|PATIENCE)(_[A-Z_]+)?$")
+_ANY = re.compile("|".join(TEXT), re.IGNORECASE)  # one search for most files
+DOCSTRING = re.compile(
+    r"(Ask|Be|Believe|Come|Give|Go|Have|Hear|Let go|Look|Mend|Say|See|Take in|Tell|Welcome)s? "
+)
+NO_NOUN = re.compile(r"(How|What|Whatever|Who|Whoever|Whose) ")
+CONSTANT = re.compile(
+    r"_?(MOST|LEAST|FEWEST|LARGEST|SMALLEST|LONGEST|SHORTEST|GREATEST|HIGHEST|LOWEST"
+    r"|PATIENCE|GENEROUS|ENOUGH|SOON|AGES)(_[A-Z_]+)?$"
+)
 
 
 def findings(path: Path) -> Iterator[tuple[int, str]]:
@@ -51,30 +67,35 @@ def findings(path: Path) -> Iterator[tuple[int, str]]:
         if token.type in (tokenize.COMMENT, tokenize.STRING):
             yield from _in_text(token.string, token.start[0])
         elif token.type == tokenize.NAME and CONSTANT.match(token.string):
-            yield (
-                token.start[0],
-                f"{token.string}: say what is bounded, with the unit: MAX_..., ..._S",
-            )
+            yield token.start[0], f"{token.string}: say what is bounded: MAX_..., ..._TIMEOUT_S"
     for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield from _in_text(node.name.replace("_", " "), node.lineno)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
-            first = (ast.get_docstring(node) or "").split("\n")[0]
-            if DOCSTRING.match(first):
-                yield (
-                    getattr(node, "lineno", 1),
-                    f'"{first[:50]}": Return ..., Compute ..., Publish ...',
-                )
+            yield from _in_docstring(node)
+
+
+def _in_docstring(node: ast.AST) -> Iterator[tuple[int, str]]:
+    first = (ast.get_docstring(node) or "").split("\n")[0]  # type: ignore[arg-type]
+    line = getattr(node, "lineno", 1)
+    if DOCSTRING.match(first):
+        yield line, f'"{first[:50]}": Return ..., Compute ..., Publish ...'
+    elif isinstance(node, ast.Module | ast.ClassDef) and NO_NOUN.match(first):
+        yield line, f'"{first[:50]}": begin with a noun, the subject'
 
 
 def _in_text(text: str, line: int) -> Iterator[tuple[int, str]]:
+    if not _ANY.search(text):
+        return
     for pattern, instead in TEXT.items():
         for found in re.finditer(pattern, text, re.IGNORECASE):
             yield line + text.count("\n", 0, found.start()), f'"{found[0]}": {instead}'
 
 
-def main() -> int:
-    """Check every tracked file; return the exit status."""
+def main(paths: list[str]) -> int:
+    """Check the project's files, or those in `paths`; return the exit status."""
     names = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "*.py", "*.md", "*.html", "*.js"],
+        ["git", "ls-files", "-co", "--exclude-standard", "--", *(paths or ["."])],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -82,7 +103,7 @@ def main() -> int:
     ).stdout.split()
     count = 0
     for name in sorted(names):
-        if name in EXEMPT or not (ROOT / name).exists():
+        if name in EXEMPT or not name.endswith(SUFFIXES) or not (ROOT / name).exists():
             continue
         for line, text in sorted(set(findings(ROOT / name))):
             print(f"{name}:{line}: {text}")
@@ -91,4 +112,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Sensors that send, in a process of their own, so that nobody else waits for them.
+"""Sensors that send from a process of their own, so that the test does not wait for them.
 
     python crowd.py PORT TOPIC ...
 

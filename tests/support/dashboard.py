@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from broker.conftest import Peer
+from support.mosquitto import Peer
 from support.paths import ROOT
 
 SCREENSHOTS = Path(os.environ.get("EDGE_TVBO_SCREENSHOTS") or ROOT / "tests-out" / "screenshots")

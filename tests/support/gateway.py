@@ -1,4 +1,4 @@
-"""A gateway in the tests: a configuration, sensors that answer, and one daemon after another."""
+"""A gateway for the tests: a configuration, replying sensors, and one daemon after another."""
 
 import json
 import resource
@@ -37,9 +37,33 @@ b = [5, 0]
 c = [9, 9]
 """
 
+# a program that runs the daemon and fails at the 41st event
+CRASHING = """
+import sys
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.cli import main
+
+handle, left = Controller.handle, [40]
+
+def broken(self, event):
+    left[0] -= 1
+    if left[0] < 0:
+        raise ZeroDivisionError("bob.smith divided by zero at 127.0.0.1")
+    return handle(self, event)
+
+Controller.handle = broken
+main()
+"""
+
+
+def program(*words):
+    """Run a command of `edge-tvbo`."""
+    command = [sys.executable, "-m", "edge_tvbo", *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+
 
 class Daemon:
-    """One daemon after another, with one configuration and one log, in a directory of their own."""
+    """One daemon after another, with the same configuration, log and directory."""
 
     def __init__(self, directory):
         self.config = directory / "edge.toml"
@@ -54,7 +78,7 @@ class Daemon:
         self._from = self.log.stat().st_size
 
     def said(self):
-        """Give what the present daemon has logged."""
+        """Return what the present daemon has logged."""
         return self.log.read_bytes()[self._from :].decode()
 
     def wait(self, condition, within=60.0):
@@ -89,7 +113,7 @@ class Daemon:
         return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
 
     def resident(self):
-        """Give the bytes of memory that it holds."""
+        """Return its resident memory in bytes."""
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * resource.getpagesize()
 
@@ -100,7 +124,7 @@ class Daemon:
 
 
 class Gateway(Daemon):
-    """A daemon and three sensors that answer; only the broker may be somebody else's too."""
+    """A daemon and three sensors that reply, at a broker that other tests may share."""
 
     def __init__(self, directory, port, peer, name="k"):
         super().__init__(directory)
@@ -110,7 +134,7 @@ class Gateway(Daemon):
         self.configure()
         self.sensors = peer(port, f"{name}/+/go")
         self.sensors.client.on_message = self._answer
-        self.asked = []  # [interval, at], in the order in which the sensors heard
+        self.asked = []  # [interval, at], in the order of arrival at the sensors
 
     def configure(self, *, extra="", **changes):
         """Write the configuration, with `extra` tables at its end."""
@@ -128,7 +152,7 @@ class Gateway(Daemon):
         self.wait(lambda: len(self.asked) >= goal)
 
     def kept(self):
-        """Give the newest document that is whole."""
+        """Return the newest valid document."""
         for path in (self.state, Path(f"{self.state}.previous")):
             with suppress(OSError, SnapshotError):
                 return decode(path.read_bytes())

@@ -2,8 +2,8 @@
 
 A history is a list of operations: ``("observe", arm, y)``, ``("advance",)``, ``("reset",)`` and
 ``("reload",)``, which continues with a new posterior restored from a snapshot. The twin
-(``tests/naive.py``) takes the same list and ignores reloads. Variances are compared instead of
-standard deviations, because a square root near 0 magnifies rounding.
+(``tests/support/naive.py``) takes the same list and ignores reloads. Variances are compared instead
+of standard deviations, because a square root near 0 magnifies rounding.
 """
 
 import os
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
-from naive import NaivePosterior, se, temporal
 from numpy.testing import assert_allclose
+from support.naive import NaivePosterior, se, temporal
 
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.state_space import StateSpacePosterior

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import se
+from support.naive import se
 
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior

@@ -1,4 +1,4 @@
-"""What a page of results says of where they come from: the commit, and the machine."""
+"""Provenance of a page of results: the commit and the machine."""
 
 import os
 import platform
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def commit(page):
-    """Give what was run; a `+` means changes, other than of `page`, that are not committed."""
+    """Return the commit; a `+` means changes, except of `page`, that are not committed."""
 
     def git(*words):
         done = subprocess.run(["git", *words], cwd=page.parent, capture_output=True, text=True)
@@ -18,7 +18,7 @@ def commit(page):
 
 
 def machine():
-    """Give what it was run on."""
+    """Return the processor and the Python version."""
     cpu = Path("/proc/cpuinfo").read_text("utf-8").partition("model name\t: ")[2]
     model = cpu.partition("\n")[0] or platform.machine()
     return f"{os.cpu_count()} × {model}, Python {platform.python_version()}"

@@ -1,4 +1,4 @@
-"""A TCP proxy that does to a connection what networks do."""
+"""A TCP proxy with the faults of networks: delays, corruption, cuts and half-open connections."""
 
 import selectors
 import socket
@@ -13,12 +13,12 @@ RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
 
 
 class Proxy:
-    """Carries bytes between whoever connects to `port` and a broker, until told otherwise.
+    """A proxy between the clients of `port` and a broker.
 
-    Set `delay` (s for each piece), `corrupt` or `corrupt_out` (change every so many bytes that come
-    from the broker, or go to it), `frozen` (carry nothing and close nothing) or `refusing` (hang up
-    on whoever connects). Call `cut` to end every connection, `cut_within` to end one in the middle
-    of what it carries, and `abandon` to carry no more of what there is now, and close nothing.
+    Set `delay` (s for each piece), `corrupt` or `corrupt_out` (change every n-th byte from or to
+    the broker), `frozen` (carry nothing and close nothing) or `refusing` (close new connections).
+    Call `cut` to end every connection, `cut_within` to end one in the middle of a piece, and
+    `abandon` to carry nothing more on the present connections without closing them.
     """
 
     def __init__(self, target):
@@ -29,7 +29,7 @@ class Proxy:
         self._pairs = {}
         self._ways = {}
         self._short = {}  # by way: bytes that are carried of the next piece before all is cut
-        self._todo = deque()  # what the thread is to do, for the selector is its own
+        self._todo = deque()  # calls for the thread, which owns the selector
         self._stop = False
         self._selector = selectors.DefaultSelector()
         self._listener = socket.create_server(("127.0.0.1", 0))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from naive import se
+from support.naive import se
 
 from edge_tvbo import theory
 from edge_tvbo.errors import ConfigError

@@ -5,7 +5,6 @@ import shutil
 from contextlib import ExitStack
 
 import pytest
-from broker.conftest import broker, directory, mosquitto, peer  # noqa: F401 - fixtures
 from support.dashboard import DashboardProcess, Laboratory, Page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -20,7 +19,7 @@ def shared():
 
 
 @pytest.fixture(scope="module")
-def laboratory(tmp_path_factory, broker, shared):  # noqa: F811 - a fixture
+def laboratory(tmp_path_factory, broker, shared):
     """Return a gateway that decides every second."""
     laboratory = Laboratory(tmp_path_factory.mktemp("lab"), broker)
     shared.callback(laboratory.close)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from support.dashboard import SCREENSHOTS, DashboardProcess, Laboratory, wait_for
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 SELECTED = "return document.querySelector('#rows tr.selected th').textContent"
 

@@ -20,8 +20,6 @@ from support.paths import ROOT
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 
-pytestmark = pytest.mark.broker
-
 SCRIPTS = ("app.js", "draw.js", "floor_plan.js", "panels.js", "snapshot.js", "timeline.js")
 FILES = ("", "style.css", *SCRIPTS)
 PATHS = (*FILES, "icon.svg", "fields.json", "day.json?field=temperature")

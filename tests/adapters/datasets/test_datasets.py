@@ -17,18 +17,9 @@ from edge_tvbo_adapters.datasets import intel_lab, lab_sample, metr_la
 from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.paths import SHARED
 
 from edge_tvbo.errors import ConfigError, DataError
 from edge_tvbo.simulation.recording import Recording
-
-
-def shared(name: str) -> Path:
-    """Return a file of the shared data; skip the test without it."""
-    path = SHARED / name
-    if not path.is_file():
-        pytest.skip(f"{path} is missing")
-    return path
 
 
 def recording(**changes: object) -> Recording:
@@ -139,9 +130,9 @@ class TestEveryDataset:
 
 
 class TestIntelLab:
-    def test_recording_equals_the_arrays_of_the_papers(self):
-        expected = np.load(shared("intel_46x1152.npz"))
-        lab = intel_lab.dataset.load([str(SHARED)])
+    def test_recording_equals_the_arrays_of_the_papers(self, recordings):
+        expected = np.load(recordings / "intel_46x1152.npz")
+        lab = intel_lab.dataset.load([str(recordings)])
 
         assert lab.sensors == tuple(f"mote-{mote}" for mote in expected["mote_ids"])
         assert lab.values.shape == (1152, 46)
@@ -153,13 +144,13 @@ class TestIntelLab:
         assert (lab.interval, lab.unit, lab.objective) == (600.0, "°C", "max")
         assert lab.positions[0].tolist() == [21.5, 23.0]
 
-    def test_unpacked_file_without_locations_is_read(self, tmp_path):
-        packed = shared("intel_lab_10min.csv.gz")
+    def test_unpacked_file_without_locations_is_read(self, recordings, tmp_path):
+        packed = recordings / "intel_lab_10min.csv.gz"
         (tmp_path / "intel_lab_10min.csv").write_bytes(gzip.decompress(packed.read_bytes()))
 
         plain = intel_lab.dataset.load([str(tmp_path)])
 
-        assert np.array_equal(plain.values, intel_lab.dataset.load([str(SHARED)]).values)
+        assert np.array_equal(plain.values, intel_lab.dataset.load([str(recordings)]).values)
         assert plain.positions is None
 
     @pytest.mark.parametrize("name", ["data.txt", "data.txt.gz"])
@@ -193,15 +184,15 @@ class TestIntelLab:
         assert lab.values[:5, 0].tolist() == [20.5, 22.0, 23.0, 24.0, 25.0]
         assert np.all(lab.values[:, 1] == 18.0)
 
-    def test_raw_text_and_averaged_file_give_the_same_recording(self, tmp_path):
-        with gzip.open(shared("intel_lab_10min.csv.gz"), "rt") as file:
+    def test_raw_text_and_averaged_file_give_the_same_recording(self, recordings, tmp_path):
+        with gzip.open(recordings / "intel_lab_10min.csv.gz", "rt") as file:
             rows = list(csv.reader(file))[1:]
         raw = [f"{at.replace('T', ' ')} 0 {m} {y} {h} {lux} {v}" for at, m, y, h, lux, v in rows]
         (tmp_path / "data.txt").write_text("\n".join(reversed(raw)))
 
         from_text = intel_lab.dataset.load([str(tmp_path)])
 
-        assert np.array_equal(from_text.values, intel_lab.dataset.load([str(SHARED)]).values)
+        assert np.array_equal(from_text.values, intel_lab.dataset.load([str(recordings)]).values)
 
     @given(st.lists(st.integers(0, 5), min_size=54, max_size=54).filter(any))
     def test_motes_with_most_readings_are_kept_lower_ids_first(self, counts):
@@ -251,9 +242,8 @@ class TestIntelLab:
 
 
 class TestMetrLa:
-    def test_recording_is_a_week_of_207_detectors_with_positions(self):
-        shared("metr_la_week_5min.csv.gz")
-        week = metr_la.dataset.load([str(SHARED)])
+    def test_recording_is_a_week_of_207_detectors_with_positions(self, recordings):
+        week = metr_la.dataset.load([str(recordings)])
 
         assert week.values.shape == (7 * 288, 207)
         assert (week.name, week.unit, week.interval) == ("metr-la", "mph", 300.0)
@@ -437,15 +427,15 @@ class TestCsv:
         with pytest.raises(DataError, match=r"several CSV files: a\.csv, b\.csv"):
             table.dataset.load([str(tmp_path)])
 
-    def test_guangzhou_file_is_read(self):
-        grid = table.dataset.load([str(shared("guangzhou_speed_10min.csv.gz"))])
+    def test_guangzhou_file_is_read(self, recordings):
+        grid = table.dataset.load([str(recordings / "guangzhou_speed_10min.csv.gz")])
 
         assert grid.values.shape == (500, 214)
         assert grid.interval == 600.0
         assert grid.sensors[:2] == ("s1", "s2")
 
-    def test_intel_lab_can_be_read_as_a_long_file(self):
-        grid = table.dataset.load([str(shared("intel_lab_30min_50sensors.csv.gz"))])
+    def test_intel_lab_can_be_read_as_a_long_file(self, recordings):
+        grid = table.dataset.load([str(recordings / "intel_lab_30min_50sensors.csv.gz")])
 
         assert grid.values.shape == (240, 50)
         assert grid.interval == 1800.0

@@ -160,6 +160,7 @@ def size_of(directory):
     return sum(each.stat().st_size for each in directory.iterdir() if "-shm" not in each.name)
 
 
+@pytest.mark.slow
 def test_size_stays_bounded_over_100_000_intervals(tmp_path):
     """As many entries as 36 days of intervals of 31 s, in batches of 15 minutes."""
     pool = [history_entry(n) for n in range(64)]
@@ -223,6 +224,7 @@ def bytes_written():
     return int(line.split()[1])
 
 
+@pytest.mark.slow
 def test_endless_reader_stops_the_writing_within_the_size(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     batch = [history_entry(n) for n in range(1000)]

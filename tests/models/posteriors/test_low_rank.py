@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import NaivePosterior, components, se, temporal
 from numpy.testing import assert_allclose
 from support.histories import (
     COMPILED,
@@ -25,6 +24,7 @@ from support.histories import (
     long_readings,
     random_history,
 )
+from support.naive import NaivePosterior, components, se, temporal
 
 from edge_tvbo import make_policy
 from edge_tvbo.errors import SnapshotError
@@ -115,6 +115,7 @@ def test_posterior_under_the_components_equals_its_twin(run):
 
 
 @pytest.mark.parametrize(("kind", "parameter"), [("static", 0.0), ("tv", 0.05), ("ui", 1e-4)])
+@pytest.mark.slow
 def test_after_100_000_readings_rounding_has_not_piled_up(kind, parameter):
     case = LowRankCase(SMOOTH, 0.02, kind, parameter, max_rest=1e-4)
     posterior = case.posterior()

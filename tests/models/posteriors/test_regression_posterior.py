@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import NaivePosterior, se, temporal
 from numpy.testing import assert_allclose
+from support.naive import NaivePosterior, se, temporal
 
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.box import BoxField

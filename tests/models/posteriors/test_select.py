@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from naive import NaivePosterior, se, temporal
+from support.naive import NaivePosterior, se, temporal
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.box import BoxField

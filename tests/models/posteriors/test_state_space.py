@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import se
 from numpy.testing import assert_allclose
 from support.histories import (
     COMPILED,
@@ -22,6 +21,7 @@ from support.histories import (
     random_history,
     restored,
 )
+from support.naive import se
 
 
 @st.composite
@@ -174,6 +174,7 @@ def assert_is_covariance(C):
     assert np.all(np.diag(C) >= 0.0)
 
 
+@pytest.mark.slow
 def test_after_a_million_intervals_tv_equals_the_formula():
     """At ε = 0.05 the weight of a reading 2000 intervals old is 0.95¹⁰⁰⁰ ≈ 5e-23: left out here."""
     steps = 10**6 if COMPILED else INTERPRETED_STEPS

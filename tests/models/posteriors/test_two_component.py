@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import NaivePosterior
+from support.naive import NaivePosterior
 
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.two_component import TwoComponentPosterior

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from support.paths import SHARED
 from support.recordings import data_source
 
 from edge_tvbo.research.experiments.auto import (
@@ -13,8 +12,6 @@ from edge_tvbo.research.experiments.auto import (
     AutoPolicy,
 )
 from edge_tvbo.research.experiments.statistics import summarise
-
-needs_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no recordings in {SHARED}")
 
 
 def test_differences_to_other_policies_are_within_the_same_run():
@@ -31,9 +28,8 @@ def test_differences_to_other_policies_are_within_the_same_run():
     assert all(row.numbers["R_T/T"] >= 0 for row in rows)
 
 
-@needs_data
-def test_run_has_rooms_streets_and_a_cold_start():
-    experiment = AutoPolicy(data_source(SHARED), horizon=20)
+def test_run_has_rooms_streets_and_a_cold_start(recordings):
+    experiment = AutoPolicy(data_source(recordings), horizon=20)
     rows = experiment.measure(range(1), 0)
     expectations = experiment.expectations(summarise(rows))
     assert len(expectations) == 3 + 2 + len(RATES) + len(ABRUPT_PERIODS) + 1 + 3

@@ -2,33 +2,29 @@
 
 import numpy as np
 import pytest
-from support.paths import SHARED
 from support.recordings import data_source
 
 from edge_tvbo.research.experiments.e08_traffic import POLICIES, Traffic
 from edge_tvbo.research.experiments.statistics import summarise
 
-FILE = SHARED / "metr_la_week_5min.csv.gz"
 DAYS = ("2012-03-06", "2012-03-07")
 
-pytestmark = pytest.mark.skipif(not FILE.is_file(), reason=f"{FILE} is missing")
+
+def small(recordings):
+    return Traffic(data_source(recordings), horizon=12, sensors=8)
 
 
-def small():
-    return Traffic(data_source(SHARED), horizon=12, sensors=8)
-
-
-def test_run_has_a_row_for_each_policy_and_day():
-    rows = small().measure(range(2), 1)
+def test_run_has_a_row_for_each_policy_and_day(recordings):
+    rows = small(recordings).measure(range(2), 1)
 
     cases = [(row.run, row.case["day"], row.case["policy"]) for row in rows]
     assert cases == [(run, day, each) for run in range(2) for day in DAYS for each in POLICIES]
-    assert rows == small().measure(range(2), 1)
-    assert rows[len(rows) // 2 :] == small().measure(range(1, 2), 1)
+    assert rows == small(recordings).measure(range(2), 1)
+    assert rows[len(rows) // 2 :] == small(recordings).measure(range(1, 2), 1)
 
 
-def test_regret_is_never_negative_and_given_in_both_units():
-    for row in small().measure(range(2), 0):
+def test_regret_is_never_negative_and_given_in_both_units(recordings):
+    for row in small(recordings).measure(range(2), 0):
         assert min(row.curves["R_t/t"]) >= 0
         assert len(row.curves["R_t/t"]) == 12
         in_mph = row.numbers["R_T/T, mph"]
@@ -36,9 +32,9 @@ def test_regret_is_never_negative_and_given_in_both_units():
         assert in_mph < 70.0
 
 
-def test_expectations_are_for_each_day_and_the_figure_is_drawn():
+def test_expectations_are_for_each_day_and_the_figure_is_drawn(recordings):
     figures = pytest.importorskip("matplotlib.figure")
-    experiment = small()
+    experiment = small(recordings)
     rows = experiment.measure(range(1), 0)
     results = summarise(rows)
 
@@ -49,8 +45,8 @@ def test_expectations_are_for_each_day_and_the_figure_is_drawn():
     assert "METR-LA" in experiment.title
 
 
-def test_mornings_are_84_readings_from_six_on():
-    experiment = Traffic(data_source(SHARED))
+def test_mornings_are_84_readings_from_six_on(recordings):
+    experiment = Traffic(data_source(recordings))
     mornings = experiment._mornings
 
     assert mornings.values.shape == (7, 84, 207)

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from support.paths import SHARED
 from support.recordings import data_source
 
 from edge_tvbo.models.beta import LogBeta
@@ -107,12 +106,9 @@ def test_figure_is_drawn(small):
 # --- the lab ------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(
-    not (SHARED / "intel_lab_10min.csv.gz").is_file(), reason=f"no intel-lab dataset in {SHARED}"
-)
-def test_temperature_experiment_runs_every_policy_on_both_pairs_of_days():
+def test_temperature_experiment_runs_every_policy_on_both_pairs_of_days(recordings):
     figures = pytest.importorskip("matplotlib.figure")
-    experiment = e04_temperature.Temperature(data_source(SHARED))
+    experiment = e04_temperature.Temperature(data_source(recordings))
 
     rows = experiment.measure(range(1), 0)
 

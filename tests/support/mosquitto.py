@@ -1,55 +1,26 @@
-"""A real mosquitto, one that can be stopped and started again, and whoever talks through it."""
+"""Mosquitto for the tests: a broker that stops and starts again, and clients of it."""
 
-import os
 import selectors
 import subprocess
 import time
-from contextlib import ExitStack
 from itertools import count
 from threading import Event
 
-import pytest
 from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
-from edge_tvbo.errors import MissingExtra
-
-NUMBERS = count()
-GENEROUS = 20.0  # s; a busy machine takes its time
-
-
-@pytest.fixture(scope="session")
-def directory(tmp_path_factory):
-    """Give a directory, once it is certain that there is a mosquitto."""
-    path = tmp_path_factory.mktemp("mosquitto")
-    try:
-        name, _ = local_broker.choose(1, path)
-    except MissingExtra:
-        name = "none"
-    if name != "mosquitto":
-        reason = f"these tests want a mosquitto; the broker here: {name}"
-        if os.environ.get("CI") or os.environ.get("EDGE_TVBO_REQUIRE_BROKER"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return path
-
-
-@pytest.fixture(scope="module")
-def broker(directory):
-    """Give a running broker, as the demonstration gets one."""
-    with local_broker.start() as running:
-        assert running.name == "mosquitto"
-        yield running
+TIMEOUT_S = 60.0  # of each wait for a state; a busy machine needs seconds
+_numbers = count()
 
 
 class Mosquitto:
-    """A mosquitto on one port, which can be away for a while."""
+    """A mosquitto on one port that can be stopped and started again."""
 
     def __init__(self, directory, *, extra=""):
         self.port = local_broker.free_port()
         self._log = directory / f"{self.port}.log"
-        self._directory = directory / f"{self.port}-{next(NUMBERS)}"  # a port may come again
+        self._directory = directory / f"{self.port}-{next(_numbers)}"  # a port may be used again
         self._directory.mkdir()
         self._extra = extra
         self._process = None
@@ -84,22 +55,8 @@ class Mosquitto:
             self._process = None
 
 
-@pytest.fixture
-def mosquitto(directory):
-    """Give a maker of brokers; they are started by the test."""
-    made = []
-
-    def make(extra=""):
-        made.append(Mosquitto(directory, extra=extra))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.stop()
-
-
 class Driver:
-    """Services links as the loop does, and keeps what they yield."""
+    """A loop that services links and keeps their events."""
 
     def __init__(self, links):
         self.links = links
@@ -119,7 +76,7 @@ class Driver:
             self.events.extend(link.service(mask, time.monotonic()))
             link.acknowledge()
 
-    def until(self, condition, within=GENEROUS):
+    def until(self, condition, within=TIMEOUT_S):
         deadline = time.monotonic() + within
         while not condition():
             assert time.monotonic() < deadline, f"not in {within} s; events: {self.events[-5:]}"
@@ -138,24 +95,11 @@ class Driver:
             link.close()
 
 
-@pytest.fixture
-def drive():
-    """Give a maker of drivers, whose links are closed in the end."""
-    with ExitStack() as stack:
-
-        def make(*links):
-            driver = Driver(links)
-            stack.callback(driver.close)
-            return driver
-
-        yield make
-
-
 class Peer:
-    """A client of its own thread: it hears what others do and publishes."""
+    """A client with a thread of its own: it keeps the messages it receives, and publishes."""
 
     def __init__(self, port, filters):
-        self.heard = []  # (topic, payload, retained), in order
+        self.heard = []  # (topic, payload, retained), in order of arrival
         self._ready = Event()
         self.client = Client(CallbackAPIVersion.VERSION2)
         self.client.on_connect = lambda client, *_: client.subscribe([(f, 1) for f in filters])
@@ -166,17 +110,17 @@ class Peer:
         self.client.reconnect_delay_set(1, 1)
         self.client.connect("127.0.0.1", port)
         self.client.loop_start()
-        assert self._ready.wait(GENEROUS)
+        assert self._ready.wait(TIMEOUT_S)
 
     def publish(self, topic, payload, *, retain=False):
-        """Publish, and wait until the broker has it."""
-        self.client.publish(topic, payload, qos=1, retain=retain).wait_for_publish(GENEROUS)
+        """Publish, and wait until the broker has acknowledged it."""
+        self.client.publish(topic, payload, qos=1, retain=retain).wait_for_publish(TIMEOUT_S)
 
     def on(self, topic):
-        """Give the payloads that came on `topic`."""
+        """Return the payloads received on `topic`."""
         return [payload for heard, payload, _ in self.heard if heard == topic]
 
-    def wait(self, condition, within=GENEROUS):
+    def wait(self, condition, within=TIMEOUT_S):
         deadline = time.monotonic() + within
         while not condition():
             assert time.monotonic() < deadline, f"not in {within} s; heard: {self.heard[-5:]}"
@@ -187,14 +131,7 @@ class Peer:
         self.client.loop_stop()
 
 
-@pytest.fixture
-def peer():
-    """Give a maker of peers: a port, and what they subscribe to."""
-    with ExitStack() as stack:
-
-        def make(port, *filters):
-            each = Peer(port, filters or ("edge_tvbo/#",))
-            stack.callback(each.close)
-            return each
-
-        yield make
+def write_password(directory, user):
+    """Write the file `users` with a password for `user`, for mosquitto's `password_file`."""
+    command = ["mosquitto_passwd", "-c", "-b", "users", user, "hunter2"]
+    subprocess.run(command, cwd=directory, check=True, capture_output=True)

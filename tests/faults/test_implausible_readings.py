@@ -1,4 +1,4 @@
-"""A sensor that may speak, and lies: what it can move, and for how long."""
+"""A faulty sensor: its implausible readings are rejected, and move neither model nor selection."""
 
 import json
 from itertools import pairwise
@@ -19,18 +19,19 @@ PLACES = np.linspace(0.0, 1.0, M)
 K = np.exp(-0.5 * ((PLACES[:, None] - PLACES) / 0.3) ** 2) + 1e-6 * np.eye(M)
 NAMES = tuple(f"n{arm}" for arm in range(M))
 TRUTH = 20.0 + 2.0 * np.sin(5.0 * PLACES)  # °C
-HOTTEST = ("n3", "n4")  # asked again and again; one of them lies
+HOTTEST = ("n3", "n4")  # activated most often; one of them is faulty
 INTERVALS = 120
 THOUSAND = 1000.0  # °C
-liars = pytest.mark.parametrize("liar", HOTTEST)
+faulty_sensors = pytest.mark.parametrize("faulty", HOTTEST)
 policies = pytest.mark.parametrize("policy", ["auto", "et-gp-ucb", "tv-gp-ucb"])
-beginnings = pytest.mark.parametrize("since", [0, 40], ids=["at once", "after honest hours"])
+starts = pytest.mark.parametrize("since", [0, 40], ids=["from the start", "after 40 intervals"])
 
 
-def followed(policy, liar, lie, *, since=0):
-    """Give who was asked in each interval, and the controller.
+def followed(policy, faulty, error, *, since=0):
+    """Return the sensor activated in each interval, and the controller.
 
-    From interval `since` on `liar` adds `lie` (°C) to what it measures; None: it is silent.
+    From interval `since` on, the sensor `faulty` adds `error` (°C) to its readings; None: it is
+    silent.
     """
     field = SensorField(NAMES, K, 0.01, unit="°C", center=20.0, scale=2.0)
     controller = Controller(
@@ -44,7 +45,7 @@ def followed(policy, liar, lie, *, since=0):
             if isinstance(each, Activate)
         )
         asked.append(activate.sensor)
-        at, added = 100.0 * t + 1.0, lie if activate.sensor == liar and t >= since else 0.0
+        at, added = 100.0 * t + 1.0, error if activate.sensor == faulty and t >= since else 0.0
         if added is not None:
             value = float(TRUTH[NAMES.index(activate.sensor)]) + added
             controller.handle(Reading(activate.sensor, value, at=at, received=at))
@@ -52,41 +53,39 @@ def followed(policy, liar, lie, *, since=0):
     return asked, controller
 
 
-def lies(asked, liar, since):
-    """Give the intervals in which it lied."""
-    return [t for t, sensor in enumerate(asked) if sensor == liar and t >= since]
+def intervals_of(asked, faulty, since):
+    """Return the intervals in which the faulty sensor was activated."""
+    return [t for t, sensor in enumerate(asked) if sensor == faulty and t >= since]
 
 
-def assert_left_alone(numbers):
-    """Check that after the first lie 1 interval at least is spared, then 2, 4, 8 ... of them."""
+def assert_backed_off(numbers):
+    """Check that the sensor is skipped for at least 1 interval, then 2, 4, 8, ..."""
     for times, (earlier, later) in enumerate(pairwise(numbers)):
         assert later - earlier > min(2**times, 64)
 
 
-@beginnings
-@liars
+@starts
+@faulty_sensors
 @policies
-def test_a_liar_is_counted_suspected_and_left_alone_for_twice_as_long_each_time(
-    policy, liar, since
-):
-    asked, controller = followed(policy, liar, THOUSAND, since=since)
-    when = lies(asked, liar, since)
+def test_implausible_readings_are_counted_and_the_backoff_doubles(policy, faulty, since):
+    asked, controller = followed(policy, faulty, THOUSAND, since=since)
+    when = intervals_of(asked, faulty, since)
     health = controller.health()
-    print(f"{policy}, {liar}: asked in {when}; {health.refused}; suspects {health.suspects}")
+    print(f"{policy}, {faulty}: asked in {when}; {health.refused}; suspects {health.suspects}")
     assert len(when) >= 3
-    assert_left_alone(when)
+    assert_backed_off(when)
     assert health.refused == {"implausible": len(when)}
     assert health.missed == len(when)
-    assert health.suspects == [liar]
+    assert health.suspects == [faulty]
 
 
-@beginnings
-@liars
+@starts
+@faulty_sensors
 @policies
-def test_a_thousand_too_much_moves_the_model_no_more_than_silence_does(policy, liar, since):
-    asked, controller = followed(policy, liar, THOUSAND, since=since)
-    unmoved, silent = followed(policy, liar, None, since=since)
-    when = lies(asked, liar, since)
+def test_an_implausible_reading_changes_the_model_no_more_than_a_timeout(policy, faulty, since):
+    asked, controller = followed(policy, faulty, THOUSAND, since=since)
+    unmoved, silent = followed(policy, faulty, None, since=since)
+    when = intervals_of(asked, faulty, since)
     assert len(when) >= 3
     assert asked == unmoved
     assert controller.policy.observations == INTERVALS - len(when)
@@ -94,22 +93,24 @@ def test_a_thousand_too_much_moves_the_model_no_more_than_silence_does(policy, l
         np.testing.assert_array_equal(belief, other)
 
 
-@beginnings
-@liars
+@starts
+@faulty_sensors
 @policies
-def test_from_its_third_activation_on_a_liar_moves_the_selection_no_more(policy, liar, since):
-    asked, _ = followed(policy, liar, THOUSAND, since=since)
-    third = lies(asked, liar, since)[2]
-    (honest,) = set(HOTTEST) - {liar}
-    print(f"{policy}, {liar}: its third lie in interval {third}, {third - since} after it began")
-    assert asked[third + 1 :].count(liar) <= 4  # after 4, 8, 16 and 32 intervals
-    assert asked[third + 1 :].count(honest) > 0.6 * (INTERVALS - third)
+def test_after_its_third_activation_a_faulty_sensor_is_rarely_selected(policy, faulty, since):
+    asked, _ = followed(policy, faulty, THOUSAND, since=since)
+    third = intervals_of(asked, faulty, since)[2]
+    (other,) = set(HOTTEST) - {faulty}
+    print(
+        f"{policy}, {faulty}: third activation in interval {third}, {third - since} after the fault"
+    )
+    assert asked[third + 1 :].count(faulty) <= 4  # after 4, 8, 16 and 32 intervals
+    assert asked[third + 1 :].count(other) > 0.6 * (INTERVALS - third)
 
 
-@liars
-def test_what_is_only_unusual_is_believed(liar):
-    asked, controller = followed("auto", liar, 8.0)  # four standard deviations
-    assert asked.count(liar) >= 3
+@faulty_sensors
+def test_an_unusual_but_plausible_reading_is_used(faulty):
+    asked, controller = followed("auto", faulty, 8.0)  # four standard deviations
+    assert asked.count(faulty) >= 3
     assert controller.health().refused == {}
     assert controller.policy.observations == INTERVALS
 
@@ -117,15 +118,15 @@ def test_what_is_only_unusual_is_believed(liar):
 # --- a running daemon -----------------------------------------------------------------------------
 
 
-class Betrayed(Gateway):
-    """A gateway whose hottest sensor, `a`, can be told to lie."""
+class FaultyGateway(Gateway):
+    """A gateway whose hottest sensor, `a`, becomes faulty on request."""
 
     def __init__(self, directory, port, peer):
         self.measured = {"a": 24.0, "b": 22.0, "c": 20.0}  # °C
-        self.lying = False
-        self.answers = []  # (interval, sensor, whether it lied)
-        super().__init__(directory, port, peer, "betrayed")
-        self.world = peer(port, "edge_tvbo/betrayed/#")
+        self.is_faulty = False
+        self.answers = []  # (interval, sensor, whether it was implausible)
+        super().__init__(directory, port, peer, "faulty")
+        self.world = peer(port, "edge_tvbo/faulty/#")
 
     def configure(self):
         super().configure(policy="et-gp-ucb")
@@ -135,44 +136,45 @@ class Betrayed(Gateway):
     def _answer(self, client, userdata, message):
         number, _ = json.loads(message.payload)
         sensor = message.topic.split("/")[1]
-        lie = self.lying and sensor == "a"
-        self.answers.append((number, sensor, lie))
-        value = self.measured[sensor] + (THOUSAND if lie else 0.0)
+        implausible = self.is_faulty and sensor == "a"
+        self.answers.append((number, sensor, implausible))
+        value = self.measured[sensor] + (THOUSAND if implausible else 0.0)
         client.publish(message.topic.replace("/go", "/t"), str(value))
 
     def on(self, topic):
-        return [json.loads(each) for each in self.world.on(f"edge_tvbo/betrayed/{topic}")]
+        return [json.loads(each) for each in self.world.on(f"edge_tvbo/faulty/{topic}")]
 
     def field(self):
-        """Give how the field is, as it said last."""
+        """Return the newest health of the field."""
         return self.on("health")[-1]["fields"]["lab"]
 
-    def lies(self):
-        return [number for number, _, lie in self.answers if lie]
+    def implausible(self):
+        return [number for number, _, implausible in self.answers if implausible]
 
 
-@pytest.mark.broker
-def test_a_daemon_leaves_a_sensor_alone_that_begins_to_lie_and_goes_on(broker, peer, tmp_path):
-    gateway = Betrayed(tmp_path, broker.port, peer)
+def test_a_daemon_backs_off_from_a_sensor_that_becomes_faulty(broker, peer, tmp_path):
+    gateway = FaultyGateway(tmp_path, broker.port, peer)
     gateway.start()
     try:
         gateway.wait(lambda: [sensor for _, sensor, _ in gateway.answers].count("a") >= 5)
-        gateway.lying = True
-        gateway.wait(lambda: len(gateway.lies()) >= 4)
+        gateway.is_faulty = True
+        gateway.wait(lambda: len(gateway.implausible()) >= 4)
         after = len(gateway.answers)
         gateway.wait(lambda: len(gateway.answers) >= after + 6)
-        gateway.wait(lambda: gateway.field()["refused"] == {"implausible": len(gateway.lies())})
+        gateway.wait(
+            lambda: gateway.field()["refused"] == {"implausible": len(gateway.implausible())}
+        )
         gateway.wait(lambda: gateway.field()["suspects"] == ["a"])
     finally:
         gateway.stop()
-    lied, readings = gateway.lies(), [each for each in gateway.answers if not each[2]]
+    lied, readings = gateway.implausible(), [each for each in gateway.answers if not each[2]]
     hottest = max(each["value"] for each in gateway.on("lab/hotspot"))
     learned = gateway.on("lab/selected")[-1]["model"]["observations"]
     later = [sensor for number, sensor, _ in gateway.answers if number > lied[2]]
     print(
         f"{len(gateway.answers)} asked, it lied in {lied}; the hottest was {hottest:.2f} °C at most"
     )
-    assert_left_alone(lied)
+    assert_backed_off(lied)
     assert hottest < 25.0
     assert learned in (len(readings) - 1, len(readings))  # the last answer came after it was said
     assert later.count("b") > len(later) / 2

@@ -1,6 +1,6 @@
-"""Whoever answers readings over a real broker, and a client of a few lines that asks them.
+"""Latency and throughput of processes that answer readings, measured by a minimal MQTT client.
 
-The daemon under measurement stands here beside the bare clients of ``bare_client.py``.
+The measured processes are the daemon and the bare clients of ``benchmarks/bare_client.py``.
 """
 
 import signal
@@ -12,12 +12,12 @@ from itertools import count
 from pathlib import Path
 
 import msgspec
+from support.paths import ROOT, TESTS
 
-GENEROUS = 30.0  # s
-PAUSE = 0.001  # s
+TIMEOUT_S = 30.0
+PAUSE_S = 0.001
 M = 46
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+BENCHMARKS = TESTS / "benchmarks"
 CONFIG = """
 instance = "bench"
 [mqtt]
@@ -36,11 +36,11 @@ reading = {{ topic = "bench/reading/{{sensor}}", payload = "number" }}
 SENSORS = [f"mote-{index}" for index in range(M)]
 
 
-# --- MQTT 3.1.1, as little of it as a measurement wants -------------------------------------------
+# --- MQTT 3.1.1, as little of it as a measurement needs -------------------------------------------
 
 
 def packet(kind, body):
-    """Give a packet of fewer than 16 384 bytes."""
+    """Return a packet of fewer than 16 384 bytes."""
     size = len(body)
     length = bytes([size]) if size < 128 else bytes([size % 128 | 128, size // 128])
     return bytes([kind]) + length + body
@@ -55,13 +55,13 @@ def publish(topic, payload, qos, mid):
 
 
 class Wire:
-    """A client of a few lines, so that what is measured is the other one."""
+    """A minimal client, so that its own time hardly counts."""
 
     def __init__(self, port, topics, qos):
         self.qos = qos
         self._mids = count()
         self._bytes = b""
-        self._socket = socket.create_connection(("127.0.0.1", port), GENEROUS)
+        self._socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         greeting = text("MQTT") + bytes([4, 2]) + (0).to_bytes(2) + text(f"wire-{id(self)}")
         self._socket.sendall(packet(0x10, greeting))
@@ -85,7 +85,7 @@ class Wire:
         self._until(0xD0)
 
     def hear(self, topic):
-        """Give the next message on `topic`."""
+        """Return the next message on `topic`."""
         while True:
             body = self._until(0x30)
             size = int.from_bytes(body[:2])
@@ -96,7 +96,7 @@ class Wire:
         self._socket.close()
 
     def _until(self, kind):
-        """Give the body of the next packet of a kind; acknowledge what wants it."""
+        """Return the body of the next packet of a kind; acknowledge messages of QoS 1."""
         while True:
             first, body = self._packet()
             self._flags = first & 15
@@ -124,7 +124,7 @@ class Wire:
         return taken
 
 
-# --- who is measured ------------------------------------------------------------------------------
+# --- measured processes ---------------------------------------------------------------------------
 
 
 class Answering:
@@ -140,11 +140,11 @@ class Answering:
         self.sensor = self.asked(self.wire.hear(answer))
 
     def asked(self, answer):
-        """Give the sensor whose reading is answered next."""
+        """Return the sensor whose reading is answered next."""
         raise NotImplementedError
 
     def microseconds(self, value):
-        """Give how long the answer to one reading takes."""
+        """Return the time to the answer to one reading in microseconds."""
         began = time.perf_counter()
         self.wire.send(f"{self._base}/reading/{self.sensor}", value)
         answer = self.wire.hear(self._answer)
@@ -153,7 +153,7 @@ class Answering:
         return 1e6 * took
 
     def per_second(self, values):
-        """Give how many readings a second are handled that wait already."""
+        """Return how many waiting readings are handled per second."""
         burst = self.readings(values)
         burst[-1] = (f"{self._base}/reading/{self.sensor}", values[-1])
         self.stand_still()
@@ -167,7 +167,7 @@ class Answering:
         return len(values) / took
 
     def readings(self, values):
-        """Give messages that nobody asked for."""
+        """Return messages of sensors that were not activated."""
         others = [each for each in SENSORS if each != self.sensor]
         return [(f"{self._base}/reading/{others[i % (M - 1)]}", v) for i, v in enumerate(values)]
 
@@ -175,26 +175,26 @@ class Answering:
         """Stop the process once it sleeps: only then has it acknowledged what it answered."""
         state = Path(f"/proc/{self.process.pid}/stat")
         while state.read_text().rpartition(")")[2].split()[0] != "S":
-            time.sleep(PAUSE)
+            time.sleep(PAUSE_S)
         self.process.send_signal(signal.SIGSTOP)
 
     def go_on(self):
         self.process.send_signal(signal.SIGCONT)
 
     def check(self, readings):
-        """See that all of them were handled."""
+        """Check that all of them were handled."""
 
     def close(self):
         self.wire.close()
         self.process.kill()
-        self.process.wait(GENEROUS)
+        self.process.wait(TIMEOUT_S)
 
 
 class Bare(Answering):
     """A paho client that echoes, or counts."""
 
     def __init__(self, port, qos, what):
-        command = [sys.executable, str(HERE / "bare_client.py"), what, str(port), str(qos)]
+        command = [sys.executable, str(BENCHMARKS / "bare_client.py"), what, str(port), str(qos)]
         super().__init__(port, qos, "bare", "bare/selected", command)
 
     def asked(self, answer):
@@ -234,5 +234,5 @@ class Daemon(Answering):
 
 
 def values(number, seed):
-    """Give so many different readings, as text."""
+    """Return so many different readings as text."""
     return [f"{20 + (index * 7919 + seed) % 9973 / 5000:.4f}".encode() for index in range(number)]

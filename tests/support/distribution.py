@@ -1,0 +1,29 @@
+"""Distribution of the tests over the processes of pytest-xdist."""
+
+from xdist.scheduler import LoadScopeScheduling
+
+# These wait for brokers, clocks and processes. Their files would outlast all others, and their
+# fixtures cost little, so each test goes to the process that is free.
+SPLIT = (
+    "tests/broker/",
+    "tests/cli/",
+    "tests/docs/",
+    "tests/faults/",
+    "tests/test_demonstrations.py",
+)
+TOGETHER = "tests/numerics/"  # its files share a library of kernels, which takes long to compile
+
+
+class ByFileOrTest(LoadScopeScheduling):
+    """A scheduler that keeps a file's tests together, except in `SPLIT`."""
+
+    def __init__(self, config, log=None):
+        super().__init__(config, log)
+        config.option.loadscopereorder = False  # `support.marks` has brought the longest forward
+
+    def _split_scope(self, nodeid):
+        if nodeid.startswith(SPLIT):
+            return nodeid
+        if nodeid.startswith(TOGETHER):
+            return TOGETHER
+        return nodeid.split("::", 1)[0]

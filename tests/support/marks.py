@@ -1,0 +1,98 @@
+"""Marks of the tests: assigned here, by what a test uses and where it lies.
+
+A test is `broker`, `browser` or `real` by its fixtures; one that starts a broker without them says
+so itself. It is `slow` if it starts processes; one that computes for seconds says so itself. Every
+other test is `unit`.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import isclass, isfunction, ismethod
+from types import CodeType
+
+import pytest
+
+BY_FIXTURE = {"broker_directory": "broker", "chromium": "browser", "recordings": "real"}
+KINDS = ("browser", "slow", "broker", "real", "soak")  # the longest first
+SLOW = (  # places of tests whose processes are started by what they test, and of the fault tests
+    "tests/adapters/test_cluster.py",
+    "tests/deploy/",
+    "tests/docs/",
+    "tests/faults/",
+    "tests/research/experiments/test_runner.py",
+    "tests/research/test_executors.py",
+)
+STARTS = {"subprocess.Popen", "os.fork", "os.posix_spawn"}  # audit events
+_unit_tests: list[str] = []  # the one that runs now
+
+
+def assign_marks(items: list[pytest.Item]) -> None:
+    """Add marks to collected tests, and move those that take longest to the front."""
+    for item in items:
+        for fixture, mark in BY_FIXTURE.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(mark)
+        if item.nodeid.startswith(SLOW) or _starts_processes(item):
+            item.add_marker("slow")
+        if not any(map(item.get_closest_marker, KINDS)):
+            item.add_marker("unit")
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    return next((i for i, kind in enumerate(KINDS) if item.get_closest_marker(kind)), len(KINDS))
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+def _starts_processes(item: pytest.Item) -> bool:
+    """Return whether a test, its fixtures or their helpers name what starts a process."""
+    function = getattr(item, "function", None)
+    function = getattr(getattr(function, "hypothesis", None), "inner_test", function)
+    fixtures = getattr(item, "_fixtureinfo", None)
+    definitions = fixtures.name2fixturedefs.values() if fixtures else ()
+    seen: set[object] = set()
+    return any(_reaches(each, seen) for each in (function, *(d[-1].func for d in definitions)))
+
+
+def _reaches(value: object, seen: set[object]) -> bool:
+    if isclass(value):
+        return any(_reaches(each, seen) for each in vars(value).values() if isfunction(each))
+    function = value.__func__ if ismethod(value) else value
+    if not isfunction(function) or function in seen or not _is_of_the_tests(function):
+        return False
+    seen.add(function)
+    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    if names & {"fork", "forkpty", "subprocess"}:
+        return True
+    return any(_reaches(function.__globals__.get(name), seen) for name in names)
+
+
+def _is_of_the_tests(function: object) -> bool:
+    return "/tests/" in function.__code__.co_filename
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _codes(each)
+
+
+@contextmanager
+def without_processes(item: pytest.Item) -> Iterator[None]:
+    """Make a unit test fail that starts a process."""
+    if item.get_closest_marker("unit"):
+        _unit_tests.append(item.nodeid)
+    yield
+    _unit_tests.clear()
+
+
+def _audit(event: str, _: tuple[object, ...]) -> None:
+    if _unit_tests and event in STARTS:
+        raise RuntimeError(f"{_unit_tests[0]} starts a process: add it to SLOW in {__file__}")
+
+
+sys.addaudithook(_audit)

@@ -1,0 +1,25 @@
+"""Imports of the tests: what tests share lies in tests/support."""
+
+import ast
+
+from support.paths import TESTS
+
+
+def test_no_test_module_is_imported():
+    found = []
+    for path in sorted(TESTS.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            for name in imported_modules(node):
+                if any(part.startswith("test_") or part == "conftest" for part in name.split(".")):
+                    found.append(f"{path.relative_to(TESTS)}:{node.lineno}: {name}")
+    assert not found, "shared by tests, so it belongs in tests/support:\n" + "\n".join(found)
+
+
+def imported_modules(node):
+    """Return the modules that an import statement may import."""
+    match node:
+        case ast.Import(names):
+            return [each.name for each in names]
+        case ast.ImportFrom(module, names):
+            return [f"{module}.{each.name}" for each in names]
+    return []

@@ -51,7 +51,7 @@ class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a sensor is activated."""
+    """Settings of the activation of a sensor."""
 
     mode: Annotated[
         Literal["advise", "live", "sleepy", "lorawan"],

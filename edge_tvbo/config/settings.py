@@ -69,7 +69,7 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What is stored and survives a restart."""
+    """Settings of what is stored and survives a restart."""
 
     dir: Annotated[
         str,

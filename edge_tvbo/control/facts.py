@@ -35,7 +35,7 @@ class FieldEnergyLeft(msgspec.Struct, frozen=True):
 
 
 class SensorsWithEnergy(msgspec.Struct, frozen=True):
-    """How many of M sensors have energy for an activation; the field has no budget of its own."""
+    """Number of sensors that have energy for an activation, in a field without its own budget."""
 
     sensors: int
     M: int

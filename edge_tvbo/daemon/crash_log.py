@@ -24,7 +24,7 @@ _HEADING = "\nThe last decisions:\n"  # only lines of decisions follow it
 
 
 class Crash(NamedTuple):
-    """What the crash file contains."""
+    """Content of the crash file."""
 
     text: str  # when, which version, and the traceback
     decisions: list[str]  # the newest last

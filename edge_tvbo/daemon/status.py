@@ -22,7 +22,7 @@ MIN_HEALTH_PERIOD_S = 1.0  # between two health documents that commands and cloc
 
 
 class Connection(Protocol):
-    """What the status shows of the link to the broker."""
+    """The link to the broker, as the status shows it."""
 
     @property
     def online(self) -> bool:

@@ -32,7 +32,7 @@ class Notify(msgspec.Struct, frozen=True):
 
 
 class Ending(StrEnum):
-    """How an interval ended."""
+    """The end of an interval: its reply, or its time-out."""
 
     ANSWERED = "answered"  # the activated sensor replied in time
     MISSED = "missed"  # it timed out

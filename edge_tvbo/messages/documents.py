@@ -200,7 +200,7 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class RetainedState(msgspec.Struct, frozen=True):
-    """What a broker has retained of a daemon, as far as it can be read."""
+    """Documents of a daemon that the broker retains, as far as they are valid."""
 
     status: str | None  # "online", "offline"
     health: Health | None

@@ -34,7 +34,7 @@ class PayloadFormat(Protocol):
 
 
 class Activation(msgspec.Struct, frozen=True):
-    """How sensors of an integration are polled."""
+    """Topic and payload that poll a sensor of an integration."""
 
     mode: PollMode
     topic: str

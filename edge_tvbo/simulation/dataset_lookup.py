@@ -21,7 +21,7 @@ DAY = 86_400.0  # s
 
 
 class Dataset(Protocol):
-    """How to find, download and read one recording; what an entry point `edge_tvbo.datasets` is."""
+    """Recording that can be found, downloaded and read; an entry point `edge_tvbo.datasets`."""
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ TOPIC_LEVEL = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What a sensor network measured in T intervals with M sensors.
+    """Measurements of a sensor network in T intervals with M sensors.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class Attempt(Generic[Connected]):
         return self._result
 
     def abandon(self) -> None:
-        """Have the connection closed as soon as it is made."""
+        """Close the connection as soon as it is made."""
         self._abandoned = True
         self._close()
         self._discard_abandoned()

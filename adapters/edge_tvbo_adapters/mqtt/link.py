@@ -361,7 +361,7 @@ class MqttLink:
         )
 
     def _end_session(self, session: Session, problem: ConnectionProblem, now: float) -> None:
-        """Go back to DISCONNECTED, and probe the broker at once where it ended a short session.
+        """Close the session and wait; probe the broker at once if it ended a short session.
 
         A broker that no longer answers was restarted; one that does may have preferred another
         client with our id.

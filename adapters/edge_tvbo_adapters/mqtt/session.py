@@ -42,7 +42,7 @@ _PROTOCOLS = {"3.1.1": MQTTProtocolVersion.MQTTv311, "5": MQTTProtocolVersion.MQ
 
 
 class State(Enum):
-    """How far a session is."""
+    """Progress of a session."""
 
     CONNECTING = "connecting"
     AWAITING_CONNACK = "awaiting CONNACK"

@@ -1,4 +1,4 @@
-"""A broker of one's own, for demonstrations and tests: mosquitto, or amqtt where there is none."""
+"""Local broker for demonstrations and tests: mosquitto, or amqtt if that is not installed."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from edge_tvbo.errors import EdgeTvboError, MissingExtra
 
-READY = 20.0  # s a broker has to accept a connection
+START_TIMEOUT_S = 20.0
 MOSQUITTO = """\
 listener {port} 127.0.0.1
 allow_anonymous true
@@ -60,7 +60,7 @@ def start(port: int = 0) -> Iterator[Running]:
 
 
 def choose(port: int, directory: Path) -> tuple[str, list[str]]:
-    """Give the name and the command line of the best broker there is; raises `MissingExtra`."""
+    """Return the name and the command line of an installed broker; raises `MissingExtra`."""
     mosquitto = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if mosquitto:
         configuration = directory / "mosquitto.conf"
@@ -77,7 +77,7 @@ def choose(port: int, directory: Path) -> tuple[str, list[str]]:
 
 
 def free_port(port: int = 0) -> int:
-    """Give `port`, or any TCP port of loopback, that nobody listens on; raises `EdgeTvboError`."""
+    """Return `port`, or for 0 a free TCP port of loopback; raises `EdgeTvboError`."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -90,7 +90,7 @@ def free_port(port: int = 0) -> int:
 
 def wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     """Wait until `port` accepts a connection; raises `EdgeTvboError` where it does not."""
-    deadline = time.monotonic() + READY
+    deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and process.poll() is None:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()

@@ -30,7 +30,7 @@ RETRY_S = 0.2  # until a lost connection is tried again, on average
 
 
 class Activation(msgspec.Struct):
-    """What a sensor reads of an activation."""
+    """The part of an activation that a sensor reads."""
 
     at: float  # s since 1970: the interval that it is about
 

@@ -56,7 +56,7 @@ class PublishedValue(NamedTuple):
 
 
 class Expectation(NamedTuple):
-    """What the results are expected to show, and whether they do."""
+    """Expected property of the results, and whether they do."""
 
     text: str
     holds: bool

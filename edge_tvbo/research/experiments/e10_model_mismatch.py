@@ -37,7 +37,7 @@ SMOOTHING = 20  # intervals of the moving average
 
 
 class FieldChange(NamedTuple):
-    """How a field changes, and the number of starts of a fit to it."""
+    """Change of a field over time, and the number of starts of a fit to it."""
 
     kernel: FittableModel
     restarts: int

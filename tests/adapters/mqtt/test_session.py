@@ -55,7 +55,7 @@ class Connection:
 
 @pytest.fixture
 def server():
-    """Give a listening socket."""
+    """Yield a listening socket."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(TIMEOUT_S)
         yield listening
@@ -63,7 +63,7 @@ def server():
 
 @pytest.fixture
 def connected(server):
-    """Give a connection that the broker has let in; the CONNECT is read."""
+    """Yield a connection that the broker has let in; the CONNECT is read."""
     with closing(Connection(server)) as connection:
         connection.let_in()
         assert connection.broker.recv(1000)[0] == 0x10

@@ -114,7 +114,7 @@ export function selectionText(snapshot, sensor, digits) {
   if (!decision) return "No decision yet.";
   const inUnit = (value) => quantity(value, digits, field.unit);
   if (decision.sensor === sensor.id) return `Selected: ${decision.text.replace(`${sensor.id}: `, "")}.`;
-  const factor = decision.factors.find((each) => each.startsWith(`${sensor.id} `) && !/ (is believed at|has the (high|low)est estimate,) /.test(each));
+  const factor = decision.factors.find((each) => each.startsWith(`${sensor.id} `) && !/ (is (?:believed|estimated) at|has the (high|low)est estimate,) /.test(each));
   if (factor) return `Not selected: ${factor}.`;
   if (sensor.unresponsive) return "Not selected: its last activation timed out, and it is backed off.";
   if (sensor.lowBattery) return "Not selected: its battery is low.";

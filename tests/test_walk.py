@@ -1,0 +1,114 @@
+"""The walk of one reading: every call of the product from the socket to the kernel and back."""
+
+import selectors
+import sys
+import time
+from contextlib import closing
+
+import numpy as np
+from support.controllers import controller_settings
+from support.link import ACCEPTED, Impostor
+from support.mqtt_bytes import publish
+
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.daemon.clock import LiveClock
+from edge_tvbo.daemon.loop import Loop
+from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.messages.events import IntervalElapsed
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.posteriors import state_space
+from edge_tvbo.policy import make_policy
+
+SUBACK = b"\x90\x03\x00\x01\x01"
+MAX_CALLS = 12
+INWARDS = [  # the calls that carry the reading, from the socket to the kernel
+    "MqttLink.service",
+    "Session.service",
+    "Session._transfer",  # calls paho's `loop_read`
+    "Session._on_message",
+    "Subscriber.events",
+    "Route.event",
+    "codec.<locals>.decode",
+    "Loop._handle",
+    "Controller.handle",
+    "Controller._handle_reading",
+    "UpperConfidence.observe",
+    "StateSpacePosterior.observe",  # calls the kernel `condition`
+]
+LEVELS = [  # a function calls functions of its own level and of those after it
+    ("daemon.loop",),
+    ("daemon.", "mqtt.link", "control."),
+    ("mqtt.", "policy."),
+    ("payloads.", "models."),
+    ("numerics.", "messages.", "config.", "errors"),
+]
+
+
+class Calls:
+    """Records the calls of the product's functions as (depth, module, name)."""
+
+    def __init__(self):
+        self.calls, self.upwards, self._stack = [], [], []
+
+    def __call__(self, frame, event, argument):
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] not in ("edge_tvbo", "edge_tvbo_adapters"):
+            return
+        if event == "call":
+            name = frame.f_code.co_qualname
+            self.calls.append((len(self._stack), module, name))
+            self._stack.append(level(module))
+            if self._stack[-1] < max(self._stack):
+                self.upwards.append(name)
+        elif event == "return" and self._stack:
+            self._stack.pop()
+
+
+def level(module):
+    """Return the index of a module in `LEVELS`."""
+    name = module.partition(".")[2]
+    return next(i for i, names in enumerate(LEVELS) if name.startswith(names))
+
+
+def turn_with_a_reading(loop, impostor, value, age):
+    """Send a reading to the link, and run the turn of the loop that handles it."""
+    measured = int(time.time()) - age
+    impostor.says(publish("lab/a/reading", b'{"t": %g, "ts": %d}' % (value, measured)))
+    with selectors.DefaultSelector() as selector:
+        selector.register(*impostor.link.interest())
+        assert selector.select(20)
+    loop.turn(selectors.EVENT_READ)
+
+
+def test_a_reading_takes_few_calls_to_the_kernel_and_none_upwards(monkeypatch):
+    field = SensorField(("a", "b"), np.eye(2) + 0.5, 0.01)
+    controller = Controller(make_policy("et-gp-ucb", field), controller_settings())
+    controller.handle(IntervalElapsed(time.time()))
+    clock, calls, kernel = LiveClock(), Calls(), []
+    condition = state_space.state_space.condition
+
+    def observed_condition(*arguments):
+        kernel.append(len(calls.calls))
+        condition(*arguments)
+
+    monkeypatch.setattr(state_space.state_space, "condition", observed_condition)
+    with Impostor() as impostor:
+        impostor.says(ACCEPTED + SUBACK)
+        impostor.until(lambda: impostor.link.online)
+        scheduler = Scheduler({"lab": 600.0}, clock, first=600.0)
+        with closing(Loop(impostor.link, {"lab": controller}, scheduler, clock)) as loop:
+            turn_with_a_reading(loop, impostor, 20.5, age=10)  # the first of a topic is looked up
+            sys.setprofile(calls)
+            try:
+                turn_with_a_reading(loop, impostor, 20.6, age=0)
+            finally:
+                sys.setprofile(None)
+
+    for number, (depth, module, name) in enumerate(calls.calls):
+        place = "  -> kernel condition" if number == kernel[1] - 1 else ""
+        print(f"{'  ' * depth}{module.partition('.')[2]}: {name}{place}")
+    assert controller.policy.observations == 2
+    names = [name for _, _, name in calls.calls[: kernel[1]]]
+    assert [name for name in names if name in INWARDS] == INWARDS
+    assert len(INWARDS) <= MAX_CALLS
+    assert not calls.upwards

@@ -15,6 +15,7 @@ from support.distribution import ByFileOrTest
 from support.marks import assign_marks, without_processes
 from support.mosquitto import Driver, Mosquitto, Peer
 from support.paths import SHARED
+from support.ports import free_port
 
 from edge_tvbo.errors import MissingExtra
 
@@ -77,7 +78,7 @@ def broker_directory(tmp_path_factory):
 @pytest.fixture(scope="module")
 def broker(broker_directory):
     """Return a running broker, started as the demo starts its own."""
-    with local_broker.start() as running:
+    with local_broker.start(free_port()) as running:
         assert running.name == "mosquitto"
         yield running
 

@@ -19,10 +19,10 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import click
 import pytest
-from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 from support.paths import ROOT
+from support.ports import free_port
 
 from edge_tvbo.cli import main
 from edge_tvbo.config.docs import explain
@@ -136,7 +136,7 @@ def test_a_pages_script_runs_and_prints_what_it_says(page, tmp_path):
         pytest.skip(f"there is no {missing}")
     prepare(page, tmp_path)
     for port in PORTS:
-        script = re.sub(rf"\b{port}\b", str(local_broker.free_port()), script)
+        script = re.sub(rf"\b{port}\b", str(free_port()), script)
     printed = run_script(script, tmp_path)
     shapes = {shape(line) for line in printed.splitlines()}
     told = [line for block in blocks(page, "text") for line in block.splitlines()]

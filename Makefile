@@ -42,6 +42,11 @@ lint: $(VENV)/test.stamp
 docs: $(VENV)/test.stamp
 	$(BIN)/python docs/generate.py
 
+# Manual pages, one for each command, for packages:  man -l build/man/edge-tvbo.1
+.PHONY: man
+man: $(VENV)/test.stamp
+	$(BIN)/python deploy/man_pages.py build/man
+
 # Hours: what only time shows.
 soak: $(VENV)/test.stamp broker
 	PATH="$$PATH:/usr/sbin" $(BIN)/python -m pytest tests/faults -m soak

@@ -1,18 +1,18 @@
 #!/bin/sh
 # Installs edge-tvbo as a service on Debian 12 or newer, or Raspberry Pi OS of the same age; run it
-# again to upgrade. deploy/README.md says what comes before and after.
+# again to upgrade. deploy/README.md describes the steps before and after.
 #
 #   sudo deploy/install.sh [--wheels DIR] [--extras LIST] [--with-mosquitto] [--dry-run]
 #   sudo deploy/install.sh uninstall [--purge] [--dry-run]
 #
-#   --wheels DIR      install from the wheels in DIR alone, without internet; made on a machine of
+#   --wheels DIR      install from the wheels in DIR alone, without internet; built on a machine of
 #                     the same kind by:  pip wheel -w DIR '.[metrics]'; or by  make wheel-arm64
-#   --extras LIST     what else to install, such as metrics,dashboard (default: metrics)
-#   --with-mosquitto  install a broker, too, and our rules for it
+#   --extras LIST     optional parts to install, such as metrics,dashboard (default: metrics)
+#   --with-mosquitto  install a broker, too, with our rules
 #   --purge           remove configuration, state and user as well
-#   --dry-run         say what would be done, and do nothing
+#   --dry-run         print the commands, and run none
 #
-# Nothing is compiled but edge-tvbo's own kernels: every package comes as a wheel.
+# Only edge-tvbo's own kernels are compiled: every package is installed from a wheel.
 set -eu
 
 venv=/opt/edge-tvbo
@@ -32,7 +32,7 @@ fail() {
     exit 1
 }
 
-# Say a command, and carry it out unless this is a rehearsal.
+# Print a command, and run it unless --dry-run is given.
 run() {
     printf '+ %s\n' "$*"
     [ "$dry" = yes ] || "$@"
@@ -43,19 +43,19 @@ systemd_runs() { [ -d /run/systemd/system ]; }
 # --- the parts of an installation ----------------------------------------------------------------
 
 need_root() {
-    [ "$dry" = yes ] || [ "$(id -u)" = 0 ] || fail "wants root:  sudo $0"
+    [ "$dry" = yes ] || [ "$(id -u)" = 0 ] || fail "needs root:  sudo $0"
 }
 
 need_python() {
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
-        fail "wants Python 3.11 or newer; Debian 12 has it:  apt install python3"
+        fail "needs Python 3.11 or newer; Debian 12 has it:  apt install python3"
     [ "$(getconf LONG_BIT)" = 64 ] ||
-        fail "wants a 64-bit system; numba has no wheels for 32 bits. Take the 64-bit Raspberry Pi OS."
+        fail "needs a 64-bit system; numba has no wheels for 32 bits. Use the 64-bit Raspberry Pi OS."
     python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv
 }
 
 apt_install() {
-    command -v apt-get >/dev/null || fail "wants $1; install it with this system's packages"
+    command -v apt-get >/dev/null || fail "needs $1; install it with the package manager of this system"
     run env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$1"
 }
 
@@ -67,7 +67,7 @@ make_user() {
     run install -d -m 700 -o "$user" -g "$user" "$state" "$cache"
 }
 
-# A newer Debian has a newer Python, which begins with an empty environment.
+# After an upgrade of Debian, the newer Python needs an empty environment.
 make_venv() {
     if ! [ -x "$venv/bin/python" ]; then
         run python3 -m venv "$venv"
@@ -76,7 +76,7 @@ make_venv() {
     fi
 }
 
-# pip takes a wheel of the version that is there for the same one: hence the second install.
+# pip skips a wheel whose version is already installed: hence the second install.
 install_wheel() {
     if [ -n "$wheels" ]; then
         wheel=$(newest "$wheels")
@@ -95,12 +95,12 @@ install_wheel() {
 newest() {
     for found in "$1"/edge_tvbo-*.whl; do :; done
     if ! [ -e "$found" ]; then
-        [ "$dry" = yes ] || fail "$1 holds no edge_tvbo-*.whl:  pip wheel -w $1 '.[$extras]'"
+        [ "$dry" = yes ] || fail "there is no edge_tvbo-*.whl in $1; build it:  pip wheel -w $1 '.[$extras]'"
     fi
     printf '%s\n' "$found"
 }
 
-# What the operator wrote stays; the example comes only where there is nothing.
+# The operator's file is kept; the example is installed only if there is none.
 install_config() {
     if [ -e "$etc/config.toml" ]; then
         say "  $etc/config.toml is kept"
@@ -113,7 +113,7 @@ install_config() {
     [ -e "$etc/mqtt.password" ] || run install -m 600 /dev/null "$etc/mqtt.password"
 }
 
-# As its user and with its settings: the daemon then finds what is compiled here.
+# With the user and the settings of the unit, so that the daemon finds these kernels.
 warm_cache() {
     run find "$cache" -mindepth 1 -delete
     run setpriv --reuid "$user" --regid "$user" --clear-groups env -i PATH=/usr/bin:/bin \
@@ -153,14 +153,14 @@ next_steps() {
         say "and write the first password to $etc/mqtt.password."
     fi
     if [ "$fresh" = yes ]; then
-        say "Installed. Say in $etc/config.toml what sensors there are, then:"
+        say "Installed. List your sensors in $etc/config.toml, then:"
         say "    $venv/bin/edge-tvbo check $etc/config.toml && systemctl start edge-tvbo"
     else
-        say "Upgraded. How it does:  systemctl status edge-tvbo"
+        say "Upgraded. To see its state:  systemctl status edge-tvbo"
     fi
 }
 
-# --- and of its end -----------------------------------------------------------------------------
+# --- uninstall ----------------------------------------------------------------------------------
 
 uninstall() {
     ! systemd_runs || run systemctl disable --now edge-tvbo || :
@@ -172,7 +172,7 @@ uninstall() {
     else
         say "Kept: $etc, $state and the user $user; --purge removes them, too."
     fi
-    say "A broker, and what is in /etc/mosquitto, is left alone."
+    say "A broker and the files in /etc/mosquitto are kept."
 }
 
 # --- the command line ---------------------------------------------------------------------------
@@ -181,12 +181,12 @@ while [ $# -gt 0 ]; do
     case $1 in
     uninstall) action=uninstall ;;
     --wheels)
-        [ -d "${2:-}" ] || fail "--wheels wants a directory of wheels, not '${2:-}'"
+        [ -d "${2:-}" ] || fail "--wheels needs a directory of wheels, not '${2:-}'"
         wheels=$(CDPATH='' cd -- "$2" && pwd)
         shift
         ;;
     --extras)
-        [ -n "${2:-}" ] || fail "--extras wants names, such as metrics,dashboard"
+        [ -n "${2:-}" ] || fail "--extras needs names, such as metrics,dashboard"
         extras=$2
         shift
         ;;
@@ -197,7 +197,7 @@ while [ $# -gt 0 ]; do
         sed -n '2,15s/^# \{0,1\}//p' "$0"
         exit
         ;;
-    *) fail "does not know '$1'; $0 --help says what there is" ;;
+    *) fail "unknown argument '$1'; see $0 --help" ;;
     esac
     shift
 done
@@ -208,7 +208,7 @@ if [ "$action" = uninstall ]; then
     uninstall
     exit
 fi
-[ "$purge" = no ] || fail "--purge belongs to uninstall"
+[ "$purge" = no ] || fail "--purge is an option of uninstall"
 need_python
 make_user
 make_venv

@@ -1,11 +1,11 @@
-"""Writes the pages that say what the code says: topics.md and configuration.md.
+"""Generator of the pages topics.md and configuration.md.
 
     python docs/generate.py
 
-What a field of a message means is its comment in `messages/documents.py`; the examples come from
-a daemon without a broker that runs here for a few intervals. What a setting means is what
-`edge-tvbo config explain` prints. `TOPICS` is the one table that is kept by hand; a test listens to
-a real daemon and compares.
+The description of a key is the comment of its field in `messages/documents.py`; the examples come
+from a daemon without a broker that runs here for a few intervals. The description of a setting is
+the one that `edge-tvbo config explain` prints. `TOPICS` is written by hand; a test compares it with
+what a real daemon publishes.
 """
 
 import ast
@@ -40,7 +40,7 @@ from edge_tvbo.messages.documents import (
     Health,
     Hotspot,
     Notice,
-    Posterior,
+    PublishedPosterior,
     Request,
     Response,
     Verb,
@@ -49,7 +49,7 @@ from edge_tvbo.messages.events import Event, Reading, Unreadable
 
 PAGES = Path(__file__).parent
 
-# --- what is on the wire ------------------------------------------------------------------------
+# --- topics -------------------------------------------------------------------------------------
 
 
 class Topic(NamedTuple):
@@ -60,11 +60,11 @@ class Topic(NamedTuple):
     qos: int
     when: str
     document: type[msgspec.Struct] | None = None
-    payload: str = ""  # in words, where it is no document of ours
+    payload: str = ""  # in words, where it is not one of our documents
 
     @property
     def formatted(self) -> str:
-        """Its name, in which `, mode ...` is no part of the topic."""
+        """The name as code, without a final `, mode ...`, which is not part of the topic."""
         topic, comma, mode = self.name.partition(", ")
         return f"`{topic}`{comma}{mode}"
 
@@ -75,8 +75,8 @@ TOPICS = (
         f"{BASE}/status",
         True,
         1,
-        "`online` at each connection; `offline` when the daemon stops, and by the broker, as its "
-        "will, when it is gone",
+        "`online` at each connection; `offline` when the daemon stops, and, as its will, when the "
+        "connection is lost",
         payload="`online` or `offline`",
     ),
     Topic(
@@ -86,7 +86,7 @@ TOPICS = (
         "at the start, every `health` (60 s), after each command, and when the clock was set",
         Health,
     ),
-    Topic(f"{BASE}/event", False, 1, "when something happened to the daemon itself", Notice),
+    Topic(f"{BASE}/event", False, 1, "on an event of the daemon", Notice),
     Topic(
         f"{BASE}/<field>/selected",
         True,
@@ -98,57 +98,57 @@ TOPICS = (
         f"{BASE}/<field>/hotspot",
         True,
         1,
-        "with each decision and answer, where the policy has a model",
+        "with each decision and reply, where the policy has a model",
         Hotspot,
     ),
     Topic(
         f"{BASE}/<field>/posterior",
         True,
         1,
-        "when a sensor is chosen and when its interval ends, for fields of at most "
+        "when a sensor is selected and when its interval ends, for fields of at most "
         "`publish_posterior` (100) sensors",
-        Posterior,
+        PublishedPosterior,
     ),
-    Topic(f"{BASE}/<field>/event", False, 1, "when something happened in the field", Notice),
+    Topic(f"{BASE}/<field>/event", False, 1, "on an event of the field", Notice),
     Topic(f"{BASE}/response/<verb>", False, 1, "once for each command", Response),
     Topic(
         "activate.topic, mode live",
         False,
         1,
-        "when a sensor is to be asked",
+        "when a sensor is activated",
         payload="`activate.payload`",
     ),
     Topic(
         "activate.topic, mode sleepy",
         True,
         1,
-        "likewise; emptied once it is answered or too late",
+        "likewise; cleared after the reply or the time-out",
         payload="`activate.payload`, or nothing",
     ),
     Topic(
         "activate.topic, mode lorawan",
         False,
         0,
-        "likewise; taken back where the network server can do that",
+        "likewise; cancelled where the network server can do that",
         payload="`activate.payload`: a downlink",
     ),
     Topic(
         "<prefix>/device/edge_tvbo_<instance>/config",
         True,
         1,
-        "with `[homeassistant]`: where the broker's copy differs, and after Home Assistant's start",
+        "with `[homeassistant]`: where the broker's copy differs, and after Home Assistant starts",
         payload="[discovery](home-assistant.md)",
     ),
 )
-HEARD = (
+SUBSCRIBED = (
     ("`reading.topic`", "a reading, in the format `reading.payload`: [sensors.md](sensors.md)"),
-    ("`energy.battery.topic`", "how full a battery is, in %"),
+    ("`energy.battery.topic`", "the charge of a battery, in %"),
     (f"`{BASE}/cmd/<verb>`", "a [Request](#request): [home-assistant.md](home-assistant.md)"),
     ("`homeassistant.birth`", "`online`: Home Assistant has started"),
     ("`<prefix>/device/edge_tvbo_<instance>/config`", "the broker's copy of our own message"),
 )
 
-# --- a daemon to take examples from -------------------------------------------------------------
+# --- a daemon for the examples ------------------------------------------------------------------
 
 GATEWAY = """
 instance = "lab"
@@ -164,12 +164,12 @@ energy = { cost = 0.5, budget = 40.0 }
 """
 START = 1_772_438_400.0  # 2026-03-02T08:00:00Z
 MEASURED = {"hall": 20.9, "attic": 23.6, "kitchen": 22.4}
-SILENT_IN = 6  # the interval in which nobody answers
-ASKED: tuple[Verb, Request] = ("pause", Request(field="temperature", transaction="17"))
+SILENT_IN = 6  # the interval in which no sensor replies
+REQUESTED: tuple[Verb, Request] = ("pause", Request(field="temperature", transaction="17"))
 
 
-class Still:
-    """A clock that stands still until it is moved."""
+class ManualClock:
+    """A clock that a script moves."""
 
     speed = 1.0
     min_reply_time = 0.0
@@ -191,16 +191,16 @@ class Still:
         return 1
 
 
-class Witness:
-    """A `Link` to three sensors that answer at once; it keeps what it is told, by its kind."""
+class RecordingLink:
+    """A `Link` to three sensors that reply at once; it keeps the last document of each kind."""
 
     online = True
 
-    def __init__(self, clock: Still) -> None:
-        self.told: dict[type, Any] = {}
-        self.asked: list[tuple[Verb, Request] | Unreadable] = []
+    def __init__(self, clock: ManualClock) -> None:
+        self.documents: dict[type, Any] = {}
+        self.requested: list[tuple[Verb, Request] | Unreadable] = []
         self._clock = clock
-        self._answers: list[tuple[str, Event]] = []
+        self._replies: list[tuple[str, Event]] = []
 
     def interest(self) -> None:
         return None
@@ -212,25 +212,25 @@ class Witness:
         return 0.0
 
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
-        while self._answers:
-            yield self._answers.pop(0)
+        while self._replies:
+            yield self._replies.pop(0)
 
     def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
-        while self.asked:
-            yield self.asked.pop(0)
+        while self.requested:
+            yield self.requested.pop(0)
 
     def send(self, field: str, command: Command) -> None:
         match command:
             case Activate(sensor=sensor, interval=interval) if interval != SILENT_IN:
                 at = self._clock.wall(self._clock.now)
                 value = MEASURED[sensor] + 0.1 * interval
-                self._answers.append((field, Reading(sensor, value, at, at)))
+                self._replies.append((field, Reading(sensor, value, at, at)))
             case PublishState(decision=document) | Notify(notice=document):
                 self._keep(document)
             case _:
                 pass
 
-    def show(self, field: str, document: Hotspot | Posterior) -> None:
+    def show(self, field: str, document: Hotspot | PublishedPosterior) -> None:
         self._keep(document)
 
     def announce(self, notice: Notice) -> None:
@@ -249,17 +249,17 @@ class Witness:
         pass
 
     def _keep(self, document: msgspec.Struct) -> None:
-        self.told[type(document)] = document
+        self.documents[type(document)] = document
 
 
 def examples() -> dict[type, Any]:
-    """Run a daemon for seven intervals, and give the last document of each kind."""
+    """Run a daemon for seven intervals; return the last document of each kind."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "lab.toml"
         path.write_text(GATEWAY, encoding="utf-8")
         running = controllers(load(path))
-    clock = Still()
-    link = Witness(clock)
+    clock = ManualClock()
+    link = RecordingLink(clock)
     schedule = Scheduler(dict.fromkeys(running, 600.0), clock, first=clock.now)
     posteriors = PosteriorPublisher(link.show, running, lambda: clock.wall(clock.now))
     status, decisions = StatusCollector(clock), DecisionLog()
@@ -279,12 +279,12 @@ def examples() -> dict[type, Any]:
         clock.now += 2.5
         loop.turn(0)
     clock.now += 120.0
-    loop.turn(0)  # the one that was silent has missed its turn
-    shown = dict(link.told)
-    link.asked.append(ASKED)
+    loop.turn(0)  # the silent sensor has timed out
+    shown = dict(link.documents)
+    link.requested.append(REQUESTED)
     loop.turn(0)
     loop.close()
-    return shown | {Request: ASKED[1], Response: link.told[Response]}
+    return shown | {Request: REQUESTED[1], Response: link.documents[Response]}
 
 
 # --- topics.md ----------------------------------------------------------------------------------
@@ -293,38 +293,36 @@ def examples() -> dict[type, Any]:
 WIRE = """\
 # Topics and payloads
 
-<!-- Written by docs/generate.py; `make docs` writes it anew. -->
+<!-- Written by docs/generate.py; `make docs` updates it. -->
 
-`<instance>` is the setting `instance`, `<field>` the name of a table `[fields.<name>]`; the rest in
-small letters are [settings](configuration.md). All of it is MQTT 3.1.1; every payload of ours is
-JSON in UTF-8, without NaN or infinity. New keys may come to a document: ignore those that you do
-not know.
+`<instance>` is the setting `instance`, `<field>` the name of a table `[fields.<name>]`; the other
+names in small letters are [settings](configuration.md). The protocol is MQTT 3.1.1, or 5 with
+`mqtt.version`; every payload is JSON in UTF-8, without NaN or infinity. Documents may get new keys:
+ignore keys that you do not know.
 
 ## What the daemon publishes
 
 {published}
 
-A retained topic holds the newest document for whoever comes late, and is told again after each
-reconnect. A document that is not retained is told once, and may come twice where the connection
-broke in between.
+A retained topic holds the newest document for later subscribers, and is published again after each
+reconnect. A document that is not retained is published once, and may arrive twice where the
+connection broke in between.
 
-## What it listens to
+## What the daemon subscribes to
 
-{heard}
+{subscribed}
 
-It subscribes with QoS 1. Readings that the broker had retained are counted and not learned from; a
-retained command is ignored.
+It subscribes with QoS 1. Retained readings are counted and not used; a retained command is ignored.
 
 A reading is acknowledged when the model has it, and kernels are compiled before the first
-subscription. What comes meanwhile waits at the broker: none of it is lost up to its limits,
+subscription. Until then messages wait at the broker. None is lost up to the broker's limits,
 `max_queued_messages` (1000 in the shipped [mosquitto.conf](../deploy/mosquitto.conf) and by
-mosquitto's default) and `max_queued_bytes`. What is beyond mosquitto drops, although it has
-acknowledged it to the sensor: raise both where more may come at once. While the daemon is away
-nothing is kept for it.
+mosquitto's default) and `max_queued_bytes`. Mosquitto drops messages beyond them, although it has
+acknowledged them to the sensor: raise both where more may arrive at once. While the daemon is not
+running, the broker keeps nothing for it.
 
-MQTT 3.1.1 is spoken because it says all that is needed here, and is read in half the time of MQTT
-5; sensors and others at the same broker may speak either. A broker that delays small packets
-makes each acknowledgement wait 40 ms: `check --connect` notices, and mosquitto wants
+Sensors and other clients of the broker may use either version of MQTT. With a broker that delays
+small packets each acknowledgement takes 40 ms: `check --connect` notices that, and mosquitto needs
 `set_tcp_nodelay true`.
 
 {documents}
@@ -332,7 +330,7 @@ makes each acknowledgement wait 40 ms: `check --connect` notices, and mosquitto 
 
 
 def topics() -> str:
-    """Give the page about what is on the wire."""
+    """Return the page about topics and documents."""
     shown = examples()
     described = [each.document for each in TOPICS if each.document]
     parts = [
@@ -352,13 +350,13 @@ def topics() -> str:
     )
     return WIRE.format(
         published=table(("topic", "retained", "QoS", "when", "payload"), rows),
-        heard=table(("topic", "what it takes there"), HEARD),
+        subscribed=table(("topic", "content"), SUBSCRIBED),
         documents="\n\n".join(parts),
     )
 
 
 def section(kind: type, example: Any) -> Iterator[str]:
-    """Yield what is to be said of one kind of document."""
+    """Yield the paragraphs of one kind of document."""
     yield f"## {kind.__name__}"
     yield escaped(inspect.getdoc(kind) or "")
     meant = comments(kind)
@@ -379,7 +377,7 @@ def section(kind: type, example: Any) -> Iterator[str]:
 
 
 def comments(kind: type) -> dict[str, str]:
-    """Give the comment at the end of each field's line in `messages`."""
+    """Return the comment at the end of each field's line in `messages/documents.py`."""
     source = inspect.getsource(documents)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     at = {each.start[0]: each.string for each in tokens if each.type == tokenize.COMMENT}
@@ -400,7 +398,7 @@ def comments(kind: type) -> dict[str, str]:
 
 
 def in_words(kind: types.Type) -> str:
-    """Say what a key may hold."""
+    """Return the type of a key in words."""
     match kind:
         case types.StrType():
             return "text"
@@ -427,7 +425,7 @@ def in_words(kind: types.Type) -> str:
 
 
 def reachable(kinds: Any) -> list[type]:
-    """Give `kinds`, each followed by the kinds it is made of, each once."""
+    """Return `kinds`, each followed by the kinds that it contains, without repeats."""
     found: dict[type, None] = {}
 
     def visit(kind: types.Type) -> None:
@@ -450,14 +448,14 @@ def reachable(kinds: Any) -> list[type]:
 
 
 def document(example: msgspec.Struct) -> str:
-    """Give a document as JSON, a line for each of its keys."""
+    """Return a document as JSON, a line for each of its keys."""
     items = msgspec.to_builtins(example).items()
     lines = (f'  "{key}": {one_line(value)}' for key, value in items)
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def one_line(value: Any) -> str:
-    """Give a value as JSON with a space where a person would put one."""
+    """Return a value as JSON on one line, with a space after each comma and colon."""
     return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
 
 
@@ -467,40 +465,40 @@ def one_line(value: Any) -> str:
 SETTINGS = """\
 # Configuration
 
-<!-- Written by docs/generate.py; `make docs` writes it anew. -->
+<!-- Written by docs/generate.py; `make docs` updates it. -->
 
-One file in TOML. `edge-tvbo check my.toml` reports every mistake in it, with its line, and
-`edge-tvbo config explain` prints what stands here. A duration is a text such as `"500ms"`, `"10s"`,
-`"10min"`, `"1.5h"`, `"1d"`; a path begins at the file's own directory. A file to start from, with
-comments: [config.example.toml](../deploy/config.example.toml). For editors that complete,
-`edge-tvbo schema` prints a JSON Schema.
+One file in TOML. `edge-tvbo check my.toml` reports every error in it, with its line, and
+`edge-tvbo config explain` prints the settings below. A duration is a text such as `"500ms"`,
+`"10s"`, `"10min"`, `"1.5h"`, `"1d"`; a path starts at the directory of the file. A file to start
+from, with comments: [config.example.toml](../deploy/config.example.toml). `edge-tvbo schema` prints
+a JSON Schema, for editors that complete.
 
-The environment goes before the file: `EDGE_TVBO__MQTT__HOST=broker.lan` is `host` of `[mqtt]`. In
-any text of the file `"${{BROKER:-broker.lan}}"` is the variable `BROKER`, or `broker.lan` without.
+The environment overrides the file: `EDGE_TVBO__MQTT__HOST=broker.lan` is `host` of `[mqtt]`. In
+any text of the file `"${{BROKER:-broker.lan}}"` is the value of the variable `BROKER`, or
+`broker.lan` if it is not set.
 
 {settings}
 
 ## Policies and their parameters
 
 Each can be the `name` in `[fields.<name>.policy]`; [policies.md](policies.md) says which one to use
-when. Every policy takes `seed`. The papers are [B16] Bogunovic, Scarlett & Cevher 2016, [ET]
-Brunzema, von Rohr, Solowjow & Trimpe, [LB] Ziomek, Adachi & Osborne 2024, [M24] Mandl 2024 and
-[ZS21] Zhou & Shroff 2021.
+when. Every policy takes `seed`. Papers in brackets, such as [ET], are in
+[references.md](references.md).
 
 {policies}
 
 ## Formats of readings
 
 For `payload` in `[fields.<name>.reading]` and `[fields.<name>.energy.battery]`: {formats}.
-What each takes is in [sensors.md](sensors.md), and how to write one in [adapters.md](adapters.md).
+[sensors.md](sensors.md) describes each; [adapters.md](adapters.md) explains how to add one.
 """
 
 
 def configuration() -> str:
-    """Give the page about the settings."""
+    """Return the page about the settings."""
     parts = []
     for parent, group in groupby(sections(), key=lambda each: each.key.rpartition(".")[0]):
-        head = ("setting", "can be", "default", "what it is")
+        head = ("setting", "allowed", "default", "description")
         parts += [f"## `[{parent}]`" if parent else "## At the top", table(head, map(row, group))]
     return SETTINGS.format(
         settings="\n\n".join(parts),
@@ -513,52 +511,52 @@ def policy_section(policy: PolicyEntry) -> str:
     """Return what a policy is, and the table of its parameters."""
     parts = [f"### `{policy.name}`", escaped(policy.description)]
     if policy.parameters:
-        head = ("parameter", "can be", "default", "what it is")
+        head = ("parameter", "allowed", "default", "description")
         parts.append(table(head, map(row, policy.parameters)))
     return "\n\n".join(parts)
 
 
 def sections() -> list[Entry]:
-    """Give the settings, those of one table together, in the order of the tables."""
+    """Return the settings, those of one table together, in the order of the tables."""
     found = list(entries())
     tables = list(dict.fromkeys(each.key.rpartition(".")[0] for each in found))
     return sorted(found, key=lambda each: tables.index(each.key.rpartition(".")[0]))
 
 
 def row(entry: Entry) -> tuple[str, str, str, str]:
-    """Give one setting's row, its name a link where it is a table."""
+    """Return the row of a setting; the name of a table is a link."""
     name = f"`{entry.key.rpartition('.')[2]}`"
     if entry.is_table:
         below = {each.key.rpartition(".")[0] for each in entries()}
         inside = entry.key if entry.key in below else f"{entry.key}.<name>"
         name = f"[{name}](#{re.sub('[^a-z0-9_-]', '', inside)})"
     default = "required" if entry.required else escaped(entry.default)
-    return name, escaped(entry.can), default, escaped(entry.description)
+    return name, escaped(entry.expected), default, escaped(entry.description)
 
 
 # --- Markdown -----------------------------------------------------------------------------------
 
 
 def table(head: tuple[str, ...], rows: Any) -> str:
-    """Give a table."""
+    """Return a Markdown table."""
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join(f"| {' | '.join(each)} |" for each in lines)
 
 
 def linked(kind: type) -> str:
-    """Give a link to the section of one kind."""
+    """Return a link to the section of a kind."""
     return f"[{kind.__name__}](#{kind.__name__.lower()})"
 
 
 def escaped(text: str) -> str:
-    """Let nothing outside of code be taken for HTML or the end of a cell."""
+    """Return text in which nothing outside code reads as HTML or as the end of a cell."""
     parts = text.split("`")
     parts[::2] = [each.replace("<", "\\<") for each in parts[::2]]
     return "`".join(parts).replace("|", "\\|")
 
 
 def pages() -> dict[Path, str]:
-    """Give each page and what stands in it."""
+    """Return the text of each page."""
     return {PAGES / "topics.md": topics(), PAGES / "configuration.md": configuration()}
 
 

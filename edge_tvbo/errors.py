@@ -1,13 +1,13 @@
-"""Everything edge_tvbo raises on purpose, parted by who can act on it.
+"""Errors: the exceptions that edge_tvbo raises on purpose, by who can act on them.
 
 EdgeTvboError
-├── ClusterError     the operator: no scheduler, or workers that differ
-├── ConfigError      the operator: a file, a flag or an argument is wrong
-├── DataError        the operator: a dataset is missing, damaged or does not fit
-├── LinkError        the operator: a broker is out of reach
-├── MissingExtra     the operator: an optional package is not installed
-├── PayloadError     the peer: a message arrived that does not decode
-└── SnapshotError    the disk: saved state is missing, foreign or damaged
+├── ClusterError     the user: no scheduler, or workers that differ
+├── ConfigError      the user: a file, a flag or an argument is invalid
+├── DataError        the user: a dataset is missing, damaged or does not fit
+├── LinkError        the user: a broker is unreachable or rejects the connection
+├── MissingExtra     the user: an optional package is not installed
+├── PayloadError     the sender: a message cannot be decoded
+└── SnapshotError    the disk: stored state is missing, damaged or of another version
 """
 
 import sys
@@ -16,13 +16,13 @@ from enum import StrEnum
 from importlib.util import find_spec
 from typing import Any
 
-LONGEST = 60  # characters of a word that is compared with others
+MAX_WORD_LENGTH = 60  # characters of a misspelt name that are compared with the known ones
 
 
 class Code(StrEnum):
-    """What stands in brackets behind an error, and has a paragraph in docs/errors.md.
+    """The code in brackets after an error; docs/errors.md has a paragraph on each.
 
-    A code keeps its meaning for ever; one that is given up is not given out again.
+    A code keeps its meaning; a retired code is not used again.
     """
 
     SYSTEM = "E001"
@@ -59,28 +59,26 @@ class Code(StrEnum):
 
 
 class EdgeTvboError(Exception):
-    """Base of all the errors below; its text is fit to show an operator."""
+    """Base class of all errors below; the text of each is written for the user."""
 
     code = Code.SYSTEM
 
-    def told(self) -> str:
-        """Give the text, with the code behind its first line.
-
-        >>> print(DataError("There is a gap.").told())
-        There is a gap. [E200]
-        """
+    def with_code(self) -> str:
+        """Return the text, with the code after its first line."""
         first, *rest = str(self).split("\n")
         return "\n".join([f"{first} [{self.code}]", *rest])
 
 
-def told(error: EdgeTvboError | OSError) -> str:
-    """Give what an operator is shown of `error`, of ours or of the system, with its code.
+def error_text(error: EdgeTvboError | OSError) -> str:
+    """Return the text of `error` for the user, with its code.
 
-    >>> told(FileNotFoundError(2, "No such file or directory", "lab.toml"))
+    >>> error_text(DataError("There is a gap."))
+    'There is a gap. [E200]'
+    >>> error_text(FileNotFoundError(2, "No such file or directory", "lab.toml"))
     'lab.toml: No such file or directory [E001]'
     """
     if isinstance(error, EdgeTvboError):
-        return error.told()
+        return error.with_code()
     return f"{error.filename or 'edge-tvbo'}: {error.strerror or error} [{Code.SYSTEM}]"
 
 
@@ -91,13 +89,13 @@ class ConfigError(EdgeTvboError):
 
 
 class DataError(EdgeTvboError):
-    """A dataset is missing, damaged or does not fit what was asked of it."""
+    """A dataset is missing, damaged, or does not contain what the command needs."""
 
     code = Code.DATA
 
 
 class LinkError(EdgeTvboError):
-    """A broker is out of reach, or does not let us in."""
+    """A broker is unreachable, or rejects the connection."""
 
     code = Code.LINK
 
@@ -107,7 +105,7 @@ class LinkError(EdgeTvboError):
 
 
 class ClusterError(EdgeTvboError):
-    """A scheduler is out of reach, or its workers would not give what this machine gives."""
+    """A scheduler is unreachable, or its workers would return other results than this machine."""
 
     code = Code.CLUSTER
 
@@ -117,7 +115,7 @@ class ClusterError(EdgeTvboError):
 
 
 class MissingExtra(EdgeTvboError):
-    """An optional package is needed and not installed."""
+    """An optional package is needed, but not installed."""
 
     code = Code.EXTRA
 
@@ -132,14 +130,14 @@ class MissingExtra(EdgeTvboError):
 
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
-    """Give the known word that `word` may have been meant for, if one is like it."""
-    from difflib import get_close_matches  # a millisecond, which only a mistake costs
+    """Return the known word that is most similar to `word`; None if none is similar."""
+    from difflib import get_close_matches  # takes 1 ms to import, so only after a mistake
 
-    return next(iter(get_close_matches(str(word)[:LONGEST], list(known), n=1)), None)
+    return next(iter(get_close_matches(str(word)[:MAX_WORD_LENGTH], list(known), n=1)), None)
 
 
 def hint(word: object, known: Iterable[str]) -> str:
-    """Give that word as the end of an error, or nothing.
+    """Return "Did you mean ...?" as the end of an error text; "" if no known word is similar.
 
     >>> hint("gp-ubc", ["gp-ucb", "random"])
     " Did you mean 'gp-ucb'?"
@@ -149,13 +147,16 @@ def hint(word: object, known: Iterable[str]) -> str:
 
 
 def pip() -> str:
-    """Give the command that installs into this very Python, from any directory and any shell."""
+    """Return the pip command of the running Python; a virtual environment needs its full path."""
     in_a_venv = sys.prefix != sys.base_prefix
     return f"{sys.prefix}/bin/pip" if in_a_venv and find_spec("pip") else "pip"
 
 
 class PayloadError(EdgeTvboError):
-    """A message that does not decode; `reason` is the word it is counted under."""
+    """A message cannot be decoded, or a request cannot be processed.
+
+    `reason` is the word that it is counted under.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -163,6 +164,6 @@ class PayloadError(EdgeTvboError):
 
 
 class SnapshotError(EdgeTvboError):
-    """Saved state is missing, written by another version or policy, or damaged."""
+    """Stored state is missing, damaged, or of another version, policy or field."""
 
     code = Code.SNAPSHOT

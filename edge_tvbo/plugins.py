@@ -1,6 +1,6 @@
-"""Plugins: names that lead to built-in objects or to those of installed packages.
+"""Plugins: registries of built-in objects and of those that other packages install.
 
-Policies, payload formats and datasets are what other packages can add, each by an entry point.
+Other packages can add policies, payload formats and datasets, each by an entry point.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -28,7 +28,7 @@ class Registry(Collection[str]):
     Attributes
     ----------
     builtin : tuple of str
-        The built-in names, as they were given.
+        The built-in names, in the order of the mapping.
 
     Examples
     --------

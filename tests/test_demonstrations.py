@@ -1,6 +1,6 @@
-"""Acceptance demonstrations for a sceptical user, where no other module has them.
+"""Acceptance demonstrations that are in no other test module.
 
-The mark `acceptance(n)` names the demonstration that a test shows, in whichever module it is.
+The mark `acceptance(n)` of a test, in any module, is the number of its demonstration.
 """
 
 import json
@@ -33,7 +33,7 @@ reading = { topic = "k/{sensor}/t", payload = "json", value = "t", time = "ts" }
 
 
 @pytest.mark.acceptance(2)
-def test_check_prints_five_findings_each_with_its_place_and_connects_nowhere(tmp_path):
+def test_check_prints_five_errors_with_their_lines_and_does_not_connect(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         path = tmp_path / "my.toml"
@@ -57,7 +57,7 @@ def test_check_prints_five_findings_each_with_its_place_and_connects_nowhere(tmp
     assert SECRET not in done.stdout + done.stderr
 
 
-# --- 6: four ways to be kept out ------------------------------------------------------------------
+# --- 6: four connection errors --------------------------------------------------------------------
 
 VERBOSE = ("/bin/sh", "-c", 'exec "$0" -m edge_tvbo "$@" --verbose', sys.executable)
 ENCRYPTED = """allow_anonymous true
@@ -66,7 +66,7 @@ certfile {here}/NAME.pem
 keyfile {here}/NAME.key
 """
 PROTECTED = "allow_anonymous false\npassword_file {here}/users\n"
-KEPT_OUT = {  # what is wrong: the broker's settings, whether we want TLS, words of the explanation
+CONNECTION_ERRORS = {  # the broker's settings, whether the daemon uses TLS, words of the log
     "password": (PROTECTED, False, ("mqtt.username", "mqtt.password")),
     "expired": (ENCRYPTED, True, ("has expired", "renew it on the broker")),
     "elsewhere": (ENCRYPTED, True, ("not for '127.0.0.1'", "mqtt.tls.server_name")),
@@ -75,12 +75,12 @@ KEPT_OUT = {  # what is wrong: the broker's settings, whether we want TLS, words
 
 
 @pytest.mark.acceptance(6)
-def test_four_ways_to_be_kept_out_are_four_explanations_and_no_password(mosquitto, tmp_path):
+def test_four_connection_errors_have_four_explanations_without_the_password(mosquitto, tmp_path):
     certificates.everything(tmp_path)
     write_password(tmp_path, "me")
     with ExitStack() as stack:
         daemons = {}
-        for name, (theirs, ours, _) in KEPT_OUT.items():
+        for name, (theirs, ours, _) in CONNECTION_ERRORS.items():
             broker = mosquitto(theirs.format(here=tmp_path).replace("NAME", name))
             broker.start()
             own = tmp_path / name
@@ -98,15 +98,15 @@ def test_four_ways_to_be_kept_out_are_four_explanations_and_no_password(mosquitt
         for daemon in daemons.values():
             daemon.stop()
 
-    told = {}
-    for name, (*_, words) in KEPT_OUT.items():
+    explanations = {}
+    for name, (*_, words) in CONNECTION_ERRORS.items():
         log = daemons[name].said()
         assert SECRET not in log
-        (told[name],) = [
+        (explanations[name],) = [
             line.partition(" ERROR ")[2] for line in log.splitlines() if " ERROR " in line
         ]
-        assert all(word in told[name] for word in words), told[name]
-    assert len({re.sub(r"\d+", "", each) for each in told.values()}) == 4
+        assert all(word in explanations[name] for word in words), explanations[name]
+    assert len({re.sub(r"\d+", "", each) for each in explanations.values()}) == 4
 
 
 # --- 7: last week's readings ----------------------------------------------------------------------
@@ -116,7 +116,7 @@ WEEK = 7 * 86_400.0  # s
 
 
 @pytest.mark.acceptance(7)
-def test_readings_that_the_broker_kept_since_last_week_are_counted_and_that_is_all(
+def test_retained_readings_of_last_week_are_only_counted(
     mosquitto,
     peer,
     tmp_path,
@@ -138,7 +138,7 @@ def test_readings_that_the_broker_kept_since_last_week_are_counted_and_that_is_a
     assert counted == [{"retained": len(SENSORS)}, {}]
     assert all((each["mean"], each["std"]) == (20.0, 2.0) for each in kept)
     assert all(each["model"]["observations"] == 0 for each in kept)
-    assert {each["reason"] for each in kept} <= {"warmup", "probe"}  # a draw, or a turn
+    assert {each["reason"] for each in kept} <= {"warmup", "probe"}  # at random, or in turn
     assert kept[0]["sensor"] == none[0]["sensor"]
 
 
@@ -147,23 +147,23 @@ def decisions(each):
 
 
 def healths(each):
-    """Return the payloads about it after every subscription was granted."""
+    """Return the health documents after every subscription was granted."""
     found = [json.loads(payload) for payload in each.on("edge_tvbo/k/health")]
     return [health for health in found if health["fields"]["lab"]["interval"] >= 3]
 
 
 @contextmanager
 def silent_home(tmp_path, peer, broker):
-    """Run a daemon whose sensors never reply; return a client that receives its messages."""
+    """Run a daemon whose sensors never reply; yield the client that receives its messages."""
     own = tmp_path / str(broker.port)
     own.mkdir()
-    daemon, hears = Daemon(own), peer(broker.port)
+    daemon, client = Daemon(own), peer(broker.port)
     sensors = json.dumps(SENSORS)
     head = f'instance = "k"\nhealth = "1s"\n[mqtt]\nport = {broker.port}\n'
     daemon.config.write_text(f"{head}{FIELD}sensors = {sensors}\n")
     daemon.start()
     try:
-        yield hears
+        yield client
         daemon.stop()
     finally:
         daemon.close()
@@ -173,12 +173,12 @@ def silent_home(tmp_path, peer, broker):
 
 
 @pytest.mark.acceptance(25)
-def test_after_a_crash_the_report_is_complete_and_contains_no_private_name(
+def test_report_after_a_crash_is_complete_and_anonymous(
     mosquitto,
     peer,
     tmp_path,
 ):
-    """No history is kept; a report has the last decisions all the same."""
+    """No history is stored; the report still has the last decisions."""
     broker = mosquitto()
     broker.start()
     gateway = Gateway(tmp_path, broker.port, peer)
@@ -195,7 +195,7 @@ def test_after_a_crash_the_report_is_complete_and_contains_no_private_name(
     assert "mqtt.password = ***" in parts["Configuration"]
     assert 3 <= len(re.findall(r"^    lab \d+ .*: .* °?C?", parts["Last decisions"], re.M)) <= 50
     counted = re.search(
-        r"^    lab: interval (\d+); (\d+) answered, (\d+) missed; \d+ resets?",
+        r"^    lab: interval (\d+); (\d+) replies, (\d+) timed out; \d+ resets?",
         parts["Counters"],
         re.MULTILINE,
     )

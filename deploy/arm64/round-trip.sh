@@ -1,7 +1,7 @@
 #!/bin/sh
 # Shows that the daemon decides from a reading: a broker, a reading, and the decision that counts
-# it; then how its kernels were compiled, as `status` says, and the memory that it holds, qemu's own
-# included. test.sh has run.sh run it.
+# it; then how its kernels were compiled, according to `status`, and its memory, including
+# qemu's. test.sh runs it by run.sh.
 set -eu
 
 port=$(shuf -i 20000-29999 -n 1)

@@ -7,13 +7,13 @@
 #
 #   --suite NAME  bookworm, which has Python 3.11 (default), or trixie, which has 3.13
 #   --board NAME  pi3 (Cortex-A53), pi4 (Cortex-A72; default) or pi5 (Cortex-A76, pages of 16 KiB)
-#   --mem MIB     so much memory, page cache included, and 150 MiB more, which qemu takes itself
+#   --mem MIB     memory limit, page cache included; 150 MiB are added for qemu itself
 #   --state DIR   where the roots are kept (default: /tmp/edge-tvbo-arm64), 1 GiB each
-#   --compiler    a root of its own, with Debian's C compiler, which no gateway needs
-#   --wheels DIR  a root of its own, with the wheels of that folder of this checkout, but no numba
+#   --compiler    use a separate root with Debian's C compiler, which no gateway needs
+#   --wheels DIR  use a separate root with the wheels of that folder of this checkout, without numba
 #
 # The first run of a suite takes some minutes; so does the first after a change of the package.
-# This checkout is the working directory; what the command writes in it is forgotten, but for dist/.
+# This checkout is the working directory; what the command writes there is discarded, except in dist/.
 set -eu
 
 venv=/opt/edge-tvbo
@@ -34,31 +34,31 @@ fail() {
 
 say() { printf '[arm64] %s\n' "$*" >&2; }
 
-# --- what the machine outside lends -------------------------------------------------------------
+# --- the host ----------------------------------------------------------------------------------
 
 need_tools() {
     ! command -v mmdebstrap >/dev/null || [ ! -e $interpreter ] || return 0
-    command -v apt-get >/dev/null || fail "wants mmdebstrap and qemu-user-static, of Debian"
+    command -v apt-get >/dev/null || fail "needs mmdebstrap and qemu-user-static, of Debian"
     say "installing mmdebstrap and qemu-user-static"
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         arch-test mmdebstrap qemu-user-static >/dev/null
 }
 
-# Have the kernel start programs for arm64 with qemu, which systemd does where it runs.
+# Register qemu with the kernel for programs for arm64; systemd does that where it runs.
 need_binfmt() {
     [ -e $binfmt/register ] || mount -t binfmt_misc none $binfmt
     [ -e $binfmt/qemu-aarch64 ] ||
         tr -d '\n' <$interpreter >$binfmt/register
 }
 
-# A Pi's processor, as programs see it: numba takes its name from /proc/cpuinfo.
+# Write the /proc/cpuinfo of a Pi, from which numba takes the name of the processor.
 describe_board() {
     case $board in
     pi3) part=0xd03 QEMU_CPU=cortex-a53 QEMU_PAGESIZE=4096 ;;
     pi4) part=0xd08 QEMU_CPU=cortex-a72 QEMU_PAGESIZE=4096 ;;
     pi5) part=0xd0b QEMU_CPU=cortex-a76 QEMU_PAGESIZE=16384 ;;
-    *) fail "knows the boards pi3, pi4 and pi5, not '$board'" ;;
+    *) fail "--board is '$board'; it can be pi3, pi4 or pi5" ;;
     esac
     export QEMU_CPU QEMU_PAGESIZE
     for core in 0 1 2 3; do
@@ -69,12 +69,12 @@ describe_board() {
 
 # --- the root -----------------------------------------------------------------------------------
 
-# Packages are unpacked and none is configured: 20 s instead of 5 min, and this is left to do.
+# Unpack the packages without configuring them: 20 s instead of 5 min. Do the missing steps.
 make_root() {
     root=$state/$suite$kind
     [ ! -e "$root" ] || return 0
     [ "$kind" != -compiler ] || packages=$packages,$compiler
-    say "making a root of $suite$kind"
+    say "creating a root of $suite$kind"
     rm -rf --one-file-system "$root.new"
     mmdebstrap --quiet --mode=root --variant=extract --architectures=arm64 --include="$packages" \
         --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr "$suite" "$root.new"
@@ -89,8 +89,8 @@ make_root() {
     mv "$root.new" "$root"
 }
 
-# Run a command inside, in processes and mounts of its own, that end with it.
-# shellcheck disable=SC2016 # what is quoted is expanded by the shell that it is given to
+# Run a command inside, in separate namespaces for processes and mounts, which end with it.
+# shellcheck disable=SC2016 # the inner shell expands the quoted text
 inside() {
     unshare --mount --pid --fork --kill-child sh -euc '
         root=$1 project=$2 cpuinfo=$3
@@ -114,7 +114,7 @@ inside() {
         sh -euc 'cd /project && exec "$@"' sh "$@"
 }
 
-# As on a gateway, without scipy; and what the tests want, which find scipy in /opt/science.
+# Install as on a gateway, without scipy; and the packages for the tests, with scipy in /opt/science.
 install_project() {
     # shellcheck disable=SC2086 # the paths are several words
     sources=$(cd "$project" && find ${wheels:-edge_tvbo adapters pyproject.toml} deploy/install.sh \
@@ -133,9 +133,9 @@ install_project() {
     echo "$sources" >"$root/installed"
 }
 
-# --- its memory ---------------------------------------------------------------------------------
+# --- memory limit -------------------------------------------------------------------------------
 
-# Make a control group of so many MiB, and qemu's own.
+# Create a control group with this many MiB, and qemu's in addition.
 limit_memory() {
     bytes=$((($1 + qemu) * 1048576))
     if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
@@ -146,7 +146,7 @@ limit_memory() {
         limit=memory.limit_in_bytes peak=memory.max_usage_in_bytes
     fi
     { mkdir "$group" && echo $bytes >"$group/$limit"; } ||
-        fail "--mem wants a control group for memory, and none can be made in ${group%/*}"
+        fail "--mem needs a memory control group, and none can be created in ${group%/*}"
 }
 
 # --- the command line ---------------------------------------------------------------------------
@@ -167,19 +167,19 @@ while [ $# -gt 0 ]; do
         sed -n '2,16s/^# \{0,1\}//p' "$0"
         exit
         ;;
-    -*) fail "does not know '$1'; $0 --help says what there is" ;;
+    -*) fail "unknown option '$1'; see $0 --help" ;;
     *) break ;;
     esac
-    [ $# -gt 1 ] || fail "$1 wants a value"
+    [ $# -gt 1 ] || fail "$1 needs a value"
     shift 2
 done
 
-[ $# -gt 0 ] || fail "wants a command, such as  $0 edge-tvbo --help"
+[ $# -gt 0 ] || fail "needs a command, such as  $0 edge-tvbo --help"
 case $suite in
 bookworm | trixie) ;;
-*) fail "knows the suites bookworm and trixie, not '$suite'" ;;
+*) fail "--suite is '$suite'; it can be bookworm or trixie" ;;
 esac
-[ "$(id -u)" = 0 ] || fail "wants root, to make a root and to change to it:  sudo $0"
+[ "$(id -u)" = 0 ] || fail "needs root, for chroot and mounts:  sudo $0"
 mkdir -p "$state"
 [ -d "$project/dist" ] || install -d -o "$(stat -c %u "$project")" "$project/dist"
 exec 9>"$state/$suite$kind.lock"

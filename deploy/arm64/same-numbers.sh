@@ -1,7 +1,7 @@
 #!/bin/sh
-# Shows that the kernels in a folder's wheel give the numbers of those compiled just in time, to the
-# last bit, over the runs of each policy in tests/numerics/test_compiled.py. test.sh has run.sh run
-# it, where there is numba.
+# Shows that the kernels in a folder's wheel compute the same as kernels compiled just in time, to the
+# last bit, over the runs of each policy in tests/numerics/test_compiled.py. test.sh runs it by run.sh,
+# in the root that has numba.
 #
 #   deploy/arm64/same-numbers.sh FOLDER
 set -eu

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Carries out a target of the Makefile and writes its rows of RESULTS.md, beside it; README.md says
+# Runs a target of the Makefile and writes its rows of RESULTS.md, beside this file; README.md says
 # what they show.
 #
 #   sudo deploy/arm64/test.sh [test-arm64 | wheel-arm64 [SUITE]]
@@ -21,24 +21,24 @@ from edge_tvbo.numerics.jit import COMPILATION
 assert not importlib.util.find_spec("numba") and not shutil.which("gcc")
 print("kernels compiled", COMPILATION, "where there is neither numba nor a compiler")'
 
-# What another target, or the wheel of another suite, came to is kept.
+# Keep the results of other targets, and of the wheels of other suites.
 begin() {
     when=$(date -u +%F)
     commit=$(git -C "$here" describe --always --dirty=+ 2>/dev/null || echo unknown)
     others=$(grep '^| [a-z]*-arm64 ' "$results" | grep -v "^| $target | [^|]* | $only |") || :
     cat >"$results" <<END
-# What \`make test-arm64\` and \`make wheel-arm64\` came to
+# Results of \`make test-arm64\` and \`make wheel-arm64\`
 
 Emulated: the seconds say how long to wait, and nothing about a Pi. A \`+\` means changes that were not
 committed.
 
-| make | when | suite | board | MiB | step | s | what came of it |
+| make | when | suite | board | MiB | step | s | result |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 END
     [ -z "$others" ] || echo "$others" >>"$results"
 }
 
-# Carry out a command on a system, and say in one row what came of it: its last line.
+# Run a command on a system, and write one row with its result: its last line.
 step() {
     suite=$1 board=$2 mem=$3 name=$4
     shift 4
@@ -53,7 +53,7 @@ step() {
         "$suite" "$board" "${mem:-all}" "$name" "$took" "$outcome" | tee -a "$results"
 }
 
-# The kernels are compiled for the very processor, as without install.sh, which has done it for any.
+# Compile the kernels for this processor, as without install.sh, which compiles for any.
 system() {
     step "$@" import python -W error -c "$import"
     step "$@" compile env -u NUMBA_CPU_NAME NUMBA_CACHE_DIR=/tmp/cache edge-tvbo precompile
@@ -66,7 +66,7 @@ fast_tests() {
         python -m pytest $tests -q -p no:cacheprovider -o timeout=1500
 }
 
-# Made where there is a compiler, and tried where there is neither that nor numba.
+# Build where there is a compiler, and test where there is neither that nor numba.
 wheel() {
     folder=dist/$1-arm64
     step "$1" pi4 '' wheel --compiler deploy/arm64/wheel.sh "$folder"
@@ -95,7 +95,7 @@ wheel-arm64)
     wheel "$only"
     ;;
 *)
-    printf "test.sh: knows test-arm64 and wheel-arm64, not '%s'\n" "$target" >&2
+    printf "test.sh: unknown target '%s'; it can be test-arm64 or wheel-arm64\n" "$target" >&2
     failed=1
     ;;
 esac

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes a wheel that carries the kernels, compiled for any 64-bit ARM, and puts it into a folder of
-# dist/ with the wheels that it wants. test.sh has run.sh run it, with a compiler.
+# Builds a wheel with the kernels, compiled for any 64-bit ARM, and puts it into a folder of
+# dist/ with the wheels that it depends on. test.sh runs it by run.sh --compiler.
 #
 #   deploy/arm64/wheel.sh FOLDER
 set -eu

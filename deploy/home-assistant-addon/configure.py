@@ -1,6 +1,6 @@
-"""Write the configuration that the add-on's options and the Supervisor's broker make.
+"""Configuration of the add-on, written from its options and the Supervisor's broker.
 
-Prints its path, or that of the operator's own file where the option `config_file` names one.
+Prints its path, or that of the user's own file if the option `config_file` names one.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 OPTIONS = Path(os.environ.get("OPTIONS", "/data/options.json"))
-OWN = Path("/config")  # where Home Assistant shows the add-on's folder of addon_configs
+OWN = Path("/config")  # the folder of the add-on in addon_configs
 WRITTEN = Path(os.environ.get("TMPDIR", "/tmp")) / "edge-tvbo"
 
 
@@ -22,7 +22,7 @@ def main() -> None:
         print(OWN / options["config_file"])
         return
     if not options["sensors"]:
-        sys.exit("Name the sensors, on the add-on's tab Configuration; nothing can start before.")
+        sys.exit("There are no sensors; list them on the add-on's tab Configuration.")
     WRITTEN.mkdir(mode=0o700, exist_ok=True)
     broker = mqtt_service()
     (WRITTEN / "mqtt.password").write_text(broker.get("password") or "", encoding="utf-8")
@@ -32,16 +32,16 @@ def main() -> None:
 
 
 def mqtt_service() -> dict[str, Any]:
-    """Ask the Supervisor where the broker is, and for our login."""
+    """Return the broker's address and the add-on's login, from the Supervisor."""
     url = os.environ.get("SUPERVISOR", "http://supervisor") + "/services/mqtt"
     token = os.environ["SUPERVISOR_TOKEN"]
-    with urlopen(Request(url, headers={"Authorization": f"Bearer {token}"}), timeout=10) as answer:
-        data: dict[str, Any] = json.load(answer)["data"]
+    with urlopen(Request(url, headers={"Authorization": f"Bearer {token}"}), timeout=10) as reply:
+        data: dict[str, Any] = json.load(reply)["data"]
     return data
 
 
 def lines(options: Mapping[str, Any], broker: Mapping[str, Any]) -> Iterator[str]:
-    """Give the lines of the configuration; JSON's texts and numbers are TOML's."""
+    """Yield the lines of the configuration; JSON writes texts and numbers as TOML does."""
     yield f"instance = {toml(options['instance'])}"
     yield "[mqtt]"
     yield f"host = {toml(broker['host'])}"
@@ -70,7 +70,7 @@ def lines(options: Mapping[str, Any], broker: Mapping[str, Any]) -> Iterator[str
 
 
 def kernel(options: Mapping[str, Any]) -> str:
-    """Give how alike sensors are: by their distance, or all the same where that is unknown."""
+    """Return the kernel: by distance if all positions are known, otherwise exchangeable."""
     variance = options["spread"] ** 2
     shape = (
         f'name = "matern-5/2", length_scale = {toml(options["length_scale"])}'
@@ -82,7 +82,7 @@ def kernel(options: Mapping[str, Any]) -> str:
 
 
 def placed(sensors: list[Mapping[str, Any]]) -> bool:
-    """Say whether it is known of each sensor where it is."""
+    """Return whether every sensor has a position."""
     return all("x" in each and "y" in each for each in sensors)
 
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts the daemon, and the dashboard beside it, with the configuration that the options make.
+# Starts the daemon and the dashboard with the configuration that configure.py writes.
 set -eu
 umask 077
 bin=$(dirname -- "$0")

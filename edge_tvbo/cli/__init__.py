@@ -1,6 +1,6 @@
-"""The command line: the one package that talks to a person.
+"""Command line: one module per group of commands.
 
-What a command needs is imported when it runs, so that ``--help`` and ``check`` start at once.
+A command imports what it needs when it runs, so that ``--help`` and ``check`` start quickly.
 """
 
 import os
@@ -12,62 +12,77 @@ import click
 
 from edge_tvbo import __version__
 from edge_tvbo.cli.output import EX_USAGE
-from edge_tvbo.errors import EdgeTvboError, told
+from edge_tvbo.errors import EdgeTvboError, error_text
 
-COMMANDS = {  # and the module that each is in, which only it imports
-    "run": "daemon",
-    "check": "daemon",
-    "report": "daemon",
-    "config": "daemon",
-    "init": "init",
-    "schema": "init",
-    "completion": "init",
-    "man": "init",
-    "precompile": "compile",
-    "why": "history",
-    "status": "history",
-    "dashboard": "dashboard",
-    "ha": "homeassistant",
-    "demo": "demo",
-    "simulate": "demo",
-    "replay": "replay",
-    "compare": "replay",
-    "fit": "replay",
-    "data": "datasets",
-    "experiment": "experiments",
-    "bound": "experiments",
+SECTIONS = {  # commands as --help lists them, each with the module that defines it
+    "Daemon": {
+        "init": "init",
+        "check": "daemon",
+        "run": "daemon",
+        "status": "history",
+        "why": "history",
+        "dashboard": "dashboard",
+        "config": "daemon",
+        "report": "daemon",
+        "ha": "homeassistant",
+        "precompile": "compile",
+    },
+    "Recordings": {
+        "demo": "demo",
+        "data": "datasets",
+        "fit": "replay",
+        "replay": "replay",
+        "compare": "replay",
+        "simulate": "demo",
+    },
+    "Papers": {
+        "experiment": "experiments",
+        "bound": "experiments",
+    },
+    "Editors and shells": {
+        "schema": "init",
+        "completion": "init",
+    },
 }
-
-
-ALIASES = {
-    "nodes": "simulate",
-    "warm": "precompile",
-}  # earlier names still work
+MODULES = {name: module for section in SECTIONS.values() for name, module in section.items()}
+ALIASES = {"nodes": "simulate", "warm": "precompile"}  # earlier names, which --help does not list
 
 
 class Commands(click.Group):
-    """Turns what edge_tvbo raises on purpose into a message and exit status 2."""
+    """Group of all commands; an `EdgeTvboError` becomes a message and exit status 2."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Give the names of all commands."""
-        return sorted(COMMANDS)
+        """Return the names of all commands."""
+        return list(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Give a command; None where there is no such."""
+        """Return a command by its name or an earlier name; None for an unknown name."""
         cmd_name = ALIASES.get(cmd_name, cmd_name)
-        if cmd_name not in COMMANDS:
+        if cmd_name not in MODULES:
             return None
-        command: click.Command = getattr(
-            import_module(f"{__name__}.{COMMANDS[cmd_name]}"), cmd_name
-        )
+        command: click.Command = getattr(import_module(f"{__name__}.{MODULES[cmd_name]}"), cmd_name)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is typed, or say which ones it may have been meant for."""
-        self.commands = dict.fromkeys(COMMANDS, ctx.command)  # click looks here for those
+        """Return the command that was typed, or fail with the names that are similar to it."""
+        self.commands = dict.fromkeys(MODULES, ctx.command)  # where click looks for similar names
         return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in sections."""
+        width = formatter.width - 6 - max(map(len, MODULES))
+        for title, names in SECTIONS.items():
+            commands = {name: self.get_command(ctx, name) for name in names}
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (name, each.get_short_help_str(width))
+                        for name, each in commands.items()
+                        if each
+                    ]
+                )
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -76,15 +91,25 @@ class Commands(click.Group):
         except (EdgeTvboError, OSError) as error:
             if isinstance(error, OSError) and error.errno == EPIPE:
                 raise
-            click.echo(told(error), err=True)
+            click.echo(error_text(error), err=True)
         return ctx.exit(EX_USAGE)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands,
+    short_help="Select the next sensor to activate",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="edge-tvbo")
 def main() -> None:
-    """Decide which sensor of an MQTT network to activate next.
+    """Select which sensor of an MQTT network to activate next.
 
-    Follows the hottest (or loudest, or most polluted) spot with a fraction of the readings.
+    The daemon follows the hottest (or loudest, or most polluted) spot with a fraction of the
+    readings. Begin with `edge-tvbo demo`, or with `edge-tvbo init` for sensors of your own.
+
+    Environment variables override the configuration: EDGE_TVBO__MQTT__HOST sets `host` of [mqtt].
+    The exit status is 0 on success, 1 if a broker or daemon is not as expected, and 2 for invalid
+    arguments or an invalid configuration. Every error has a code, which docs/errors.md explains.
     """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # our matrices are small: more only wait
+    # The matrices are small, so more threads would only wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

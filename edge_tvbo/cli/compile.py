@@ -9,10 +9,11 @@ from edge_tvbo.errors import ConfigError
 
 @click.command()
 def precompile() -> None:
-    """Compile the daemon's kernels, so that its first start is as quick as the next.
+    """Compile the kernels before the first start.
 
-    Run it as the daemon's user, with the same NUMBA_CACHE_DIR and NUMBA_CPU_NAME: after an
-    installation, an upgrade, or a move to another processor.
+    Without it, the daemon compiles them when it starts for the first time. Run it as the daemon's
+    user, with the same NUMBA_CACHE_DIR and NUMBA_CPU_NAME: after an installation, an upgrade, or a
+    move to another processor.
     """
     from edge_tvbo.numerics.compiled import MODULES
     from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernels

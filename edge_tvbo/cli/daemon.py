@@ -1,4 +1,4 @@
-"""The daemon, and its configuration."""
+"""Commands of the daemon: run it, check its configuration, report a bug."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -9,31 +9,32 @@ import click
 
 from edge_tvbo.cli.options import duration, settings_of
 from edge_tvbo.cli.output import EX_USAGE, print_json
-from edge_tvbo.errors import ConfigError, DataError, MissingExtra
+from edge_tvbo.errors import ConfigError, DataError, MissingExtra, error_text
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.mqtt.connection_check import CheckResult
 
     from edge_tvbo.config.settings import Settings
 
-UNREACHABLE = 1  # exit status
-EX_CONFIG = 78  # sysexits.h: what tells systemd not to start the daemon again
+EX_UNREACHABLE = 1
+EX_CONFIG = 78  # of sysexits.h; systemd does not restart the daemon then
 
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--verbose", is_flag=True, help="Log each interval, not only what changes.")
+@click.option("--verbose", is_flag=True, help="Log every interval, not only changes.")
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How the log on stderr is written.",
+    help="Format of the log on stderr.",
 )
 def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> None:
-    """Run the daemon that CONFIG describes, until Ctrl-C or SIGTERM.
+    """Run the daemon of CONFIG until Ctrl-C.
 
-    Its exit status is 78 where CONFIG has to be mended first: no use to start it again.
+    SIGTERM stops it too, SIGHUP reloads CONFIG, and SIGUSR1 logs the status and stores the history.
+    The exit status is 78 if CONFIG is invalid: systemd then does not restart the daemon.
     """
     from edge_tvbo.daemon import app
     from edge_tvbo.daemon import log_format as journal
@@ -42,28 +43,31 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
     try:
         app.run(partial(settings_of, config))
     except (ConfigError, DataError, MissingExtra) as error:
-        click.echo(error.told(), err=True)
+        click.echo(error_text(error), err=True)
         raise click.exceptions.Exit(EX_CONFIG) from None
 
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--connect", is_flag=True, help="Try the broker too; nothing is changed there.")
+@click.option(
+    "--connect", is_flag=True, help="Also test the broker, without changing anything there."
+)
 @click.option(
     "--listen",
     "seconds",
     default="5s",
     show_default=True,
     callback=duration,
-    help="With --connect: how long the sensors are listened to.",
+    metavar="DURATION",
+    help="How long to wait for readings, with --connect.",
 )
-@click.option("--explain", is_flag=True, help="Say where each setting is from.")
+@click.option("--explain", is_flag=True, help="Print the origin of each setting.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: bool) -> None:
-    """Read CONFIG and report every mistake in it, with its line.
+    """Check CONFIG and print all errors.
 
-    The exit status is 0 where all is good, 1 where the broker is not as CONFIG has it, and 2 where
-    CONFIG has to be mended first. Each mistake has a code, which docs/errors.md explains.
+    Each error has its line, and a code that docs/errors.md explains. The exit status is 0 if all is
+    good, 1 if the broker is not as CONFIG describes it, and 2 if CONFIG is invalid.
     """
     from edge_tvbo.config.loader import origins
 
@@ -72,15 +76,15 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
     except ConfigError as error:
         if not as_json:
             raise
-        alone = [{"file": str(config), "message": str(error), "code": error.code}]
-        print_json({"ok": False, "findings": getattr(error, "findings", alone)})
+        finding = {"file": str(config), "message": str(error), "code": error.code}
+        print_json({"ok": False, "findings": getattr(error, "findings", [finding])})
         raise click.exceptions.Exit(EX_USAGE) from None
     sensors = sum(len(field.sensors) for field in settings.fields.values())
     if not as_json:
         click.echo(f"{config}: good: {len(settings.fields)} field(s), {sensors} sensor(s)")
     if explain:
         click.echo("\n".join(origins(config)))
-    results = list(_tried(settings, seconds, as_json)) if connect else []
+    results = list(_try_broker(settings, seconds, as_json)) if connect else []
     good = all(result.good for result in results)
     if as_json:
         print_json(
@@ -88,11 +92,11 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
             | ({"broker": results} if connect else {})
         )
     if not good:
-        raise click.exceptions.Exit(UNREACHABLE)
+        raise click.exceptions.Exit(EX_UNREACHABLE)
 
 
-def _tried(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":
-    """Try the broker, and say what comes of it as it comes."""
+def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":
+    """Test the broker, and print each result as it comes."""
     from edge_tvbo_adapters.mqtt.connection_check import probe
 
     for result in probe(settings.mqtt, settings.instance, settings.fields, seconds):
@@ -105,7 +109,12 @@ def _tried(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[Che
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
 def report(config: Path) -> None:
-    """Print what a public bug report wants to know of CONFIG, without secrets, hosts and names."""
+    """Print a bug report that is fit to publish.
+
+    It is about CONFIG and its daemon, and contains versions, settings, counters and the last
+    decisions. Passwords, hosts, user names and paths are replaced by ***; topics and sensor ids are
+    not.
+    """
     from edge_tvbo_adapters.storage.file_store import FileStore
     from edge_tvbo_adapters.storage.history_reader import HistoryReader
 
@@ -116,12 +125,15 @@ def report(config: Path) -> None:
 
 @click.group()
 def config() -> None:
-    """Say what can be configured."""
+    """Describe the settings of a configuration."""
 
 
 @config.command("explain")
 def config_explain() -> None:
-    """Print every setting of a configuration, with its range and default."""
+    """Print all settings with their defaults.
+
+    The allowed values of each setting are listed too, and the parameters of each policy.
+    """
     from edge_tvbo.config.docs import explain
 
     click.echo(explain())

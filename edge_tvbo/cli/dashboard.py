@@ -1,4 +1,4 @@
-"""What the daemon decides, in a browser."""
+"""Dashboard command: the pages for a running daemon, or for a recording."""
 
 import logging
 import sys
@@ -24,14 +24,28 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("config", required=False, type=click.Path(path_type=Path))
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option("--port", default=8787, show_default=True, type=click.IntRange(0, 65535))
-@click.option("--root-path", default="", help="What a proxy leaves before our paths: /dashboard.")
-@click.option("--allow-host", multiple=True, help="A name that a proxy reaches us by.")
-@click.option("--dataset", help="Replay a recording instead of watching a daemon.")
-@click.option("--data-dir", multiple=True, help="Where to look for data first.")
-@click.option("--replay", "day", help="Replay this day, 2004-03-07, of the history or recording.")
-@click.option("--policy", default="et-gp-ucb", show_default=True, help="With --dataset.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    default=8787,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="TCP port to listen on.",
+)
+@click.option(
+    "--root-path", default="", help="Prefix of the paths behind a proxy, such as /dashboard."
+)
+@click.option(
+    "--allow-host", multiple=True, help="Host name by which a proxy connects; repeatable."
+)
+@click.option("--dataset", help="Show a recording instead of a daemon.")
+@click.option("--data-dir", multiple=True, help="Directory to search for data first; repeatable.")
+@click.option(
+    "--replay", "day", metavar="DATE", help="Replay this day of the history or recording."
+)
+@click.option(
+    "--policy", default="et-gp-ucb", show_default=True, help="Policy to replay, with --dataset."
+)
 def dashboard(
     config: Path | None,
     host: str,
@@ -43,16 +57,17 @@ def dashboard(
     day: str | None,
     policy: str,
 ) -> None:
-    """Show in a browser what the daemon of CONFIG decides, and what it decided before.
+    """Show decisions in a browser.
 
-    It reads the broker and, where [state] history keeps one and its file can be seen from here, the
-    history; it may run on another machine than the daemon. --dataset needs no daemon at all.
+    With CONFIG, it shows present and past decisions of a daemon. It reads the daemon's messages
+    from the broker, and its decision history if the file is accessible on this machine; the daemon
+    may run on another one. With --dataset, it shows a recording and needs no daemon.
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     if (config is None) is (dataset is None):
         raise ConfigError(
-            "What is to be shown? A daemon:     edge-tvbo dashboard config.toml\n"
-            "              or a recording:  edge-tvbo dashboard --dataset lab-sample"
+            "Give either a configuration or a dataset:  edge-tvbo dashboard config.toml\n"
+            "                                           edge-tvbo dashboard --dataset lab-sample"
         )
     from edge_tvbo_adapters.dashboard import serve as serve_pages
 
@@ -65,13 +80,13 @@ def dashboard(
         ready=lambda address: click.echo(f"dashboard: {address}" + (f"#day={day}" if day else "")),
     )
     if config is None:
-        serve(**_recorded(str(dataset), data_dir, day, policy))
+        serve(**_recording_sources(str(dataset), data_dir, day, policy))
     else:
-        serve(**_kept_and_live(config, day))
+        serve(**_daemon_sources(config, day))
 
 
 def _prefix(root_path: str) -> str:
-    """Give the prefix with a slash before it and none after it."""
+    """Return the prefix with a slash before it and none after it."""
     inner = root_path.strip("/")
     return f"/{inner}" if inner else ""
 
@@ -79,25 +94,25 @@ def _prefix(root_path: str) -> str:
 # --- a daemon -----------------------------------------------------------------------------------
 
 
-def _kept_and_live(config: Path, day: str | None) -> dict[str, Any]:
+def _daemon_sources(config: Path, day: str | None) -> dict[str, Any]:
     from edge_tvbo_adapters.payloads import FORMATS
 
     from edge_tvbo.config.loader import load
 
     settings = load(config, FORMATS)
-    past = _past(settings)
-    if day is not None and past is None:
-        raise ConfigError('There is no history to replay; in [state], history = "64MiB" keeps one.')
+    open_history = _open_history(settings)
+    if day is not None and open_history is None:
+        raise ConfigError('There is no history to replay. Set history = "64MiB" in [state].')
     return {
-        "fields": {name: _scene(each) for name, each in settings.fields.items()},
+        "fields": {name: _configured_field(each) for name, each in settings.fields.items()},
         "title": settings.instance,
         "instance": settings.instance,
         "mqtt": None if day else settings.mqtt.for_readers(),
-        "open_history": past,
+        "open_history": open_history,
     }
 
 
-def _past(settings: "Settings") -> "partial[HistoryReader] | None":
+def _open_history(settings: "Settings") -> "partial[HistoryReader] | None":
     from edge_tvbo_adapters.storage.history_reader import HistoryReader
 
     state = settings.state
@@ -106,13 +121,13 @@ def _past(settings: "Settings") -> "partial[HistoryReader] | None":
     return partial(HistoryReader, state.dir, settings.instance)
 
 
-def _scene(settings: "FieldSettings") -> "DashboardField":
+def _configured_field(settings: "FieldSettings") -> "DashboardField":
     from edge_tvbo_adapters.dashboard.state import DashboardField
 
     unit, positions = settings.unit, settings.positions or {}
     if settings.model is not None:
-        learned, placed = _learned(settings.model)
-        unit, positions = unit or learned, positions or placed
+        model_unit, model_positions = _unit_and_positions(settings.model)
+        unit, positions = unit or model_unit, positions or model_positions
     known = all(sensor in positions for sensor in settings.sensors)
     return DashboardField(
         settings.sensors,
@@ -123,8 +138,8 @@ def _scene(settings: "FieldSettings") -> "DashboardField":
     )
 
 
-def _learned(model: Path) -> tuple[str, dict[str, tuple[float, float]]]:
-    """Give the unit and the positions that a model file has."""
+def _unit_and_positions(model: Path) -> tuple[str, dict[str, tuple[float, float]]]:
+    """Return the unit and the positions of a model file."""
     from edge_tvbo.training import model_file
 
     field = model_file.read(model)
@@ -137,7 +152,7 @@ def _learned(model: Path) -> tuple[str, dict[str, tuple[float, float]]]:
 # --- a recording --------------------------------------------------------------------------------
 
 
-def _recorded(
+def _recording_sources(
     dataset: str, data_dir: tuple[str, ...], day: str | None, policy: str
 ) -> dict[str, Any]:
     from edge_tvbo.simulation.memory_history import replay_to_history
@@ -147,7 +162,7 @@ def _recorded(
         history = replay_to_history(backtest, policy)
     recording = backtest.recording
     return {
-        "fields": {recording.name: _scene_of(recording)},
+        "fields": {recording.name: _recorded_field(recording)},
         "title": f"{recording.name}, {policy}",
         "instance": "",
         "mqtt": None,
@@ -156,7 +171,7 @@ def _recorded(
 
 
 def _backtest(recording: "Recording", day: str | None) -> "Backtest":
-    """Have `day` decided, or the last quarter, by what the days before it teach."""
+    """Return the replay of `day`, or of the last quarter, trained on the days before."""
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.replay import RowRange, days, split
 
@@ -167,7 +182,7 @@ def _backtest(recording: "Recording", day: str | None) -> "Backtest":
     return Backtest(recording, train, test)
 
 
-def _scene_of(recording: "Recording") -> "DashboardField":
+def _recorded_field(recording: "Recording") -> "DashboardField":
     from edge_tvbo_adapters.dashboard.state import DashboardField
 
     places = recording.positions

@@ -11,11 +11,11 @@ from edge_tvbo.simulation import dataset_lookup
 
 @click.group()
 def data() -> None:
-    """List, describe and download recorded sensor networks."""
+    """List, describe and download datasets."""
 
 
 @data.command("list")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def data_list(as_json: bool) -> None:
     """List all datasets."""
     from edge_tvbo_adapters import datasets
@@ -32,10 +32,13 @@ def data_list(as_json: bool) -> None:
 
 @data.command("info")
 @click.argument("dataset", shell_complete=by_dataset)
-@click.option("--data-dir", multiple=True, help="Directory to search for data first.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--data-dir", multiple=True, help="Directory to search for data first; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def data_info(dataset: str, data_dir: tuple[str, ...], as_json: bool) -> None:
-    """Describe a recording: sensors, intervals, gaps, origin."""
+    """Describe a dataset.
+
+    It prints the sensors, intervals, gaps and origin of the recording.
+    """
     description = dataset_lookup.describe(data_source(data_dir).load(dataset))
     if as_json:
         print_json(description)
@@ -46,7 +49,9 @@ def data_info(dataset: str, data_dir: tuple[str, ...], as_json: bool) -> None:
 
 @data.command("fetch")
 @click.argument("dataset", shell_complete=by_dataset)
-@click.option("--to", type=click.Path(path_type=Path), help="Directory; by default the cache.")
+@click.option(
+    "--to", type=click.Path(path_type=Path), help="Target directory; by default the user's cache."
+)
 def data_fetch(dataset: str, to: Path | None) -> None:
     """Download a dataset from its publisher."""
     from edge_tvbo_adapters import datasets

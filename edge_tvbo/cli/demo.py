@@ -24,15 +24,35 @@ MAX_LINE_LENGTH = 118  # characters, on a terminal
 
 
 @click.command()
-@click.option("--dataset", help="Default: intel-lab if its data are here, else lab-sample.")
-@click.option("--data-dir", multiple=True, help="Directory to search for data first.")
-@click.option("--out", type=click.Path(path_type=Path), default="demo-out", show_default=True)
-@click.option("--speed", default=6000.0, show_default=True, type=SPEED)
-@click.option("--policy", default="auto", show_default=True, shell_complete=by_policy)
+@click.option(
+    "--dataset", help="Dataset to replay.  [default: intel-lab if on this machine, else lab-sample]"
+)
+@click.option("--data-dir", multiple=True, help="Directory to search for data first; repeatable.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default="demo-out",
+    show_default=True,
+    help="Directory for the report.",
+)
+@click.option(
+    "--speed", default=6000.0, show_default=True, type=SPEED, help="Times as fast as real time."
+)
+@click.option(
+    "--policy",
+    default="auto",
+    show_default=True,
+    shell_complete=by_policy,
+    help="Policy to demonstrate.",
+)
 def demo(
     out: Path, speed: float, policy: str, dataset: str | None, data_dir: tuple[str, ...]
 ) -> None:
-    """Follow the hottest spot of a laboratory, over a broker that is started for it."""
+    """Follow the hottest spot of a laboratory.
+
+    The sensors of a recording reply over an MQTT broker that is started for the demonstration. A
+    report compares the policy with simpler ones.
+    """
     from edge_tvbo.research import reports
 
     name = dataset or _default_dataset(data_dir)
@@ -119,10 +139,16 @@ def _decision_printer() -> "Callable[[Command], None]":
 
 
 @click.command()
-@click.option("--dataset", default="lab-sample", show_default=True, shell_complete=by_dataset)
-@click.option("--data-dir", multiple=True, help="Directory to search for data first.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The broker's host.")
-@click.option("--port", default=1883, show_default=True, help="The broker's port.")
+@click.option(
+    "--dataset",
+    default="lab-sample",
+    show_default=True,
+    shell_complete=by_dataset,
+    help="Dataset to simulate.",
+)
+@click.option("--data-dir", multiple=True, help="Directory to search for data first; repeatable.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Host of the broker.")
+@click.option("--port", default=1883, show_default=True, help="TCP port of the broker.")
 @gaps_option
 @click.option("--today", is_flag=True, help="Move the recording so that it ends today.")
 @click.option(
@@ -130,10 +156,20 @@ def _decision_printer() -> "Callable[[Command], None]":
     default=1,
     show_default=True,
     type=click.IntRange(1, 1000),
-    help="Number of networks: lab, or lab-1, lab-2, ...",
+    help="Number of fields: lab, or lab-1, lab-2, ...",
 )
-@click.option("--reading-topic", default="{field}/{sensor}/reading", show_default=True)
-@click.option("--activate-topic", default="{field}/{sensor}/activate", show_default=True)
+@click.option(
+    "--reading-topic",
+    default="{field}/{sensor}/reading",
+    show_default=True,
+    help="Topic of the readings.",
+)
+@click.option(
+    "--activate-topic",
+    default="{field}/{sensor}/activate",
+    show_default=True,
+    help="Topic of the commands.",
+)
 def simulate(
     dataset: str,
     data_dir: tuple[str, ...],
@@ -145,14 +181,15 @@ def simulate(
     reading_topic: str,
     activate_topic: str,
 ) -> None:
-    """Simulate the sensors of a recording as clients of a broker, until Ctrl-C.
+    """Simulate sensors on a broker until Ctrl-C.
 
-    A sensor that receives {"at": seconds since 1970} on its activate topic replies with what it
-    measured then, as {"t": value, "ts": at}. A daemon started by `run` activates sensors for the
-    present time, which a recording contains only with --today.
+    The sensors of a recording connect to the broker as clients. A sensor that receives
+    {"at": seconds since 1970} on its activate topic replies with what it measured then, as
+    {"t": value, "ts": at}. A daemon started by `run` activates sensors for the present time, which
+    a recording contains only with --today.
 
-    With --fields the networks are evenly spaced in the recording, and each starts again at the
-    beginning where the recording ends: of 4 networks, lab-3 is ahead of lab-1 by half of it.
+    With --fields, the fields are evenly spaced in the recording, and each starts again when the
+    recording ends: of 4 fields, lab-3 is ahead of lab-1 by half of the recording.
     """
     from edge_tvbo_adapters.simulation import virtual_sensors
 

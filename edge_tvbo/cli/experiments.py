@@ -22,11 +22,17 @@ from edge_tvbo.messages.formatting import text_table
 @click.command()
 @click.argument("name", metavar="NAME|list")
 @click.option("--runs", type=click.IntRange(1), help="Number of runs; by default as in the paper.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the runs."
+)
 @jobs_option
 @cluster_option
-@click.option("--out", type=click.Path(path_type=Path), help="Directory for the results.")
-@click.option("--data-dir", multiple=True, help="Directory to search for data first.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Directory for the results.  [default: experiments-out/NAME-seed-SEED]",
+)
+@click.option("--data-dir", multiple=True, help="Directory to search for data first; repeatable.")
 def experiment(
     name: str,
     runs: int | None,
@@ -36,10 +42,10 @@ def experiment(
     out: Path | None,
     data_dir: tuple[str, ...],
 ) -> None:
-    """Run experiment NAME of the papers, or list them all.
+    """Run an experiment of the papers.
 
-    Finished runs are kept in the directory: after an interruption the same command continues with
-    the rest.
+    `edge-tvbo experiment list` prints the names. Finished runs are stored in the directory --out:
+    after an interruption, the same command continues with the remaining runs.
     """
     from edge_tvbo.research import experiments
 
@@ -79,17 +85,40 @@ def experiment(
     "--noise",
     default=0.01,
     show_default=True,
-    help="Variance of a reading's noise, as a share of the training variance.",
+    help="Noise variance of a reading, as a share of the training variance.",
 )
-@click.option("--horizon", default=288, show_default=True, type=click.IntRange(1))
-@click.option("--epsilon", default=0.03, show_default=True, type=click.FloatRange(0, 1))
-@click.option("--epsilon-range", nargs=2, type=click.FloatRange(0, 1), help="Two bounds on ε.")
-@click.option("--variation", type=POSITIVE, help="P_T of [ZS21]: the field's total change.")
-@click.option("--slope", default=1.0, show_default=True, type=POSITIVE, help="Assumed slope, b1.")
-@click.option("--delta", default=0.1, show_default=True, type=click.FloatRange(0, 1, True, True))
-@click.option("--json", "as_json", is_flag=True)
+@click.option(
+    "--horizon",
+    default=288,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of intervals, T.",
+)
+@click.option(
+    "--epsilon",
+    default=0.03,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    help="Share of the field that is new in each interval, ε.",
+)
+@click.option(
+    "--epsilon-range", nargs=2, type=click.FloatRange(0, 1), help="Lower and upper bound of ε."
+)
+@click.option("--variation", type=POSITIVE, help="Variation budget P_T of [ZS21].")
+@click.option("--slope", default=1.0, show_default=True, type=POSITIVE, help="Assumed slope b1.")
+@click.option(
+    "--delta",
+    default=0.1,
+    show_default=True,
+    type=click.FloatRange(0, 1, True, True),
+    help="Probability that the bounds do not hold, δ.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def bound(noise: float, as_json: bool, **options: Any) -> None:
-    """Print the bounds of the papers for a recording: block lengths, best β, regret."""
+    """Print theoretical bounds for a recording.
+
+    They are those of the papers: block lengths, best β and regret.
+    """
     from edge_tvbo.theory import summary
 
     source = {name: options.pop(name) for name in ("dataset", "data_dir", "train", "test", "gaps")}

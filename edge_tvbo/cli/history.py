@@ -1,4 +1,4 @@
-"""What the daemon does, and why it did what it did."""
+"""Commands on a running daemon: its status, and the explanation of its decisions."""
 
 import time
 from contextlib import closing, suppress
@@ -10,7 +10,7 @@ import click
 
 from edge_tvbo.cli.options import settings_of
 from edge_tvbo.cli.output import print_json, printable
-from edge_tvbo.errors import ConfigError, DataError, LinkError
+from edge_tvbo.errors import ConfigError, DataError, LinkError, error_text
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.storage.history_reader import HistoryReader
@@ -19,29 +19,32 @@ if TYPE_CHECKING:
     from edge_tvbo.messages.documents import Decision, Health, RetainedState
     from edge_tvbo.messages.history import HistoryEntry
 
-PATIENCE = 3.0  # s for a broker to say what it has
-OFFLINE = 1  # exit status
-OVERDUE = 3  # health reports that may be missing before the daemon is taken for silent
+RETAINED_TIMEOUT_S = 3.0
+EX_OFFLINE = 1
+MAX_MISSING_REPORTS = 3  # health reports before the daemon counts as not responding
 
 
-@click.command(context_settings={"ignore_unknown_options": True})  # -2 is no option
+@click.command(context_settings={"ignore_unknown_options": True})  # such as -2
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("interval", type=click.IntRange(-(2**53), 2**53), required=False)
-@click.option("--field", help="One of the fields; all of them by default.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--field", help="Name of a field; by default all.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def why(config: Path, interval: int | None, field: str | None, as_json: bool) -> None:
-    """Explain the newest decision of the daemon of CONFIG, or that of INTERVAL.
+    """Explain the decision of an interval.
 
-    The newest is the one that the broker has. Others are in the history, which [state] history has
-    kept; a negative INTERVAL counts back in it from the last, which is -1. What has not been
-    written yet, for state.checkpoint at the most, SIGUSR1 has the daemon write at once.
+    Without INTERVAL, it explains the newest decision of the daemon of CONFIG, which is read from
+    the broker. Older decisions are read from the decision history, which [state] history enables.
+    A negative INTERVAL counts back from the last one in the history, which is -1. The daemon
+    writes the history every state.checkpoint, or at once on SIGUSR1.
     """
     from edge_tvbo.control import history_text
 
     settings = settings_of(config)
     fields = _fields(settings, field)
     if interval is not None and len(fields) > 1:
-        raise ConfigError(f"Which field, {', '.join(fields)}? Name it:  --field {fields[0]}")
+        raise ConfigError(
+            f"Name one of the fields {', '.join(fields)}, such as  --field {fields[0]}"
+        )
     entries = [_entry(settings, each, interval) for each in fields]
     if as_json:
         print_json([_document(each) for each in entries])
@@ -52,34 +55,36 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def status(ctx: click.Context, config: Path, as_json: bool) -> None:
-    """Say how the daemon of CONFIG does, by what its broker has of it.
+    """Print the status of a daemon and its fields.
 
-    The exit status is 0 where it is online, 1 where it is not or the broker is out of reach, and 2
-    where CONFIG has to be mended first.
+    It is read from the broker of CONFIG, so the daemon may run on another machine. The exit status
+    is 0 if the daemon is online, 1 if it is not or the broker is unreachable, and 2 if CONFIG is
+    invalid.
     """
     settings = settings_of(config)
     try:
-        heard = _heard(settings, list(settings.fields))
+        retained = _retained(settings, list(settings.fields))
     except LinkError as error:
         if not as_json:
-            click.echo(error.told(), err=True)
+            click.echo(error_text(error), err=True)
         else:
             print_json({"online": False, "reason": str(error)})
-        ctx.exit(OFFLINE)
-    trouble = _trouble(heard, settings)
+        ctx.exit(EX_OFFLINE)
+    problem = _problem(retained, settings)
     spans = _spans(settings)
     if as_json:
-        reason = trouble or "online"
-        print_json({"online": not trouble, "reason": reason, "history": spans, **_plain(heard)})
+        reason = problem or "online"
+        document = {"online": not problem, "reason": reason, "history": spans}
+        print_json(document | _to_builtins(retained))
     else:
-        click.echo(printable(f"{settings.instance}: {trouble or _online(heard)}"))
+        click.echo(printable(f"{settings.instance}: {problem or _online(retained)}"))
         for field in settings.fields:
-            for line in _field_lines(field, heard, spans.get(field)):
+            for line in _field_lines(field, retained, spans.get(field)):
                 click.echo(printable(line))
-    ctx.exit(OFFLINE if trouble else 0)
+    ctx.exit(EX_OFFLINE if problem else 0)
 
 
 # --- one decision -----------------------------------------------------------------------------
@@ -89,60 +94,60 @@ def _fields(settings: "Settings", field: str | None) -> list[str]:
     if field is None:
         return list(settings.fields)
     if field not in settings.fields:
-        raise ConfigError(f"There is no field {field!r}; it can be {', '.join(settings.fields)}.")
+        raise ConfigError(f"There is no field {field!r}; allowed: {', '.join(settings.fields)}.")
     return [field]
 
 
 def _entry(settings: "Settings", field: str, interval: int | None) -> "HistoryEntry":
-    """Give what is known of one decision, from the history or the broker; raises `DataError`."""
+    """Return one decision, from the history or the broker; raises `DataError` without one."""
     try:
-        with closing(_past(settings)) as past:
-            kept = _kept(past, field, interval)
-            span = past.span(field)
+        with closing(_history(settings)) as history:
+            stored = _stored(history, field, interval)
+            span = history.span(field)
     except DataError as error:
-        kept, span, missing = None, None, str(error)
+        stored, span, missing = None, None, str(error)
     else:
         missing = f"The history holds {_range(span)} of {field}."
-    if kept is not None and interval is not None:
-        return kept
+    if stored is not None and interval is not None:
+        return stored
     running = _running(settings, field)
     if interval is None:
-        newest = _newest(kept, running)
+        newest = _newest(stored, running)
         if newest is None:
             raise DataError(f"{missing}\nThe broker has no decision of {field} either.")
         return newest
     if running is not None and running.decision.interval == interval:
         return running
-    now = f"; {running.decision.interval} is the newest" if running else ""
+    now = f"; the newest is {running.decision.interval}" if running else ""
     raise DataError(
-        f"{field}: interval {interval} is not known{now}. {missing}\n"
-        "What is newer is written within state.checkpoint, or at once on SIGUSR1."
+        f"{field}: interval {interval} was not found{now}. {missing}\n"
+        "Newer ones are written within state.checkpoint, or at once on SIGUSR1."
     )
 
 
-def _kept(past: "HistoryReader", field: str, interval: int | None) -> "HistoryEntry | None":
+def _stored(history: "HistoryReader", field: str, interval: int | None) -> "HistoryEntry | None":
     if interval is not None and interval >= 0:
-        return past.entry(field, interval)
+        return history.entry(field, interval)
     back = 1 if interval is None else -interval
-    entries = past.newest(field, back)
+    entries = history.newest(field, back)
     return entries[-1] if len(entries) == back else None
 
 
 def _running(settings: "Settings", field: str) -> "HistoryEntry | None":
-    """Give the decision that the broker has, if there is one."""
+    """Return the decision that the broker has retained, if any."""
     from edge_tvbo.messages.history import HistoryEntry
 
     with suppress(LinkError):
-        decision = _heard(settings, [field]).selected.get(field)
+        decision = _retained(settings, [field]).selected.get(field)
         return None if decision is None else HistoryEntry(field, decision)
     return None
 
 
-def _newest(kept: "HistoryEntry | None", running: "HistoryEntry | None") -> "HistoryEntry | None":
-    """Give the later of two; the history knows more of the same one."""
-    if kept is None or running is None:
-        return kept or running
-    return running if running.decision.at > kept.decision.at else kept
+def _newest(stored: "HistoryEntry | None", running: "HistoryEntry | None") -> "HistoryEntry | None":
+    """Return the later of two entries; of the same decision, the stored one, which has more."""
+    if stored is None or running is None:
+        return stored or running
+    return running if running.decision.at > stored.decision.at else stored
 
 
 def _document(entry: "HistoryEntry") -> dict[str, Any]:
@@ -159,18 +164,18 @@ def _document(entry: "HistoryEntry") -> dict[str, Any]:
     return document
 
 
-def _past(settings: "Settings") -> "HistoryReader":
+def _history(settings: "Settings") -> "HistoryReader":
     if settings.state.history is None:
-        raise DataError('No history is kept; in [state], history = "64MiB" keeps one.')
+        raise DataError('There is no history. Set history = "64MiB" in [state].')
     from edge_tvbo_adapters.storage.history_reader import HistoryReader
 
     return HistoryReader(settings.state.dir, settings.instance)
 
 
 def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:
-    """Give the intervals that the history holds, by field."""
-    with suppress(DataError), closing(_past(settings)) as past:
-        spans = {field: past.span(field) for field in settings.fields}
+    """Return the first and last interval of the history, by field."""
+    with suppress(DataError), closing(_history(settings)) as history:
+        spans = {field: history.span(field) for field in settings.fields}
         return {field: span for field, span in spans.items() if span is not None}
     return {}
 
@@ -179,67 +184,69 @@ def _range(span: tuple[int, int] | None) -> str:
     return "nothing" if span is None else f"intervals {span[0]} to {span[1]}"
 
 
-# --- how it does ------------------------------------------------------------------------------
+# --- status -----------------------------------------------------------------------------------
 
 
-def _heard(settings: "Settings", fields: list[str]) -> "RetainedState":
+def _retained(settings: "Settings", fields: list[str]) -> "RetainedState":
     from edge_tvbo_adapters.mqtt.read_retained import ask
 
-    return ask(settings.mqtt.for_readers(), settings.instance, fields, PATIENCE)
+    return ask(settings.mqtt.for_readers(), settings.instance, fields, RETAINED_TIMEOUT_S)
 
 
-def _trouble(heard: "RetainedState", settings: "Settings") -> str:
-    """Say why the daemon is not online; empty where it is."""
-    if heard.status is None and heard.health is None:
+def _problem(retained: "RetainedState", settings: "Settings") -> str:
+    """Return why the daemon is not online; empty if it is."""
+    if retained.status is None and retained.health is None:
         return (
-            "the broker has nothing of it: it never ran there, or this login may not read "
+            "unknown to the broker: it never ran there, or this login may not read "
             f"edge_tvbo/{settings.instance}/#"
         )
-    last = f", last heard of at {heard.health.at}" if heard.health else ""
-    if heard.status != "online":
+    last = f", last report at {retained.health.at}" if retained.health else ""
+    if retained.status != "online":
         return f"offline{last}"
-    silent = 0.0 if heard.health is None else time.time() - _seconds(heard.health.at)
-    return f"silent{last}" if silent > OVERDUE * settings.health else ""
+    age = 0.0 if retained.health is None else time.time() - _seconds(retained.health.at)
+    return f"not responding{last}" if age > MAX_MISSING_REPORTS * settings.health else ""
 
 
-def _online(heard: "RetainedState") -> str:
-    if heard.health is None:
+def _online(retained: "RetainedState") -> str:
+    health = retained.health
+    if health is None:
         return "online"
     from edge_tvbo.messages.formatting import duration, rfc3339
 
-    since = round(_seconds(heard.health.at)) - heard.health.uptime_s
+    since = round(_seconds(health.at)) - health.uptime_s
     up = duration(time.time() - since)
-    how = f", kernels compiled {heard.health.kernels}" if heard.health.kernels else ""
-    return f"online since {rfc3339(since)} ({up}), edge-tvbo {heard.health.version}{how}"
+    kernels = f", kernels compiled {health.kernels}" if health.kernels else ""
+    return f"online since {rfc3339(since)} ({up}), edge-tvbo {health.version}{kernels}"
 
 
-def _field_lines(field: str, heard: "RetainedState", span: tuple[int, int] | None) -> "list[str]":
-    decision = heard.selected.get(field)
-    lines = [f"{field}: {_decided(decision)}"]
-    if heard.health is not None and field in heard.health.fields:
-        lines.append(f"  {_counts(heard.health, field)}")
+def _field_lines(
+    field: str, retained: "RetainedState", span: tuple[int, int] | None
+) -> "list[str]":
+    lines = [f"{field}: {_decision_text(retained.selected.get(field))}"]
+    if retained.health is not None and field in retained.health.fields:
+        lines.append(f"  {_counts(retained.health, field)}")
     return [*lines, f"  history: {_range(span)}"] if span else lines
 
 
-def _decided(decision: "Decision | None") -> str:
+def _decision_text(decision: "Decision | None") -> str:
     if decision is None:
-        return "nothing is decided yet"
+        return "no decision yet"
     return f"{decision.text} (interval {decision.interval}, since {decision.at})"
 
 
 def _counts(health: "Health", field: str) -> str:
     each = health.fields[field]
-    refused = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
+    rejected = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
     return (
-        f"{'paused; ' if each.paused else ''}{each.answered} answered, {each.missed} missed; "
-        f"suspects: {', '.join(each.suspects) or 'none'}; refused: {refused or 'none'}"
+        f"{'paused; ' if each.paused else ''}{each.answered} replies, {each.missed} timed out; "
+        f"unresponsive: {', '.join(each.suspects) or 'none'}; rejected: {rejected or 'none'}"
     )
 
 
-def _plain(heard: "RetainedState") -> dict[str, Any]:
+def _to_builtins(retained: "RetainedState") -> dict[str, Any]:
     import msgspec
 
-    document: dict[str, Any] = msgspec.to_builtins(heard)
+    document: dict[str, Any] = msgspec.to_builtins(retained)
     return document
 
 

@@ -1,4 +1,4 @@
-"""The way in: a first configuration, and what an editor, a shell and `man` want to know of us."""
+"""Set-up commands: a first configuration, and files for editors and shells."""
 
 import json
 import os
@@ -15,20 +15,20 @@ from edge_tvbo.errors import ConfigError
 if TYPE_CHECKING:
     from edge_tvbo.config.mqtt_settings import Mqtt
     from edge_tvbo.setup.config_template import TemplateValues
-    from edge_tvbo.setup.sensor_discovery import Discovery, Group
+    from edge_tvbo.setup.sensor_discovery import Discovery, SensorGroup
 
-MOST = 9  # groups of sensors that are shown
+MAX_LISTED_GROUPS = 9  # of sensors
 
 
 class Answers(NamedTuple):
-    """What `init` was told, by options or by a person."""
+    """Values for a first configuration, from options and prompts."""
 
     host: str
     port: int
     user: str | None
     password_file: Path | None
     tls: bool
-    seconds: float | None  # how long to listen; None for not at all
+    seconds: float | None  # how long to listen; None: do not listen
     sensors: tuple[str, ...]
     quantity: str | None
     topic: str
@@ -43,96 +43,123 @@ class Answers(NamedTuple):
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path), default="edge-tvbo.toml")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The broker.")
-@click.option("--port", default=1883, show_default=True)
-@click.option("--user", help="Who logs in; on a terminal, the password is asked for.")
-@click.option("--password-file", type=click.Path(path_type=Path), help="Holds the password alone.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Host of the broker.")
+@click.option("--port", default=1883, show_default=True, help="TCP port of the broker.")
+@click.option("--user", help="User name for the broker; a terminal prompts for the password.")
+@click.option(
+    "--password-file", type=click.Path(path_type=Path), help="File that contains only the password."
+)
 @click.option("--tls", is_flag=True, help="Encrypt the connection.")
 @click.option(
     "--listen",
     "seconds",
     metavar="DURATION",
     callback=lambda context, option, text: text and duration(context, option, text),
-    help="Listen to the broker for so long, such as 60s, and propose the sensors that are heard.",
+    help="Find sensors by listening to the broker for so long, such as 60s.",
 )
-@click.option("--sensor", "sensors", multiple=True, help="An id, instead of listening; repeat it.")
-@click.option("--quantity", help="Of what is heard: temperature, humidity, co2, ...")
-@click.option("--topic", default="sensors/{sensor}/temperature", show_default=True)
-@click.option("--payload", default="number", show_default=True, help="The format of a reading.")
-@click.option("--value", help="Which value of a reading, where it has several.")
-@click.option("--unit", help="By default that of what is heard, or °C.")
-@click.option("--interval", default="10min", show_default=True)
+@click.option(
+    "--sensor", "sensors", multiple=True, help="Id of a sensor, instead of listening; repeatable."
+)
+@click.option("--quantity", help="Quantity to follow: temperature, humidity, co2, ...")
+@click.option(
+    "--topic",
+    default="sensors/{sensor}/temperature",
+    show_default=True,
+    help="Topic of the readings, with --sensor.",
+)
+@click.option(
+    "--payload", default="number", show_default=True, help="Format of a reading, with --sensor."
+)
+@click.option("--value", help="Value of a reading that has several, with --sensor.")
+@click.option("--unit", help="Unit of the readings.  [default: of the found sensors, or °C]")
+@click.option(
+    "--interval",
+    default="10min",
+    show_default=True,
+    metavar="DURATION",
+    help="How often a sensor is selected.",
+)
 @click.option(
     "--mode",
     type=click.Choice(["advise", "live"]),
     default="advise",
     show_default=True,
-    help="Only say which sensor is next, or ask it too.",
+    help="Only publish which sensor is next, or also activate it.",
 )
-@click.option("--mean", type=float, help="What readings are on average.  [default: heard, or 20]")
-@click.option("--spread", type=POSITIVE, help="Their sd.  [default: heard, or 3]")
+@click.option(
+    "--mean", type=float, help="Mean of the readings.  [default: of the found sensors, or 20]"
+)
+@click.option(
+    "--spread",
+    type=POSITIVE,
+    help="Standard deviation of the readings.  [default: of the found sensors, or 3]",
+)
 @click.pass_context
 def init(context: click.Context, /, config: Path, **options: Any) -> None:
-    """Write a commented configuration to CONFIG that `run` takes as it is.
+    """Write a first configuration.
 
-    On a terminal it asks for what no option says; nothing is overwritten. Sensors are found by
-    listening to the broker: their make, their topics, and what they measure.
+    CONFIG, by default edge-tvbo.toml, contains comments, and `run` accepts it unedited. Sensors are
+    found by listening to the broker, with their integration, topics and quantities. On a terminal,
+    init prompts for what the options do not say. No file is overwritten.
     """
     if config.exists():
-        raise ConfigError(f"{config} is there already; name another file, or move it away.")
+        raise ConfigError(f"{config} exists already; name another file, or move this one.")
     answers = Answers(**options)
-    asking = _is_terminal()
-    if asking:
-        answers = _asked(context, answers)
+    interactive = _is_terminal()
+    if interactive:
+        answers = _prompted(context, answers)
     if not answers.sensors and answers.seconds is None:
         raise ConfigError(
-            "There is no sensor to write of.\nName them:  --sensor hall --sensor attic\n"
-            "Or have the broker listened to for a while:  --listen 60s"
+            "There are no sensors.\nName them:  --sensor hall --sensor attic\n"
+            "Or find them by listening to the broker:  --listen 60s"
         )
-    password = _password(config, answers) if asking else None
-    start = _named(answers) if answers.sensors else _found(answers, password, asking)
-    _write(config, start, password)
+    password = _password(config, answers) if interactive else None
+    if answers.sensors:
+        values = _values_of_named_sensors(answers)
+    else:
+        values = _values_of_found_sensors(answers, password, interactive)
+    _write(config, values, password)
     click.echo(f"Wrote {config}. Next:\n\n    edge-tvbo check --connect {config}\n")
     click.echo(f"    edge-tvbo run {config}")
 
 
-# --- asking -----------------------------------------------------------------------------------
+# --- prompts ----------------------------------------------------------------------------------
 
 
 def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _asked(context: click.Context, answers: Answers) -> Answers:
-    """Ask for what no option says."""
+def _prompted(context: click.Context, answers: Answers) -> Answers:
+    """Prompt for the values that no option says."""
 
-    def open_(name: str) -> bool:
+    def is_missing(name: str) -> bool:
         return context.get_parameter_source(name) is DEFAULT
 
-    if open_("host"):
-        where = click.prompt("The broker, as host, host:port or user@host", default=answers.host)
-        answers = _at(answers, where)
-    if open_("seconds") and not answers.sensors:
-        if click.confirm("Listen to it for a minute, to find the sensors?", default=True):
+    if is_missing("host"):
+        address = click.prompt("Broker (host, host:port or user@host)", default=answers.host)
+        answers = _with_broker(answers, address)
+    if is_missing("seconds") and not answers.sensors:
+        if click.confirm("Listen to the broker for a minute, to find the sensors?", default=True):
             answers = answers._replace(seconds=60.0)
         else:
-            named = click.prompt("The sensors' ids, with spaces between them")
+            named = click.prompt("Ids of the sensors, separated by spaces")
             answers = answers._replace(sensors=tuple(named.split()))
-    if open_("interval"):
-        every = click.prompt("How often is a sensor chosen?", default=answers.interval)
-        answers = answers._replace(interval=every)
-    if open_("mode") and not answers.sensors:
-        live = click.confirm("Ask the sensor that is chosen, not only say which?", default=False)
+    if is_missing("interval"):
+        interval = click.prompt("How often is a sensor selected?", default=answers.interval)
+        answers = answers._replace(interval=interval)
+    if is_missing("mode") and not answers.sensors:
+        live = click.confirm("Activate the selected sensor too?", default=False)
         answers = answers._replace(mode="live" if live else "advise")
     return answers
 
 
-def _at(answers: Answers, where: str) -> Answers:
-    """Take ``user@host:port`` apart."""
-    user, _, place = where.rpartition("@")
+def _with_broker(answers: Answers, address: str) -> Answers:
+    """Return `answers` with the parts of an address ``user@host:port``."""
+    user, _, place = address.rpartition("@")
     host, _, port = place.partition(":") if place.count(":") == 1 else (place, "", "")
     if port and not port.isdecimal():
-        raise ConfigError(f"{port!r} is no port; a broker is given as host:1883.")
+        raise ConfigError(f"{port!r} is not a port; write the broker as host:1883.")
     return answers._replace(
         host=host,
         port=int(port) if port else answers.port,
@@ -141,32 +168,32 @@ def _at(answers: Answers, where: str) -> Answers:
 
 
 def _password(config: Path, answers: Answers) -> str | None:
-    """Ask for the password that goes with a user, unless a file has it."""
+    """Prompt for the password of the user, unless a file contains it."""
     if answers.user is None or answers.password_file is not None:
         return None
     if _secret_file(config).exists():
         raise ConfigError(
-            f"{_secret_file(config)} is there already; if it has the password, say"
+            f"{_secret_file(config)} exists already; if it contains the password, add"
             f" --password-file {_secret_file(config)}."
         )
-    return str(click.prompt(f"The password of {answers.user}", hide_input=True))
+    return str(click.prompt(f"Password of {answers.user}", hide_input=True))
 
 
 def _secret_file(config: Path) -> Path:
     return config.with_suffix(".password")
 
 
-# --- finding ----------------------------------------------------------------------------------
+# --- sensors ----------------------------------------------------------------------------------
 
 
-def _named(answers: Answers) -> "TemplateValues":
-    """Take the sensors as they were named."""
+def _values_of_named_sensors(answers: Answers) -> "TemplateValues":
+    """Return the values for the sensors that options or prompts name."""
     from edge_tvbo.setup.config_template import TemplateValues
 
     if answers.mode == "live":
         raise ConfigError(
-            "How these sensors are asked is not known; leave --mode live out, and put"
-            " activate into the file."
+            "--mode live needs sensors that were found by listening. Remove it, and write activate"
+            " in the file."
         )
     return TemplateValues(
         sensors={sensor: sensor for sensor in answers.sensors},
@@ -181,23 +208,27 @@ def _named(answers: Answers) -> "TemplateValues":
     )
 
 
-def _found(answers: Answers, password: str | None, asking: bool) -> "TemplateValues":
-    """Listen, and take what is heard."""
+def _values_of_found_sensors(
+    answers: Answers, password: str | None, interactive: bool
+) -> "TemplateValues":
+    """Return the values for the sensors that are found by listening."""
     from edge_tvbo.setup.config_template import TemplateValues
     from edge_tvbo.setup.sensor_discovery import ids, shown
 
-    survey = _heard(answers, password)
-    group = _chosen(survey, answers, asking)
-    if survey.unusable:
-        named = ", ".join(map(shown, survey.unusable))
-        click.echo(f"Left out, for such a name cannot be used: {named}", err=True)
+    discovery = _listen(answers, password)
+    group = _choose(discovery, answers, interactive)
+    if discovery.unusable:
+        named = ", ".join(map(shown, discovery.unusable))
+        click.echo(f"Left out, because their names cannot be used: {named}", err=True)
     if answers.mode == "live" and group.activate is None:
-        raise ConfigError(f"How {group.make} sensors are asked is not known; say --mode advise.")
+        raise ConfigError(
+            f"Sensors of {group.integration} have no known command; use --mode advise."
+        )
     return TemplateValues(
         sensors=ids(group.readings),
         field=group.quantity.name,
         topic=group.topic,
-        payload=group.make,
+        payload=group.integration,
         value=group.value,
         unit=group.quantity.unit if answers.unit is None else answers.unit,
         activate=group.activate,
@@ -220,19 +251,19 @@ def _common(answers: Answers) -> dict[str, Any]:
     }
 
 
-def _heard(answers: Answers, password: str | None) -> "Discovery":
-    """Listen to the broker; Ctrl-C ends it sooner."""
+def _listen(answers: Answers, password: str | None) -> "Discovery":
+    """Return the sensors that were found by listening to the broker."""
     from edge_tvbo_adapters.mqtt.listen import listen
     from edge_tvbo_adapters.payloads import all_presets, make_codec
 
     from edge_tvbo.setup.sensor_discovery import Discovery
 
-    survey = Discovery(all_presets(), make_codec)
-    where, seconds = f"{answers.host}:{answers.port}", answers.seconds or 0.0
-    click.echo(f"Listening to {where} for {seconds:g} s; Ctrl-C ends it sooner.", err=True)
+    discovery = Discovery(all_presets(), make_codec)
+    address, seconds = f"{answers.host}:{answers.port}", answers.seconds or 0.0
+    click.echo(f"Listening to {address} for {seconds:g} s; Ctrl-C ends it earlier.", err=True)
     with suppress(KeyboardInterrupt):
-        listen(_mqtt(answers, password), "init", seconds, survey.hear)
-    return survey
+        listen(_mqtt(answers, password), "init", seconds, discovery.add_message)
+    return discovery
 
 
 def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
@@ -250,31 +281,31 @@ def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
     )
 
 
-def _chosen(survey: "Discovery", answers: Answers, asking: bool) -> "Group":
-    """Show what was found, and give the group that is wanted."""
+def _choose(discovery: "Discovery", answers: Answers, interactive: bool) -> "SensorGroup":
+    """Print the groups that were found, and return the chosen one."""
     groups = [
         each
-        for each in survey.groups()
+        for each in discovery.groups()
         if answers.quantity in (None, each.quantity.name, each.value)
     ]
-    for number, group in enumerate(groups[:MOST], 1):
-        click.echo(f"{number:>3}  {group.told()}")
+    for number, group in enumerate(groups[:MAX_LISTED_GROUPS], 1):
+        click.echo(f"{number:>3}  {group.describe()}")
     if not groups:
-        raise ConfigError(_nothing(survey, answers))
-    if len(groups) == 1 or not asking:
+        raise ConfigError(_nothing_found(discovery, answers))
+    if len(groups) == 1 or not interactive:
         return groups[0]
-    choice = click.IntRange(1, min(MOST, len(groups)))
-    return groups[click.prompt("Which of them?", type=choice, default=1) - 1]
+    choice = click.IntRange(1, min(MAX_LISTED_GROUPS, len(groups)))
+    return groups[click.prompt("Number of the group to follow", type=choice, default=1) - 1]
 
 
-def _nothing(survey: "Discovery", answers: Answers) -> str:
+def _nothing_found(discovery: "Discovery", answers: Answers) -> str:
     from edge_tvbo.setup.sensor_discovery import shown
 
     of = f" of {answers.quantity}" if answers.quantity else ""
-    some = ", ".join(shown(topic) for topic in survey.unknown)
+    topics = ", ".join(shown(topic) for topic in discovery.unknown)
     return (
-        f"{survey.messages} messages came in {answers.seconds:g} s, and no reading{of} of a make"
-        f" that is known{'; topics such as ' + some if some else ''}.\n"
+        f"Of {discovery.messages} messages in {answers.seconds:g} s, none was a reading{of} of a"
+        f" known integration{'; topics such as ' + topics if topics else ''}.\n"
         "Listen for longer, or name the sensors and their topic:\n"
         "    edge-tvbo init --sensor hall --topic 'home/{sensor}/temperature' --payload json"
     )
@@ -283,36 +314,39 @@ def _nothing(survey: "Discovery", answers: Answers) -> str:
 # --- writing ----------------------------------------------------------------------------------
 
 
-def _write(config: Path, start: "TemplateValues", password: str | None) -> None:
-    """Write what `check` takes, or nothing; in the place of no other file."""
+def _write(config: Path, values: "TemplateValues", password: str | None) -> None:
+    """Write a configuration that `check` accepts, or no file; no file is overwritten."""
     import msgspec
 
     from edge_tvbo.setup.config_template import render_config
 
-    with ExitStack() as undoing:
+    with ExitStack() as undo:
         if password is not None:
             secret = _secret_file(config)
-            _create(secret, f"{password}\n", 0o600, undoing)
-            start = msgspec.structs.replace(start, password_file=secret.name)
-        _create(config, render_config(start), 0o666, undoing)
+            _create(secret, f"{password}\n", 0o600, undo)
+            values = msgspec.structs.replace(values, password_file=secret.name)
+        _create(config, render_config(values), 0o666, undo)
         settings_of(config)
-        undoing.pop_all()
+        undo.pop_all()
 
 
-def _create(file: Path, text: str, mode: int, undoing: ExitStack) -> None:
-    """Write a file that there is not yet; `undoing` removes it again."""
+def _create(file: Path, text: str, mode: int, undo: ExitStack) -> None:
+    """Write a new file; `undo` removes it again. An existing file raises `FileExistsError`."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    undoing.callback(file.unlink)
+    undo.callback(file.unlink)
     with os.fdopen(descriptor, "w", encoding="utf-8") as written:
         written.write(text)
 
 
-# --- for editors, shells and man ----------------------------------------------------------------
+# --- editors and shells -------------------------------------------------------------------------
 
 
 @click.command()
 def schema() -> None:
-    """Print the JSON Schema of a configuration, by which editors complete and check it."""
+    """Print the JSON Schema of a configuration.
+
+    Editors use it to complete and check the file while it is written.
+    """
     from edge_tvbo.config.json_schema import json_schema
 
     click.echo(json.dumps(json_schema(), indent=1, ensure_ascii=False))
@@ -322,7 +356,9 @@ def schema() -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what makes SHELL complete our commands, options and their values.
+    """Print a completion script for a shell.
+
+    It completes commands, options and their values.
 
     \b
     bash:  edge-tvbo completion bash > ~/.local/share/bash-completion/completions/edge-tvbo
@@ -335,12 +371,3 @@ def completion(context: click.Context, shell: str) -> None:
     assert kind is not None
     root = context.find_root().command
     click.echo(kind(root, {}, "edge-tvbo", "_EDGE_TVBO_COMPLETE").source())
-
-
-@click.command()
-@click.pass_context
-def man(context: click.Context) -> None:
-    """Print the manual page, which `edge-tvbo man | man -l -` shows."""
-    from edge_tvbo.cli.manual import page
-
-    click.echo(page(context.find_root()), nl=False)

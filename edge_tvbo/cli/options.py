@@ -1,4 +1,4 @@
-"""Options that several commands share, and the objects that their values stand for."""
+"""Options that several commands share, and the objects that their values select."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -33,10 +33,10 @@ gaps_option = click.option(
 cluster_option = click.option(
     "--cluster",
     metavar="ADDRESS|local",
-    help="Run on a Dask cluster: its scheduler's address, or worker processes on this machine.",
+    help="Run on a Dask cluster: address of its scheduler, or local for workers on this machine.",
 )
 jobs_option = click.option(
-    "--jobs", type=click.IntRange(1), help="Number of processes; by default one for each core."
+    "--jobs", type=click.IntRange(1), help="Number of processes.  [default: one per core]"
 )
 
 
@@ -67,12 +67,26 @@ def duration(context: click.Context, option: click.Parameter, text: str) -> floa
 
 def recording_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
-        click.option("--test", help="Test days, both included; by default the rest."),
-        click.option("--train", help="Training days, both included: 2004-03-01:2004-03-06."),
-        gaps_option,
-        click.option("--data-dir", multiple=True, help="Directory to search for data first."),
         click.option(
-            "--dataset", default="lab-sample", show_default=True, shell_complete=by_dataset
+            "--test",
+            metavar="DAYS",
+            help="First and last test day.  [default: all after the training days]",
+        ),
+        click.option(
+            "--train",
+            metavar="DAYS",
+            help="First and last training day, such as 2004-03-01:2004-03-06.",
+        ),
+        gaps_option,
+        click.option(
+            "--data-dir", multiple=True, help="Directory to search for data first; repeatable."
+        ),
+        click.option(
+            "--dataset",
+            default="lab-sample",
+            show_default=True,
+            shell_complete=by_dataset,
+            help="Dataset of `edge-tvbo data list`.",
         ),
     ):
         command = option(command)
@@ -80,7 +94,7 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def settings_of(config: Path) -> "Settings":
-    """Read the configuration; raises `ConfigError` with all mistakes in it."""
+    """Return the settings of a configuration; raises `ConfigError` with all errors in it."""
     from edge_tvbo_adapters.payloads import FORMATS
     from edge_tvbo_adapters.payloads.of_field import check_payloads
 
@@ -118,7 +132,7 @@ def backtest_of(
 
 
 def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
-    """Return the access to all datasets, where the directories `data_dir` are searched first."""
+    """Return the access to all datasets, with `data_dir` as directories to search first."""
     from edge_tvbo_adapters import datasets
 
     from edge_tvbo.simulation.dataset_lookup import DataSource

@@ -40,28 +40,52 @@ out_option = click.option(
 )
 
 budget_option = click.option(
-    "--budget", type=click.FloatRange(0), help="Activations per day; by default one per interval."
+    "--budget", type=click.FloatRange(0), help="Activations per day.  [default: one per interval]"
 )
 
 
 @click.command()
 @recording_options
-@click.option("--policy", default="et-gp-ucb", show_default=True, shell_complete=by_policy)
 @click.option(
-    "--set", "assignments", multiple=True, help="A policy parameter, such as epsilon=0.03."
+    "--policy",
+    default="et-gp-ucb",
+    show_default=True,
+    shell_complete=by_policy,
+    help="Policy to replay.",
+)
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Parameter of the policy, such as epsilon=0.03; repeatable.",
 )
 @click.option(
     "--noise",
     default=0.01,
     show_default=True,
-    help="Variance of a reading's noise, as a share of the training variance.",
+    help="Noise variance of a reading, as a share of the training variance.",
 )
-@click.option("--seeds", default=1, show_default=True, type=click.IntRange(1))
-@click.option("--via", type=click.Choice(["process", "mqtt"]), default="process")
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="The broker's host, for --via mqtt."
+    "--seeds",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of replays, with different seeds.",
 )
-@click.option("--port", default=1883, show_default=True, help="The broker's port.")
+@click.option(
+    "--via",
+    type=click.Choice(["process", "mqtt"]),
+    default="process",
+    show_default=True,
+    help="Replay in this process, or over a broker with simulated sensors.",
+)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Host of the broker, for --via mqtt."
+)
+@click.option(
+    "--port", default=1883, show_default=True, help="TCP port of the broker, for --via mqtt."
+)
 @click.option(
     "--speed",
     default=600.0,
@@ -84,7 +108,11 @@ def replay(
     as_json: bool,
     **source: Any,
 ) -> None:
-    """Replay a recording with one policy, and print its regret."""
+    """Replay a recording with one policy.
+
+    It prints the regret of the policy on the test days: by default the last quarter of the
+    recording, after training on the first three quarters.
+    """
     backtest = _prepare(out, source)
     settings = parameters_of(assignments)
     if via == "process":
@@ -104,16 +132,23 @@ def replay(
 @recording_options
 @click.option(
     "--policies",
-    help="Names, separated by commas; by default all that learn from training days.",
+    metavar="NAMES",
+    help="Policies, separated by commas.  [default: all that need no positions]",
     shell_complete=by_policy,
 )
 @click.option(
     "--noise",
     default=0.01,
     show_default=True,
-    help="Variance of a reading's noise, as a share of the training variance.",
+    help="Noise variance of a reading, as a share of the training variance.",
 )
-@click.option("--seeds", default=8, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--seeds",
+    default=8,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of replays per policy, with different seeds.",
+)
 @jobs_option
 @cluster_option
 @budget_option
@@ -128,10 +163,10 @@ def compare(
     as_json: bool,
     **source: Any,
 ) -> None:
-    """Replay a recording with several policies, and print their results side by side.
+    """Replay a recording with several policies.
 
-    With --out, finished replays are kept there until all are done: after an interruption the same
-    command continues with the rest.
+    It prints their results side by side. With --out, finished replays are stored there until all
+    are done: after an interruption, the same command continues with the remaining replays.
     """
     from edge_tvbo.policy import needing_positions
     from edge_tvbo.policy import policies as all_policies
@@ -166,22 +201,32 @@ def compare(
     "--noise",
     default=0.01,
     show_default=True,
-    help="Variance of a reading's noise, as a share of the training variance.",
+    help="Noise variance of a reading, as a share of the training variance.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), default="model.json")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default="model.json",
+    show_default=True,
+    help="Model file to write.",
+)
 @click.option(
     "--plot",
     type=click.Path(path_type=Path),
-    help="Also draw a figure into this file (png, svg, pdf).",
+    help="Also plot the training report to this file (png, svg, pdf).",
 )
 @cluster_option
 def fit(output: Path, plot: Path | None, cluster: str | None, **source: Any) -> None:
-    """Learn a model of a field from recorded days, and write it to a file.
+    """Train a model from recorded days.
 
-    The model is for `model` in a configuration: daily profile, covariance of the sensors, noise,
-    and exploration. All days are used unless --train names some. For readings of your own network
-    in a CSV file:  --dataset csv --data-dir readings.csv
-    """
+    The model file is for `model` in a configuration. It contains the daily profile, the covariance
+    of the sensors, the noise and the exploration weight. All days are used unless --train selects
+    some. For readings of your own in a CSV file:
+
+    \b
+        edge-tvbo fit --dataset csv --data-dir readings.csv
+    """  # noqa: D301 - click needs the character itself
     from edge_tvbo.training.model_file import write
 
     if plot:
@@ -202,7 +247,7 @@ def fit(output: Path, plot: Path | None, cluster: str | None, **source: Any) -> 
         click.echo(f"- {line}")
     if plot:
         plotting.plot_training_report(learned, plot)
-        click.echo(f"The figure is in {plot}")
+        click.echo(f"The plot is in {plot}")
 
 
 def _replay_over_mqtt(

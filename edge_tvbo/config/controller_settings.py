@@ -18,35 +18,37 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     interval: Annotated[
         Interval,
         Meta(
-            description="How often a sensor is chosen; on-reading: at once after each answer.",
+            description="How often a sensor is selected. on-reading: at once after each reply.",
             extra={
-                "reads": field_types.interval,
-                "can": 'a duration, 10ms to 366d, or "on-reading"',
+                "parse": field_types.interval,
+                "expected": 'a duration, 10ms to 366d, or "on-reading"',
             },
         ),
     ]
     reply_timeout: Annotated[
         float,
         Meta(
-            description="How long a sensor may take to answer; no longer than the interval.",
+            description="How long a sensor may take to reply; at most the interval.",
             extra=duration("1ms", default="1/5 of the interval; 2min with on-reading"),
         ),
     ]
     learn_from: Annotated[
         Literal["all", "activated"],
-        Meta(description="Whether readings that nobody asked for are learnt from too."),
+        Meta(
+            description="Which readings the model uses: all, or only replies of activated sensors."
+        ),
     ] = "all"
     max_age: Annotated[
         float,
         Meta(
-            description="A reading measured longer ago than this is not used.",
+            description="A reading that is older than this is rejected.",
             extra=duration("10ms", default="the interval; 10min with on-reading"),
         ),
     ]
     max_future: Annotated[
         float,
         Meta(
-            description="A reading stamped further ahead of our clock than this is not used.",
+            description="A reading that is dated further in the future than this is rejected.",
             extra=duration("0s"),
         ),
     ] = 60.0
@@ -55,25 +57,26 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=65536,
-            description="The longest that a silent sensor is left alone, in intervals.",
+            description="Longest time that an unresponsive sensor is backed off, in intervals.",
         ),
     ] = 64
     plausible: Annotated[
         float,
         Meta(
             gt=0,
-            description="How far off the mean a reading may be, in standard deviations of what is"
-            " expected of the field; what is farther is not used, and its sensor is left alone.",
+            description="Plausible range of a reading: its mean plus or minus so many standard"
+            " deviations of the field. A reading outside it is rejected, and its sensor is backed"
+            " off.",
         ),
     ] = 20.0
     energy: Annotated[
         EnergySettings | None,
-        Meta(description="What activations cost and what may be spent; without it, nothing is."),
+        Meta(description="Costs and budgets of activations. Without this table they cost nothing."),
     ] = None
 
     @property
     def follows_readings(self) -> bool:
-        """Whether the next interval begins with the reply to this one."""
+        """Whether the next interval begins with the reply of this one."""
         return self.interval == "on-reading"
 
     @property

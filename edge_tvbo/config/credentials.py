@@ -1,9 +1,9 @@
-"""The files that hold secrets and certificates: where they are, and whether they will do.
+"""Credentials: lookup and checks of the files that hold passwords, certificates and keys.
 
 Under systemd, `LoadCredential=mqtt.password:/etc/edge-tvbo/mqtt.password` puts a copy that only
 this service can read into the directory $CREDENTIALS_DIRECTORY, under the name before the colon.
-A setting that is such a name is that credential; else it is a file beside the configuration. So
-one configuration serves the unit and a person who tries `edge-tvbo check` by hand.
+A setting with such a name means that credential, otherwise a file beside the configuration. So one
+configuration serves the unit and `edge-tvbo check` in a shell.
 """
 
 import os
@@ -17,8 +17,8 @@ from edge_tvbo.errors import Code
 _TLS: KeyPath = ("mqtt", "tls")
 
 
-def found(name: str, base: Path) -> Path:
-    """Give the credential called `name`, or where there is none the file, from `base`."""
+def credential_path(name: str, base: Path) -> Path:
+    """Return the path of the credential `name`, or of the file `name` in `base` without one."""
     directory = os.environ.get("CREDENTIALS_DIRECTORY")
     if directory and Path(name).name == name:
         credential = Path(directory) / name
@@ -28,19 +28,17 @@ def found(name: str, base: Path) -> Path:
 
 
 def check_tls(tls: Values, base: Path, report: Report) -> None:
-    """Find the files of [mqtt.tls], and see whether they fit together."""
+    """Resolve the files of [mqtt.tls] in place, and report those that do not load."""
     for key in ("ca", "certificate", "key"):
         if tls.get(key):
-            tls[key] = found(tls[key], base)
+            tls[key] = credential_path(tls[key], base)
     if tls.get("key") and tls.get("certificate", "") is None:
-        report.add(
-            (*_TLS, "key"), "is there without certificate; it wants both", code=Code.CONTRADICTION
-        )
+        report.add((*_TLS, "key"), "is set without certificate; set both", code=Code.CONTRADICTION)
     readable = [key for key in ("ca", "certificate", "key") if _readable(key, tls, report)]
     if "ca" in readable:
-        _try_ca(tls["ca"], report)
+        _check_ca(tls["ca"], report)
     if "certificate" in readable and ("key" in readable or tls.get("key", "") is None):
-        _try_certificate(tls["certificate"], tls["key"], report)
+        _check_certificate(tls["certificate"], tls["key"], report)
 
 
 def _readable(key: str, tls: Values, report: Report) -> bool:
@@ -51,25 +49,25 @@ def _readable(key: str, tls: Values, report: Report) -> bool:
         with file.open("rb"):
             return True
     except (OSError, ValueError) as error:
-        why = sensor_positions.unreadable(error)
-        report.add((*_TLS, key), f"is {shown(str(file))}, which {why}", code=Code.NAMED_FILE)
+        problem = sensor_positions.unreadable(error)
+        report.add((*_TLS, key), f"is {shown(str(file))}, which {problem}", code=Code.NAMED_FILE)
         return False
 
 
-def _try_ca(file: Path, report: Report) -> None:
-    import ssl  # 10 ms that most configurations need not spend
+def _check_ca(file: Path, report: Report) -> None:
+    import ssl  # takes 10 ms, which most configurations do not need
 
     try:
         ssl.create_default_context(cafile=str(file))
     except ssl.SSLError:
         report.add(
             (*_TLS, "ca"),
-            f"is {shown(str(file))}, which has no certificate in PEM form",
+            f"is {shown(str(file))}, which has no certificate in PEM format",
             code=Code.NAMED_FILE,
         )
 
 
-def _try_certificate(certificate: Path, key: Path | None, report: Report) -> None:
+def _check_certificate(certificate: Path, key: Path | None, report: Report) -> None:
     import ssl
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -82,7 +80,7 @@ def _try_certificate(certificate: Path, key: Path | None, report: Report) -> Non
             return
         report.add(
             (*_TLS, "certificate"),
-            f"is {shown(str(certificate))}, which with its key does not load; it can be a "
-            "certificate in PEM form, and key its key, without a passphrase",
+            f"is {shown(str(certificate))}, which does not load with its key; allowed: a "
+            "certificate in PEM format, with a key without a passphrase",
             code=Code.NAMED_FILE,
         )

@@ -1,4 +1,4 @@
-"""What no setting can say alone: rules between settings, and between them and the disk."""
+"""Cross checks: rules between settings, and between settings and the disk."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -6,20 +6,20 @@ from typing import Any
 
 from edge_tvbo.config import credentials, sensor_positions
 from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, listed, shown
-from edge_tvbo.config.field_types import OURS, Secret, duration_text
+from edge_tvbo.config.field_types import OWN_TOPICS, Secret, duration_text
 from edge_tvbo.config.reader import Values
 from edge_tvbo.errors import Code
 from edge_tvbo.policy.settings import PolicySettings
 
-RESERVED = ("cmd", "health", "response", "status")  # levels beside the fields' own
-ASKS = {  # what a sensor is sent where nothing is said
+RESERVED = ("cmd", "health", "response", "status")  # topic levels that are no field
+DEFAULT_COMMANDS = {  # payloads by mode; "1" for every other mode
     "sleepy": '{"seq": {interval}, "expires_at": {expires_at}}',
-    "lorawan": "",  # the make's own
+    "lorawan": "",  # that of the payload format
 }
 
 
-class Rules:
-    """Checks what has been read so far, and fills in what follows from it."""
+class CrossChecks:
+    """Checks of the values that were read, which also fill in derived defaults."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Rules:
         self.payloads = payloads
 
     def apply(self, good: Values) -> None:
-        """Check `good` and complete it in place."""
+        """Check the valid values `good`, and complete them in place."""
         self._mqtt(good.get("mqtt", {}))
         self._state(good.get("state", {}))
         fields = good.get("fields")
@@ -43,7 +43,9 @@ class Rules:
         for name, field in (fields or {}).items():
             path = ("fields", name)
             if name in RESERVED:
-                self.report.add(path, f"cannot be used: {OURS}/<instance>/{name} is our own topic")
+                self.report.add(
+                    path, f"cannot be used: {OWN_TOPICS}/<instance>/{name} is a topic of the daemon"
+                )
             self._times(field, path)
             self._prior(field, path)
             self._sensors(field, path)
@@ -62,10 +64,10 @@ class Rules:
             credentials.check_tls(mqtt["tls"], self.base, self.report)
         reconnect = mqtt.get("reconnect", {})
         if reconnect.get("min", 0) > reconnect.get("max", float("inf")):
-            most = duration_text(reconnect["max"])
+            longest = duration_text(reconnect["max"])
             self.report.add(
                 ("mqtt", "reconnect", "min"),
-                f"is {duration_text(reconnect['min'])}; it can be at most reconnect.max, {most}",
+                f"is {duration_text(reconnect['min'])}; allowed: at most reconnect.max, {longest}",
                 code=Code.CONTRADICTION,
             )
 
@@ -74,18 +76,18 @@ class Rules:
         if password and file:
             self.report.add(
                 (*path, "password_file"),
-                "is there beside password; keep one of them",
+                "is set beside password; keep one of them",
                 code=Code.CONTRADICTION,
             )
         elif file:
-            login["password_file"] = credentials.found(file, self.base)
+            login["password_file"] = credentials.credential_path(file, self.base)
             login["password"] = password = self._secret(
                 login["password_file"], (*path, "password_file")
             )
         if password and "username" in login and login["username"] is None:
             self.report.add(
                 (*path, "password_file" if file else "password"),
-                "is there without username; MQTT wants both, so add username",
+                "is set without username; MQTT needs both, so add username",
                 code=Code.CONTRADICTION,
             )
 
@@ -93,7 +95,7 @@ class Rules:
         if state.get("history") and state.get("dir") == "":
             self.report.add(
                 ("state", "history"),
-                "is there without dir, where it would be kept",
+                "is set without dir, the directory to store it in",
                 code=Code.CONTRADICTION,
             )
         if not state.get("dir"):
@@ -104,14 +106,14 @@ class Rules:
             if directory.exists() and not directory.is_dir():
                 self.report.add(
                     ("state", "dir"),
-                    f"is {shown(str(directory))}, a file; it can be a directory",
+                    f"is {shown(str(directory))}, a file; allowed: a directory",
                     code=Code.NAMED_FILE,
                 )
         except OSError:
-            pass  # it may be there by the time it is needed
+            pass  # the daemon reports it when it needs the directory
 
     def _silence(self, mqtt: Values, fields: Mapping[str, Values]) -> None:
-        """Take three intervals for a fault where sensors are asked in each, if nothing is said."""
+        """Set the default of silence: three of the longest intervals with mode live."""
         live = [each for each in fields.values() if each.get("activate", {}).get("mode") == "live"]
         intervals = [each.get("interval") for each in live]
         timed = [each for each in intervals if isinstance(each, int | float)]
@@ -139,13 +141,13 @@ class Rules:
         if "interval" not in field:
             return
         interval = field["interval"]
-        waits = interval == "on-reading"
-        field.setdefault("reply_timeout", 120.0 if waits else interval / 5)
-        field.setdefault("max_age", 600.0 if waits else interval)
-        if not waits and field["reply_timeout"] > interval:
+        on_reading = interval == "on-reading"
+        field.setdefault("reply_timeout", 120.0 if on_reading else interval / 5)
+        field.setdefault("max_age", 600.0 if on_reading else interval)
+        if not on_reading and field["reply_timeout"] > interval:
             self.report.add(
                 (*path, "reply_timeout"),
-                f"is {duration_text(field['reply_timeout'])}; it can be at most the interval, "
+                f"is {duration_text(field['reply_timeout'])}; allowed: at most the interval, "
                 f"{duration_text(interval)}",
                 code=Code.CONTRADICTION,
             )
@@ -153,46 +155,45 @@ class Rules:
     def _prior(self, field: Values, path: KeyPath) -> None:
         if not {"model", "kernel", "positions"} <= set(field):
             return
-        model, kernel, places = field["model"], field["kernel"], field["positions"]
+        model, kernel, positions = field["model"], field["kernel"], field["positions"]
         if model and kernel:
             self.report.add(
                 (*path, "kernel"),
-                "is there beside model; keep one of them",
+                "is set beside model; keep one of them",
                 code=Code.CONTRADICTION,
             )
-        if model and places:
+        if model and positions:
             self.report.add(
                 (*path, "positions"),
-                "is there beside model, which has its own",
+                "is set beside model, which contains positions",
                 code=Code.CONTRADICTION,
             )
         if not (model or kernel):
             self.report.add(
                 path,
-                "says neither model nor kernel; `edge-tvbo fit` writes a model, and"
+                "has neither model nor kernel; `edge-tvbo fit` writes a model, and"
                 ' kernel = { name = "exchangeable", ... } needs no recorded days',
                 code=Code.MISSING,
             )
         if kernel:
-            self._kernel(kernel, places, (*path, "kernel"))
+            self._kernel(kernel, positions, (*path, "kernel"))
         if model:
             field["model"] = self._file(self.base / model, (*path, "model"))
 
-    def _kernel(self, kernel: Values, places: object, path: KeyPath) -> None:
+    def _kernel(self, kernel: Values, positions: object, path: KeyPath) -> None:
         if kernel.get("name", "exchangeable") == "exchangeable":
             return
         if kernel.get("length_scale", 1.0) is None:
             self.report.add(
                 (*path, "length_scale"),
-                "is missing; it can be a number, above 0",
+                "is missing; allowed: a number, above 0",
                 "Distance over which the correlation falls, in m",
                 code=Code.MISSING,
             )
-        if places is None:
+        if positions is None:
             self.report.add(
                 path,
-                "wants positions beside it: { id = [x, y], ... };"
-                ' without any, name = "exchangeable" will do',
+                'needs positions = { id = [x, y], ... }; name = "exchangeable" needs none',
                 code=Code.MISSING,
             )
 
@@ -215,7 +216,7 @@ class Rules:
             if seen.setdefault(sensor, index) != index:
                 self.report.add(
                     (*path, "sensors", index),
-                    f"is {shown(sensor)} again; each id can be there once",
+                    f"is {shown(sensor)} a second time; each id is allowed once",
                     code=Code.TWICE,
                 )
         if field.get("positions") is not None:
@@ -231,7 +232,7 @@ class Rules:
     def _unknown(self, path: KeyPath, name: str, what: str, known: Collection[str]) -> None:
         self.report.add(
             path,
-            f"is {shown(name)}; a {what} can be {listed(sorted(known), most=99)}",
+            f"is {shown(name)}; allowed as {what}: {listed(sorted(known), max_words=99)}",
             did_you_mean(name, known),
             code=Code.UNKNOWN_NAME,
         )
@@ -245,37 +246,38 @@ class Rules:
         if mode != "advise" and activate.get("topic", "") is None:
             self.report.add(
                 (*path, "activate", "topic"),
-                f"is missing; mode {mode} wants a topic with {{sensor}}",
+                f"is missing; mode {mode} needs a topic with {{sensor}}",
                 code=Code.MISSING,
             )
-        activate.setdefault("payload", ASKS.get(mode, "1"))
+        activate.setdefault("payload", DEFAULT_COMMANDS.get(mode, "1"))
         for sensor in field.get("names", ()):
             if sensor not in field.get("sensors", (sensor,)):
                 self.report.add(
                     (*path, "names", sensor),
-                    "is none of the sensors",
+                    "is not one of the sensors",
                     did_you_mean(sensor, field["sensors"]),
                     code=Code.UNKNOWN_NAME,
                 )
         for part, topic in (("reading", reading.get("topic")), ("activate", activate.get("topic"))):
-            if topic and topic.startswith("{sensor}/") and OURS in field.get("sensors", ()):
+            if topic and topic.startswith("{sensor}/") and OWN_TOPICS in field.get("sensors", ()):
                 self.report.add(
-                    (*path, part, "topic"), f"gives topics under {OURS}/, which are our own"
+                    (*path, part, "topic"),
+                    f"results in topics under {OWN_TOPICS}/, which the daemon publishes",
                 )
 
     def _energy(self, energy: Values, field: Values, path: KeyPath) -> None:
         if field.get("interval") == "on-reading":
             self.report.add(
                 path,
-                'is there with interval = "on-reading", where no interval could pass without'
-                ' a reading; it can be with one that a clock begins: interval = "10min"',
+                'is set with interval = "on-reading", where every interval needs an activation;'
+                ' allowed: an interval with a duration, such as interval = "10min"',
                 code=Code.CONTRADICTION,
             )
         for sensor in energy.get("sensors", ()):
             if sensor not in field.get("sensors", (sensor,)):
                 self.report.add(
                     (*path, "sensors", sensor),
-                    "is none of the sensors",
+                    "is not one of the sensors",
                     did_you_mean(sensor, field["sensors"]),
                     code=Code.UNKNOWN_NAME,
                 )
@@ -284,9 +286,9 @@ class Rules:
             self._unknown((*path, "battery", "payload"), payload, "format", self.payloads)
 
     def _between(self, fields: Mapping[str, Values]) -> None:
-        """Compare the topics of every field with those of every other, and its own."""
+        """Check that topics of different fields, and of one field, do not conflict."""
         readings: dict[Any, str] = {}
-        beds: dict[str, str] = {}
+        command_topics: dict[str, str] = {}
         topics = {field.get("reading", {}).get("topic"): name for name, field in fields.items()}
         for name, field in fields.items():
             reading, activate = field.get("reading", {}), field.get("activate", {})
@@ -296,31 +298,32 @@ class Rules:
                 self.report.add(
                     ("fields", name, "reading", "topic"),
                     f"is {shown(topic)}, as in {dotted(('fields', first))}; "
-                    "fields that share a topic each want a `value` of their own",
+                    "fields that share a topic each need a different `value`",
                     code=Code.TWICE,
                 )
             if activate.get("mode") == "sleepy" and activate.get("topic"):
-                self._one_bed(name, field, beds)
+                self._check_command_topics(name, field, command_topics)
             if activate.get("topic") and activate["topic"] in topics:
                 other = dotted(("fields", topics[activate["topic"]]))
                 self.report.add(
                     ("fields", name, "activate", "topic"),
                     f"is {shown(activate['topic'])}, where readings of {other} arrive; "
-                    "it can be any other topic",
+                    "allowed: any other topic",
                     code=Code.TWICE,
                 )
 
-    def _one_bed(self, name: str, field: Values, beds: dict[str, str]) -> None:
-        """Let no two fields leave commands on one topic: either would take back the other's."""
+    def _check_command_topics(
+        self, name: str, field: Values, command_topics: dict[str, str]
+    ) -> None:
+        """Check that no two fields retain commands on one topic: each would clear the other's."""
         topic, names = field["activate"]["topic"], field.get("names", {})
         for sensor in field.get("sensors", ()):
-            bed = topic.replace("{sensor}", names.get(sensor, sensor))
-            if (first := beds.setdefault(bed, name)) != name:
+            own_topic = topic.replace("{sensor}", names.get(sensor, sensor))
+            if (first := command_topics.setdefault(own_topic, name)) != name:
                 self.report.add(
                     ("fields", name, "activate", "topic"),
-                    f"is {shown(topic)}, where {dotted(('fields', first))} leaves commands for "
-                    f"{sensor} too; "
-                    "it can be a topic of this field's own",
+                    f"is {shown(topic)}, where {dotted(('fields', first))} sends commands to "
+                    f"{sensor} too; allowed: a topic that no other field uses",
                     code=Code.TWICE,
                 )
                 return

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from edge_tvbo.config.introspection import Setting, rest_of, settings_of
+from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.policy.registry import policies, settings_class
@@ -17,11 +17,11 @@ class Entry(NamedTuple):
     """One setting in words."""
 
     key: str  # "mqtt.port"
-    can: str  # what would do
+    expected: str  # the allowed values
     description: str
-    default: str = ""  # "" where it is required, or where there is none
+    default: str = ""  # "" if required, or without one
     required: bool = False
-    is_table: bool = False  # what follows are its settings
+    is_table: bool = False  # the next entries are its settings
 
 
 class PolicyEntry(NamedTuple):
@@ -33,7 +33,7 @@ class PolicyEntry(NamedTuple):
 
 
 def explain() -> str:
-    """Return what every setting is, what it can be and its default, policies at the end."""
+    """Return every setting with its allowed values and default as text, policies at the end."""
     installed = [settings_class(name) for name in policies()]
     parts = [*map(_lines, entries()), *map(_policy_lines, policy_entries(installed))]
     return "\n".join(parts) + "\n"
@@ -44,20 +44,20 @@ def policy_entries(kinds: Iterable[type[PolicySettings]] = BUILT_IN) -> Iterator
     shared = settings_of(PolicySettings)
     for kind in kinds:
         own = [setting for name, setting in settings_of(kind).items() if name not in shared]
-        parameters = [Entry(one.name, one.can, one.description, _default(one)) for one in own]
+        parameters = [Entry(one.name, one.expected, one.description, _default(one)) for one in own]
         description = " ".join((getdoc(kind) or "").split())
         yield PolicyEntry(str(kind.__struct_config__.tag), description, parameters)
 
 
 def entries() -> Iterator[Entry]:
-    """Yield every setting there is, each table before what is in it."""
+    """Yield every setting, each table before its content."""
     return _table(Settings, "")
 
 
 def _lines(entry: Entry) -> str:
     default = f" Default: {entry.default}." if entry.default else ""
     ending = " Required." if entry.required else default
-    return f"{entry.key} = {entry.can}\n    {entry.description}{ending}\n"
+    return f"{entry.key} = {entry.expected}\n    {entry.description}{ending}\n"
 
 
 def _policy_lines(policy: PolicyEntry) -> str:
@@ -73,15 +73,15 @@ def _policy_lines(policy: PolicyEntry) -> str:
 def _table(kind: type[msgspec.Struct], prefix: str) -> Iterator[Entry]:
     for name, setting in settings_of(kind).items():
         yield from _setting(setting, prefix + name)
-    if rest := rest_of(kind):
-        yield Entry(f"{prefix}<key>", rest.can, rest.description)
+    if extra_keys := extra_keys_of(kind):
+        yield Entry(f"{prefix}<key>", extra_keys.expected, extra_keys.description)
 
 
 def _setting(setting: Setting, key: str) -> Iterator[Entry]:
     inside = setting.named[1] if setting.named else setting.table
     yield Entry(
         key,
-        setting.can,
+        setting.expected,
         setting.description,
         _default(setting),
         required=setting.required,
@@ -105,5 +105,5 @@ def _default(setting: Setting) -> str:
 
 
 def _written(value: Any, setting: Setting) -> str:
-    text = setting.extra.get("text")
-    return str(text(value)) if text else msgspec.json.encode(value).decode()
+    to_text = setting.extra.get("to_text")
+    return str(to_text(value)) if to_text else msgspec.json.encode(value).decode()

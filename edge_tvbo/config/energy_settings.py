@@ -1,4 +1,4 @@
-"""Settings of what activations cost and what may be spent; see `settings`."""
+"""Energy settings: costs, budgets and batteries of the sensors of one field."""
 
 from typing import Annotated
 
@@ -10,79 +10,88 @@ from edge_tvbo.config.field_types import duration
 
 
 class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where sensors say how full their batteries are."""
+    """Where sensors report the charge of their batteries."""
 
     topic: Annotated[
         str,
         Meta(
-            description="The MQTT topic of the batteries' charges; it may be that of the readings.",
+            description="The MQTT topic of the charges; may be the topic of the readings.",
             extra={
-                "reads": field_types.reading_topic,
-                "can": "a topic with {sensor} in one of its levels",
+                "parse": field_types.reading_topic,
+                "expected": "a topic with {sensor} in one of its levels",
             },
         ),
     ]
     payload: Annotated[
-        str, Meta(description="The format of the charges, in %.", extra={"can": "a format's name"})
+        str,
+        Meta(
+            description="The format of the charges, in %.",
+            extra={"expected": "the name of a format"},
+        ),
     ] = "number"
     settings: Annotated[
         dict[str, str],
         Meta(
-            description='Further keys are for the format: value = "battery" for one.',
-            extra={"rest": str, "can": "a text"},
+            description='Other keys are options of the format, such as value = "battery".',
+            extra={"extra_keys": True, "expected": "a text"},
         ),
     ] = {}
     least: Annotated[
-        float, Meta(ge=0, le=100, description="A sensor with less than this, in %, is not asked.")
+        float,
+        Meta(
+            ge=0,
+            le=100,
+            description="A sensor with a lower charge than this, in %, is not activated.",
+        ),
     ] = 10.0
     max_age: Annotated[
         float,
         Meta(
-            description="A charge that was reported longer ago than this keeps nobody from asking.",
+            description="A charge that was reported longer ago than this is ignored.",
             extra=duration("1min"),
         ),
     ] = 604800.0
 
 
 class SensorEnergy(msgspec.Struct, frozen=True, kw_only=True):
-    """What is different with one sensor."""
+    """Cost and budget of one sensor, where they differ from those of the field."""
 
-    cost: Annotated[float | None, Meta(gt=0, description="What it spends, instead of `cost`.")] = (
-        None
-    )
+    cost: Annotated[
+        float | None,
+        Meta(gt=0, description="Cost of activating it, instead of the field's `cost`."),
+    ] = None
     budget: Annotated[
-        float | None, Meta(ge=0, description="What it may spend in a period, instead of `budget`.")
+        float | None,
+        Meta(ge=0, description="What it may spend within any one period, instead of `budget`."),
     ] = None
 
 
 class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What activations cost and what may be spent."""
+    """Costs and budgets of activations."""
 
-    unit: Annotated[
-        str, Meta(max_length=16, description="What costs and budgets are counted in.")
-    ] = "J"
-    cost: Annotated[float, Meta(gt=0, description="What a sensor spends when it is asked.")] = 1.0
+    unit: Annotated[str, Meta(max_length=16, description="The unit of costs and budgets.")] = "J"
+    cost: Annotated[float, Meta(gt=0, description="Cost of activating a sensor.")] = 1.0
     budget: Annotated[
         float | None,
         Meta(
             ge=0,
-            description="What each sensor may spend in any stretch of one period; without it, as"
-            " much as it likes.",
+            description="What each sensor may spend within any one period. Without it, there is no"
+            " limit.",
         ),
     ] = None
     field_budget: Annotated[
         float | None,
-        Meta(ge=0, description="What all of them together may spend, likewise."),
+        Meta(ge=0, description="What all sensors together may spend within any one period."),
     ] = None
     period: Annotated[
         float,
-        Meta(description="What a budget is for.", extra=duration("1min")),
+        Meta(description="The time that a budget is for.", extra=duration("1min")),
     ] = 86400.0
     sensors: Annotated[
-        dict[Annotated[str, Meta(extra={"can": "the id of a sensor"})], SensorEnergy],
-        Meta(description="Sensors with costs and budgets of their own."),
+        dict[Annotated[str, Meta(extra={"expected": "the id of a sensor"})], SensorEnergy],
+        Meta(description="Sensors whose cost or budget differs."),
     ] = {}
     battery: Annotated[
         BatterySettings | None,
-        Meta(description="Where sensors say how full their batteries are."),
+        Meta(description="Where sensors report the charge of their batteries."),
     ] = None

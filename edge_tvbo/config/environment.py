@@ -1,8 +1,8 @@
-"""What the environment says instead of the file, as containers like to be told.
+"""Environment variables: settings that override the file, and variables in its texts.
 
-`EDGE_TVBO__MQTT__HOST=broker.lan` is `host` of [mqtt], whatever the file says; levels are parted by
-two underscores. And `"${BROKER:-broker.lan}"` in any text of the file is the variable BROKER, or
-what stands behind `:-` where there is none.
+`EDGE_TVBO__MQTT__HOST=broker.lan` overrides `host` of [mqtt]; two underscores separate the levels.
+`"${BROKER:-broker.lan}"` in any text of the file is replaced by the variable BROKER, or by the text
+after `:-` if BROKER is not set.
 """
 
 import re
@@ -15,7 +15,7 @@ import msgspec
 from edge_tvbo.config.deprecated import current
 from edge_tvbo.config.errors import KeyPath, Report
 from edge_tvbo.config.introspection import Setting, policy_parameters, settings_of
-from edge_tvbo.config.reader import Values, takes
+from edge_tvbo.config.reader import Values, accepts
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.errors import Code
 from edge_tvbo.policy.settings import PolicySettings
@@ -25,47 +25,47 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def variables(environ: Mapping[str, str]) -> dict[KeyPath, str]:
-    """Give the variables that stand for settings, by the setting.
+    """Return the names of the variables that override settings, by key path.
 
     >>> variables({"EDGE_TVBO__MQTT__HOST": "lan", "HOME": "/root"})
     {('mqtt', 'host'): 'EDGE_TVBO__MQTT__HOST'}
     """
-    ours = sorted(name for name in environ if name.startswith(PREFIX))
-    return {tuple(name.removeprefix(PREFIX).lower().split("__")): name for name in ours}
+    names = sorted(name for name in environ if name.startswith(PREFIX))
+    return {tuple(name.removeprefix(PREFIX).lower().split("__")): name for name in names}
 
 
 def override(raw: Values, given: Mapping[KeyPath, str], environ: Mapping[str, str]) -> Values:
-    """Give `raw` with what the variables `given` say instead."""
+    """Return `raw` with the settings that the variables `given` override."""
     for path, name in given.items():
         raw = _with(raw, path, _read(environ[name], _setting(current(path))))
     return raw
 
 
-def filled_in(value: Any, path: KeyPath, report: Report, environ: Mapping[str, str]) -> Any:
-    """Give `value` with every `${NAME}` in its texts filled in; what is not set is reported."""
+def fill_in(value: Any, path: KeyPath, report: Report, environ: Mapping[str, str]) -> Any:
+    """Return `value` with every `${NAME}` in its texts replaced; report unset variables."""
     match value:
         case str():
-            return _filled(value, path, report, environ)
+            return _fill(value, path, report, environ)
         case dict():
             return {
-                key: filled_in(each, (*path, key), report, environ) for key, each in value.items()
+                key: fill_in(each, (*path, key), report, environ) for key, each in value.items()
             }
         case list():
             return [
-                filled_in(each, (*path, index), report, environ) for index, each in enumerate(value)
+                fill_in(each, (*path, index), report, environ) for index, each in enumerate(value)
             ]
         case _:
             return value
 
 
-def _filled(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]) -> str:
+def _fill(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]) -> str:
     def fill(found: re.Match[str]) -> str:
         name, instead = found[1], found[2]
         if name not in environ and instead is None:
             report.add(
                 path,
                 f"names the variable {name[:60]}, which is not set; set it, or write"
-                f" ${{{name[:60]}:-...}} with what to take instead",
+                f" ${{{name[:60]}:-...}} with a default",
                 code=Code.ENVIRONMENT,
             )
         return environ.get(name, instead or "")
@@ -74,7 +74,7 @@ def _filled(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]
 
 
 def _with(table: Values, path: KeyPath, value: Any) -> Values:
-    """Give a copy of `table` in which `path` holds `value`; a table on the way is made."""
+    """Return a copy of `table` with `value` at `path`; create the tables in between."""
     first, *rest = path
     if rest:
         below = table.get(str(first))
@@ -83,8 +83,8 @@ def _with(table: Values, path: KeyPath, value: Any) -> Values:
 
 
 def _read(text: str, setting: Setting | None) -> Any:
-    """Take a text as it is where that will do, so that a password may be 1234; else as TOML."""
-    if setting is not None and takes(setting, text):
+    """Return a text as it is if the setting accepts it (a password 1234), else read as TOML."""
+    if setting is not None and accepts(setting, text):
         return text
     try:
         return tomllib.loads(f"value = {text}")["value"]
@@ -93,7 +93,7 @@ def _read(text: str, setting: Setting | None) -> Any:
 
 
 def _setting(path: KeyPath) -> Setting | None:
-    """Find what a path leads to, if there is such a setting."""
+    """Return the setting at a path, or None if there is none."""
     kind: type[msgspec.Struct] | None = Settings
     found: Setting | None = None
     names = iter(path)
@@ -102,7 +102,7 @@ def _setting(path: KeyPath) -> Setting | None:
         if found is None:
             return None
         kind = found.table
-        if found.named and next(names, None):  # the name that somebody chose
+        if found.named and next(names, None):  # the name that the user chose
             kind = found.named[1]
     return found
 

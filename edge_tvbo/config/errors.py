@@ -1,4 +1,4 @@
-"""What is wrong with a file: every mistake with its line, all of them in one exception."""
+"""Configuration errors: every mistake with its file, line and code, all in one exception."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -11,11 +11,11 @@ from edge_tvbo.errors import Code, ConfigError, nearest
 
 KeyPath = tuple[str | int, ...]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_LONGEST = 60  # characters of a value that a message repeats
+MAX_VALUE_LENGTH = 60  # characters of a value that a message repeats
 
 
 class Place(NamedTuple):
-    """Where something stands in a text: line and column, both from 1."""
+    """Position in a text: line and column, both from 1."""
 
     line: int
     column: int
@@ -25,37 +25,37 @@ WHOLE = Place(0, 0)  # the file, not a place in it
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One mistake: where it is, what was found and what would do."""
+    """One mistake: its place, the value found and the allowed values."""
 
     file: str
-    line: int  # from 1; 0 where the file as a whole is meant
-    column: int  # from 1; 0 where the line, or the file, as a whole is meant
-    key: str  # "mqtt.port"; "" where no one setting is meant
+    line: int  # from 1; 0 for the file as a whole
+    column: int  # from 1; 0 for the line or the file as a whole
+    key: str  # "mqtt.port"; "" for no single setting
     message: str
     code: Code
 
     def __str__(self) -> str:
-        """Give `file:line:column: message [code]`, on one line."""
+        """Return `file:line:column: message [code]`, on one line."""
         places = [str(each) for each in (self.line, self.column) if each]
         return f"{':'.join([self.file, *places])}: {self.message} [{self.code}]"
 
 
 class ConfigErrors(ConfigError):
-    """All that is wrong with a configuration; its text has one line for each finding."""
+    """All errors of a configuration; the text has one line per finding."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = list(findings)
         super().__init__(self.findings)
 
     def __str__(self) -> str:
-        """Give the findings, one a line, each with its code."""
+        """Return the findings, one per line, each with its code."""
         return "\n".join(map(str, self.findings))
 
-    told = __str__
+    with_code = __str__
 
 
 class Report:
-    """Collects the findings about one file."""
+    """Collector of the findings about one file."""
 
     def __init__(
         self,
@@ -64,21 +64,21 @@ class Report:
         variables: Mapping[KeyPath, str],
     ) -> None:
         self.file = file
-        self._places = places  # asked for where there is something to report
-        self._variables = variables  # of the environment, where a setting is from there
+        self._places = places  # called only if there is something to report
+        self._variables = variables  # environment variables by the setting that they override
         self._findings: list[Finding] = []
         self._deprecated: dict[KeyPath, KeyPath] = {}  # names in the file, by the current ones
         self.warnings: list[str] = []
 
     def add(self, path: KeyPath, text: str, *hints: str, code: Code = Code.WRONG_VALUE) -> None:
-        """Note that the setting at `path` `text`: "is 0; it can be 1 to 9"."""
+        """Add a finding about the setting at `path`; `text` follows its key: "is 0; allowed: 1"."""
         key = dotted(path)
         hint = f" ({'; '.join(filter(None, hints))})" if any(hints) else ""
         file, place = self._where(path)
         self._findings.append(Finding(file, *place, key, f"{key} {text}{hint}".strip(), code))
 
     def add_elsewhere(self, file: Path, line: int, message: str) -> None:
-        """Note a mistake in another file that the configuration names."""
+        """Add a finding about another file that the configuration names."""
         self._findings.append(Finding(str(file), line, 0, "", message, Code.NAMED_FILE))
 
     def deprecate(self, old: KeyPath, new: KeyPath) -> None:
@@ -88,12 +88,12 @@ class Report:
         self._deprecated[new] = old
 
     def origin(self, path: KeyPath) -> str:
-        """Say where a setting is from: a place in the file, or a variable."""
+        """Return the origin of a setting: a place in the file, or a variable."""
         file, place = self._where(path)
         return file if place == WHOLE else f"{file}:{place.line}:{place.column}"
 
     def _where(self, path: KeyPath) -> tuple[str, Place]:
-        """Find the longest part of `path` that the file, or the environment, has."""
+        """Return file and place of the longest part of `path` that the file or environment has."""
         for new, old in self._deprecated.items():
             if path[: len(new)] == new:
                 path = (*old, *path[len(new) :])
@@ -105,7 +105,7 @@ class Report:
         return str(self.file), Place(1, 1)
 
     def findings(self) -> list[Finding]:
-        """Give what was found, by line, the configuration itself first."""
+        """Return the findings by file and line, those of the configuration itself first."""
         own = str(self.file)
         return sorted(
             self._findings, key=lambda one: (one.file != own, one.file, one.line, one.column)
@@ -113,7 +113,7 @@ class Report:
 
 
 def dotted(path: KeyPath) -> str:
-    """Write a key path the way TOML does.
+    """Return a key path as TOML writes it.
 
     >>> dotted(("fields", "a b", "sensors", 0))
     'fields."a b".sensors[0]'
@@ -128,7 +128,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def shown(value: object) -> str:
-    """Write a value for a message: short, on one line, and unmistakable.
+    """Return a value as a message shows it: short and on one line.
 
     >>> shown("warm"), shown(True), shown([1, 2]), shown(0.5)
     ('"warm"', 'true', 'an array', '0.5')
@@ -137,7 +137,9 @@ def shown(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            short = value if len(value) <= _LONGEST else value[: _LONGEST - 3] + "..."
+            short = value
+            if len(value) > MAX_VALUE_LENGTH:
+                short = value[: MAX_VALUE_LENGTH - 3] + "..."
             return '"' + repr(short + "'")[1:-2] + '"'
         case dict():
             return "a table"
@@ -150,7 +152,7 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """Suggest the known word that is nearest to `word`, or nothing.
+    """Return a hint with the known word that is nearest to `word`; empty if none is near.
 
     >>> did_you_mean("passwd", ["port", "password"])
     'did you mean "password"?'
@@ -159,12 +161,12 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     return f'did you mean "{near}"?' if near else ""
 
 
-def listed(words: Iterable[str], most: int = 5) -> str:
-    """Write a few words in a row and count the rest.
+def listed(words: Iterable[str], max_words: int = 5) -> str:
+    """Return the first `max_words` words, separated by commas, and the number of the others.
 
     >>> listed("abcdefg")
     'a, b, c, d, e and 2 more'
     """
     every = list(words)
-    rest = f" and {len(every) - most} more" if len(every) > most else ""
-    return ", ".join(every[:most]) + rest
+    others = f" and {len(every) - max_words} more" if len(every) > max_words else ""
+    return ", ".join(every[:max_words]) + others

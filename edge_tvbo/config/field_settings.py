@@ -1,4 +1,4 @@
-"""Settings of one field: its sensors, its topics, its intervals; see `settings`."""
+"""Field settings: sensors, topics, policy and prior of one field."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,37 +12,40 @@ from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.policy.settings import DEFAULT_POLICY, PolicySettings
 
 Position = tuple[float, float]  # m
-_FILE = {"reads": field_types.file_name, "can": "the name of a file, from this file's directory"}
+_FILE = {
+    "parse": field_types.file_name,
+    "expected": "the name of a file, from this file's directory",
+}
 
 
 class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where readings arrive and how they are written."""
+    """Topic and format of the readings."""
 
     topic: Annotated[
         str,
         Meta(
             description="The MQTT topic of the readings.",
             extra={
-                "reads": field_types.reading_topic,
-                "can": "a topic with {sensor} in one of its levels",
+                "parse": field_types.reading_topic,
+                "expected": "a topic with {sensor} in one of its levels",
             },
         ),
     ]
     payload: Annotated[
-        str, Meta(description="The format of the readings.", extra={"can": "the name of a format"})
+        str,
+        Meta(description="The format of the readings.", extra={"expected": "the name of a format"}),
     ] = "number"
-    scale: Annotated[
-        float, Meta(description="What a value is multiplied by, before anything else.")
-    ] = 1.0
+    scale: Annotated[float, Meta(description="Factor on each value that is read.")] = 1.0
     offset: Annotated[
-        float, Meta(description="What is added then; scale 0.5556 and -17.78 make °F to °C.")
+        float,
+        Meta(description="Added after scaling; scale 0.5556 and offset -17.78 turn °F into °C."),
     ] = 0.0
     settings: Annotated[
         dict[str, str],
         Meta(
-            description="Further keys are for the format: "
-            "json takes `value`, `time` and `timezone`, for one.",
-            extra={"rest": str, "can": "a text"},
+            description="Other keys are options of the format:"
+            " `value`, `time` and `timezone` for json.",
+            extra={"extra_keys": True, "expected": "a text"},
         ),
     ] = {}
 
@@ -53,28 +56,29 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
     mode: Annotated[
         Literal["advise", "live", "sleepy", "lorawan"],
         Meta(
-            description="Whether to say only which sensor is next, or to activate it too: at once"
-            " (live), when it wakes up (sleepy), or by a downlink after its next uplink (lorawan)."
-            " Give one that sleeps a reply_timeout longer than its sleep.",
+            description="What activates a sensor. advise: nothing, the daemon only publishes which"
+            " sensor is next. live: a command at once. sleepy: a command that is retained until it"
+            " wakes up. lorawan: a downlink after its next uplink. For sensors that sleep,"
+            " reply_timeout must be longer than their sleep.",
         ),
     ] = "advise"
     topic: Annotated[
         str | None,
         Meta(
-            description="The MQTT topic that activates a sensor; every mode but advise needs it."
-            " Where sensors sleep, a command stays on it until it is answered or too late.",
-            extra={"reads": field_types.activate_topic, "can": "a topic with {sensor} in it"},
+            description="The MQTT topic of commands to a sensor; every mode but advise needs it."
+            " With mode sleepy, a command is retained until the sensor replies or times out.",
+            extra={"parse": field_types.activate_topic, "expected": "a topic with {sensor} in it"},
         ),
     ] = None
     payload: Annotated[
         str,
         Meta(
-            description="What is published there.",
+            description="The payload of a command.",
             extra={
-                "reads": field_types.activate_payload,
-                "can": "a text; {sensor} {interval} {at} {expires_at} are filled in",
+                "parse": field_types.activate_payload,
+                "expected": "a text, in which {sensor} {interval} {at} {expires_at} are filled in",
                 "default": '"1"; sleepy: \'{"seq": {interval}, "expires_at": {expires_at}}\';'
-                " lorawan: the downlink of the reading's format, a byte 1 to port 1",
+                " lorawan: the downlink of the reading's format, byte 1 to port 1",
             },
         ),
     ] = "1"
@@ -84,7 +88,7 @@ SensorId = Annotated[
     str,
     Meta(
         pattern=r"^[A-Za-z0-9_.-]{1,64}\Z",
-        extra={"can": "1 to 64 of the characters A-Z a-z 0-9 _ . -"},
+        extra={"expected": "1 to 64 of the characters A-Z a-z 0-9 _ . -"},
     ),
 ]
 
@@ -94,7 +98,8 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     unit: Annotated[str, Meta(max_length=32, description="The unit of the readings.")] = ""
     objective: Annotated[
-        Literal["max", "min"], Meta(description="Which end of the scale is followed.")
+        Literal["max", "min"],
+        Meta(description="Whether the highest or the lowest value is followed."),
     ] = "max"
     policy: Annotated[
         PolicySettings,
@@ -102,7 +107,9 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     ] = DEFAULT_POLICY
     model: Annotated[
         Path | None,
-        Meta(description="What `edge-tvbo fit` wrote; instead of kernel.", extra=_FILE),
+        Meta(
+            description="A model file that `edge-tvbo fit` wrote; instead of kernel.", extra=_FILE
+        ),
     ] = None
     kernel: Annotated[
         Kernel | None,
@@ -111,20 +118,20 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     positions: Annotated[
         dict[str, Position] | None,
         Meta(
-            description="Where the sensors are, in m; a file has a line `id x y` for each.",
+            description="Coordinates of the sensors, in m; a file has a line `id x y` for each.",
             extra={
-                "reads": field_types.text_or_table,
-                "can": "the name of a file, or a table { id = [x, y], ... }",
+                "parse": field_types.text_or_table,
+                "expected": "the name of a file, or a table { id = [x, y], ... }",
             },
         ),
     ] = None
     names: Annotated[
         dict[str, str],
         Meta(
-            description="What topics call a sensor that has no name fit for an id.",
+            description="Names of sensors in topics, where they differ from the ids.",
             extra={
-                "reads": field_types.topic_names,
-                "can": 'a table { id = "Living room", ... } of names without / + #',
+                "parse": field_types.topic_names,
+                "expected": 'a table { id = "Living room", ... } of names without / + #',
             },
         ),
     ] = msgspec.field(default_factory=dict)
@@ -133,26 +140,24 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Meta(
             min_length=1,
             max_length=2000,
-            description="The ids of the sensors, as they stand in the topics.",
-            extra={"can": "an array of 1 to 2000 ids"},
+            description="The ids of the sensors, as in the topics.",
+            extra={"expected": "an array of 1 to 2000 ids"},
         ),
     ]
-    reading: Annotated[
-        ReadingSettings, Meta(description="Where readings arrive and how they are written.")
-    ]
+    reading: Annotated[ReadingSettings, Meta(description="Topic and format of the readings.")]
     activate: Annotated[ActivateSettings, Meta(description="How a sensor is activated.")] = (
         ActivateSettings()
     )
     max_payload: Annotated[
         int,
-        Meta(ge=1, le=1048576, description="A message longer than this, in bytes, is not used."),
+        Meta(ge=1, le=1048576, description="A message longer than this, in bytes, is rejected."),
     ] = 65536
     max_rate: Annotated[
         float,
         Meta(
             gt=0,
-            description="Messages a second of one sensor; it may save up ten seconds' worth, and"
-            " what is beyond is not used.",
+            description="Messages per second of one sensor, averaged over ten seconds; more are"
+            " rejected.",
         ),
     ] = 100.0
     publish_posterior: Annotated[
@@ -160,8 +165,8 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=2000,
-            description="Up to how many sensors of the field what is believed of each of them is"
-            " published, for the dashboard; 0 publishes it never.",
+            description="A field of at most so many sensors publishes the estimate of each, for the"
+            " dashboard; 0: never.",
         ),
     ] = 100
 

@@ -1,7 +1,7 @@
-"""Kinds of value that TOML lacks: durations, secrets, host names and MQTT topics.
+"""Field types that TOML lacks: durations, sizes, secrets, host names and MQTT topics.
 
-Each reader takes what TOML gave and returns what the settings hold, or raises `ValueError`
-with a hint that may be empty; what would do is said beside the setting.
+Each parser takes a TOML value and returns the value of the setting, or raises `ValueError` with a
+hint that may be empty. The allowed values in words are declared beside the setting.
 """
 
 import math
@@ -19,13 +19,13 @@ _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(ms|s|min|h|d)")
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HOST = re.compile(r"[A-Za-z0-9_.:%-]{1,253}")
 PAYLOAD_WORDS = ("sensor", "interval", "at", "expires_at")
-OURS = "edge_tvbo"  # the first level of every topic we publish
-_MOST_NAME = 64  # characters
-_LONGEST_ID = "x" * _MOST_NAME
+OWN_TOPICS = "edge_tvbo"  # first level of every topic that the daemon publishes
+MAX_NAME_LENGTH = 64  # characters
+_LONG_ID = "x" * MAX_NAME_LENGTH
 
 
 class Secret:
-    """A text that is never shown by accident.
+    """A text that logs and reprs show as ***.
 
     >>> print(Secret("hunter2"), [Secret("hunter2")], Secret("hunter2").reveal())
     *** [***] hunter2
@@ -37,37 +37,39 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Give the text itself; for the broker alone."""
+        """Return the text itself; only the connection to the broker needs it."""
         return self._text
 
     def __repr__(self) -> str:
-        """Hide the text."""
+        """Return asterisks."""
         return "***"
 
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
-        """Compare the texts."""
+        """Return whether the texts are equal."""
         return isinstance(other, Secret) and self._text == other._text
 
     def __hash__(self) -> int:
-        """Agree with equality."""
+        """Return a hash that is equal for equal texts."""
         return hash((Secret, self._text))
 
 
 def seconds(text: str) -> float:
-    """Read a duration; raises `ConfigError`.
+    """Return the seconds of a duration; raises `ConfigError` for any other text.
 
     >>> seconds("500ms"), seconds("1.5h"), seconds("10min")
     (0.5, 5400.0, 600.0)
     """
     if found := _DURATION.fullmatch(text):
         return float(found[1]) * _UNITS[found[2]]
-    raise ConfigError(f'"{text}" is not a duration; "500ms", "10s", "10min", "1.5h" or "1d" is')
+    raise ConfigError(
+        f'"{text}" is not a duration, such as "500ms", "10s", "10min", "1.5h" or "1d"'
+    )
 
 
 def duration_text(value: float) -> str:
-    """Write a duration in the largest unit that keeps it whole.
+    """Return a duration in the largest unit in which it is a whole number.
 
     >>> duration_text(90.0), duration_text(7200.0), duration_text(0.01)
     ('90s', '2h', '10ms')
@@ -79,7 +81,7 @@ def duration_text(value: float) -> str:
 
 
 def _duration_hint(text: str) -> str:
-    """Guess what was meant by a text that is no duration."""
+    """Return a hint with the duration that an invalid text probably meant."""
     number, unit = re.fullmatch(r"\s*([0-9.]*)\s*(.*?)\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
     known = {"m": "min", "mins": "min", "minutes": "min", "sec": "s", "hours": "h", "": "s"}
     guess = number + known.get(unit.lower(), unit.lower())
@@ -87,11 +89,11 @@ def _duration_hint(text: str) -> str:
 
 
 def duration(least: str, most: str = "366d", default: str | None = None) -> dict[str, Any]:
-    """Describe a setting that is a duration between two others, for `Meta(extra=...)`."""
+    """Return the `Meta(extra=...)` of a setting that is a duration from `least` to `most`."""
 
-    def reads(value: object) -> float:
+    def parse(value: object) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            raise ValueError("a duration is a text with its unit" + _number_hint(value))
+            raise ValueError("a duration is a text with a unit" + _number_hint(value))
         if not isinstance(value, str):
             raise ValueError
         try:
@@ -102,27 +104,27 @@ def duration(least: str, most: str = "366d", default: str | None = None) -> dict
             raise ValueError
         return length
 
-    can = f"a duration, {least} to {most}"
-    return {"reads": reads, "can": can, "text": duration_text} | (
+    expected = f"a duration, {least} to {most}"
+    return {"parse": parse, "expected": expected, "to_text": duration_text} | (
         {"default": default} if default else {}
     )
 
 
 def size(least: str, most: str) -> dict[str, Any]:
-    """Describe a setting that is a size between two others, for `Meta(extra=...)`."""
+    """Return the `Meta(extra=...)` of a setting that is a size from `least` to `most`."""
 
-    def reads(value: object) -> int:
+    def parse(value: object) -> int:
         if not isinstance(value, str) or not _SIZE.fullmatch(value):
             raise ValueError('a size is a text such as "64MiB"')
         if not _bytes(least) <= _bytes(value) <= _bytes(most):
             raise ValueError
         return _bytes(value)
 
-    return {"reads": reads, "can": f"a size, {least} to {most}"}
+    return {"parse": parse, "expected": f"a size, {least} to {most}"}
 
 
 def _bytes(text: str) -> int:
-    """Read a size.
+    """Return the bytes of a size.
 
     >>> _bytes("64MiB")
     67108864
@@ -136,21 +138,21 @@ def _number_hint(value: float) -> str:
     return f': did you mean "{value}s"?' if 0 < value < 1e12 else ""
 
 
-_EVERY = duration("10ms")["reads"]
+_parse_interval = duration("10ms")["parse"]
 
 
 def interval(value: object) -> float | Literal["on-reading"]:
-    """Read how long an interval is."""
+    """Return the seconds of an interval, or "on-reading"."""
     if value == "on-reading":
         return "on-reading"
     if isinstance(value, str) and value.replace("_", "-").lower().startswith("on"):
         raise ValueError('did you mean "on-reading"?')
-    length: float = _EVERY(value)
+    length: float = _parse_interval(value)
     return length
 
 
 def keepalive(value: object) -> int:
-    """Read whole seconds, given as a number or as a duration."""
+    """Return whole seconds, which the file has as a number or as a duration."""
     try:
         length = seconds(value) if isinstance(value, str) else value
     except ConfigError:
@@ -163,18 +165,18 @@ def keepalive(value: object) -> int:
 
 
 def secret(value: object) -> Secret:
-    """Read a password."""
+    """Return a password as a `Secret`."""
     if not isinstance(value, str) or not value:
         raise ValueError
     return Secret(value)
 
 
 def host(value: object) -> str:
-    """Read a host name or address; a URL is refused, and a password in one never repeated."""
+    """Return a host name or address; a URL is refused, and its password never repeated."""
     if not isinstance(value, str):
         raise ValueError
     if "/" in value or "@" in value:
-        raise ValueError("a name alone, without mqtt://, user or path")
+        raise ValueError("only the name, without mqtt://, user or path")
     if not _HOST.fullmatch(value):
         raise ValueError
     return value
@@ -193,83 +195,83 @@ def is_loopback(host: str) -> bool:
 
 
 def text_or_table(value: object) -> object:
-    """Let the name of a file, or a table, through."""
+    """Return the name of a file, or a table, unchanged."""
     if isinstance(value, dict) or (isinstance(value, str) and value):
         return value
     raise ValueError
 
 
 def file_name(value: object) -> str:
-    """Let the name of a file through; whether there is one is looked up later."""
+    """Return the name of a file unchanged; whether it exists is checked later."""
     if isinstance(value, str) and value and "\0" not in value:
         return value
     raise ValueError
 
 
 def directory(value: object) -> str:
-    """Let the name of a directory, or an empty text, through."""
+    """Return the name of a directory, or an empty text, unchanged."""
     if isinstance(value, str) and "\0" not in value:
         return value
     raise ValueError
 
 
 def _topic(value: object) -> str:
-    """Read what every topic of ours has in common."""
+    """Return a topic after the checks that reading and activate topics share."""
     if not isinstance(value, str):
         raise ValueError
     if any(c in value for c in "+#"):
-        raise ValueError("the wildcards + and # cannot be used")
+        raise ValueError("the wildcards + and # are not allowed")
     if any(unicodedata.category(c) == "Cc" for c in value):
-        raise ValueError("it has a control character")
+        raise ValueError("it contains a control character")
     if value.startswith("$"):
-        raise ValueError("topics that begin with $ are the broker's own")
-    if value.split("/")[0] == OURS:
-        raise ValueError(f"topics under {OURS}/ are what this daemon publishes")
+        raise ValueError("topics that begin with $ are reserved for the broker")
+    if value.split("/")[0] == OWN_TOPICS:
+        raise ValueError(f"topics under {OWN_TOPICS}/ are what this daemon publishes")
     for word in _PLACEHOLDER.findall(value):
         if word != "sensor":
-            raise ValueError("{" + word + "} means nothing here; {sensor} is the only placeholder")
+            raise ValueError("{" + word + "} is not a placeholder; only {sensor} is")
     if any(c in value.replace("{sensor}", "") for c in "{}"):
-        raise ValueError("braces are for {sensor} alone")
-    if len(value.replace("{sensor}", _LONGEST_ID).encode()) >= 65535:
+        raise ValueError("braces are allowed only in {sensor}")
+    if len(value.replace("{sensor}", _LONG_ID).encode()) >= 65535:
         raise ValueError("it is too long: MQTT allows 65535 bytes")
     return value
 
 
 def reading_topic(value: object) -> str:
-    """Read the topic that readings arrive on."""
+    """Return the topic of readings."""
     topic = _topic(value)
     if topic.count("{sensor}") != 1:
-        raise ValueError("{sensor} must be there once")
+        raise ValueError("it must contain {sensor} exactly once")
     return topic
 
 
 def activate_topic(value: object) -> str:
-    """Read the topic that sensors are activated on."""
+    """Return the topic of commands to sensors."""
     topic = _topic(value)
     if "{sensor}" not in topic:
-        raise ValueError("without {sensor} every sensor would be activated at once")
+        raise ValueError("without {sensor}, every command would activate every sensor")
     return topic
 
 
 def topic_names(value: object) -> dict[str, str]:
-    """Read what topics call the sensors, by id."""
+    """Return the names of sensors in topics, by id."""
     if not isinstance(value, dict):
         raise ValueError
     for name in value.values():
-        if not isinstance(name, str) or not 0 < len(name) <= _MOST_NAME:
-            raise ValueError(f"each is a text of 1 to {_MOST_NAME} characters")
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
+            raise ValueError(f"each name is a text of 1 to {MAX_NAME_LENGTH} characters")
         if not name.isprintable() or any(c in name for c in "/+#{}"):
-            raise ValueError(f"{name!r} cannot be a level of a topic")
+            raise ValueError(f"{name!r} is not a valid topic level")
     if len(set(value.values())) < len(value):
-        raise ValueError("two sensors have the same one")
+        raise ValueError("two sensors have the same name")
     return value
 
 
 def activate_payload(value: object) -> str:
-    """Read the payload that activates a sensor."""
+    """Return the payload of a command to a sensor."""
     if not isinstance(value, str):
         raise ValueError
     for word in _PLACEHOLDER.findall(value):
         if word not in PAYLOAD_WORDS:
-            raise ValueError("{" + word + "} is none of them")
+            raise ValueError("{" + word + "} is not a placeholder")
     return value

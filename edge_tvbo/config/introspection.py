@@ -1,4 +1,4 @@
-"""The settings' structs, taken apart: what `load` walks along and `explain` prints."""
+"""Introspection of the settings structs: their fields with descriptions, types and defaults."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -26,7 +26,7 @@ class Setting(msgspec.Struct, frozen=True):
     description: str
     extra: dict[str, Any]
     required: bool
-    default: Any  # None where it is required, or derived from other settings
+    default: Any  # None if required, or derived from other settings
     table: type[msgspec.Struct] | None = None  # the struct that a table is read into
     items: Any = None  # the type of an array's items
     named: Any = None  # (type of the names, struct) of a table of tables
@@ -37,8 +37,8 @@ class Setting(msgspec.Struct, frozen=True):
         return without_none(self.declared)
 
     @property
-    def can(self) -> str:
-        """What would do, in words."""
+    def expected(self) -> str:
+        """The allowed values in words."""
         return allowed_values(self.declared)
 
     @property
@@ -58,13 +58,13 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 def settings_of(kind: type[msgspec.Struct]) -> dict[str, Setting]:
-    """Take a struct apart, field by field."""
-    return _taken_apart(kind)[0]
+    """Return the settings of a struct by name."""
+    return _introspect(kind)[0]
 
 
-def rest_of(kind: type[msgspec.Struct]) -> Setting | None:
-    """Find the field of a struct that takes the keys no other field has."""
-    return _taken_apart(kind)[1]
+def extra_keys_of(kind: type[msgspec.Struct]) -> Setting | None:
+    """Return the field of a struct that holds the keys of no other field; None without one."""
+    return _introspect(kind)[1]
 
 
 def struct_of(setting: Setting, table: Mapping[str, Any]) -> type[msgspec.Struct]:
@@ -83,19 +83,19 @@ def policy_parameters() -> dict[str, Setting]:
 
 
 @cache
-def _taken_apart(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting | None]:
-    """Give the settings and the rest of a struct; cached, for the structs never change."""
+def _introspect(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting | None]:
+    """Return the settings of a struct, and the field of its extra keys; structs never change."""
     if issubclass(kind, PolicySettings):
         every = [_policy_name(kind), *map(_setting, parameters_of(kind))]
     else:
         every = [_setting(one) for one in msgspec.structs.fields(kind)]
-    rest = next((each for each in every if "rest" in each.extra), None)
-    return {each.name: each for each in every if each is not rest}, rest
+    extra_keys = next((each for each in every if "extra_keys" in each.extra), None)
+    return {each.name: each for each in every if each is not extra_keys}, extra_keys
 
 
 def _policy_name(kind: type[PolicySettings]) -> Setting:
     """Return the setting that chooses a policy's struct: for the base any name, else the tag."""
-    any_name = Annotated[str, Meta(extra={"can": "the name of a policy"})]
+    any_name = Annotated[str, Meta(extra={"expected": "the name of a policy"})]
     tag = kind.__struct_config__.tag
     return Setting(
         name="name",

@@ -1,47 +1,35 @@
 """JSON Schema of the settings, for editors that complete and check a file while it is written.
 
-The schema accepts every file that `load` accepts. It leaves out rules between settings.
+msgspec writes the schema of each plain type with its limits. The tables are written here, because
+a file differs from the structs that it becomes: durations are texts, unset settings are left out
+instead of null, some defaults depend on other settings, and the table of a policy has the keys of
+the struct that its `name` chooses. The schema accepts every file that `load` accepts; it leaves
+out rules between settings.
 """
 
 from inspect import getdoc
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from edge_tvbo.config import deprecated, field_types
 from edge_tvbo.config.errors import dotted
-from edge_tvbo.config.introspection import Setting, rest_of, settings_of
+from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.messages.declared_types import is_struct, members, split
 from edge_tvbo.policy.registry import policies, settings_class
 
 Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
-_NUMBER: Schema = {"type": "number"}
-_READ: dict[Any, Schema] = {  # what TOML may give a reader; any other reads a text
+_PARSED: dict[Any, Schema] = {  # TOML values by the parser that takes them; others take a text
     field_types.keepalive: {"anyOf": [{"type": "integer", "minimum": 5, "maximum": 3600}, _TEXT]},
-    field_types.text_or_table: {
-        "anyOf": [
-            _TEXT,
-            {
-                "type": "object",
-                "additionalProperties": {
-                    "type": "array",
-                    "items": _NUMBER,
-                    "minItems": 2,
-                    "maxItems": 2,
-                },
-            },
-        ]
-    },
-    field_types.topic_names: {"type": "object", "additionalProperties": _TEXT},
+    field_types.text_or_table: msgspec.json.schema(str | dict[str, tuple[float, float]]),
+    field_types.topic_names: msgspec.json.schema(dict[str, str]),
 }
-_TYPES = {int: "integer", float: "number", bool: "boolean", str: "string"}
 
 
 def json_schema() -> Schema:
-    """Give the schema of a configuration, JSON Schema draft 2020-12."""
+    """Return the schema of a configuration, JSON Schema draft 2020-12."""
     settings = _table(Settings)
     _add_deprecated(settings)
     return {
@@ -72,13 +60,13 @@ def _table(kind: type[msgspec.Struct]) -> Schema:
     return {
         "type": "object",
         "properties": properties,
-        "additionalProperties": _TEXT if rest_of(kind) else False,
+        "additionalProperties": _TEXT if extra_keys_of(kind) else False,
         **({"required": required} if required else {}),
     }
 
 
 def _policy(setting: Setting) -> Schema:
-    """Return the schema of a policy's table: for each policy one with its parameters."""
+    """Return the schema of a policy's table: one alternative per policy, with its parameters."""
     tables = []
     for kind in map(settings_class, policies()):
         description = " ".join((getdoc(kind) or "").split())
@@ -90,18 +78,18 @@ def _policy(setting: Setting) -> Schema:
 
 
 def _described(setting: Setting) -> Schema:
-    made = {"description": f"{setting.description} It can be {setting.can}."}
+    schema = _value(setting)
+    schema["description"] = f"{setting.description} Allowed: {setting.expected}."
     default = setting.default
     if default is not None and not isinstance(default, msgspec.Struct | dict):
-        written = setting.extra.get("text")
-        made["default"] = written(default) if written else default
-    return made | _value(setting)
+        to_text = setting.extra.get("to_text")
+        schema["default"] = to_text(default) if to_text else default
+    return schema
 
 
 def _value(setting: Setting) -> Schema:
-    if reads := setting.extra.get("reads"):
-        plain = _READ.get(reads, _TEXT)
-        return {"anyOf": [plain, _table(setting.table)]} if setting.table else plain
+    if parse := setting.extra.get("parse"):
+        return dict(_PARSED.get(parse, _TEXT))
     if setting.is_policy:
         return _policy(setting)
     if setting.named:
@@ -110,34 +98,14 @@ def _value(setting: Setting) -> Schema:
 
 
 def _kind(kind: Any) -> Schema:
-    """Return the schema of a type, and its limits."""
-    bare, meta = split(kind)
-    if len(members(bare)) > 1:
-        return {"anyOf": [_kind(each) for each in members(bare)]}
-    if is_struct(bare):
-        return _table(bare)
-    if get_origin(bare) is tuple:
-        return _array(get_args(bare), meta)
-    if get_origin(bare) is Literal:
-        return {"enum": list(get_args(bare))}
-    return {"type": _TYPES[bare]} | _limits(
-        meta,
-        minimum="ge",
-        maximum="le",
-        exclusiveMinimum="gt",
-        exclusiveMaximum="lt",
-        minLength="min_length",
-        maxLength="max_length",
-    )
-
-
-def _array(items: tuple[Any, ...], meta: Meta) -> Schema:
-    made: Schema = {"type": "array", "items": _kind(items[0])}
-    if items[-1] is not ...:  # of so many items, all of one type
-        return made | {"minItems": len(items), "maxItems": len(items)}
-    return made | _limits(meta, minItems="min_length", maxItems="max_length")
-
-
-def _limits(meta: Meta, **names: str) -> Schema:
-    limits = {name: getattr(meta, attribute) for name, attribute in names.items()}
-    return {name: limit for name, limit in limits.items() if limit is not None}
+    """Return the schema of a type, with the tables of its structs inline."""
+    several = members(split(kind)[0])
+    if len(several) > 1:
+        return {"anyOf": [_kind(each) for each in several]}
+    if is_struct(several[0]):
+        return _table(several[0])
+    schema = msgspec.json.schema(kind)
+    for part in (schema, schema.get("items")):
+        if part and "pattern" in part:  # in the regular expressions of JSON Schema, \Z is a Z
+            part["pattern"] = part["pattern"].replace(r"\Z", "$")
+    return schema

@@ -12,8 +12,8 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     name: Annotated[
         Literal["se", "matern-1/2", "matern-3/2", "matern-5/2", "linear", "exchangeable"],
         Meta(
-            description="The shape of the covariance; exchangeable needs no positions: any two"
-            " sensors have the same correlation.",
+            description="The shape of the covariance. exchangeable: any two sensors have the same"
+            " correlation, and no positions are needed.",
         ),
     ]
     length_scale: Annotated[

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_tvbo.config import deprecated, environment
-from edge_tvbo.config.cross_checks import Rules
+from edge_tvbo.config.cross_checks import CrossChecks
 from edge_tvbo.config.errors import (
     WHOLE,
     ConfigErrors,
@@ -29,12 +29,12 @@ from edge_tvbo.errors import Code
 
 log = logging.getLogger(__name__)
 
-_EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes one to start from"
+_EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes a first one"
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
-    """Read the configuration at `path`; raises `ConfigErrors` with all that is wrong with it.
+    """Return the settings of the configuration at `path`.
 
     Logs a warning for each setting with a deprecated name.
 
@@ -43,13 +43,18 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     path : Path
         The TOML file; the paths in it start at its directory.
     payloads : collection of str, optional
-        The payload formats there are; without it their names go unchecked.
+        The names of the payload formats; without it they are not checked.
+
+    Raises
+    ------
+    ConfigErrors
+        With all errors of the file.
     """
     raw, report = _read(path)
     for warning in report.warnings:
         log.warning("%s", warning)
     good = read_table(Settings, raw, (), report)
-    Rules(report, path.parent, payloads).apply(good)
+    CrossChecks(report, path.parent, payloads).apply(good)
     if found := report.findings():
         raise ConfigErrors(found)
     settings: Settings = build(Settings, good)
@@ -57,10 +62,10 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
 
 
 def origins(path: Path) -> list[str]:
-    """Say of every setting that the file or the environment gives where it is from."""
+    """Return a line for each setting of the file and the environment, with its origin."""
     raw, report = _read(path)
     lines = (
-        f"{report.origin(key)}: {dotted(key)} = {_told(key, value)}" for key, value in _leaves(raw)
+        f"{report.origin(key)}: {dotted(key)} = {_shown(key, value)}" for key, value in _leaves(raw)
     )
     return [*lines, "all other settings have their defaults; see  edge-tvbo config explain"]
 
@@ -73,17 +78,17 @@ def _leaves(table: Values, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
             yield (*path, key), value
 
 
-def _told(path: KeyPath, value: Any) -> str:
+def _shown(path: KeyPath, value: Any) -> str:
     return "***" if path[0] == "mqtt" and path[-1] == "password" else shown(value)
 
 
 def _read(path: Path) -> tuple[Values, Report]:
-    """Read the file, and what the environment says instead of it."""
+    """Return the values of the file, overridden by the environment, and their report."""
     text = _text(path)
     raw = _parsed(path, text)
     variables = environment.variables(os.environ)
     report = Report(path, cache(partial(_places, text)), variables)
-    raw = environment.filled_in(raw, (), report, os.environ)
+    raw = environment.fill_in(raw, (), report, os.environ)
     raw = environment.override(raw, variables, os.environ)
     return _with_current_names(raw, report), report
 
@@ -96,7 +101,7 @@ def _with_current_names(raw: Values, report: Report) -> Values:
         if deprecated.has(raw, new):
             report.add(
                 old,
-                f"is the old name of {dotted(new)}, which is there too; keep {dotted(new)}",
+                f"is the old name of {dotted(new)}, which is set too; keep {dotted(new)}",
                 code=Code.TWICE,
             )
         else:
@@ -114,38 +119,38 @@ def _text(path: Path) -> str:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise _alone(path, f"there is no such file; {_EXAMPLE}") from None
+        raise _no_file(path, f"there is no such file; {_EXAMPLE}") from None
     except (OSError, ValueError) as error:
-        raise _alone(path, f"the file {unreadable(error)}; {_EXAMPLE}") from None
+        raise _no_file(path, f"the file {unreadable(error)}; {_EXAMPLE}") from None
     try:
         return data.removeprefix(BOM_UTF8).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         place = Place(data.count(b"\n", 0, error.start) + 1, 0)
-        raise _alone(path, "the file is not in UTF-8 here; save it as UTF-8", place) from None
+        raise _no_file(path, "the file is not UTF-8 here; save it as UTF-8", place) from None
 
 
 def _parsed(path: Path, text: str) -> Values:
     try:
         return tomllib.loads(text)
     except RecursionError:
-        why = "the file is nested too deeply; arrays of arrays are no use"
-        raise _no_toml(path, why, Place(1, 0)) from None
-    except ValueError as error:  # TOMLDecodeError, and what int() and datetime() refuse
+        problem = "the file is nested too deeply; no setting is an array of arrays"
+        raise _no_toml(path, problem, Place(1, 0)) from None
+    except ValueError as error:  # TOMLDecodeError, and the errors of int() and datetime()
         message = str(error)
     where = _AT.search(message)
     line = int(where[1]) if where and where[1] else text.rstrip().count("\n") + 1
     column = int(where[2]) if where and where[2] else 0
-    what = " ".join(_AT.sub("", message).split())
-    raise _no_toml(path, f"this is not TOML: {what}; {_toml_hint(what)}", Place(line, column))
+    problem = " ".join(_AT.sub("", message).split())
+    raise _no_toml(path, f"this is not TOML: {problem}; {_toml_hint(problem)}", Place(line, column))
 
 
-def _toml_hint(what: str) -> str:
-    if "overwrite" in what or "Duplicate" in what or "twice" in what:
-        return "each key and each table can be there once"
-    return 'a line is `key = value`, and a text stands in "quotes"'
+def _toml_hint(problem: str) -> str:
+    if any(word in problem for word in ("overwrite", "Duplicate", "twice")):
+        return "each key and each table is allowed once"
+    return 'a line is `key = value`, with texts in "quotes"'
 
 
-def _alone(path: Path, message: str, place: Place = WHOLE) -> ConfigErrors:
+def _no_file(path: Path, message: str, place: Place = WHOLE) -> ConfigErrors:
     return ConfigErrors([Finding(str(path), *place, "", message, Code.NO_FILE)])
 
 

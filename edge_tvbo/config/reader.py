@@ -1,6 +1,6 @@
-"""From the tables of a TOML file to the values of a struct, past every mistake on the way.
+"""Reader: converts the tables of a TOML file to the values of a struct, and reports all errors.
 
-A value that is wrong is reported and left out, so that what follows judges only what is right.
+An invalid value is reported and left out, so that later checks see only valid values.
 """
 
 import math
@@ -11,7 +11,7 @@ import msgspec
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
 from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, listed, shown
 from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
-from edge_tvbo.config.introspection import Setting, rest_of, settings_of
+from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
 from edge_tvbo.config.settings import Settings
@@ -21,8 +21,8 @@ from edge_tvbo.policy.registry import find_settings_class, policies
 from edge_tvbo.policy.settings import BUILT_IN, PolicySettings
 
 Values = dict[str, Any]
-_WRONG: Any = object()
-_HOMES: dict[type[msgspec.Struct], str] = {  # where a misplaced setting may belong
+_INVALID: Any = object()
+_HOMES: dict[type[msgspec.Struct], str] = {  # where a misplaced setting belongs
     Settings: "at the top, before the first [table]",
     Mqtt: "in [mqtt]",
     Reconnect: "in mqtt.reconnect",
@@ -39,26 +39,25 @@ _HOMES: dict[type[msgspec.Struct], str] = {  # where a misplaced setting may bel
 
 
 def read_table(kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: Report) -> Values:
-    """Read a table by the struct `kind`: what is right of it, defaults filled in."""
+    """Return the valid values of a table by the struct `kind`, with defaults filled in."""
     known = settings_of(kind)
     good: Values = {}
-    rest = {key: value for key, value in raw.items() if key not in known}
+    others = {key: value for key, value in raw.items() if key not in known}
     for name, setting in known.items():
         if name in raw:
             value = _value(setting, raw[name], (*path, name), report)
         else:
             value = _absent(setting, path, report)
-        if value is not _WRONG:
+        if value is not _INVALID:
             good[name] = value
-    _rest(kind, rest, path, report, good)
+    _read_extra_keys(kind, others, path, report, good)
     return good
 
 
 def build(kind: type[msgspec.Struct], good: Values) -> Any:
-    """Make the frozen struct `kind` of values that are all right."""
+    """Return the frozen struct `kind` with these values, which are all valid."""
     known = settings_of(kind)
-    made = {name: _built(known.get(name), value) for name, value in good.items()}
-    return kind(**made)
+    return kind(**{name: _built(known.get(name), value) for name, value in good.items()})
 
 
 def _built(setting: Setting | None, value: Any) -> Any:
@@ -71,12 +70,12 @@ def _built(setting: Setting | None, value: Any) -> Any:
 
 def _absent(setting: Setting, path: KeyPath, report: Report) -> Any:
     if setting.required:
-        what = setting.description.rstrip(".")
-        missing = f"is missing; it can be {setting.can}"
-        report.add((*path, setting.name), missing, what, code=Code.MISSING)
-        return _WRONG
+        missing = f"is missing; allowed: {setting.expected}"
+        hint = setting.description.rstrip(".")
+        report.add((*path, setting.name), missing, hint, code=Code.MISSING)
+        return _INVALID
     if setting.derived:
-        return _WRONG
+        return _INVALID
     if setting.table and isinstance(setting.default, setting.table) and not setting.is_policy:
         return read_table(setting.table, {}, (*path, setting.name), report)
     return setting.default
@@ -95,14 +94,14 @@ def _value(setting: Setting, value: Any, path: KeyPath, report: Report) -> Any:
         return _plain(setting, value)
     except (ValueError, OverflowError) as error:
         hint = "" if isinstance(error, msgspec.ValidationError) else str(error)
-        what = "is not what it can be" if setting.extra.get("secret") else f"is {_shown(value)}"
+        found = "is invalid" if setting.extra.get("secret") else f"is {_shown(value)}"
         near = did_you_mean(value, choices(setting.kind)) if isinstance(value, str) else ""
-        report.add(path, f"{what}; it can be {setting.can}", hint, near)
-        return _WRONG
+        report.add(path, f"{found}; allowed: {setting.expected}", hint, near)
+        return _INVALID
 
 
-def takes(setting: Setting, value: Any) -> bool:
-    """Say whether `value`, which is no table, is what `setting` can be."""
+def accepts(setting: Setting, value: Any) -> bool:
+    """Return whether `value`, which is not a table, is valid for `setting`."""
     try:
         _plain(setting, value)
     except (ValueError, OverflowError):
@@ -111,32 +110,32 @@ def takes(setting: Setting, value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """Show a value, but not what may be a password inside a URL."""
-    return "a text with @ in it" if isinstance(value, str) and "@" in value else shown(value)
+    """Return a value for a message, unless it may contain a password inside a URL."""
+    return "a text with @" if isinstance(value, str) and "@" in value else shown(value)
 
 
 def _plain(setting: Setting, value: Any) -> Any:
-    if reads := setting.extra.get("reads"):
+    if parse := setting.extra.get("parse"):
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError
-        return reads(value)
+        return parse(value)
     if setting.named or setting.items or setting.is_only_table:
         raise ValueError
     return convert(value, setting.declared)
 
 
 def _named(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Values:
-    """Read a table of tables, each under a name that somebody chose."""
+    """Return the valid values of a table of tables, each under a name that the user chose."""
     name_kind, kind = setting.named
     good: Values = {}
     for name, table in raw.items():
         where = (*path, name)
         if not isinstance(table, dict):
             near = "it belongs in one of them" if name in settings_of(kind) else ""
-            report.add(where, f"is {shown(table)}; it can be a table [{dotted(where)}]", near)
+            report.add(where, f"is {shown(table)}; allowed: a table [{dotted(where)}]", near)
             continue
         if not _fits(name, name_kind):
-            report.add(where, f"is not a name we can use; one has {allowed_values(name_kind)}")
+            report.add(where, f"is not a valid name; allowed: {allowed_values(name_kind)}")
         good[name] = read_table(kind, table, where, report)
     return good
 
@@ -147,12 +146,12 @@ def _items(setting: Setting, raw: list[Any], path: KeyPath, report: Report) -> A
         if _fits(item, setting.items):
             good.append(item)
         else:
-            can = allowed_values(setting.items)
-            report.add((*path, index), f"is {shown(item)}; it can be {can}")
+            allowed = allowed_values(setting.items)
+            report.add((*path, index), f"is {shown(item)}; allowed: {allowed}")
     if not _fits(raw, setting.kind) and len(good) == len(raw):
-        report.add(path, f"has {len(raw)} items; it can be {setting.can}")
-        return _WRONG
-    return tuple(good) if len(good) == len(raw) else _WRONG
+        report.add(path, f"has {len(raw)} items; allowed: {setting.expected}")
+        return _INVALID
+    return tuple(good) if len(good) == len(raw) else _INVALID
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -164,30 +163,30 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _policy(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Any:
-    """Read the table of a policy by the struct of that policy, and return the struct."""
+    """Return the struct of the policy that a table names, with its parameters."""
     name = raw.get("name", setting.default.name)
     kind = _policy_struct(name, (*path, "name"), report)
     if kind is None:
-        return _WRONG
+        return _INVALID
     known, read = settings_of(kind), {}
     for key, value in raw.items():
         if key not in known:
-            takes = [each for each in known if each != "name"]
+            parameters = [each for each in known if each != "name"]
             report.add(
                 (*path, key),
-                f"is not a parameter of {name}; it takes {listed(takes, most=99)}",
-                did_you_mean(key, takes),
+                f"is not a parameter of {name}; allowed: {listed(parameters, max_words=99)}",
+                did_you_mean(key, parameters),
                 code=Code.UNKNOWN_NAME,
             )
         elif key != "name":
             read[key] = _value(known[key], value, (*path, key), report)
-    return _WRONG if _WRONG in read.values() else build(kind, read)
+    return _INVALID if _INVALID in read.values() else build(kind, read)
 
 
 def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySettings] | None:
     """Return the struct of the policy `name`, or report that there is none."""
     if not isinstance(name, str):
-        report.add(path, f"is {shown(name)}; it can be the name of a policy")
+        report.add(path, f"is {shown(name)}; allowed: the name of a policy")
         return None
     try:
         kind = find_settings_class(name)
@@ -195,37 +194,37 @@ def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySetti
         report.add(path, f"cannot be used: {error}", code=Code.UNKNOWN_NAME)
         return None
     if kind is None:
-        allowed = f"a policy can be {listed(sorted(policies()), most=99)}"
+        allowed = listed(sorted(policies()), max_words=99)
         near = did_you_mean(name, policies())
-        report.add(path, f"is {shown(name)}; {allowed}", near, code=Code.UNKNOWN_NAME)
+        report.add(path, f"is {shown(name)}; allowed: {allowed}", near, code=Code.UNKNOWN_NAME)
     return kind
 
 
-def _rest(
+def _read_extra_keys(
     kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: Report, good: Values
 ) -> None:
-    """Read the keys of a payload format, which are texts, or report keys that are no setting."""
-    rest = rest_of(kind)
-    if rest is None:
+    """Add the options of a payload format to `good`; report other keys that are no setting."""
+    setting = extra_keys_of(kind)
+    if setting is None:
         for key in raw:
             report.add(
                 (*path, key),
-                f"is not a setting; {_instead(kind, path)}",
+                f"is not a setting; {_settings_there(kind, path)}",
                 _hint(kind, key),
                 code=Code.UNKNOWN_SETTING,
             )
         return
-    taken = good[rest.name] = {}
+    options = good[setting.name] = {}
     for key, value in raw.items():
         if isinstance(value, str):
-            taken[key] = value
+            options[key] = value
         else:
-            report.add((*path, key), f"is {shown(value)}; it can be {rest.can}")
+            report.add((*path, key), f"is {shown(value)}; allowed: {setting.expected}")
 
 
-def _instead(kind: type[msgspec.Struct], path: KeyPath) -> str:
+def _settings_there(kind: type[msgspec.Struct], path: KeyPath) -> str:
     where = f"of {dotted(path)}" if path else "at the top"
-    return f"the settings {where} are {listed(settings_of(kind), most=99)}"
+    return f"the settings {where} are {listed(settings_of(kind), max_words=99)}"
 
 
 def _hint(kind: type[msgspec.Struct], key: str) -> str:

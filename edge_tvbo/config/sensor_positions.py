@@ -1,4 +1,4 @@
-"""Where the sensors are: from a table in the configuration, or from a file of lines `id x y`."""
+"""Sensor positions: from a table in the configuration, or from a file of lines `id x y`."""
 
 import math
 import re
@@ -11,24 +11,24 @@ from edge_tvbo.config.field_settings import Position
 from edge_tvbo.errors import Code
 
 _NUMBERED = re.compile(r"(?:.*[^0-9])([0-9]+)", re.DOTALL)
-_MOST = 10  # bad lines of one file that are reported
+MAX_REPORTED_LINES = 10  # invalid lines of one file
 
 
 def of_sensors(
     source: object, base: Path, sensors: Sequence[str], path: KeyPath, report: Report
 ) -> dict[str, Position]:
-    """Find the position of each sensor; what is wrong or lacking is reported."""
+    """Return the position of each sensor; report those that are invalid or missing."""
     if isinstance(source, dict):
         found = _from_table(source, sensors, path, report)
         known = set(source)
     else:
         found = _from_file(base / str(source), path, report)
         known = set(found)
-    lacking = [sensor for sensor in sensors if not _names(sensor) & known]
-    if lacking and known:
+    missing = [sensor for sensor in sensors if not _names(sensor) & known]
+    if missing and known:
         report.add(
             path,
-            f"has no position for {listed(lacking)}; each sensor wants `id x y`",
+            f"has no position for {listed(missing)}; each sensor needs one",
             code=Code.MISSING,
         )
     return {
@@ -39,7 +39,7 @@ def of_sensors(
 
 
 def _names(sensor: str) -> set[str]:
-    """Say under which ids a sensor may be listed: its own or, for `mote-1`, a bare `1`."""
+    """Return the ids under which a sensor may be listed: its own and, for `mote-1`, `1`."""
     numbered = _NUMBERED.fullmatch(sensor)
     return {sensor, numbered[1]} if numbered else {sensor}
 
@@ -50,12 +50,12 @@ def _from_table(
     found = {}
     wanted = {name for sensor in sensors for name in _names(sensor)}
     if not table:
-        report.add(path, "is an empty table; it can be { id = [x, y], ... }, in m")
+        report.add(path, "is an empty table; allowed: { id = [x, y], ... }, in m")
     for name, value in table.items():
         where = (*path, name)
         position = _position(value)
         if position is None:
-            report.add(where, f"is {shown(value)}; it can be [x, y], in m")
+            report.add(where, f"is {shown(value)}; allowed: [x, y], in m")
         elif sensors and name not in wanted:
             report.add(
                 where,
@@ -80,7 +80,7 @@ def _position(value: object) -> Position | None:
 
 def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, Position]:
     try:
-        lines = file.read_text(encoding="utf-8").split("\n")  # where editors count lines
+        lines = file.read_text(encoding="utf-8").split("\n")  # the lines that editors count
     except (OSError, ValueError) as error:
         report.add(path, f"is {shown(str(file))}, which {unreadable(error)}", code=Code.NAMED_FILE)
         return {}
@@ -89,10 +89,10 @@ def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, Position]
     for number, line in enumerate(lines, start=1):
         if not (words := line.partition("#")[0].split()):
             continue
-        if fault := _fault(words, found):
+        if problem := _add_line(words, found):
             wrong += 1
-            if wrong <= _MOST:
-                report.add_elsewhere(file, number, fault)
+            if wrong <= MAX_REPORTED_LINES:
+                report.add_elsewhere(file, number, problem)
     if not found and not wrong:
         report.add(
             path, f"is {shown(str(file))}, which has no lines `id x y`", code=Code.NAMED_FILE
@@ -100,8 +100,8 @@ def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, Position]
     return found
 
 
-def _fault(words: list[str], found: dict[str, Position]) -> str | None:
-    """Take one line into `found`, or say what is wrong with it."""
+def _add_line(words: list[str], found: dict[str, Position]) -> str | None:
+    """Add the position of one line to `found`, or return what is wrong with the line."""
     try:
         name, x, y = words
         position = float(x), float(y)
@@ -110,18 +110,18 @@ def _fault(words: list[str], found: dict[str, Position]) -> str | None:
     if not all(math.isfinite(one) for one in position):
         return f"the position of {shown(name)} is not finite; a line is `id x y`, in m"
     if found.setdefault(name, position) != position:
-        return f"{shown(name)} is there twice, at different places; one line would do"
+        return f"{shown(name)} has two lines with different positions; keep one"
     return None
 
 
 def unreadable(error: Exception) -> str:
-    """Say why a file cannot be read, without what it holds."""
+    """Return why a file cannot be read, without any of its content."""
     match error:
         case FileNotFoundError():
-            return "does not exist; paths start at the directory of the configuration"
+            return "does not exist; paths are relative to the directory of the configuration"
         case OSError(strerror=str(reason)):
             return f"cannot be read: {reason}"
         case UnicodeDecodeError():
-            return "is not a text file in UTF-8"
+            return "is not a UTF-8 text file"
         case _:
             return "cannot be read"

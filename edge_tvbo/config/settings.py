@@ -1,8 +1,14 @@
-"""The settings, frozen: what each one is, its unit, its range and its default.
+"""Settings: the frozen structs of the whole configuration, with units, ranges and defaults.
 
-`load` reads a file by these structs and `explain` prints them, so a setting is written once.
-In `Meta(extra=...)`, `reads` turns what TOML gave into the value, `can` says what would do,
-`default` says a default that depends on other settings, and `rest` takes a table's other keys.
+A setting is declared once: the loader, `edge-tvbo config explain`, the JSON Schema and
+docs/configuration.md all read these structs. Keys of `Meta(extra=...)`:
+
+- parse: a function from the TOML value to the setting's value; ValueError carries a hint
+- expected: the allowed values in words
+- default: a default that depends on other settings, in words
+- to_text: a function from the value to its TOML text, where they differ
+- secret: the value is never shown
+- extra_keys: this field holds the keys of its table that are no other setting
 """
 
 from typing import Annotated
@@ -17,75 +23,78 @@ from edge_tvbo.config.mqtt_settings import Mqtt
 
 _ID = r"^[a-z0-9_-]{1,64}\Z"
 _TOPIC = r"^(?!edge_tvbo/)[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,8}\Z"
-_TOPIC_CAN = {"can": "levels of the characters A-Z a-z 0-9 _ . - with / in between"}
-_ID_CAN = {"can": "1 to 64 of the characters a-z 0-9 _ -"}
+_TOPIC_LEVELS = {"expected": "levels of the characters A-Z a-z 0-9 _ . - with / in between"}
+_ID_CHARACTERS = {"expected": "1 to 64 of the characters a-z 0-9 _ -"}
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """Where `/metrics` and `/healthz` are read."""
+    """HTTP endpoint of `/metrics` and `/healthz`."""
 
     host: Annotated[
         str,
         Meta(
-            description="The address listened on; any but loopback is open to the network.",
-            extra={"reads": field_types.host, "can": "an IP address, or localhost"},
+            description="The address to listen on. Any but loopback is open to the network.",
+            extra={"parse": field_types.host, "expected": "an IP address, or localhost"},
         ),
     ] = "127.0.0.1"
     port: Annotated[
         int | None,
         Meta(
-            ge=1, le=65535, description="The TCP port; without it nothing listens. 9464 is usual."
+            ge=1,
+            le=65535,
+            description="The TCP port, usually 9464. Without it, there is no endpoint.",
         ),
     ] = None
 
 
 class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
-    """How Home Assistant gets to know of us; the table alone is enough."""
+    """MQTT discovery for Home Assistant; an empty table is enough."""
 
     prefix: Annotated[
         str,
         Meta(
             pattern=_TOPIC,
-            description="What its discovery topics begin with.",
-            extra=_TOPIC_CAN,
+            description="Home Assistant's discovery prefix.",
+            extra=_TOPIC_LEVELS,
         ),
     ] = "homeassistant"
     birth: Annotated[
         str,
         Meta(
             pattern=_TOPIC,
-            description="Where it says that it has started.",
-            extra=_TOPIC_CAN,
+            description="The topic on which Home Assistant announces its start.",
+            extra=_TOPIC_LEVELS,
         ),
     ] = "homeassistant/status"
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept over a restart."""
+    """What is stored and survives a restart."""
 
     dir: Annotated[
         str,
         Meta(
-            description="Where the models are kept over a restart; empty never writes. Under"
-            " systemd, the path in $STATE_DIRECTORY: /var/lib/edge-tvbo.",
+            description="The directory of stored state. Empty: nothing is stored. Under systemd,"
+            " use the path in $STATE_DIRECTORY: /var/lib/edge-tvbo.",
             extra={
-                "reads": field_types.directory,
-                "can": "the name of a directory, from this file's directory, or empty",
+                "parse": field_types.directory,
+                "expected": "the name of a directory, from this file's directory, or empty",
             },
         ),
     ] = ""
     checkpoint: Annotated[
         float,
         Meta(
-            description="How often they are written, beside on exit; above 256 KiB more rarely.",
+            description="How often the state is stored, besides at exit; above 256 KiB less often.",
             extra=duration("1s", "1d"),
         ),
     ] = 900.0
     history: Annotated[
         int | None,
         Meta(
-            description="How large the history of decisions may grow in `dir`, for `edge-tvbo why`;"
-            " the oldest give way. Without it none is kept. 64MiB are years of 10min intervals.",
+            description="Maximum size of the decision history in `dir`, for `edge-tvbo why`; the"
+            " oldest decisions are removed first. Without it, no history is kept. 64MiB hold years"
+            " of 10min intervals.",
             extra=size("16MiB", "100GiB"),
         ),
     ] = None
@@ -99,35 +108,35 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             pattern=_ID,
             description="The name of this daemon in the topics it publishes.",
-            extra=_ID_CAN,
+            extra=_ID_CHARACTERS,
         ),
     ] = "edge"
     health: Annotated[
         float,
-        Meta(description="How often the daemon says how it is.", extra=duration("1s", "1d")),
+        Meta(description="How often the daemon publishes its health.", extra=duration("1s", "1d")),
     ] = 60.0
     commands: Annotated[
         bool,
         Meta(
-            description="Whether what comes on cmd/<verb> is carried out; who may say so is up to"
-            " the broker's ACL."
+            description="Whether commands on cmd/<verb> are executed. The broker's ACL decides who"
+            " may send them."
         ),
     ] = True
-    mqtt: Annotated[Mqtt, Meta(description="Where the broker is and who we are to it.")] = Mqtt()
-    metrics: Annotated[Metrics, Meta(description="Where /metrics and /healthz are read.")] = (
+    mqtt: Annotated[Mqtt, Meta(description="Address of the broker, login and connection.")] = Mqtt()
+    metrics: Annotated[Metrics, Meta(description="HTTP endpoint of /metrics and /healthz.")] = (
         Metrics()
     )
     homeassistant: Annotated[
         HomeAssistant | None,
         Meta(
-            description="Has Home Assistant show us as a device; without this table it is not told"
-            " of us."
+            description="MQTT discovery for Home Assistant. Without this table nothing is published"
+            " for it."
         ),
     ] = None
-    state: Annotated[State, Meta(description="What is kept over a restart.")] = State()
+    state: Annotated[State, Meta(description="What is stored and survives a restart.")] = State()
     fields: Annotated[
-        dict[Annotated[str, Meta(pattern=_ID, extra=_ID_CAN)], FieldSettings],
-        Meta(description="The quantities that are followed, each under its name."),
+        dict[Annotated[str, Meta(pattern=_ID, extra=_ID_CHARACTERS)], FieldSettings],
+        Meta(description="The measured quantities, each under its name."),
     ]
 
     @property

@@ -1,8 +1,7 @@
-"""Where in a TOML text each key stands; `tomllib` says what a key holds, but not where it is.
+"""TOML positions: line and column of each key, which `tomllib` does not report.
 
-The text has been through `tomllib`, so it is known to be right and is only skimmed: no value is
-read, but each is stepped over whole, so that nothing inside a string or a comment is taken for
-a key.
+`tomllib` has read the text before, so it is valid TOML and only scanned here: values are skipped
+whole, so that nothing inside a string or a comment is mistaken for a key.
 """
 
 import re
@@ -21,7 +20,7 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
 def key_places(text: str) -> dict[KeyPath, Place]:
-    """Find where each key, table and array item of a valid TOML text stands.
+    """Return the place of each key, table and array item of a valid TOML text.
 
     >>> for key, place in key_places("[b]; c.d = 1".replace(";", chr(10))).items():
     ...     print(".".join(key), place.line, place.column)
@@ -29,16 +28,16 @@ def key_places(text: str) -> dict[KeyPath, Place]:
     b.c 2 2
     b.c.d 2 2
     """
-    return _Skimmer(text).document()
+    return _Scanner(text).document()
 
 
-class _Skimmer:
+class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
         self.places: dict[KeyPath, Place] = {}
         self._ends = [found.start() for found in re.finditer("\n", text)]
-        self._sizes: dict[KeyPath, int] = {}  # of the arrays of tables met so far
+        self._sizes: dict[KeyPath, int] = {}  # of the arrays of tables so far
 
     def document(self) -> dict[KeyPath, Place]:
         table: KeyPath = ()
@@ -60,7 +59,7 @@ class _Skimmer:
 
     def _skip(self, pattern: re.Pattern[str]) -> re.Match[str]:
         found = pattern.match(self.text, self.at)
-        if found is None:  # cannot happen to what tomllib has read
+        if found is None:  # cannot happen to a text that tomllib has read
             raise ValueError(f"unexpected TOML at line {self._place().line}")
         self.at = found.end()
         return found
@@ -72,7 +71,7 @@ class _Skimmer:
         return False
 
     def _place(self) -> Place:
-        """Say where the next thing that is no space stands."""
+        """Return the place of the next character that is not a space."""
         at = self.at
         while self.text[at : at + 1] in (" ", "\t"):
             at += 1
@@ -93,7 +92,7 @@ class _Skimmer:
         return raw
 
     def _note(self, path: KeyPath, parts: list[str], place: Place) -> KeyPath:
-        """Step from `path` down `parts`, into the latest item of each array of tables."""
+        """Return `path` followed by `parts`, in the latest item of each array of tables."""
         for part in parts:
             path = (*path, part)
             self.places.setdefault(path, place)

@@ -1,28 +1,29 @@
-"""The interval as a state machine: events in, commands out. No input, no output, no clock.
+"""Controller of one field: a state machine that handles events and returns commands.
 
-An interval begins with `IntervalElapsed`: the policy chooses, and the sensor is activated. Then
+It performs no I/O and has no clock. `IntervalElapsed` begins an interval: the policy selects a
+sensor, and the sensor is activated. Then
 
-    waiting ──(its reading)──────────────▶ answered
-       └──(DeadlineElapsed, or the next interval)──▶ missed: the sensor is a suspect and backs off,
-                                                     unless the broker was away meanwhile
+    waiting ──(its reading)────────────────────────▶ answered
+       └──(DeadlineElapsed, or the next interval)──▶ missed: the sensor timed out; it is backed
+                                                     off, unless the broker was away
 
-`ActivationRequested` activates another sensor in the running interval; the reply of the sensor
-activated before is no longer waited for. After `PauseRequested` no sensor is activated until
+`ActivationRequested` activates another sensor in the running interval; the reply of the sensor that
+was activated before is no longer awaited. After `PauseRequested` no sensor is activated until
 `ResumeRequested`.
 
-Where energy is counted, an interval in which nobody can pay for an activation, or none is worth
-its price, is saved: it names the sensor believed to be the hottest, and asks nobody.
+Where energy is counted, no sensor is activated in an interval in which none has the energy for it,
+or none is worth its price. The decision of such an interval names the sensor with the highest
+estimate.
 
-Readings of other sensors are free information. Whatever cannot be used is counted by its reason
-and touches nothing else.
+Unsolicited readings update the model, too, unless `learn_from` is "activated". A rejected reading
+is counted by its reason and changes nothing else.
 
-All times are of the wall clock. Where it was set (`ClockStepped`), what is remembered is dated
-anew, and nobody is blamed for the interval in which that happened; while it is not set
-(`ClockUnset`), the age of a reading and the time of day cannot be told, and a reading counts as of
-its arrival.
+All times are of the wall clock. After a step of it (`ClockStepped`), stored times are shifted, and
+no sensor is backed off for the running interval. While it is not set (`ClockUnset`), the age of a
+reading and the time of day are unknown, and a reading counts as measured when it arrived.
 
-A restored controller goes on with the interval that was running: its sensor is not asked again,
-and is not blamed if its answer was lost with the process. The next interval has a higher number.
+A restored controller continues the interval that was running. Its sensor is not activated again,
+and not backed off if its reply was lost with the process. The next interval has a higher number.
 """
 
 from math import inf, sqrt
@@ -31,9 +32,10 @@ from typing import assert_never
 import numpy as np
 
 from edge_tvbo.config.controller_settings import ControllerSettings
-from edge_tvbo.control.controller_state import KIND, MOST_REASONS, ControllerState
-from edge_tvbo.control.decision_text import DecisionBuilder
+from edge_tvbo.control.controller_state import KIND, MAX_REASONS, ControllerState
+from edge_tvbo.control.decision_text import DecisionBuilder, notice_text
 from edge_tvbo.control.energy_budget import EnergyBudget
+from edge_tvbo.control.facts import BackedOff, Ineligible
 from edge_tvbo.control.reading_filter import ReadingFilter
 from edge_tvbo.control.sensor_health import SensorHealth
 from edge_tvbo.messages.commands import (
@@ -49,10 +51,10 @@ from edge_tvbo.messages.documents import (
     Decision,
     FieldHealth,
     Hotspot,
-    Kind,
     LastReading,
-    Model,
+    ModelState,
     Notice,
+    NoticeKind,
     Reason,
 )
 from edge_tvbo.messages.events import (
@@ -71,7 +73,7 @@ from edge_tvbo.messages.events import (
     ResumeRequested,
     Unreadable,
 )
-from edge_tvbo.messages.formatting import duration, rfc3339
+from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import (
     MAX_COUNT,
@@ -83,75 +85,71 @@ from edge_tvbo.models.snapshot import (
 from edge_tvbo.numerics.types import Mask
 from edge_tvbo.policy.base import Choice, ObserveResult, Policy
 
-MIN_REPLY_SHARE = 0.5  # of the reply timeout, without which nobody is blamed
+MIN_REPLY_SHARE = 0.5  # of the reply timeout: a sensor that had less time is not backed off
 
 
 class Controller:
-    """Runs one field: chooses sensors, learns from readings, keeps count of what it refuses.
+    """Runs one field: selects sensors, updates the model, and counts what it rejects.
 
     Parameters
     ----------
     policy : Policy
-        Owned from now on.
+        The policy; the controller owns it from now on.
     settings : ControllerSettings
         Intervals, timeouts and limits.
-    narrator : type
-        Puts decisions into words: a `DecisionBuilder`, or what leaves them out.
+    with_text : bool
+        Whether decisions have factors and a text; replays need none.
     """
 
     def __init__(
-        self,
-        policy: Policy,
-        settings: ControllerSettings,
-        narrator: type[DecisionBuilder] = DecisionBuilder,
+        self, policy: Policy, settings: ControllerSettings, *, with_text: bool = True
     ) -> None:
         M = len(policy.field)
         self.policy = policy
         self.settings = settings
-        self._narrator = narrator(policy)
-        self._suspicion = SensorHealth(M, settings.max_backoff)
-        self._energy = EnergyBudget.of(settings, policy.field.sensors)
-        self._screening = ReadingFilter(
-            M, _plausible(policy.field, settings), settings.max_age, settings.max_future
-        )
+        self._decisions = DecisionBuilder(policy, with_text=with_text)
+        self._health = SensorHealth(M, settings.max_backoff)
+        self._energy = EnergyBudget.from_settings(settings, policy.field.sensors)
+        plausible = _plausible_range(policy.field, settings)
+        self._filter = ReadingFilter(M, plausible, settings.max_age, settings.max_future)
         self._arms = {sensor: arm for arm, sensor in enumerate(policy.field.sensors)}
         self._interval = -1
-        self._used = -1  # the highest number that an interval may have had
+        self._used = -1  # see `used`
         self._began = 0.0
         self._selected = -1
         self._waiting = False
         self._paused = False
-        self._linked = True
-        self._reachable = True  # whether the interval's answer had nothing in its way
-        self._answered = 0
-        self._missed = 0
+        self._online = True
+        self._timeout_counts = True  # whether a time-out shows that the sensor is unresponsive
+        self._replies = 0
+        self._timeouts = 0
         self._last_reset: str | None = None
-        self._refused: dict[str, int] = {}
+        self._rejected: dict[str, int] = {}
 
     def handle(self, event: Event) -> list[Command]:
-        """Take in what happened, and give what to do about it, in order."""
+        """Return the commands to carry out after `event`, in order."""
         match event:
             case Reading():
-                return self._reading(event)
+                return self._handle_reading(event)
             case IntervalElapsed(at=at, intervals=intervals):
-                return self._elapsed(at, intervals)
+                return self._next_interval(at, intervals)
             case DeadlineElapsed(interval=interval, at=at):
                 if not self._waiting or interval != self._interval:
                     return []
-                return [*self._miss(at), *self._follow(at)]
+                return [*self._time_out(at), *self._begin_if_on_reading(at)]
             case Unreadable(reason=reason, topic=topic, detail=detail):
                 return self._reject(reason, topic, detail)
             case LinkLost():
-                self._linked = self._reachable = False
+                self._online = self._timeout_counts = False
                 return []
             case LinkRestored():
-                self._linked = True
+                self._online = True
                 return []
             case ClockStepped(by=by, at=at):
                 self._shift_timestamps(by, at)
                 return []
             case ClockUnset():
-                self._screening.dated = False
+                self._filter.clock_is_set = False
                 return []
             case PauseRequested(at=at):
                 return self._pause(at)
@@ -162,22 +160,22 @@ class Controller:
             case ActivationRequested(sensor=sensor, at=at):
                 return self._force_sensor(self._arms[sensor], at)
             case BatteryReported():
-                return self._battery(event)
+                return self._handle_battery(event)
             case _:
                 assert_never(event)
 
     def health(self) -> FieldHealth:
-        """Give how the field is doing."""
+        """Return the health of the field."""
         sensors = self.policy.field.sensors
         return FieldHealth(
             interval=self._interval,
             selected=sensors[self._selected] if self._selected >= 0 else None,
-            answered=self._answered,
-            missed=self._missed,
-            suspects=self._suspicion.names(sensors),
-            refused=dict(self._refused),
+            answered=self._replies,
+            missed=self._timeouts,
+            suspects=self._health.unresponsive(sensors),
+            refused=dict(self._rejected),
             paused=self._paused,
-            energy=self._energy.state(sensors) if self._energy else None,
+            energy=self._energy.status(sensors) if self._energy else None,
         )
 
     @property
@@ -186,81 +184,80 @@ class Controller:
         return self._paused
 
     def can_afford(self, sensor: str) -> bool:
-        """Say whether `sensor` has the energy for one more activation."""
+        """Return whether `sensor` has the energy for one more activation."""
         return self._energy is None or bool(self._energy.affordable()[self._arms[sensor]])
 
     def hotspot(self, at: float) -> Hotspot | None:
-        """Give where the field is highest by now; None while nothing is believed of it."""
-        return self._narrator.hotspot(at, self._screening.received)
+        """Return the sensor with the highest estimate; None before the first reading."""
+        return self._decisions.hotspot(at, self._filter.received)
 
     def last_readings(self) -> dict[str, LastReading]:
-        """Give the last reading accepted of each sensor that has had one."""
+        """Return the last accepted reading of each sensor that has one."""
         sensors = self.policy.field.sensors
-        return {
-            sensors[arm]: last_readings for arm, last_readings in self._screening.last_readings()
-        }
+        return {sensors[arm]: reading for arm, reading in self._filter.last_readings()}
 
-    # --- over a restart -----------------------------------------------------------------------
+    # --- snapshots and restarts -----------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """Give the state as bytes: the policy's, the suspects, the counters, the last readings."""
-        progress = ControllerState(
+        """Return the state of the policy and of the controller as bytes."""
+        held = ControllerState(
             interval=self._interval,
             began=self._began,
             selected=self._selected,
             waiting=self._waiting,
-            answered=self._answered,
-            missed=self._missed,
+            answered=self._replies,
+            missed=self._timeouts,
             last_reset=self._last_reset,
-            refused=self._refused,
-            last_at=self._screening.measured,
-            last_received=self._screening.received,
-            last_value=self._screening.values,
-            stepped=self._screening.stepped,
+            refused=self._rejected,
+            last_at=self._filter.measured,
+            last_received=self._filter.received,
+            last_value=self._filter.values,
+            stepped=self._filter.stepped,
             paused=self._paused,
         )
         state = {
             "policy": self.policy.snapshot(),
-            "progress": encode_struct(progress),
-            "resets": self.policy.resets,  # which the policy knows by itself; `counters` does not
-            **self._suspicion.state(),
+            "progress": encode_struct(held),
+            "resets": self.policy.resets,  # for `counters`, which builds no policy
+            **self._health.snapshot(),
         }
         if self._energy:
             state |= self._energy.snapshot() | {"sensors": list(self.policy.field.sensors)}
         return encode_snapshot(KIND, self.policy.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Return to the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        """Load the state of a snapshot; raises `SnapshotError`, and then changes nothing."""
         state = decode_snapshot(KIND, self.policy.field.fingerprint(), blob)
-        progress = ControllerState.of(read_bytes(state, "progress"), len(self.policy.field))
-        self._screening.check(*progress.remembered)
-        self._suspicion.check(state)
-        energy = self._energy if "energy" in state else None  # it may not have been counted
+        held = ControllerState.decode(read_bytes(state, "progress"), len(self.policy.field))
+        self._filter.check(*held.filter_state)
+        self._health.check(state)
+        energy = self._energy if "energy" in state else None  # absent if it was not counted
         if energy:
             energy.check(state)
         self.policy.restore(read_bytes(state, "policy"))
-        self._suspicion.resume(state, progress.interval)
+        self._health.restore(state, held.interval)
         if energy:
             energy.restore(state)
-        self._interval = self._used = progress.interval
-        self._began = progress.began
-        self._selected, self._waiting = progress.selected, progress.waiting
-        self._reachable = False  # an answer may have been lost
-        self._answered, self._missed = progress.answered, progress.missed
-        self._last_reset, self._refused = progress.last_reset, dict(progress.refused)
-        self._screening.resume(*progress.remembered)
-        self._paused = progress.paused
+        self._interval = self._used = held.interval
+        self._began = held.began
+        self._selected, self._waiting = held.selected, held.waiting
+        self._timeout_counts = False  # a reply may have been lost
+        self._replies, self._timeouts = held.answered, held.missed
+        self._last_reset, self._rejected = held.last_reset, dict(held.refused)
+        self._filter.restore(*held.filter_state)
+        self._paused = held.paused
 
     def restore_partial(self, blob: bytes) -> None:
-        """Take from a snapshot of other sensors or another model what holds of this field too.
+        """Load what still applies from the snapshot of other sensors or of another model.
 
-        That is the pause, and what sensors of the same name have spent. Raises `SnapshotError`.
+        That is the pause, and the energy that sensors of the same name spent. Raises
+        `SnapshotError`.
         """
         state = decode_snapshot(KIND, None, blob)
-        progress = ControllerState.of(read_bytes(state, "progress"), MAX_COUNT)
+        held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
         if self._energy and "sensors" in state:
             self._energy.restore_partial(state, self.policy.field.sensors)
-        self._paused = progress.paused
+        self._paused = held.paused
 
     @property
     def interval(self) -> int:
@@ -269,27 +266,27 @@ class Controller:
 
     @property
     def used(self) -> int:
-        """The highest number that an interval may have had; -1 before the first."""
+        """The highest number that an interval can have had; -1 before the first."""
         return self._used
 
     @property
     def begun(self) -> bool:
-        """Whether an interval is running; not so from a killed process to the next interval."""
+        """Whether an interval is running; after a killed process, only from the next one on."""
         return 0 <= self._interval == self._used
 
-    def reserve_numbers(self, interval: int, forgotten: int = 0) -> None:
-        """Take all numbers up to `interval` for used: those of intervals that are forgotten.
+    def reserve_numbers(self, interval: int, unknown: int = 0) -> None:
+        """Treat all numbers up to `interval` as used: they may be of intervals after the snapshot.
 
-        In `forgotten` of them, at the most, somebody was asked.
+        At most `unknown` of these intervals had an activation.
         """
         self._used = max(self._used, interval)
         if self._energy:
-            self._energy.add_unknown_spending(forgotten)
+            self._energy.add_unknown_spending(unknown)
 
-    # --- the interval -------------------------------------------------------------------------
+    # --- the interval ---------------------------------------------------------------------------
 
-    def _elapsed(self, at: float, intervals: int) -> list[Command]:
-        commands = self._miss(at) if self._waiting else []
+    def _next_interval(self, at: float, intervals: int) -> list[Command]:
+        commands = self._time_out(at) if self._waiting else []
         resets = self.policy.resets
         if self._selected >= 0:
             for _ in range(intervals):
@@ -299,16 +296,16 @@ class Controller:
             self._energy.advance(intervals)
         if self.policy.resets != resets:
             self._last_reset = rfc3339(at)
-        return commands if self._paused else [*commands, *self._begin(at)]
+        return commands if self._paused else [*commands, *self._begin_interval(at)]
 
-    def _begin(self, at: float) -> list[Command]:
-        if self._screening.dated:
+    def _begin_interval(self, at: float) -> list[Command]:
+        if self._filter.clock_is_set:
             self.policy.set_time(at)
         eligible, because = self._eligible(), None
         if eligible is not None and not eligible.any():
             return self._skip_activation(at)
-        if eligible is not None and self._suspicion.everyone:
-            eligible = self._only(self._suspicion.next_in_turn(eligible))
+        if eligible is not None and self._health.all_unresponsive:
+            eligible = self._only(self._health.next_in_turn(eligible))
             because = Reason.PROBE
         choice = self.policy.select(eligible)
         if self._energy and not self._energy.is_worth_activating(choice.arm, choice.std):
@@ -316,8 +313,8 @@ class Controller:
         return self._activate(choice, eligible, because, at)
 
     def _eligible(self) -> Mask | None:
-        """Give who can be asked, None for everyone."""
-        eligible = self._suspicion.eligible(self._interval) if self._suspicion.anyone else None
+        """Return which sensors can be activated, (M,); None for all."""
+        eligible = self._health.eligible(self._interval) if self._health.any_unresponsive else None
         if self._energy is None:
             return eligible
         affordable = self._energy.affordable()
@@ -331,10 +328,10 @@ class Controller:
         at: float,
     ) -> list[Command]:
         self._selected, self._waiting, self._began = choice.arm, True, at
-        self._reachable = self._linked
+        self._timeout_counts = self._online
         if because is Reason.PROBE:
-            self._suspicion.mark_probed(choice.arm)
-        if self._energy and (self._linked or self.settings.commands_wait):
+            self._health.mark_probed(choice.arm)
+        if self._energy and (self._online or self.settings.commands_wait):
             self._energy.charge(choice.arm)
         decision = self._decision(choice, eligible, because, at)
         activate = Activate(choice.sensor, self._interval, at, at + self.settings.reply_timeout)
@@ -343,7 +340,7 @@ class Controller:
     def _skip_activation(self, at: float) -> list[Command]:
         assert self._energy
         self._energy.skip_interval()
-        choice = self._narrator.argmax_mean(self._selected)
+        choice = self._decisions.argmax_mean(self._selected)
         self._selected, self._began = choice.arm, at
         return [PublishState(self._decision(choice, None, Reason.SAVED, at))]
 
@@ -354,82 +351,77 @@ class Controller:
         because: Reason | None,
         at: float,
     ) -> Decision:
-        return self._narrator.decision(
+        return self._decisions.decision(
             choice,
             eligible,
             because=because,
             interval=self._interval,
             at=at,
             expires_at=at + self.settings.reply_timeout,
-            model=Model(self.policy.observations, self.policy.resets, self._last_reset),
+            model=ModelState(self.policy.observations, self.policy.resets, self._last_reset),
             ineligible_reason=self._ineligible_reason,
-            also=(self._energy.account(),) if self._energy else (),
+            energy=self._energy.fact() if self._energy else None,
         )
 
-    def _ineligible_reason(self, arm: int) -> str:
-        """Say why `arm` cannot be asked in this interval."""
-        until = self._suspicion.until(arm)
+    def _ineligible_reason(self, arm: int) -> Ineligible:
+        """Return why `arm` cannot be activated in this interval."""
+        until = self._health.retry_interval(arm)
         if self._energy and until <= self._interval:
-            return f"{self.policy.field.sensors[arm]} {self._energy.ineligible_reason(arm)}"
-        received = self._screening.received[arm]
-        heard = (
-            f"silent for {duration(self._began - received)}" if received > -inf else "never heard"
-        )
-        return f"{self.policy.field.sensors[arm]} is left alone until interval {until}: {heard}"
+            return self._energy.ineligible_reason(arm)
+        received = self._filter.received[arm]
+        return BackedOff(until, self._began - received if received > -inf else None)
 
     def _only(self, arm: int) -> Mask:
         eligible = np.zeros(len(self.policy.field), np.bool_)
         eligible[arm] = True
         return eligible
 
-    def _follow(self, at: float) -> list[Command]:
-        """Begin the next interval at once where no clock does."""
-        return self._elapsed(at, 1) if self.settings.follows_readings else []
+    def _begin_if_on_reading(self, at: float) -> list[Command]:
+        """Begin the next interval if intervals follow the readings."""
+        return self._next_interval(at, 1) if self.settings.follows_readings else []
 
-    def _miss(self, at: float) -> list[Command]:
+    def _time_out(self, at: float) -> list[Command]:
         arm = self._selected
         sensor = self.policy.field.sensors[arm]
         self._waiting = False
-        self._missed += 1
+        self._timeouts += 1
         record = Record(self._interval, self._began, sensor, Ending.MISSED, None, None, None, False)
         had_time = at - self._began >= MIN_REPLY_SHARE * self.settings.reply_timeout
-        blamed = self._reachable and had_time
-        return [record, *self._suspect(arm, sensor, at)] if blamed else [record]
+        unresponsive = had_time and self._timeout_counts
+        return [record, *self._back_off(arm, sensor, at)] if unresponsive else [record]
 
-    def _suspect(self, arm: int, sensor: str, at: float) -> list[Command]:
-        relied_on = not self._suspicion.suspects(arm)
-        answering = not self._suspicion.everyone
-        self._suspicion.missed(arm, self._interval)
+    def _back_off(self, arm: int, sensor: str, at: float) -> list[Command]:
+        was_responsive = not self._health.is_unresponsive(arm)
+        any_responsive = not self._health.all_unresponsive
+        self._health.mark_timed_out(arm, self._interval)
         commands: list[Command] = []
-        if relied_on:
-            text = f"{sensor} did not answer; it is left alone for a while and then asked again"
-            commands.append(self._notice("sensor-lost", at, text, sensor))
-        if answering and self._suspicion.everyone:
-            text = "No sensor answers: the model waits, and each is asked in turn"
-            commands.append(self._notice("all-suspect", at, text))
+        if was_responsive:
+            commands.append(_notice("sensor-lost", at, sensor))
+        if any_responsive and self._health.all_unresponsive:
+            commands.append(_notice("all-suspect", at))
         return commands
 
     def _shift_timestamps(self, by: float, at: float) -> None:
         self._began += by
-        self._screening.shift_timestamps(by, at)
-        self._reachable = False  # an answer on its way may be dated by the clock as it was
+        self._filter.shift_timestamps(by, at)
+        self._timeout_counts = False  # a reply on its way may have the time of the clock before
 
-    # --- what somebody asks for ---------------------------------------------------------------
+    # --- commands of the user -------------------------------------------------------------------
 
     def _pause(self, at: float) -> list[Command]:
         if self._paused:
             return []
         self._paused = True
-        self._reachable = False  # whoever is waited for may be what was to be left alone
-        return [self._notice("paused", at, "Nobody is asked until it is resumed")]
+        self._timeout_counts = False  # the activated sensor may be the reason for the pause
+        return [_notice("paused", at)]
 
     def _resume(self, at: float) -> list[Command]:
         if not self._paused:
             return []
         self._paused = False
-        resumed = self._notice("resumed", at, "The next interval decides again")
+        resumed = _notice("resumed", at)
         idle = self._interval >= 0 and not self._waiting
-        return [resumed, *(self._follow(at) if idle else [])]
+        return [resumed, *(self._begin_if_on_reading(at) if idle else [])]
 
     def _force_sensor(self, arm: int, at: float) -> list[Command]:
         if not self.can_afford(self.policy.field.sensors[arm]):
@@ -440,93 +432,90 @@ class Controller:
     def _reset_model(self, at: float) -> list[Command]:
         self.policy.reset()
         self._last_reset = rfc3339(at)
-        return [self._notice("model-reset", at, "The model begins anew, as somebody asked")]
+        return [_notice("model-reset", at)]
 
-    # --- readings -----------------------------------------------------------------------------
+    # --- readings -------------------------------------------------------------------------------
 
-    def _reading(self, reading: Reading) -> list[Command]:
+    def _handle_reading(self, reading: Reading) -> list[Command]:
         arm = self._arms.get(reading.sensor, -1)
-        is_answer = self._waiting and arm == self._selected
-        if reason := self._objection(arm, reading, is_answer=is_answer):
-            if is_answer and reason == "implausible":
-                self._suspicion.mark_implausible(arm)
-            return self._reject(reason, reading.sensor, f"{reading.value:g}")
-        self._screening.accept(arm, reading)
-        outcome = self.policy.observe(arm, self.policy.field.to_model(reading.value))
-        believed = is_answer or not self._suspicion.doubts(arm)
-        commands = self._sensor_recovered(arm, reading.received) if believed else []
-        if outcome.reset:
+        is_reply = self._waiting and arm == self._selected
+        if reason := self._reject_reason(arm, reading, is_reply=is_reply):
+            if is_reply and reason == "implausible":
+                self._health.mark_implausible(arm)
+            return self._reject(reason, reading.sensor, self._filter.detail(reason, reading))
+        self._filter.accept(arm, reading)
+        result = self.policy.observe(arm, self.policy.field.to_model(reading.value))
+        recovers = is_reply or not self._health.is_implausible(arm)
+        commands = self._sensor_recovered(arm, reading.received) if recovers else []
+        if result.reset:
             commands.append(self._model_reset_notice(reading))
-        if is_answer:
-            commands += self._answer(reading, outcome)
+        if is_reply:
+            commands += self._handle_reply(reading, result)
         return commands
 
-    def _objection(self, arm: int, reading: Reading, *, is_answer: bool) -> str | None:
+    def _reject_reason(self, arm: int, reading: Reading, *, is_reply: bool) -> str | None:
         if arm < 0:
             return "unknown-sensor"
-        asked_at = self._began if is_answer else None
-        if reason := self._screening.reject_reason(arm, reading, asked_at):
+        activated_at = self._began if is_reply else None
+        if reason := self._filter.reject_reason(arm, reading, activated_at):
             return reason
-        if self.settings.learn_from == "activated" and not is_answer:
+        if self.settings.learn_from == "activated" and not is_reply:
             return "late" if arm == self._selected else "unsolicited"
         return None
 
-    def _battery(self, report: BatteryReported) -> list[Command]:
+    def _handle_battery(self, report: BatteryReported) -> list[Command]:
         arm = self._arms.get(report.sensor, -1)
         if arm < 0:
             return self._reject("unknown-sensor", report.sensor)
         if not 0 <= report.percent <= 100:
             return self._reject("implausible", report.sensor, f"{report.percent:g} %")
-        if self._energy is None or not self._energy.report(arm, report.percent):
+        if self._energy is None or not self._energy.update_battery(arm, report.percent):
             return []
-        text = f"{report.sensor} has {report.percent:g} % of its battery left; it is not asked"
-        return [self._notice("battery-low", report.received, text, report.sensor)]
+        return [_notice("battery-low", report.received, report.sensor, report.percent)]
 
     def _model_reset_notice(self, reading: Reading) -> Notify:
         self._last_reset = rfc3339(self._began)
-        text = f"{reading.sensor} contradicts the model, which begins anew"
-        return self._notice("model-reset", reading.received, text, reading.sensor)
+        return _notice("model-reset", reading.received, reading.sensor)
 
-    def _answer(self, reading: Reading, outcome: ObserveResult) -> list[Command]:
+    def _handle_reply(self, reading: Reading, result: ObserveResult) -> list[Command]:
         scale = self.policy.field.scale
         self._waiting = False
-        self._answered += 1
+        self._replies += 1
         record = Record(
             self._interval,
             self._began,
             reading.sensor,
             Ending.ANSWERED,
             reading.value,
-            outcome.abs_error * scale,
-            None if outcome.threshold is None else outcome.threshold * scale,
-            outcome.reset,
+            result.abs_error * scale,
+            None if result.threshold is None else result.threshold * scale,
+            result.reset,
         )
-        return [record, *self._follow(reading.received)]
+        return [record, *self._begin_if_on_reading(reading.received)]
 
     def _sensor_recovered(self, arm: int, at: float) -> list[Command]:
-        silence = self._suspicion.everyone
-        if not self._suspicion.answered(arm):
+        all_were_unresponsive = self._health.all_unresponsive
+        if not self._health.mark_responsive(arm):
             return []
         sensor = self.policy.field.sensors[arm]
-        commands: list[Command] = [
-            self._notice("sensor-back", at, f"{sensor} answers again", sensor)
-        ]
-        if silence:
-            commands.append(self._notice("some-back", at, "The policy chooses again"))
+        commands: list[Command] = [_notice("sensor-back", at, sensor)]
+        if all_were_unresponsive:
+            commands.append(_notice("some-back", at))
         return commands
 
     def _reject(self, reason: str, source: str, detail: str = "") -> list[Command]:
-        if reason not in self._refused and len(self._refused) >= MOST_REASONS:
+        if reason not in self._rejected and len(self._rejected) >= MAX_REASONS:
             reason = "other"
-        self._refused[reason] = self._refused.get(reason, 0) + 1
+        self._rejected[reason] = self._rejected.get(reason, 0) + 1
         return [Reject(reason, source, detail)]
 
-    def _notice(self, kind: Kind, at: float, text: str, sensor: str | None = None) -> Notify:
-        return Notify(Notice(kind, rfc3339(at), text, sensor))
+
+def _notice(kind: NoticeKind, at: float, sensor: str | None = None, percent: float = 0.0) -> Notify:
+    return Notify(Notice(kind, rfc3339(at), notice_text(kind, sensor, percent), sensor))
 
 
-def _plausible(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
-    """Give the lowest and the highest value that can be believed, in the field's unit."""
+def _plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
+    """Return the lowest and the highest plausible value, in the field's unit."""
     farthest = settings.plausible * sqrt(field.kernel.diagonal().max())
     bounds = field.to_unit(-farthest), field.to_unit(farthest)
     return min(bounds), max(bounds)

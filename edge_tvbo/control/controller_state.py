@@ -1,4 +1,4 @@
-"""How far a controller is: what its snapshot holds beside the policy, the suspects and energy."""
+"""Controller state: the running interval, the counters and the last readings, for snapshots."""
 
 from math import inf, isfinite
 
@@ -14,12 +14,12 @@ from edge_tvbo.models.snapshot import (
 )
 
 KIND = "controller"  # of snapshot
-MOST_REASONS = 32  # reasons counted by name; the rest are "other"
-LONGEST = 64  # characters of a time
+MAX_REASONS = 32  # rejection reasons counted by name; any further reason is "other"
+MAX_TIME_LENGTH = 64  # characters of RFC 3339 text
 
 
 class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The interval that runs, what was counted, and the last reading of each sensor."""
+    """The running interval, the counters, and the last reading of each sensor; as stored."""
 
     interval: int
     began: float
@@ -36,56 +36,56 @@ class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     paused: bool = False
 
     @classmethod
-    def of(cls, blob: bytes, sensors: int) -> "ControllerState":
-        """Give what `blob` holds, which fits a field of so many sensors; raises `SnapshotError`."""
-        progress = decode_struct("The controller's snapshot", cls, blob)
-        if not progress._is_sound(sensors):
-            raise SnapshotError("The controller's snapshot holds what cannot be.")
-        return progress
+    def decode(cls, blob: bytes, sensors: int) -> "ControllerState":
+        """Decode the state of a field with so many sensors; raises `SnapshotError`."""
+        state = decode_struct("The controller's snapshot", cls, blob)
+        if not state._is_valid(sensors):
+            raise SnapshotError("The controller's snapshot contains invalid values.")
+        return state
 
     @property
-    def remembered(self) -> tuple[list[float], list[float], list[float], float]:
-        """What the screening was."""
+    def filter_state(self) -> tuple[list[float], list[float], list[float], float]:
+        """The arguments of `ReadingFilter.restore`."""
         return self.last_at, self.last_received, self.last_value, self.stepped
 
-    def _is_sound(self, sensors: int) -> bool:
+    def _is_valid(self, sensors: int) -> bool:
         counts = (self.answered, self.missed, *self.refused.values())
         return (
             -1 <= self.selected < sensors
             and min(self.selected, 0) <= self.interval <= MAX_COUNT
             and not (self.waiting and self.selected < 0)
             and isfinite(self.began)
-            and len(self.last_reset or "") <= LONGEST
-            and len(self.refused) <= MOST_REASONS + 1
+            and len(self.last_reset or "") <= MAX_TIME_LENGTH
+            and len(self.refused) <= MAX_REASONS + 1
             and all(0 <= count <= MAX_COUNT for count in counts)
         )
 
 
 class Counters(msgspec.Struct, frozen=True):
-    """What a snapshot says was counted, whatever field it is of."""
+    """The counters in the snapshot of any field's controller."""
 
     interval: int  # the last that began; -1 before the first
     answered: int
     missed: int
-    resets: int | None  # of the model; None where the snapshot is of before they were kept
+    resets: int | None  # of the model; None in the snapshot of an old version
     last_reset: str | None
     refused: dict[str, int]  # by reason
     paused: bool
 
 
 def counters(blob: bytes) -> Counters:
-    """Give what was counted by whoever made the snapshot `blob`; raises `SnapshotError`.
+    """Return the counters in the snapshot of a controller; raises `SnapshotError`.
 
-    No policy is built for it.
+    No policy has to be built for that.
     """
     state = decode_snapshot(KIND, None, blob)
-    progress = ControllerState.of(read_bytes(state, "progress"), MAX_COUNT)
+    held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
     return Counters(
-        progress.interval,
-        progress.answered,
-        progress.missed,
+        held.interval,
+        held.answered,
+        held.missed,
         read_count(state, "resets") if "resets" in state else None,
-        progress.last_reset,
-        dict(progress.refused),
-        progress.paused,
+        held.last_reset,
+        dict(held.refused),
+        held.paused,
     )

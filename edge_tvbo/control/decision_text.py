@@ -1,28 +1,66 @@
-"""Why this sensor? A choice in the field's unit and in words."""
+"""Decision text: decisions in the field's unit, with the reasons and notices in words."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import floor, inf, log10
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from edge_tvbo.messages.documents import Decision, Hotspot, Model, Reason
-from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.control.facts import (
+    BackedOff,
+    EnergyFact,
+    FieldEnergyLeft,
+    Ineligible,
+    LowBattery,
+    OutOfEnergy,
+    SensorsWithEnergy,
+)
+from edge_tvbo.messages.documents import Decision, Hotspot, ModelState, NoticeKind, Reason
+from edge_tvbo.messages.formatting import duration, rfc3339, significant
 from edge_tvbo.models.facts import Fact, LikeliestModel, LowRankApproximation, RateOfChange
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 
-MOST_PASSED_OVER = 5  # sensors of whom it is said why they are not asked
-JUDGED = (Reason.EXPLOIT, Reason.EXPLORE)  # by what is believed of others too
+MAX_INELIGIBLE = 5  # ineligible sensors in a decision's factors; the rest are counted
+COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # the bounds of the sensors were compared
+NOTICES: dict[NoticeKind, str] = {
+    "all-suspect": "No sensor replies; check the sensors and the broker. Until one replies, each is"
+    " activated in turn",
+    "battery-low": "{sensor} has {percent} % battery left; it is not activated",
+    "model-reset": "{sensor} contradicts the model; the model was reset",
+    "paused": "Paused by command; no sensor is activated until the field is resumed",
+    "resumed": "Resumed by command; the next interval activates a sensor again",
+    "sensor-back": "{sensor} responds again",
+    "sensor-lost": "{sensor} did not reply in time; it is backed off and activated again later",
+    "some-back": "A sensor responds again; the policy selects the sensors again",
+}
+RESET_BY_COMMAND = "The model was reset by command"
+
+
+def notice_text(kind: NoticeKind, sensor: str | None = None, percent: float = 0.0) -> str:
+    """Return the text of a notice about a field, or about one of its sensors."""
+    if kind == "model-reset" and sensor is None:
+        return RESET_BY_COMMAND
+    return NOTICES[kind].format(sensor=sensor, percent=significant(percent))
 
 
 class DecisionBuilder:
-    """Turns the choices of one policy into decisions that a person can follow."""
+    """Turns the choices of one policy into decisions, with the reasons for the user.
 
-    def __init__(self, policy: Policy) -> None:
+    Parameters
+    ----------
+    policy : Policy
+        The policy.
+    with_text : bool
+        Whether decisions have factors and a text; replays need none.
+    """
+
+    def __init__(self, policy: Policy, *, with_text: bool = True) -> None:
         self._policy = policy
+        self._with_text = with_text
+        self._date = rfc3339 if with_text else _cached_rfc3339
         self._field: SensorField = policy.field
         self._digits = decimals(policy.field)
         self._format = f"%.{self._digits}f"
@@ -38,22 +76,41 @@ class DecisionBuilder:
         interval: int,
         at: float,
         expires_at: float,
-        model: Model,
-        ineligible_reason: Callable[[int], str],
-        also: Sequence[str] = (),
+        model: ModelState,
+        ineligible_reason: Callable[[int], Ineligible],
+        energy: EnergyFact | None = None,
     ) -> Decision:
-        """Give the decision for `interval`, which was to choose `choice` among the eligible.
+        """Return the decision of an interval.
 
-        `because` is the reason, where the policy did not decide; `ineligible_reason` returns why a
-        sensor is not eligible; `also` are further factors.
+        Parameters
+        ----------
+        choice : Choice
+            The sensor, with its posterior in model units.
+        eligible : bool array (M,), optional
+            The sensors that could be selected; None for all.
+        because : Reason or None
+            The reason, if the policy did not decide.
+        interval : int
+            Number of the interval.
+        at, expires_at : float
+            Start of the interval and deadline of the reply, in s since 1970.
+        model : ModelState
+            The model behind the choice.
+        ineligible_reason : callable
+            Returns why a sensor is not eligible.
+        energy : EnergyFact, optional
+            The energy that is left.
         """
         mean, std = self._policy.posterior()
         reason = because or self._reason(choice, mean, eligible)
         figures = self._figures(choice)
-        factors = self._factors(choice, figures, mean, std, eligible, reason)
-        if eligible is not None and because is None:
-            factors += self._passed_over(choice, mean, std, eligible, ineligible_reason)
-        factors += also
+        factors: list[str] = []
+        if self._with_text:
+            factors += self._factors(choice, figures, mean, std, eligible, reason)
+            if eligible is not None and because is None:
+                factors += self._ineligible(choice, mean, std, eligible, ineligible_reason)
+            if energy is not None:
+                factors.append(energy_text(energy))
         return Decision(
             interval=interval,
             at=self._date(at),
@@ -66,23 +123,23 @@ class DecisionBuilder:
             unit=self._field.unit,
             reason=reason,
             factors=factors,
-            text=self._text(choice, figures, reason),
+            text=self._text(choice, figures, mean, reason) if self._with_text else "",
             model=model,
         )
 
     def argmax_mean(self, before: int) -> Choice:
-        """Give the sensor that is believed to be the hottest; `before` where it is as likely."""
+        """Return the sensor with the highest estimate; among equals `before`, if it is one."""
         mean, std = self._policy.posterior()
         arm = int(mean.argmax())
         if before >= 0 and mean[before] >= mean[arm]:
             arm = before
-        believed = float(mean[arm])
-        return Choice(arm, self._field.sensors[arm], believed, float(std[arm]), believed)
+        highest = float(mean[arm])
+        return Choice(arm, self._field.sensors[arm], highest, float(std[arm]), highest)
 
     def hotspot(self, at: float, last: Sequence[float]) -> Hotspot | None:
-        """Give where the field is highest by now; None while nothing is believed of it.
+        """Return the sensor with the highest estimate at time `at`; None before the first reading.
 
-        `last` is when a reading of each sensor was last received, -inf for never.
+        `last` is when a reading of each sensor was last received; -inf for never.
         """
         mean, std = self._policy.posterior()
         arm = int(mean.argmax())
@@ -109,7 +166,7 @@ class DecisionBuilder:
         if self._policy.observations == 0:
             return Reason.WARMUP
         candidates = mean if eligible is None else mean[eligible]
-        argmax_mean = candidates[candidates.argmax()]  # half the time of max(), which is Python's
+        argmax_mean = candidates[candidates.argmax()]  # twice as fast as max()
         return Reason.EXPLOIT if choice.mean >= argmax_mean else Reason.EXPLORE
 
     def _figures(self, choice: Choice) -> "_Figures":
@@ -125,61 +182,65 @@ class DecisionBuilder:
         eligible: Mask | None,
         reason: Reason,
     ) -> list[str]:
-        if reason not in JUDGED or len(mean) == 1:
+        if reason not in COMPARED or len(mean) == 1:
             return []
         bound = _bounds(choice, mean, std)
         bound[choice.arm] = -inf
         if eligible is not None:
             bound[~eligible] = -inf
-        factors = [f"its bound is {self._words(figures.bound)}"]
+        factors = [f"its bound is {self._quantity(figures.bound)}"]
         runner_up = bound.argmax()
         if (highest := float(bound[runner_up])) > -inf:
-            words = self._words(self._value(highest))
-            factors.append(f"next is {self._field.sensors[runner_up]} with {words}")
+            next_bound = self._quantity(self._value(highest))
+            factors.append(f"next is {self._field.sensors[runner_up]} with {next_bound}")
         if reason is Reason.EXPLORE:
-            argmax_mean = mean.argmax()
-            words = self._words(self._value(float(mean[argmax_mean])))
-            factors.append(f"{self._field.sensors[argmax_mean]} is believed at {words}")
+            best = mean.argmax()
+            estimate = self._quantity(self._value(float(mean[best])))
+            sensor = self._field.sensors[best]
+            factors.append(f"{sensor} has the {self._extreme}est estimate, {estimate}")
         factors += [fact_text(fact) for fact in self._policy.facts()]
         return factors
 
-    def _passed_over(
+    def _ineligible(
         self,
         choice: Choice,
         mean: Array,
         std: Array,
         eligible: Mask,
-        ineligible_reason: Callable[[int], str],
+        ineligible_reason: Callable[[int], Ineligible],
     ) -> list[str]:
-        """Say why sensors cannot be asked, of those first that promise most."""
+        """Return why sensors are not eligible, those with the highest bounds first."""
         arms = np.flatnonzero(~eligible)
         arms = arms[np.argsort(-_bounds(choice, mean, std)[arms], kind="stable")]
-        said = [ineligible_reason(int(arm)) for arm in arms[:MOST_PASSED_OVER]]
-        more = len(arms) - len(said)
-        return [*said, f"{more} more cannot be asked now"] if more else said
+        texts = [
+            ineligible_text(self._field.sensors[arm], ineligible_reason(int(arm)))
+            for arm in arms[:MAX_INELIGIBLE]
+        ]
+        more = len(arms) - len(texts)
+        return [*texts, f"{more} more cannot be activated now"] if more else texts
 
-    def _text(self, choice: Choice, figures: "_Figures", reason: Reason) -> str:
-        believed = f"{self._said(figures.mean)} ± {self._words(figures.std)}"
+    def _text(self, choice: Choice, figures: "_Figures", mean: Array, reason: Reason) -> str:
+        estimate = f"{self._number(figures.mean)} ± {self._quantity(figures.std)}"
+        best = f"the {self._extreme}est estimate"
+        if choice.mean < mean[mean.argmax()]:
+            best += " of the sensors that can be activated"
         match reason:
             case Reason.EXPLOIT:
-                why = f"{believed}; believed to be the {self._extreme}est"
+                why = f"{estimate}; {best}"
             case Reason.EXPLORE:
-                bound = self._words(figures.bound)
-                why = f"{believed}; it could be as {self._extreme} as {bound}"
+                bound = self._quantity(figures.bound)
+                why = f"{estimate}; it could be as {self._extreme} as {bound}"
             case Reason.WARMUP:
-                why = "nothing is known yet, so it was drawn"
+                why = "the model has no readings; selected at random"
             case Reason.SCHEDULED:
-                why = "its turn"
+                why = "selected without a model"
             case Reason.PROBE:
-                why = "no sensor answers, so each is asked in turn"
+                why = "no sensor responds; each is activated in turn"
             case Reason.ASKED:
-                why = f"{believed}; somebody asked for it"
+                why = f"{estimate}; requested by command"
             case Reason.SAVED:
-                why = f"{believed}; believed to be the {self._extreme}est, and not asked"
+                why = f"{estimate}; {best}; not activated, to save energy"
         return f"{choice.sensor}: {why}"
-
-    def _date(self, at: float) -> str:
-        return rfc3339(at)
 
     def _value(self, value: float) -> float:
         return round(self._field.to_unit(value), self._digits) + 0.0  # no minus zero
@@ -187,35 +248,19 @@ class DecisionBuilder:
     def _spread(self, value: float) -> float:
         return round(value * self._field.scale, self._digits)
 
-    def _said(self, value: float) -> str:
+    def _number(self, value: float) -> str:
         text = self._format % value
         return text.rstrip("0").rstrip(".") if self._digits else text
 
-    def _words(self, value: float) -> str:
-        return self._said(value) + self._unit
+    def _quantity(self, value: float) -> str:
+        return self._number(value) + self._unit
 
 
-class Silent(DecisionBuilder):
-    """Gives the same decisions without words: for replays, in which nobody would read them."""
-
-    def _factors(self, *_: Any) -> list[str]:
-        return []
-
-    def _passed_over(self, *_: Any) -> list[str]:
-        return []
-
-    def _text(self, *_: Any) -> str:
-        return ""
-
-    def _date(self, at: float) -> str:
-        return _remembered(at)
-
-
-_remembered = lru_cache(4096)(rfc3339)  # the replays of one recording have the same intervals
+_cached_rfc3339 = lru_cache(4096)(rfc3339)  # the replays of one recording have the same intervals
 
 
 class _Figures(NamedTuple):
-    """What a decision says of its sensor, rounded, in the field's unit."""
+    """The numbers of a decision, rounded, in the field's unit."""
 
     mean: float
     std: float
@@ -247,6 +292,39 @@ def fact_text(fact: Fact) -> str:
             return f"about {_percent(epsilon)} of the variance is new each interval"
 
 
+def ineligible_text(sensor: str, reason: Ineligible) -> str:
+    """Return why `sensor` cannot be activated now, in words.
+
+    >>> ineligible_text("attic", BackedOff(until=41, silence=1080.0))
+    'attic is backed off until interval 41: its last reading is 18 min old'
+    """
+    match reason:
+        case BackedOff(until, None):
+            return f"{sensor} is backed off until interval {until}: it has sent no reading yet"
+        case BackedOff(until, silence):
+            age = duration(silence or 0.0)
+            return f"{sensor} is backed off until interval {until}: its last reading is {age} old"
+        case LowBattery(percent):
+            return f"{sensor} has {significant(percent)} % battery left"
+        case OutOfEnergy(left, unit):
+            return f"{sensor} has {significant(left)} {unit} left"
+
+
+def energy_text(fact: EnergyFact) -> str:
+    """Return how much energy is left, in words.
+
+    >>> energy_text(FieldEnergyLeft(31.25, 500.0, "J"))
+    '31.2 of 500 J left'
+    >>> energy_text(SensorsWithEnergy(2, 3))
+    '2 of 3 sensors have energy for an activation'
+    """
+    match fact:
+        case FieldEnergyLeft(left, budget, unit):
+            return f"{significant(left)} of {budget:.12g} {unit} left"
+        case SensorsWithEnergy(sensors, M):
+            return f"{sensors} of {M} sensors have energy for an activation"
+
+
 def _model_text(model: LikeliestModel) -> str:
     if model.momentum is not None:
         change = "momentum with ε = {:g}, α = {:g}".format(*model.momentum)
@@ -263,5 +341,5 @@ def _percent(share: float) -> str:
 
 
 def decimals(field: SensorField) -> int:
-    """Give how many decimals tell a hundredth of a standard deviation, in the field's unit."""
+    """Return the number of decimals that shows a hundredth of the field's standard deviation."""
     return max(0, 2 - floor(log10(field.scale)))

@@ -1,33 +1,39 @@
-"""What became of an interval, in words: entries of the history as a person wants to read them."""
+"""History text: what was decided in an interval and how it ended, in words."""
 
 from collections.abc import Iterator
 from datetime import datetime
+from math import floor, log10
 
 from edge_tvbo.messages.commands import Ending, Record
-from edge_tvbo.messages.documents import Reason
+from edge_tvbo.messages.documents import Decision, Reason
+from edge_tvbo.messages.formatting import significant
 from edge_tvbo.messages.history import HistoryEntry
 
 REASONS = {
-    Reason.WARMUP: "The model was empty, and one sensor as good as another: it was drawn.",
-    Reason.EXPLOIT: "It was asked for what was known: none was believed to be ahead of it.",
-    Reason.EXPLORE: "It was asked for what was not known: another was believed to be ahead of it,"
-    " but none could be further ahead.",
-    Reason.SCHEDULED: "It was asked because its turn had come: this policy follows no model.",
-    Reason.PROBE: "It was asked to see whether it answers: at the time no sensor did.",
-    Reason.ASKED: "It was asked because somebody wanted that, by cmd/activate.",
-    Reason.SAVED: "Nobody was asked, to save energy: it was believed to be ahead of the others.",
+    Reason.WARMUP: "The model had no readings, so the sensor was selected at random.",
+    Reason.EXPLOIT: "Exploitation: its estimate was the best of the sensors that could be"
+    " activated.",
+    Reason.EXPLORE: "Exploration: another sensor had a better estimate, but this one was uncertain"
+    " enough to be better still.",
+    Reason.SCHEDULED: "The policy uses no model.",
+    Reason.PROBE: "No sensor responded, so each was activated in turn.",
+    Reason.ASKED: "It was requested by the command cmd/activate.",
+    Reason.SAVED: "No sensor was activated, to save energy; this one had the best estimate.",
 }
 
 
 def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
-    """Yield the lines of an account of `entry`; `now` (s since 1970) says whether it still runs."""
+    """Yield the lines that describe `entry` in full.
+
+    `now`, in s since 1970, decides whether the reply of a running interval is still awaited.
+    """
     decision, model = entry.decision, entry.decision.model
     yield f"{entry.field}, interval {decision.interval}, {decision.at}: {decision.text}"
     yield REASONS[decision.reason]
     yield from (f"  - {factor}" for factor in decision.factors)
     last = f", the last at {model.last_reset}" if model.last_reset else ""
     yield (
-        f"{decision.policy} went by {_counted(model.observations, 'reading')}, after "
+        f"The model of {decision.policy} had {_counted(model.observations, 'reading')}, after "
         f"{_counted(model.resets, 'reset')}{last}."
     )
     yield _ending(entry, now)
@@ -35,37 +41,51 @@ def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
 
 
 def one_line(entry: HistoryEntry) -> str:
-    """Give an entry on one line, for a list of many."""
+    """Return the decision and the end of `entry` on one line."""
     decision, record = entry.decision, entry.record
-    ended = "" if record is None else f"; {record.ending}"
-    if record is not None and record.value is not None:
-        ended += f" {record.value:.6g}{_unit(entry)}{', reset' if record.reset else ''}"
+    ended = "" if record is None else f"; {_short_ending(record, _unit(entry))}"
     events = "".join(f"; {each.event}" for each in entry.notices)
     return f"{decision.interval} {decision.at} {decision.reason} {decision.text}{ended}{events}"
 
 
+def _short_ending(record: Record, unit: str) -> str:
+    if record.ending is Ending.MISSED or record.value is None:
+        return "timed out"
+    return f"replied {record.value:.6g}{unit}{', reset' if record.reset else ''}"
+
+
 def _ending(entry: HistoryEntry, now: float) -> str:
-    decision, record = entry.decision, entry.record
+    decision, record, unit = entry.decision, entry.record, _unit(entry)
     if record is None:
         if decision.reason is Reason.SAVED:
-            return "So there was nothing to wait for."
+            return "So no reply was expected."
         if now < datetime.fromisoformat(decision.expires_at).timestamp():
-            return f"Its answer is waited for until {decision.expires_at}."
-        return "How it ended is not kept yet, or the daemon did not live to see it."
+            return f"Its reply is awaited until {decision.expires_at}."
+        return "How it ended is not stored yet, or the daemon was killed before the end."
     if record.ending is Ending.MISSED or record.value is None:
-        return f"It did not answer by {decision.expires_at}."
-    return f"It answered {record.value:.6g}{_unit(entry)}{_judged(record, _unit(entry))}."
+        return f"The sensor timed out: there was no reply by {decision.expires_at}."
+    return f"The sensor replied {record.value:.6g}{unit}{_comparison(record, decision, unit)}."
 
 
-def _judged(record: Record, unit: str) -> str:
-    """Say how far off the answer was, and what that led to."""
-    if record.surprise is None:
+def _comparison(record: Record, decision: Decision, unit: str) -> str:
+    """Return how far the reply was from the estimate, and the trigger's result."""
+    if record.abs_error is None:
         return ""
-    off = f", {record.surprise:.3g}{unit} from what was expected"
+    error = f", {_difference(record.abs_error, decision)}{unit} from the estimate"
     if record.threshold is None:
-        return off
-    allowed = f"{off}; {record.threshold:.3g}{unit} was allowed"
-    return f"{allowed}, so the model began anew" if record.reset else allowed
+        return error
+    threshold = f"{_difference(record.threshold, decision)}{unit}"
+    if record.reset:
+        return f"{error}: more than the trigger's threshold of {threshold}, so the model was reset"
+    return f"{error}; the trigger's threshold was {threshold}"
+
+
+def _difference(value: float, decision: Decision) -> str:
+    """Return a difference from the estimate, to a tenth of the estimate's standard deviation."""
+    if decision.std <= 0.0:
+        return significant(value)
+    digits = max(0, 1 - floor(log10(decision.std)))
+    return f"{value:.{digits}f}"
 
 
 def _counted(number: int, what: str) -> str:

@@ -1,4 +1,4 @@
-"""Which sensors can be relied on to answer: suspects back off and are tried again."""
+"""Sensor health: which sensors are unresponsive, and how long each is backed off."""
 
 from typing import Any
 
@@ -11,106 +11,111 @@ from edge_tvbo.numerics.types import Mask
 
 
 class SensorHealth:
-    """How often each of M sensors failed to answer in a row, and until when it is left alone.
+    """Counts the time-outs in a row of each of M sensors.
 
-    After its n-th miss in a row a sensor is passed over for 1, 2, 4, ... intervals, `longest` at
-    the most; then it may be chosen again, and its next answer clears it.
+    After its n-th time-out in a row, a sensor is not activated for 1, 2, 4, ... intervals, at most
+    `max_backoff`. Then it may be selected again; a reply, or any other reading, clears it.
 
-    >>> suspicion = SensorHealth(2, longest=64)
-    >>> suspicion.missed(0, interval=10)
-    >>> [suspicion.eligible(interval).tolist() for interval in (11, 12)]
+    Parameters
+    ----------
+    sensors : int
+        M.
+    max_backoff : int
+        Intervals.
+
+    Examples
+    --------
+    >>> health = SensorHealth(2, max_backoff=64)
+    >>> health.mark_timed_out(0, interval=10)
+    >>> [health.eligible(interval).tolist() for interval in (11, 12)]
     [[False, True], [True, True]]
     """
 
-    def __init__(self, sensors: int, longest: int) -> None:
-        self._longest = longest
-        self._misses = np.zeros(sensors, np.int64)
-        self._retry = np.zeros(sensors, np.int64)  # the interval from which it may be chosen
-        self._doubted = np.zeros(sensors, np.bool_)  # whether it answered with what cannot be
-        self._count = 0
-        self._turn = -1
+    def __init__(self, sensors: int, max_backoff: int) -> None:
+        self._max_backoff = max_backoff
+        self._misses = np.zeros(sensors, np.int64)  # time-outs in a row
+        self._retry = np.zeros(sensors, np.int64)  # the interval from which it may be selected
+        self._implausible = np.zeros(sensors, np.bool_)  # whether its last reply was
+        self._count = 0  # unresponsive sensors
+        self._turn = -1  # the sensor that was probed last
 
-    def missed(self, arm: int, interval: int) -> None:
-        """Note that `arm` did not answer in `interval`."""
+    def mark_timed_out(self, arm: int, interval: int) -> None:
+        """Count a time-out of `arm` in `interval`, and back it off."""
         self._count += int(self._misses[arm] == 0)
-        pause = min(2 ** int(min(self._misses[arm], 62)), self._longest)
+        pause = min(2 ** int(min(self._misses[arm], 62)), self._max_backoff)
         self._misses[arm] += 1
         self._retry[arm] = interval + 1 + pause
 
-    def answered(self, arm: int) -> bool:
-        """Note that `arm` reported, and say whether it was a suspect."""
-        was = self.suspects(arm)
-        self._doubted[arm] = False
-        if was:
+    def mark_responsive(self, arm: int) -> bool:
+        """Clear `arm` after a reading; return whether it was unresponsive."""
+        was_unresponsive = self.is_unresponsive(arm)
+        self._implausible[arm] = False
+        if was_unresponsive:
             self._misses[arm] = 0
             self._retry[arm] = 0
             self._count -= 1
-        return was
+        return was_unresponsive
 
     def mark_implausible(self, arm: int) -> None:
-        """Note that `arm` answered with what cannot be: what it says unasked clears nothing."""
-        self._doubted[arm] = True
+        """Note that the reply of `arm` was implausible: only a plausible reply clears it."""
+        self._implausible[arm] = True
 
-    def doubts(self, arm: int) -> bool:
-        """Say whether only an answer clears `arm`."""
-        return bool(self._doubted[arm])
+    def is_implausible(self, arm: int) -> bool:
+        """Return whether only a reply clears `arm`, and no other reading."""
+        return bool(self._implausible[arm])
 
-    def suspects(self, arm: int) -> bool:
-        """Say whether `arm` failed to answer when it was last asked."""
+    def is_unresponsive(self, arm: int) -> bool:
+        """Return whether `arm` timed out when it was last activated."""
         return bool(self._misses[arm])
 
-    def misses(self, arm: int) -> int:
-        """Give how often in a row `arm` failed to answer."""
-        return int(self._misses[arm])
-
     @property
-    def anyone(self) -> bool:
-        """Whether there is a suspect at all."""
+    def any_unresponsive(self) -> bool:
+        """Whether at least one sensor is unresponsive."""
         return self._count > 0
 
     @property
-    def everyone(self) -> bool:
-        """Whether all sensors are suspects."""
+    def all_unresponsive(self) -> bool:
+        """Whether every sensor is unresponsive."""
         return self._count == len(self._misses)
 
-    def until(self, arm: int) -> int:
-        """Give the interval from which `arm` may be chosen."""
+    def retry_interval(self, arm: int) -> int:
+        """Return the interval from which `arm` may be selected."""
         return int(self._retry[arm])
 
     def eligible(self, interval: int) -> Mask:
-        """Give which sensors (bool[M]) may be chosen in `interval`: if all are suspects, all."""
-        return (self._retry <= interval) | self.everyone
+        """Return which sensors may be selected in `interval`, (M,); all if all are unresponsive."""
+        return (self._retry <= interval) | self.all_unresponsive
 
     def next_in_turn(self, eligible: Mask) -> int:
-        """Give the sensor to probe when everyone is a suspect: each in turn that is eligible."""
+        """Return the eligible sensor to probe next, while every sensor is unresponsive."""
         later = np.roll(eligible, -(self._turn + 1))
         return int(self._turn + 1 + later.argmax()) % len(eligible)
 
     def mark_probed(self, arm: int) -> None:
-        """Note that `arm` had its turn."""
+        """Note that `arm` was probed; the next probe goes to a sensor after it."""
         self._turn = arm
 
-    def names(self, sensors: tuple[str, ...]) -> list[str]:
-        """Give the suspects' names."""
+    def unresponsive(self, sensors: tuple[str, ...]) -> list[str]:
+        """Return the names of the unresponsive sensors."""
         return [sensors[arm] for arm in np.flatnonzero(self._misses)]
 
-    def state(self) -> dict[str, Any]:
-        """Give what a snapshot has to hold."""
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state, for `check` and `restore`."""
         return {"turn": self._turn + 1, **self._arrays()}
 
     def check(self, state: dict[str, Any]) -> None:
-        """Raise `SnapshotError` unless `resume` can make sense of `state`."""
+        """Raise `SnapshotError` unless `state` is valid."""
         check_arrays(self._arrays(), state)
         misses, retry = state["misses"], state["retry"]
         if (misses < 0).any() or (retry < 0).any() or retry[misses == 0].any():
-            raise SnapshotError("The snapshot's suspects cannot be.")
+            raise SnapshotError("The snapshot's counts of time-outs are invalid.")
         if read_count(state, "turn") > len(self._misses):
-            raise SnapshotError("The snapshot's 'turn' is of a sensor that there is not.")
+            raise SnapshotError("The snapshot's 'turn' is of an unknown sensor.")
 
-    def resume(self, state: dict[str, Any], interval: int) -> None:
-        """Go on from `state`, which was checked, after `interval`."""
+    def restore(self, state: dict[str, Any], interval: int) -> None:
+        """Load a checked state; `interval` is the last one that began."""
         copy_arrays(self._arrays(), state)
-        np.minimum(self._retry, interval + 1 + self._longest, out=self._retry)
+        np.minimum(self._retry, interval + 1 + self._max_backoff, out=self._retry)
         self._count = int(np.count_nonzero(self._misses))
         self._turn = int(state["turn"]) - 1
 

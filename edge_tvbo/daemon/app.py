@@ -19,7 +19,7 @@ from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import decimals
 from edge_tvbo.daemon import build_controllers, status_dump
-from edge_tvbo.daemon.checkpoints import Checkpoints, clock_anchor, resumed
+from edge_tvbo.daemon.checkpoints import Checkpoints, clock_anchor, restore_controller
 from edge_tvbo.daemon.clock import Clock, LiveClock
 from edge_tvbo.daemon.command_handler import CommandHandler
 from edge_tvbo.daemon.crash_log import crash_logging
@@ -32,7 +32,7 @@ from edge_tvbo.daemon.rejection_log import RejectionLog
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.signals import Signals, catch_signals
 from edge_tvbo.daemon.status import StatusCollector
-from edge_tvbo.errors import EdgeTvboError, told
+from edge_tvbo.errors import EdgeTvboError, error_text
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import Notice, Status
 from edge_tvbo.messages.formatting import rfc3339
@@ -78,7 +78,7 @@ def run_until_stopped(daemon: "Daemon", read: Callable[[], Settings], caught: Si
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What outlives a reload."""
+    """Objects that continue after a reload."""
 
     clock: Clock
     decisions: DecisionLog
@@ -88,7 +88,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     @classmethod
     def make(cls, clock: Clock | None = None) -> "Surroundings":
-        """Return those of a new process."""
+        """Return the surroundings of a new process."""
         from edge_tvbo_adapters.monitoring.systemd import SystemdNotifier
 
         clock = clock or LiveClock()
@@ -102,7 +102,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 class Daemon(msgspec.Struct, frozen=True):
-    """A configuration, and everything that carries it out."""
+    """A configuration, and the objects that carry it out."""
 
     settings: Settings
     surroundings: Surroundings
@@ -115,7 +115,7 @@ class Daemon(msgspec.Struct, frozen=True):
     loop: Loop
 
     def start(self) -> None:
-        """Restore the stored state, and store that the daemon runs."""
+        """Restore the stored state, and store it again with the reserved numbers."""
         if self.checkpoints:
             self.checkpoints.restore()
             self.checkpoints.save()
@@ -125,7 +125,7 @@ class Daemon(msgspec.Struct, frozen=True):
         fields = ", ".join(self.settings.fields)
         log.info("ready: %d sensors, fields %s; kernels compiled %s", sensors, fields, COMPILATION)
         self.attach_monitors()
-        gc.freeze()  # to search what exists by now took 15 ms in some intervals
+        gc.freeze()  # a collection of these objects took 15 ms in some intervals
 
     def restore_decisions(self) -> None:
         """Continue the intervals that the history shows as running."""
@@ -160,7 +160,7 @@ class Daemon(msgspec.Struct, frozen=True):
         return self.checkpoints.written + (self.recorder.written if self.recorder else 0)
 
     def dump_status(self) -> None:
-        """Log the status of everything, and store the history as far as it goes."""
+        """Log the status, and write the history so far."""
         if self.recorder:
             self.recorder.save()
         status, decisions = self.surroundings.status.status(), self.surroundings.decisions
@@ -246,7 +246,7 @@ def reload(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
         log.error("reload: nothing is changed; fix the above and send SIGHUP again")
         return daemon
     except (EdgeTvboError, OSError) as error:
-        log.error("reload: nothing is changed: %s", told(error))
+        log.error("reload: nothing is changed: %s", error_text(error))
         return daemon
     for name in successor.controllers:
         transfer_state(name, daemon, successor)
@@ -272,7 +272,7 @@ def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
         log.info("reload: %s is new", name)
         return
     controller = successor.controllers[name]
-    resumed("reload", name, controller, before.snapshot())
+    restore_controller("reload", name, controller, before.snapshot())
     controller.reserve_numbers(before.used)
     _, begins_in, intervals = daemon.scheduler.next_interval(name)
     successor.scheduler.resume(name, begins_in, intervals)

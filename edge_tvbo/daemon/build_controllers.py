@@ -1,4 +1,4 @@
-"""From settings to the controllers that run."""
+"""Construction of the controllers, with their policies and fields, from the settings."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ _SHAPES: dict[str, Callable[[Any, Any], Array]] = {
 
 
 def controllers(settings: Settings) -> dict[str, Controller]:
-    """Give a controller for each field; raises `ConfigError` naming the field."""
+    """Return a controller for each field; raises `ConfigError` with the name of the field."""
     return {name: _controller(name, each) for name, each in settings.fields.items()}
 
 
@@ -37,22 +37,24 @@ def _controller(name: str, settings: FieldSettings) -> Controller:
 
 def _field(settings: FieldSettings) -> SensorField:
     if settings.model is not None:
-        return _learned(settings)
+        return _field_from_model(settings)
     if settings.kernel is None:
         raise ConfigError("there is neither a model nor a kernel.")
-    return _assumed(settings, settings.kernel)
+    return _field_from_kernel(settings, settings.kernel)
 
 
-def _learned(settings: FieldSettings) -> SensorField:
+def _field_from_model(settings: FieldSettings) -> SensorField:
     assert settings.model is not None
     from edge_tvbo.training import model_file
 
     field = model_file.read(settings.model)
     unknown = sorted(set(settings.sensors) - set(field.sensors))
     if unknown:
-        raise ConfigError(f"{settings.model} does not know {', '.join(unknown)}; learn it anew.")
+        raise ConfigError(
+            f"{settings.model} does not contain {', '.join(unknown)}; fit the model again."
+        )
     rows = [field.sensors.index(sensor) for sensor in settings.sensors]
-    positions, rhythm = field.positions, field.daily_profile
+    positions, profile = field.positions, field.daily_profile
     return SensorField(
         settings.sensors,
         field.kernel[rows][:, rows],
@@ -62,13 +64,13 @@ def _learned(settings: FieldSettings) -> SensorField:
         scale=field.scale,
         objective=settings.objective,
         positions=None if positions is None else positions[rows],
-        daily_profile=None if rhythm is None else rhythm.of_sensors(rows),
+        daily_profile=None if profile is None else profile.of_sensors(rows),
     )
 
 
-def _assumed(settings: FieldSettings, kernel: Kernel) -> SensorField:
-    found = settings.positions
-    places = None if found is None else [found[sensor] for sensor in settings.sensors]
+def _field_from_kernel(settings: FieldSettings, kernel: Kernel) -> SensorField:
+    known = settings.positions
+    places = None if known is None else [known[sensor] for sensor in settings.sensors]
     return SensorField(
         settings.sensors,
         _covariance(kernel, places, len(settings.sensors)),

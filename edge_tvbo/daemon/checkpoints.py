@@ -1,15 +1,16 @@
-"""What is kept over a restart, when, and what is made of it at the next start.
+"""Checkpoints: the state of every field in one file, written in intervals and read at the start.
 
-One document holds every field: its controller's snapshot, and how long it was to the next interval.
-`models.snapshot` says what the file looks like; `MIGRATIONS` lead from older formats to this one.
+A checkpoint contains the snapshot of each field's controller, and when its next interval begins.
+`models.snapshot` describes the bytes; `MIGRATIONS` convert older formats.
 
-Whatever happened after the last checkpoint is forgotten, but not undone: intervals may have begun.
-So each document sets numbers aside that were not used when it was written, and a process that
-was killed goes on above them; one that ended in peace goes on with the next number. As numbers for
-two documents are set aside, it holds of the previous document too. When the next interval begins
-follows from the monotonic clock within one boot, and from the wall clock over two, if both of its
-times can be believed; otherwise no time has gone by. Where the wall clock was set meanwhile, what
-was dated by it is dated anew.
+What happened after the last checkpoint is lost when a process is killed, but intervals may have
+begun. So each checkpoint reserves numbers that were not used when it was written, and a process
+after a kill continues above them; after a regular stop it continues with the next number. Numbers
+are reserved for the time of two checkpoints, so the checkpoint before the last can be used, too.
+
+Within one boot, the monotonic clock says when the next interval begins; across boots the wall clock
+does, if it was set at both times. Otherwise no time counts as elapsed. If the wall clock was set in
+the meantime, the controllers shift their times.
 """
 
 import logging
@@ -35,12 +36,12 @@ log = logging.getLogger(__name__)
 
 MAGIC = b"edge_tvbo state\n"
 FORMAT = 1
-MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # from a format's body to that of the next one
-ORDINARY = 2**18  # bytes; a larger document is written as many times more rarely
-RETRY = 60.0  # s, at the most, until a document that could not be written is tried again
-RESERVED = 10_000  # numbers between two documents where no clock says how many will do
-MARGIN = 1_000  # of these; about one turn of the loop
-CATCH_UP = 10_000  # intervals that a model is moved on by at the most
+MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # convert a body to the next format
+LARGE_DOCUMENT_BYTES = 2**18  # an n times larger document is written n times less often
+MAX_RETRY_DELAY_S = 60.0  # until a document that could not be written is written again
+RESERVED_NUMBERS = 10_000  # for each document, if intervals follow the readings
+RESERVE_MARGIN = 1_000  # numbers before the end of the reserve at which a document is due
+MAX_CATCH_UP = 10_000  # intervals by which a model is advanced at the start
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -52,36 +53,36 @@ class Anchor(msgspec.Struct, frozen=True):
 
     wall: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s since 1970
     monotonic: Annotated[float, Meta(ge=0, le=1e12)]  # s since the boot
-    boot: str  # which boot; "" where that is not known
+    boot: str  # its id; "" if it is unknown
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """What is kept of one field."""
+class FieldCheckpoint(msgspec.Struct, frozen=True):
+    """State of one field."""
 
     controller: bytes
-    interval: Number  # the highest that was used
-    reserved: Number  # the highest that may have been used before the next document but one
-    every: Annotated[float, Meta(ge=1e-3, le=1e12)] | None  # s; None where readings set the pace
+    interval: Number  # the highest used number
+    reserved: Number  # the highest number that can be used before two more documents are written
+    every: Annotated[float, Meta(ge=1e-3, le=1e12)] | None  # s; None: they follow the readings
     next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s until the next interval, at the anchor
-    intervals: Annotated[int, Meta(ge=1, le=CATCH_UP)] = 1  # the next one begins after the last
+    intervals: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 1  # from the last interval to the next
 
 
 class Document(msgspec.Struct, frozen=True):
-    """All that is kept, in the present format."""
+    """State of a daemon, in the present format."""
 
     anchor: Anchor
-    final: bool  # nothing happened after it was written
-    fields: dict[str, Kept]
+    final: bool  # written when the daemon stopped: nothing happened after it
+    fields: dict[str, FieldCheckpoint]
 
 
 class ResumePoint(NamedTuple):
-    """When a field's next interval begins, in s from now, and how many go by until then."""
+    """When a field's next interval begins."""
 
-    begins_in: float
-    intervals: int
+    begins_in: float  # s from now
+    intervals: int  # that have elapsed by then since the last one
 
 
-# --- the document as bytes ----------------------------------------------------------------------
+# --- the document as bytes ------------------------------------------------------------------------
 
 
 _FORMAT = DocumentFormat(MAGIC, Document)
@@ -100,11 +101,11 @@ def decode(data: bytes) -> Document:
     return _FORMAT.decode(data, number=FORMAT, migrations=MIGRATIONS)
 
 
-# --- time gone by -------------------------------------------------------------------------------
+# --- elapsed time ---------------------------------------------------------------------------------
 
 
 def clock_anchor(clock: Clock) -> Anchor:
-    """Give this moment as `clock` has it."""
+    """Return the present moment by both clocks."""
     try:
         boot = _BOOT.read_text("ascii").strip()
     except (OSError, ValueError):
@@ -113,58 +114,59 @@ def clock_anchor(clock: Clock) -> Anchor:
     return Anchor(clock.wall(now), now, boot)
 
 
-def between(before: Anchor, now: Anchor) -> float:
-    """Give the seconds from one moment to a later one; 0 where no clock can tell.
+def elapsed_between(before: Anchor, now: Anchor) -> float:
+    """Return the seconds from one moment to a later one; 0 if no clock shows them.
 
-    >>> between(Anchor(1.8e9, 70.0, "a"), Anchor(0.0, 90.0, "a"))
+    >>> elapsed_between(Anchor(1.8e9, 70.0, "a"), Anchor(0.0, 90.0, "a"))
     20.0
-    >>> between(Anchor(1.8e9, 70.0, "a"), Anchor(1.8e9 + 60, 5.0, "b"))
+    >>> elapsed_between(Anchor(1.8e9, 70.0, "a"), Anchor(1.8e9 + 60, 5.0, "b"))
     60.0
-    >>> between(Anchor(1.8e9, 70.0, "a"), Anchor(30.0, 5.0, "b"))
+    >>> elapsed_between(Anchor(1.8e9, 70.0, "a"), Anchor(30.0, 5.0, "b"))
     0.0
     """
     if before.boot and before.boot == now.boot:
         return max(0.0, now.monotonic - before.monotonic)
-    believed = before.wall >= RELEASED and now.wall >= RELEASED
-    return max(0.0, now.wall - before.wall) if believed else 0.0
+    were_set = before.wall >= RELEASED and now.wall >= RELEASED
+    return max(0.0, now.wall - before.wall) if were_set else 0.0
 
 
-def resumption(kept: Kept, away: float, *, final: bool) -> ResumePoint:
-    """Say when a field goes on that was kept `away` seconds ago.
+def resume_point(field: FieldCheckpoint, away: float, *, final: bool) -> ResumePoint:
+    """Return when a field continues whose document was written `away` seconds ago.
 
-    Not before the interval that was running is over. Where the process may have begun another one
-    after the document was written, the next point of its grid is waited for.
+    It continues after the end of the running interval. After a kill (not `final`), the process may
+    have begun another interval, so it continues at the next time that is due by the schedule.
 
-    >>> ten_minutes = Kept(b"", 7, 9, every=600.0, next_in=400.0)
-    >>> resumption(ten_minutes, 100.0, final=True)
+    >>> field = FieldCheckpoint(b"", 7, 9, every=600.0, next_in=400.0)
+    >>> resume_point(field, 100.0, final=True)
     ResumePoint(begins_in=300.0, intervals=1)
-    >>> resumption(ten_minutes, 1500.0, final=True), resumption(ten_minutes, 1500.0, final=False)
+    >>> resume_point(field, 1500.0, final=True), resume_point(field, 1500.0, final=False)
     (ResumePoint(begins_in=0.0, intervals=2), ResumePoint(begins_in=100.0, intervals=3))
     """
-    if kept.every is None:
+    if field.every is None:
         return ResumePoint(0.0, 1)
-    left = kept.next_in - away
+    left = field.next_in - away
     if left > 0:
-        return ResumePoint(left, kept.intervals)
-    begun = floor(-left / kept.every)  # intervals that began and ended since, at the most
+        return ResumePoint(left, field.intervals)
+    begun = floor(-left / field.every)  # the most intervals that can have begun and ended
     if final:
-        return ResumePoint(0.0, min(begun + kept.intervals, CATCH_UP))
-    return ResumePoint((begun + 1) * kept.every + left, min(begun + 1 + kept.intervals, CATCH_UP))
+        return ResumePoint(0.0, min(begun + field.intervals, MAX_CATCH_UP))
+    begun += 1
+    return ResumePoint(begun * field.every + left, min(begun + field.intervals, MAX_CATCH_UP))
 
 
-def _unknown(kept: Kept, away: float) -> int:
-    """Give how many intervals may have begun that were not kept, at the most."""
-    begun = inf if kept.every is None or not away else 1 + (away - kept.next_in) // kept.every
-    return int(max(0, min(begun, kept.reserved - kept.interval)))
+def _unknown_intervals(field: FieldCheckpoint, away: float) -> int:
+    """Return how many intervals can have begun after the document was written."""
+    begun = inf if field.every is None or not away else 1 + (away - field.next_in) // field.every
+    return int(max(0, min(begun, field.reserved - field.interval)))
 
 
-# --- keeping ------------------------------------------------------------------------------------
+# --- reading and writing --------------------------------------------------------------------------
 
 
 class Store(Protocol):
-    """Where checkpoints are stored: the newest document and the one before it.
+    """Storage of the newest document and the one before it.
 
-    Nothing here raises because of a disk: the store logs what it cannot do, once for each change.
+    No method raises an error of the disk: the store logs each such error once.
     """
 
     @property
@@ -182,7 +184,7 @@ class Store(Protocol):
         ...
 
     def set_aside(self, generation: str, why: str) -> str:
-        """Take a document out of use but keep it; return what was done, in words."""
+        """Rename a document so that it is not read again; return what was done, in words."""
         ...
 
     def save(self, document: bytes) -> bool:
@@ -191,20 +193,20 @@ class Store(Protocol):
 
 
 class Checkpoints:
-    """Keeps the fields of one daemon in a store; an attendant of the loop.
+    """Writes the state of all fields to a store, and restores it; a service of the loop.
 
     Parameters
     ----------
     store : Store
-        Where to.
+        Storage of the documents.
     every : float
-        Seconds between two documents of ordinary size.
+        Seconds between two documents of up to `LARGE_DOCUMENT_BYTES`.
     controllers : mapping
-        Of each field.
-    schedule : Scheduler
-        When their next intervals begin.
+        One for each field.
+    scheduler : Scheduler
+        When the next intervals begin.
     anchor : callable
-        Gives this moment.
+        Returns the present moment; see `clock_anchor`.
     """
 
     def __init__(
@@ -212,17 +214,17 @@ class Checkpoints:
         store: Store,
         every: float,
         controllers: Mapping[str, Controller],
-        schedule: Scheduler,
+        scheduler: Scheduler,
         anchor: Callable[[], Anchor],
     ) -> None:
         self._store = store
         self._every = every
         self._controllers = controllers
-        self._schedule = schedule
+        self._scheduler = scheduler
         self._anchor = anchor
         self._due = -inf
-        self.failing = False  # the last document could not be written
-        self._spent: dict[str, int] = {}  # by field: the number by which the next one is written
+        self.failing = False  # whether the last document could not be written
+        self._reserved_until: dict[str, int] = {}  # by field: the number at which a document is due
 
     @property
     def written(self) -> int:
@@ -230,7 +232,7 @@ class Checkpoints:
         return self._store.written
 
     def restore(self) -> None:
-        """Go on from the newest document that is sound, and log from which."""
+        """Restore every field from the newest valid document."""
         for generation, data in self._store.generations():
             try:
                 document = decode(data)
@@ -240,91 +242,93 @@ class Checkpoints:
                 log.error("state: %s cannot be used: %s; %s", generation, error, aside)
                 continue
             self._resume(document, newest=generation == self._store.newest)
-            self.save()  # and again when it begins: the one before it must know of our numbers too
+            self.save()  # the start saves again: both documents must contain the reserved numbers
             return
-        log.info("state: there is none; every field begins anew")
+        log.info("state: none is stored; every field starts without readings")
 
     def _resume(self, document: Document, *, newest: bool) -> None:
         now = self._anchor()
-        away = between(document.anchor, now)
+        away = elapsed_between(document.anchor, now)
         stepped = ClockStepped(now.wall - document.anchor.wall - away, now.wall)
         final = document.final and newest
-        taken = []
+        observations = []
         for name, controller in self._controllers.items():
-            kept = document.fields.get(name)
-            if kept is None:
-                log.info("state: %s is new and begins anew", name)
+            field = document.fields.get(name)
+            if field is None:
+                log.info("state: %s is new, and starts without readings", name)
                 continue
-            if resumed("state", name, controller, kept.controller):
-                taken.append(controller.policy.observations)
+            if restore_controller("state", name, controller, field.controller):
+                observations.append(controller.policy.observations)
                 if abs(stepped.by) > MAX_DRIFT_S:
                     controller.handle(stepped)
-            begins_in, intervals = resumption(kept, away, final=final)
-            used = kept.interval if final else kept.reserved + 1 - intervals
+            begins_in, intervals = resume_point(field, away, final=final)
+            used = field.interval if final else field.reserved + 1 - intervals
             controller.reserve_numbers(
-                max(kept.interval, used), 0 if final else _unknown(kept, away)
+                max(field.interval, used), 0 if final else _unknown_intervals(field, away)
             )
-            self._schedule.resume(name, begins_in, intervals)
+            self._scheduler.resume(name, begins_in, intervals)
         log.info(
             "state: restored from %s: %d field(s), %d readings in their models",
             rfc3339(round(document.anchor.wall, 3)),
-            len(taken),
-            sum(taken),
+            len(observations),
+            sum(observations),
         )
 
     # --- what the loop calls --------------------------------------------------------------------
 
     def fileno(self) -> int:
-        """Give no descriptor."""
+        """Return -1: there is no descriptor to wait for."""
         return -1
 
     def wake_at(self) -> float:
-        """Give when the next document is due."""
+        """Return when the next document is due."""
         return self._due
 
     def service(self, now: float) -> None:
-        """Write a document if one is due, or if the numbers set aside are used up."""
+        """Write a document if one is due, or if the reserved numbers run out."""
         if now >= self._due or any(
-            self._controllers[name].used >= number for name, number in self._spent.items()
+            self._controllers[name].used >= number for name, number in self._reserved_until.items()
         ):
             self.save()
 
     def save(self) -> None:
-        """Write a document, whatever the time."""
+        """Write a document now."""
         self._write(final=False)
 
     def close(self) -> None:
-        """Write the last document."""
+        """Write the final document."""
         self._write(final=True)
 
     def _write(self, *, final: bool) -> None:
         anchor = self._anchor()
         snapshots = {name: each.snapshot() for name, each in self._controllers.items()}
-        wait = self._every * max(1, ceil(sum(map(len, snapshots.values())) / ORDINARY))
-        fields = {name: self._kept(name, blob, wait) for name, blob in snapshots.items()}
+        wait = self._every * max(1, ceil(sum(map(len, snapshots.values())) / LARGE_DOCUMENT_BYTES))
+        fields = {
+            name: self._field_checkpoint(name, blob, wait) for name, blob in snapshots.items()
+        }
         now = time.monotonic()
         self.failing = not self._store.save(encode(Document(anchor, final, fields)))
         if self.failing:
-            wait = min(wait, RETRY)
-            self._spent = {}
+            wait = min(wait, MAX_RETRY_DELAY_S)
+            self._reserved_until = {}
         self._due = now + wait
 
-    def _kept(self, name: str, snapshot: bytes, wait: float) -> Kept:
-        """Give what is kept of a field, with numbers set aside for `wait` seconds, twice."""
+    def _field_checkpoint(self, name: str, snapshot: bytes, wait: float) -> FieldCheckpoint:
+        """Return the state of a field, with numbers reserved for twice `wait` seconds."""
         begun = self._controllers[name].used
-        every, next_in, intervals = self._schedule.next_interval(name)
-        number = begun + intervals - 1  # what went by before this process counts too
-        usable = RESERVED if every is None else ceil(wait / every) + 2
-        self._spent[name] = number + usable - (MARGIN if every is None else 0)
-        return Kept(snapshot, begun, number + 2 * usable, every, next_in, intervals)
+        every, next_in, intervals = self._scheduler.next_interval(name)
+        number = begun + intervals - 1  # intervals before this process count, too
+        usable = RESERVED_NUMBERS if every is None else ceil(wait / every) + 2
+        self._reserved_until[name] = number + usable - (RESERVE_MARGIN if every is None else 0)
+        return FieldCheckpoint(snapshot, begun, number + 2 * usable, every, next_in, intervals)
 
 
-def resumed(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
-    """Let `controller` go on from `snapshot` if that can be, and otherwise say why it cannot."""
+def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
+    """Restore `controller`; return False, and log the reason, if `snapshot` does not fit it."""
     try:
         controller.restore(snapshot)
     except SnapshotError as error:
-        log.warning("%s: %s begins anew: %s", occasion, name, error)
+        log.warning("%s: %s starts without readings: %s", occasion, name, error)
         with suppress(SnapshotError):
             controller.restore_partial(snapshot)
         return False

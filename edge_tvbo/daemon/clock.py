@@ -11,13 +11,13 @@ corrected by the network later. After a suspend the wall clock is ahead of the m
 import time
 from typing import Protocol
 
-RELEASED = 1_767_225_600.0  # 2026-01-01; a wall clock before it was never set
-MAX_DRIFT_S = 2.0  # a wall clock that is off by less is being slewed, not set
-MAX_READ_GAP_S = 0.5  # between the readings of two clocks that are compared
+RELEASED = 1_767_225_600.0  # 2026-01-01; a wall clock with an earlier time was never set
+MAX_DRIFT_S = 2.0  # a smaller difference between the clocks is slewing, not a step
+MAX_READ_GAP_S = 0.5  # between reading the two clocks that are compared
 
 
 class Clock(Protocol):
-    """The time of the sensor network, which in a replay is not ours; all values in seconds."""
+    """The time of the sensor network, which in a replay is that of the recording; in seconds."""
 
     speed: float  # seconds of network time in one real second
     min_reply_time: float  # network time that an activated sensor gets at least
@@ -45,7 +45,7 @@ class Clock(Protocol):
 
 
 class LiveClock:
-    """Real time: intervals that were slept through have gone by."""
+    """Real time: skipped intervals, as after a suspend, count as elapsed."""
 
     speed = 1.0
     min_reply_time = 0.0
@@ -81,11 +81,11 @@ class LiveClock:
 
 
 class ReplayClock:
-    """The time of a recording, run faster; it stands still for whatever is late.
+    """The time of a recording, run faster; it waits for everything that is late.
 
-    A replay must not depend on how busy the machine is. An interval that begins late turns the
-    clock back to when it was due, an activated sensor has `reply_time` real seconds at least, and
-    the date does not pass the end of the interval whose reply is awaited.
+    A replay must not depend on the load of the machine. If an interval begins late, the clock is
+    turned back to its due time. An activated sensor has at least `reply_time` real seconds, and the
+    wall time does not pass the end of the interval whose reply is awaited.
 
     Parameters
     ----------

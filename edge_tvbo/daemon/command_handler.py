@@ -1,10 +1,10 @@
-"""Command handler: turns requests on `cmd/<verb>` into events of the fields, and answers them."""
+"""Command handler: turns requests on `cmd/<verb>` into events and responses."""
 
 from collections.abc import Callable, Mapping
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import PayloadError
-from edge_tvbo.messages.documents import Decision, Health, Report, Request, Response, Verb
+from edge_tvbo.messages.documents import Decision, Health, Request, Response, StatusReply, Verb
 from edge_tvbo.messages.events import (
     ActivationRequested,
     Event,
@@ -50,14 +50,14 @@ class CommandHandler:
     def process(
         self, verb: Verb, request: Request, at: float, handle: Callable[[str, Event], None]
     ) -> Response:
-        """Carry out a request by giving `handle` each ``(field, event)``; return the answer."""
+        """Call `handle` with each ``(field, event)`` of a request; return the response."""
         try:
             for field, event in self._events(verb, request, at):
                 handle(field, event)
         except PayloadError as error:
             self._count(error.reason)
             return Response("error", error=str(error), transaction=request.transaction)
-        report = Report(self._health(), self._decisions()) if verb == "status" else None
+        report = StatusReply(self._health(), self._decisions()) if verb == "status" else None
         return Response("ok", report, transaction=request.transaction)
 
     def _events(self, verb: Verb, request: Request, at: float) -> list[tuple[str, Event]]:
@@ -80,7 +80,7 @@ class CommandHandler:
             return list(self._controllers)
         if request.field not in self._controllers:
             known = ", ".join(self._controllers)
-            raise PayloadError("unknown-field", f"There is no such field; there are: {known}.")
+            raise PayloadError("unknown-field", f"No such field; the fields are: {known}.")
         return [request.field]
 
     def _activation(

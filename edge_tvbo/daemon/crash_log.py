@@ -1,7 +1,7 @@
 """Crash file: the traceback of a crash and the decisions before it, for `edge-tvbo report`.
 
-One file beside the state, overwritten by the next crash. Where a daemon crashes again and again, it
-keeps the decisions of the earlier processes too.
+One file beside the state, overwritten by the next crash. If a daemon crashes repeatedly, the file
+still contains the decisions of the earlier processes.
 """
 
 import logging

@@ -17,7 +17,7 @@ MAX_NOTICES = 64  # of one interval
 
 
 class DecisionLog:
-    """Turns the commands of the controllers into history entries, and remembers the last ones.
+    """Turns the commands of the controllers into history entries, and stores the last ones.
 
     The `status` command, the history database, the crash file and the status dump all read
     decisions from here.
@@ -52,7 +52,7 @@ class DecisionLog:
         self._newest[entry.field] = entry
 
     def keep_only(self, fields: Collection[str]) -> None:
-        """Forget the last decisions of all other fields."""
+        """Remove the last decisions of all other fields."""
         self._newest = {name: entry for name, entry in self._newest.items() if name in fields}
 
     def update(self, field: str, command: Command) -> HistoryEntry | None:

@@ -15,7 +15,7 @@ MAX_RETRY_DELAY_S = 60.0
 
 
 class HistoryWriter(Protocol):
-    """A history database of bounded size; it logs what the disk refuses and never raises."""
+    """A history database of bounded size; it logs errors of the disk and never raises them."""
 
     @property
     def written(self) -> int:

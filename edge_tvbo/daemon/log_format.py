@@ -1,7 +1,6 @@
 """Log format: one line a record on stderr, as text, for journald or as JSON; repeats are counted.
 
-Whatever came over the network may be part of a message, so a line never contains a control
-character.
+A message may contain text from the network, so control characters are escaped.
 """
 
 import logging
@@ -18,7 +17,7 @@ from edge_tvbo.messages.formatting import rfc3339
 Format = Literal["text", "json"]
 
 REPEAT_PERIOD_S = 60.0  # in which the same text is logged once
-MAX_TEXTS = 256  # that are remembered
+MAX_TEXTS = 256  # that the filter stores
 _PRIORITIES = {"CRITICAL": 2, "ERROR": 3, "WARNING": 4, "INFO": 6, "DEBUG": 7}  # syslog's
 _CONTROL = (*range(32), *range(127, 160), 0x2028, 0x2029)  # and other characters that end a line
 _ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROL}  # in JSON and out of it

@@ -34,8 +34,8 @@ Observer = Callable[[str, Command], None]
 class Link(Protocol):
     """The connection to the broker, as the loop uses it.
 
-    It never blocks and never raises because of the network: an absent broker is a state. Every
-    `now` is in seconds on one monotonic clock.
+    It neither blocks nor raises because of the network: an unreachable broker is a state. Every
+    `now` is in seconds of the monotonic clock.
     """
 
     @property
@@ -52,7 +52,7 @@ class Link(Protocol):
         ...
 
     def service(self, mask: int, now: float) -> Iterable[tuple[str, Event]]:
-        """Read, write, keep alive and reconnect; return ``(field, event)``, oldest first."""
+        """Read, write, ping and reconnect; return each ``(field, event)``, the oldest first."""
         ...
 
     def requests(self) -> Iterable[tuple[Verb, Request] | Unreadable]:
@@ -60,11 +60,11 @@ class Link(Protocol):
         ...
 
     def respond(self, verb: Verb, response: Response) -> None:
-        """Publish the answer to a command."""
+        """Publish the response to a command."""
         ...
 
     def send(self, field: str, command: Command) -> None:
-        """Publish what `command` of the controller of `field` says."""
+        """Carry out a `command` of the controller of `field`."""
         ...
 
     def show(self, field: str, document: Hotspot) -> None:
@@ -146,7 +146,7 @@ class Loop:
         self._clock_was_set = True  # likewise
 
     def run(self, stop: Callable[[], bool], wakeup: int | None = None) -> None:
-        """Turn until `stop` returns True; `wakeup` is a descriptor that ends a sleep."""
+        """Run turns until `stop` returns True; `wakeup` is a descriptor that ends a sleep."""
         if wakeup is not None:
             self._selector.register(wakeup, selectors.EVENT_READ, "wakeup")
         while not stop():

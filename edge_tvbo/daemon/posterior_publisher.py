@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import decimals
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record
-from edge_tvbo.messages.documents import Posterior
+from edge_tvbo.messages.documents import PublishedPosterior
 from edge_tvbo.messages.formatting import rfc3339
 
 
@@ -24,7 +24,7 @@ class PosteriorPublisher:
 
     def __init__(
         self,
-        publish: Callable[[str, Posterior], None],
+        publish: Callable[[str, PublishedPosterior], None],
         controllers: Mapping[str, Controller],
         wall: Callable[[], float],
     ) -> None:
@@ -48,14 +48,16 @@ class PosteriorPublisher:
             self._publish(field, posterior(controller, interval, ending, at))
 
 
-def posterior(controller: Controller, interval: int, ending: Ending | None, at: float) -> Posterior:
+def posterior(
+    controller: Controller, interval: int, ending: Ending | None, at: float
+) -> PublishedPosterior:
     """Return the posterior of every sensor, rounded to the digits that mean something."""
     field = controller.policy.field
     digits = decimals(field)
     mean, std = controller.policy.posterior()
     known = controller.last_readings()
     last = [known.get(sensor) for sensor in field.sensors]
-    return Posterior(
+    return PublishedPosterior(
         interval=interval,
         at=rfc3339(at),
         ending=None if ending is None else ending.value,

@@ -100,7 +100,7 @@ class _FieldTimer:
         self.interval = interval
         self.next = first
         self.left = left  # intervals still to begin
-        self.skipped = 0  # intervals that went by before this scheduler was made
+        self.skipped = 0  # intervals that elapsed before this scheduler existed
         self.deadline = inf
         self.max_deadline = inf
         self.activated_in = -1  # the interval whose reply is awaited

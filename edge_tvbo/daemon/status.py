@@ -87,7 +87,7 @@ class StatusCollector:
         problems : callable
             Returns what needs attention beside the sensors, one text each.
         written : callable
-            Returns the bytes of state written so far, None where no state is kept.
+            Returns the bytes of state written so far, None where no state is stored.
         """
         self._controllers = controllers
         self._link = link
@@ -100,7 +100,7 @@ class StatusCollector:
         self._activations = {name: self._activations.get(name, 0) for name in controllers}
         self._due = time.monotonic()
 
-    # --- as an observer and a service of the loop ------------------------------------------------
+    # --- as an observer and a service of the loop -----------------------------------------------
 
     def __call__(self, field: str, command: Command) -> None:
         """Count `command`."""
@@ -137,9 +137,9 @@ class StatusCollector:
         self._due = min(self._due, self._published_at + MIN_HEALTH_PERIOD_S)
 
     def close(self) -> None:
-        """Hold nothing."""
+        """Do nothing: there is nothing to release."""
 
-    # --- what it knows ---------------------------------------------------------------------------
+    # --- health and status ----------------------------------------------------------------------
 
     def health(self) -> Health:
         """Return the daemon's health."""

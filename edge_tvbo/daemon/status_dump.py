@@ -25,7 +25,7 @@ def lines(
         policy = controllers[name].policy
         rejected = ", ".join(f"{count} {reason}" for reason, count in field.refused.items())
         yield (
-            f"{name}: interval {field.interval}, {field.answered} answered, {field.missed} timed"
+            f"{name}: interval {field.interval}, {field.answered} replied, {field.missed} timed"
             f" out; policy {policy.name} with {policy.observations} readings after"
             f" {policy.resets} resets; unresponsive: {', '.join(field.suspects) or 'none'};"
             f" rejected: {rejected or 'none'}"

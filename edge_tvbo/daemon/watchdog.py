@@ -1,9 +1,9 @@
-"""Watchdog: tells systemd that the daemon is ready, how it is, and that it is alive.
+"""Watchdog: reports to systemd that the daemon is ready, its status, and that it is alive.
 
-systemd is notified from the loop, and only when both have made progress since the last time: a
-turn of the loop was completed, and the link heard the broker recently or is about to reconnect. A
-timer of its own would report a hung daemon as alive. An absent broker is no reason for a restart; a
-blocked loop or a stalled link is.
+systemd is notified by a service of the loop, and only if two things made progress: a turn of the
+loop was completed, and the link received a packet recently or is about to reconnect. A separate
+timer would report a hung daemon as alive. A blocked loop or a stalled link is a reason for a
+restart; an unreachable broker is not.
 """
 
 import logging

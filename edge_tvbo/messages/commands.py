@@ -1,4 +1,4 @@
-"""Commands: what the controller asks the daemon to do; frozen.
+"""Commands: what the daemon has to do for a controller; frozen.
 
 Times are seconds since 1970-01-01 UTC unless a name says otherwise.
 """
@@ -20,7 +20,7 @@ class Activate(msgspec.Struct, frozen=True):
 
 
 class PublishState(msgspec.Struct, frozen=True):
-    """Publish which sensor is selected, and why."""
+    """Publish which sensor is selected, and the reason."""
 
     decision: Decision
 
@@ -46,17 +46,17 @@ class Record(msgspec.Struct, frozen=True):
     sensor: str
     ending: Ending
     value: float | None  # the sensor's reply, in the field's unit
-    surprise: float | None  # |reply - mean|, in the field's unit
+    abs_error: float | None = msgspec.field(name="surprise")  # |reply - mean|, in the field's unit
     threshold: float | None  # the event trigger's threshold for it; None without a trigger
     reset: bool
 
 
 class Reject(msgspec.Struct, frozen=True):
-    """Log a message that was not used, and that is counted already."""
+    """Log a rejected message; the controller has counted it."""
 
-    reason: str  # the word it is counted under: "late", "not-a-number", ...
+    reason: str  # under which it is counted: "late", "not-a-number", ...
     source: str  # the sensor, or the topic of an unreadable message
-    detail: str = ""  # what was found
+    detail: str = ""  # what the message contained
 
 
 Command = Activate | PublishState | Notify | Record | Reject

@@ -1,4 +1,4 @@
-"""Declared types: which values a msgspec annotation allows, in words, and the check of a value."""
+"""Declared types: the check of a value against a msgspec annotation, and its limits in words."""
 
 import math
 from types import NoneType, UnionType
@@ -12,7 +12,7 @@ _META_KEYS = [key for key in dir(Meta()) if not key.startswith("_")]
 
 
 def split(declared: Any) -> tuple[Any, Meta]:
-    """Return the type inside `Annotated`, and all of its `Meta` as one.
+    """Return the type inside `Annotated`, and one `Meta` with all of its limits.
 
     >>> split(Annotated[Annotated[int, Meta(ge=1)], Meta(description="How many.")])
     (<class 'int'>, msgspec.Meta(ge=1, description='How many.'))
@@ -28,23 +28,23 @@ def split(declared: Any) -> tuple[Any, Meta]:
 
 
 def members(bare: Any) -> list[Any]:
-    """Return the members of a union but None, or the type itself."""
+    """Return the members of a union without None; of any other type, the type itself."""
     if get_origin(bare) in (Union, UnionType):
         return [each for each in get_args(bare) if each is not NoneType]
     return [bare]
 
 
 def without_none(declared: Any) -> Any:
-    """Return the type without None, which TOML lacks; its limits stay.
+    """Return the type without None, with its limits.
 
-    msgspec accepts limits on a number, and none on a number that may be None.
+    TOML has no None, and msgspec accepts no limits on a type that allows None.
     """
     bare, meta = split(declared)
     return Annotated[Union[tuple(members(bare))], meta]  # noqa: UP007 - of a computed tuple
 
 
 def choices(declared: Any) -> tuple[str, ...]:
-    """Return the words that the type allows, if it allows any.
+    """Return the words that the type allows; () for a type without `Literal`.
 
     >>> choices(float | Literal["fitted"])
     ('fitted',)
@@ -61,7 +61,7 @@ def is_struct(kind: Any) -> bool:
 
 
 def convert(value: Any, declared: Any) -> Any:
-    """Return `value` as the declared type holds it; None stands for itself where it is allowed.
+    """Return `value` converted to the declared type; None stays None where the type allows it.
 
     Raises
     ------
@@ -89,8 +89,8 @@ def allowed_values(declared: Any) -> str:
     'a number, above 0, at most 1, or "fitted"'
     """
     bare, meta = split(declared)
-    if "can" in (meta.extra or {}):
-        return str((meta.extra or {})["can"])
+    if "expected" in (meta.extra or {}):
+        return str((meta.extra or {})["expected"])
     several = members(bare)
     if len(several) > 1:
         return ", or ".join(_in_words(*split(each), among_others=True) for each in several)

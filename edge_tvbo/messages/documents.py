@@ -1,4 +1,4 @@
-"""Documents: the JSON on the wire, field for field; validated where they are decoded."""
+"""Documents: the JSON messages on the wire; validated when they are decoded."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -9,7 +9,7 @@ import msgspec
 class Reason(StrEnum):
     """Why a sensor was selected."""
 
-    WARMUP = "warmup"  # the model has no readings since the start or a reset: a seeded draw
+    WARMUP = "warmup"  # the model has no reading since the start or a reset: selected at random
     EXPLOIT = "exploit"  # its estimated value is the highest
     EXPLORE = "explore"  # its estimate is not the highest, but uncertain enough that it could be
     SCHEDULED = "scheduled"  # the policy uses no model
@@ -18,7 +18,7 @@ class Reason(StrEnum):
     SAVED = "saved"  # no sensor is activated, to save energy; this one is the estimated hottest
 
 
-class Model(msgspec.Struct, frozen=True):
+class ModelState(msgspec.Struct, frozen=True):
     """State of the model behind a decision."""
 
     observations: int  # readings in the model since its last reset
@@ -40,11 +40,11 @@ class Decision(msgspec.Struct, frozen=True):
     unit: str
     reason: Reason
     factors: list[str]  # short statements, the most important first
-    text: str  # one sentence for a person
-    model: Model
+    text: str  # one sentence for the user
+    model: ModelState
 
 
-Kind = Literal[
+NoticeKind = Literal[
     "model-reset",
     "sensor-lost",
     "sensor-back",
@@ -63,7 +63,7 @@ Kind = Literal[
 class Notice(msgspec.Struct, frozen=True):
     """A notice, published once: topic `<field>/event`, or `event` for the daemon."""
 
-    event: Kind
+    event: NoticeKind
     at: str  # RFC 3339, UTC
     text: str
     sensor: str | None = None
@@ -80,7 +80,7 @@ class Hotspot(msgspec.Struct, frozen=True):
     age_s: int | None  # since its last reading; None before the first
 
 
-class Posterior(msgspec.Struct, frozen=True):
+class PublishedPosterior(msgspec.Struct, frozen=True):
     """Estimates of every sensor, in `unit`: topic `<field>/posterior`."""
 
     interval: int
@@ -149,7 +149,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     transaction: Transaction = None  # returned with the response
 
 
-class Report(msgspec.Struct, frozen=True):
+class StatusReply(msgspec.Struct, frozen=True):
     """The data in the response to `status`."""
 
     health: Health
@@ -160,7 +160,7 @@ class Response(msgspec.Struct, frozen=True):
     """The response to a command: topic `response/<verb>`."""
 
     status: Literal["ok", "error"]
-    data: Report | None = None
+    data: StatusReply | None = None
     error: str | None = None
     transaction: Transaction = None
 
@@ -180,11 +180,11 @@ class FieldStatus(msgspec.Struct, frozen=True):
     decisions: int  # since the daemon started, as activations
     activations: int
     resets: int  # of the model, those before a restart included
-    last_readings: dict[str, LastReading]  # by sensor; a silent sensor is not in it
+    last_readings: dict[str, LastReading]  # by sensor; without old ones and unresponsive sensors
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Status of the daemon, from which `health`, `/metrics` and `/healthz` are made."""
+    """Status of the daemon: the content of `health`, `/metrics` and `/healthz`."""
 
     health: Health
     at: float  # s since 1970

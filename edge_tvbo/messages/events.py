@@ -1,4 +1,4 @@
-"""Events: what happened, as the controller handles it; validated once, where they are decoded.
+"""Events: what a controller handles; validated once, when they are decoded.
 
 Times are seconds since 1970-01-01 UTC unless a name says otherwise.
 """
@@ -28,16 +28,16 @@ class BatteryReported(msgspec.Struct, frozen=True):
 class Unreadable(msgspec.Struct, frozen=True):
     """A message that could not be decoded."""
 
-    reason: str  # the word it is counted under: "not-a-number", "too-large", ...
+    reason: str  # under which it is counted: "not-a-number", "too-large", ...
     topic: str
     detail: str
 
 
 class IntervalElapsed(msgspec.Struct, frozen=True):
-    """A new interval begins; the first one begins the run."""
+    """A new interval begins."""
 
     at: float
-    intervals: int = 1  # how many have gone by since the last such event
+    intervals: int = 1  # that have elapsed since the last such event; 1 for the first
 
 
 class DeadlineElapsed(msgspec.Struct, frozen=True):
@@ -56,18 +56,18 @@ class LinkRestored(msgspec.Struct, frozen=True):
 
 
 class ClockStepped(msgspec.Struct, frozen=True):
-    """The wall clock was set: earlier dates by it are `by` seconds too early."""
+    """The wall clock was set: times that it gave before are `by` seconds too early."""
 
     by: float  # s; negative where it was set back
-    at: float  # when, by the clock as it is now
+    at: float  # when, by the clock after it was set
 
 
 class ClockUnset(msgspec.Struct, frozen=True):
-    """The wall clock was not set since the machine started: its dates mean nothing yet."""
+    """The wall clock was not set since the machine started: its time is unknown."""
 
 
 class PauseRequested(msgspec.Struct, frozen=True):
-    """A user wants no sensor to be activated."""
+    """A user pauses the field: no sensor is activated."""
 
     at: float
 
@@ -85,7 +85,7 @@ class ResetRequested(msgspec.Struct, frozen=True):
 
 
 class ActivationRequested(msgspec.Struct, frozen=True):
-    """A user activates this sensor now."""
+    """A user activates a sensor now."""
 
     sensor: str
     at: float

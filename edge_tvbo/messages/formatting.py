@@ -1,11 +1,11 @@
-"""Formatting: times, durations and tables as text."""
+"""Formatting: times, durations, numbers and tables as text."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
-YEAR_1, YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # s since 1970: what RFC 3339 can write
+YEAR_1, YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # s since 1970: the range of RFC 3339
 
 
 def rfc3339(at: float) -> str:
@@ -32,6 +32,15 @@ def duration(seconds: float) -> str:
         if seconds < limit:
             return f"{max(0.0, seconds) / size:.0f} {unit}"
     return f"{seconds / 86400.0:.0f} d"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Return a number with `digits` significant digits, without an exponent where it is short.
+
+    >>> significant(0.0489), significant(7.0), significant(50_123.4)
+    ('0.0489', '7', '50100')
+    """
+    return f"{float(f'{value:.{digits}g}'):.12g}"
 
 
 def text_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:

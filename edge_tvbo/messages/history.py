@@ -1,4 +1,4 @@
-"""Decision history: one entry for each interval of each field, as the history database keeps it."""
+"""Decision history: one entry for each interval of each field."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from edge_tvbo.messages.documents import Decision, Notice
 
 
 class QuantizedArray(msgspec.Struct, frozen=True):
-    """One number for each sensor, in 255 steps of their range: exact enough to draw them.
+    """One number for each sensor, in 255 steps of their range: exact enough for the dashboard.
 
     >>> QuantizedArray(20.0, 30.5, bytes([0, 255, 102])).values()
     [20.0, 30.5, 24.2]
@@ -36,6 +36,6 @@ class HistoryEntry(msgspec.Struct, frozen=True):
 
     field: str
     decision: Decision
-    record: Record | None = None  # None while it runs, and where the daemon ended before it did
+    record: Record | None = None  # None while it runs, or if the daemon was killed before its end
     notices: tuple[Notice, ...] = ()  # those published while it ran
     posterior: PosteriorSnapshot | None = msgspec.field(default=None, name="beliefs")

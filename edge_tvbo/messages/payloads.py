@@ -1,4 +1,4 @@
-"""Payload formats: what a codec returns, and how an integration is recognised and polled.
+"""Payload formats: the codec of a sensor's payloads, and the preset of an integration.
 
 A payload format of a third party implements `PayloadFormat`, and may have a `Preset` beside it.
 """
@@ -19,8 +19,8 @@ class PayloadCodec(Protocol):
         """Return the value and, where the payload contains it, the time of the measurement.
 
         The time is in seconds since 1970, or an offset from the arrival of the message. Of several
-        readings in one payload the newest is returned. Raises `PayloadError`, and nothing else,
-        whatever the bytes are.
+        readings in one payload the newest is returned. Raises `PayloadError` for invalid bytes, and
+        no other exception.
         """
         ...
 
@@ -47,7 +47,7 @@ class DetectedSensor(msgspec.Struct, frozen=True):
 
     sensor: str  # as its topic names it
     topic: str  # of its readings, with {sensor} in place of the name
-    values: tuple[str, ...]  # what the setting `value` can be; () for a payload of one number
+    values: tuple[str, ...]  # allowed for the setting `value`; () for a payload of one number
     activate: Activation | None = None
 
 
@@ -61,7 +61,7 @@ class Preset(Protocol):
 
     @property
     def activate(self) -> Activation | None:
-        """How sensors are polled, in the same words; None where they cannot be."""
+        """How its sensors are polled, with the same braces in the topic; None if they cannot be."""
         ...
 
     def recognise(self, topic: str, payload: bytes) -> DetectedSensor | None:

@@ -30,6 +30,11 @@ class BetaSchedule(Protocol):
             Interval since the start, 1, 2, ...; resets do not change it.
         observations : int
             Readings that the model holds.
+
+        Returns
+        -------
+        float
+            Standard deviations, at least 0.
         """
         ...
 
@@ -40,7 +45,12 @@ class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Parameters
     ----------
     c1, c2 : float
-        Both above 0; otherwise `ConfigError` is raised.
+        Factors before and inside the logarithm, both above 0.
+
+    Raises
+    ------
+    ConfigError
+        If a parameter is out of range.
 
     References
     ----------
@@ -59,7 +69,20 @@ class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         check_positive(c1=self.c1, c2=self.c2)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the logarithmic width √β_t."""
+        """Return the logarithmic width √β_t.
+
+        Parameters
+        ----------
+        t : int
+            Interval since the start, 1, 2, ...
+        observations : int
+            Readings that the model holds; without influence here.
+
+        Returns
+        -------
+        float
+            Standard deviations.
+        """
         return sqrt(max(0.0, self.c1 * log(self.c2 * t)))
 
 
@@ -69,7 +92,12 @@ class ConstantBeta(msgspec.Struct, frozen=True):
     Parameters
     ----------
     beta : float
-        Above 0; otherwise `ConfigError` is raised. [M24] chapter 4 recommends 2 to 4.
+        Above 0. [M24] chapter 4 recommends 2 to 4.
+
+    Raises
+    ------
+    ConfigError
+        If it is not above 0.
     """
 
     beta: float = 2.0
@@ -78,7 +106,20 @@ class ConstantBeta(msgspec.Struct, frozen=True):
         check_positive(beta=self.beta)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the constant width √β."""
+        """Return the constant width √β.
+
+        Parameters
+        ----------
+        t : int
+            Interval since the start, 1, 2, ...
+        observations : int
+            Readings that the model holds; without influence here.
+
+        Returns
+        -------
+        float
+            Standard deviations.
+        """
         return sqrt(self.beta)
 
 
@@ -110,7 +151,20 @@ class FiniteBeta(msgspec.Struct, frozen=True):
         check_probability(delta=self.delta)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width √β_t for finitely many arms."""
+        """Return the width √β_t for finitely many arms.
+
+        Parameters
+        ----------
+        t : int
+            Interval since the start, 1, 2, ...
+        observations : int
+            Readings that the model holds; without influence here.
+
+        Returns
+        -------
+        float
+            Standard deviations.
+        """
         return sqrt(max(0.0, 2.0 * log(self.arms * pi**2 * t**2 / (6.0 * self.delta))))
 
 
@@ -150,7 +204,20 @@ class CompactBeta(msgspec.Struct, frozen=True):
         check_positive(dimension=self.dimension, a1=self.a1, b1=self.b1, r=self.r)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width √β_t for a compact domain."""
+        """Return the width √β_t for a compact domain.
+
+        Parameters
+        ----------
+        t : int
+            Interval since the start, 1, 2, ...
+        observations : int
+            Readings that the model holds; without influence here.
+
+        Returns
+        -------
+        float
+            Standard deviations.
+        """
         d = self.dimension
         slope = sqrt(max(0.0, log(2 * d * self.a1 * pi**2 * t**2 / (3 * self.delta))))
         beta = 2 * log(2 * pi**2 * t**2 / (3 * self.delta))
@@ -208,11 +275,37 @@ class AgnosticBeta:
 
     @classmethod
     def of_noise(cls, field: "Field", horizon: int) -> "AgnosticBeta":
-        """Return the agnostic schedule with B = 1, R = noise standard deviation, δ = 0.1."""
+        """Return the agnostic schedule with B = 1, R = noise standard deviation, δ = 0.1.
+
+        Parameters
+        ----------
+        field : SensorField or BoxField
+            As for `AgnosticBeta`; its noise variance gives R.
+        horizon : int
+            As for `AgnosticBeta`.
+
+        Returns
+        -------
+        AgnosticBeta
+            The schedule.
+        """
         return cls(field, noise=field.noise_variance**0.5, horizon=horizon)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the agnostic width, which depends on the number of readings only."""
+        """Return the agnostic width, which depends on the number of readings only.
+
+        Parameters
+        ----------
+        t : int
+            Interval since the start, 1, 2, ...; without influence here
+        observations : int
+            Readings that the model holds.
+
+        Returns
+        -------
+        float
+            Standard deviations.
+        """
         return float(self._widths[min(observations, len(self._widths) - 1)])
 
 

@@ -91,31 +91,103 @@ class SensorField:
         return len(self.sensors)
 
     def arm(self, index: int) -> int:
-        """Return the arm with this index, which is the index itself."""
+        """Return the arm with this index, which is the index itself.
+
+        Parameters
+        ----------
+        index : int
+            0 to M - 1.
+
+        Returns
+        -------
+        int
+            The arm.
+        """
         return index
 
     def index(self, arm: int) -> int:
-        """Return the index of an arm, which is the arm itself."""
+        """Return the index of an arm, which is the arm itself.
+
+        Parameters
+        ----------
+        arm : int
+            0 to M - 1.
+
+        Returns
+        -------
+        int
+            The index.
+        """
         return arm
 
     def name(self, arm: int) -> str:
-        """Return the name of the sensor of an arm."""
+        """Return the name of the sensor of an arm.
+
+        Parameters
+        ----------
+        arm : int
+            0 to M - 1.
+
+        Returns
+        -------
+        str
+            The name, as in `sensors`.
+        """
         return self.sensors[arm]
 
     def contains(self, places: Array) -> bool:
-        """Return whether all places (n, 1), which are arms as floats, are arms of this field."""
+        """Return whether all places are arms of this field.
+
+        Parameters
+        ----------
+        places : (n, 1) array
+            Arms as floats.
+
+        Returns
+        -------
+        bool
+            Whether each is a whole number from 0 to M - 1.
+        """
         return bool(((places >= 0) & (places < len(self)) & (places % 1 == 0)).all())
 
     def to_model(self, reading: float) -> float:
-        """Return a reading of a sensor in model units."""
+        """Return a reading of a sensor in model units.
+
+        Parameters
+        ----------
+        reading : float
+            In the field's unit.
+
+        Returns
+        -------
+        float
+            (reading - center) / scale, negated if `objective` is "min".
+        """
         return self._sign * (reading - self.center) / self.scale
 
     def to_unit(self, value: float) -> float:
-        """Return a value in model units as a reading of a sensor, in the field's unit."""
+        """Return a value in model units as a reading of a sensor.
+
+        Parameters
+        ----------
+        value : float
+            In model units.
+
+        Returns
+        -------
+        float
+            In the field's unit: the inverse of `to_model`.
+        """
         return self.center + self._sign * value * self.scale
 
     def fingerprint(self) -> str:
-        """Return 16 hex digits of a digest of all that the snapshots of a field depend on."""
+        """Return a digest of all that the snapshots of a policy on this field depend on.
+
+        Returns
+        -------
+        str
+            16 hex digits.
+        """
         parts = ("\0".join(self.sensors).encode(), self.kernel.tobytes())
         numbers = (self.noise_variance, self.center, self.scale)
         settings = f"{numbers!r} {self.objective}".encode()

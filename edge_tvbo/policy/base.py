@@ -92,22 +92,46 @@ class Policy(Protocol):
     def select(self, eligible: Mask | None = None) -> Choice:
         """Return the arm to activate in the current interval.
 
-        The same arm is returned until a reading is observed or time advances.
+        The same arm is returned until a reading is observed or time advances. The
+        policy's seeded generator decides between arms that tie.
 
         Parameters
         ----------
-        eligible : bool array (M,), optional
+        eligible : (M,) bool array, optional
             Arms that may be selected; all of them by default.
+
+        Returns
+        -------
+        Choice
+            The arm, with its posterior at the current interval.
 
         Raises
         ------
         ValueError
-            Where no arm is eligible, or the mask has another dtype or shape.
+            If no arm is eligible, or the mask has another dtype or shape.
         """
         ...
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Return k different arms for the current interval, fewer where fewer are eligible."""
+        """Return several different arms for the current interval.
+
+        Parameters
+        ----------
+        k : int
+            Number of arms, at least 1.
+        eligible : (M,) bool array, optional
+            Arms that may be selected; all of them by default.
+
+        Returns
+        -------
+        tuple of Choice
+            k of them, or fewer if fewer arms are eligible.
+
+        Raises
+        ------
+        ValueError
+            If no arm is eligible, or the mask has another dtype or shape.
+        """
         ...
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
@@ -121,6 +145,11 @@ class Policy(Protocol):
             The arm that was read.
         y : float
             The reading, in model units.
+
+        Returns
+        -------
+        ObserveResult
+            Whether the model was reset, and the error of its estimate.
         """
         ...
 
@@ -129,27 +158,56 @@ class Policy(Protocol):
         ...
 
     def reset(self) -> None:
-        """Forget every reading, as when the event trigger fires; time goes on."""
+        """Discard every reading, as when the event trigger fires; the time continues."""
         ...
 
     def set_time(self, at: float) -> None:
-        """Set when the current interval began, in s since 1970, UTC."""
+        """Set when the current interval began, for policies that use the time of day.
+
+        Parameters
+        ----------
+        at : float
+            Seconds since 1970, UTC.
+        """
         ...
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the facts that explain the choice, beside mean and bound."""
+        """Return the facts that explain the choice, beside mean and bound.
+
+        Returns
+        -------
+        tuple of Fact
+            Empty for a policy that has none.
+        """
         ...
 
     def posterior(self) -> tuple[Array, Array]:
-        """Return mean and standard deviation of all arms at the current interval, both (M,)."""
+        """Return the posterior of all arms at the current interval.
+
+        Returns
+        -------
+        mean, std : (M,) array
+            In model units.
+        """
         ...
 
     def snapshot(self) -> bytes:
-        """Return the state as bytes; a policy restored from them continues bit for bit."""
+        """Return the state; a policy restored from it continues bit for bit.
+
+        Returns
+        -------
+        bytes
+            A checksummed snapshot, for `restore` of a policy with the same settings and field.
+        """
         ...
 
     def restore(self, blob: bytes) -> None:
         """Load the state of a snapshot.
+
+        Parameters
+        ----------
+        blob : bytes
+            What `snapshot` returned.
 
         Raises
         ------

@@ -148,7 +148,7 @@ def read_settings(kind: type[PolicySettings], parameters: Mapping[str, Any]) -> 
             try:
                 checked[key] = _checked(_plain(value), declared[key])
             except ValueError:
-                mistakes.append(f"{key} is {value!r}; it can be {allowed_values(declared[key])}.")
+                mistakes.append(f"{key} is {value!r}; allowed: {allowed_values(declared[key])}.")
     if not mistakes:
         settings = kind(**checked)
         mistakes = [f"{key} {problem}." for key, problem in settings.conflicts()]

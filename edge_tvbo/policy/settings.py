@@ -71,7 +71,7 @@ class Conflict(NamedTuple):
     """Two parameters that are each allowed, and not together."""
 
     parameter: str  # where the error is reported
-    problem: str  # "is 9; it can be at most n_upper, 8"
+    problem: str  # "is 9; allowed: at most n_upper, 8"
 
 
 class PolicySettings(
@@ -237,7 +237,7 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
         """Yield an `n_lower` above `n_upper`, and a `noise_cap` of a trigger that has none."""
         if self.n_upper is not None and self.n_lower > self.n_upper:
             yield Conflict(
-                "n_lower", f"is {self.n_lower}; it can be at most n_upper, {self.n_upper}"
+                "n_lower", f"is {self.n_lower}; allowed: at most n_upper, {self.n_upper}"
             )
         if self.noise_cap is not None and self.trigger != "error-bound":
             yield Conflict(
@@ -296,7 +296,7 @@ class MtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mtv-gp-uc
     def conflicts(self) -> Iterator[Conflict]:
         """Yield an `alpha` above `epsilon`."""
         if isinstance(self.epsilon, float | int) and self.alpha > self.epsilon:
-            yield Conflict("alpha", f"is {self.alpha}; it can be at most epsilon, {self.epsilon}")
+            yield Conflict("alpha", f"is {self.alpha}; allowed: at most epsilon, {self.epsilon}")
 
 
 class TtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="ttv-gp-ucb"):

@@ -1,4 +1,4 @@
-"""What a public bug report wants to know of an installation, and nothing that it must not say."""
+"""Bug report: versions, configuration, state and last decisions, fit to be published."""
 
 import os
 import platform
@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from edge_tvbo.config import environment
 from edge_tvbo.config.errors import Report
 from edge_tvbo.errors import EdgeTvboError, SnapshotError
-from edge_tvbo.setup.redaction import contents, named_files, ours, private, redact, shown
+from edge_tvbo.setup.redaction import (
+    machine_names,
+    named_files,
+    password_file_contents,
+    private_values,
+    redact,
+    redacted_settings,
+)
 
 if TYPE_CHECKING:
     from edge_tvbo.control.controller_state import Counters
@@ -31,7 +38,7 @@ PACKAGES = (
     "click",
     "prometheus-client",
 )
-DECISIONS = 50  # of each field that are shown
+DECISIONS = 50  # shown of each field
 
 
 class HistoryReader(Protocol):
@@ -65,26 +72,30 @@ def report(
     check : callable
         Raises the errors of the configuration.
     open_store, open_history : callable
-        Open what a daemon has stored, given its directory and instance.
+        Open the stored state and the history of a daemon, given its directory and instance.
     """
     text, raw = _read(path)
-    real = _with_environment(path, raw)
+    effective = _with_environment(path, raw)
     parts = [
         ("Versions", _versions()),
         ("Environment", _environment()),
-        ("Configuration", shown(raw, text)),
+        ("Configuration", redacted_settings(raw, text)),
         ("Findings", _findings(path, check)),
-        ("Files", _files(path, real)),
-        ("Counters", _counters(path, real, open_store)),
-        ("Last decisions", _decisions(path, real, open_history)),
-        ("Last crash", _crash(path, real)),
+        ("Files", _files(path, effective)),
+        ("Counters", _counters(path, effective, open_store)),
+        ("Last decisions", _decisions(path, effective, open_history)),
+        ("Last crash", _crash(path, effective)),
     ]
-    lines = ["A report on edge-tvbo, fit to be published: secrets, hosts and names are struck out."]
-    lines += ["Topics and the ids of sensors are not; look through it before you publish it.", ""]
+    lines = [
+        "Bug report of edge-tvbo. Secrets, hosts and names of users and machines are replaced",
+        "by ***. Topics and sensor ids are not: read the report before you publish it.",
+        "",
+    ]
     for title, part in parts:
-        lines += [f"## {title}", "", *(f"    {line}".rstrip() for line in _whole(part)), ""]
-    words = list(private(raw)) if raw else re.findall(r"[^\"']+", text)
-    words += [*private(real), *contents(path, real), *ours(path)]
+        lines += [f"## {title}", "", *(f"    {line}".rstrip() for line in _guarded(part)), ""]
+    words = list(private_values(raw)) if raw else re.findall(r"[^\"']+", text)
+    words += [*private_values(effective), *password_file_contents(path, effective)]
+    words += machine_names(path)
     return redact("\n".join(lines), words)
 
 
@@ -100,22 +111,22 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
-    """Give what the daemon goes by: the file, and what the environment says instead of it."""
+    """Return the effective settings: those of the file, overridden by the environment."""
     given = environment.variables(os.environ)
-    filled = environment.filled_in(raw, (), Report(path, dict, given), os.environ)
+    filled = environment.fill_in(raw, (), Report(path, dict, given), os.environ)
     return environment.override(filled, given, os.environ)
 
 
-def _whole(part: Iterator[str]) -> Iterator[str]:
-    """Yield the lines of a part, and the bug that ended it, if one did: the others go on."""
+def _guarded(part: Iterator[str]) -> Iterator[str]:
+    """Yield the lines of a part, followed by the exception that ended it, if any."""
     try:
         yield from part
     except Exception as error:
-        yield from _bug(error)
+        yield from _exception_lines(error)
 
 
-def _bug(error: Exception) -> Iterator[str]:
-    """Yield what a report is for, without the paths that are in a traceback."""
+def _exception_lines(error: Exception) -> Iterator[str]:
+    """Yield an exception with its frames, without the directories of a traceback."""
     import traceback
 
     yield from traceback.format_exception(error)[-1].splitlines()
@@ -137,10 +148,10 @@ def _versions() -> Iterator[str]:
 
 def _environment() -> Iterator[str]:
     yield f"{platform.system()} {platform.release()} on {platform.machine()}"
-    yield f"{' '.join(platform.libc_ver()) or 'another libc'}; {os.cpu_count()} processors"
+    yield f"{' '.join(platform.libc_ver()) or 'not glibc'}; {os.cpu_count()} processors"
     yield f"file names in {sys.getfilesystemencoding()}, time zone offset {_zone()}"
-    by = "systemd" if "INVOCATION_ID" in os.environ else "a person or another program"
-    yield f"started by {by}; notify socket: {_is_set('NOTIFY_SOCKET')}"
+    systemd = "yes" if "INVOCATION_ID" in os.environ else "no"
+    yield f"started by systemd: {systemd}; notify socket: {_is_set('NOTIFY_SOCKET')}"
     yield f"credentials directory: {_is_set('CREDENTIALS_DIRECTORY')}"
     names = environment.variables(os.environ).values()
     yield f"settings from the environment: {', '.join(names) or 'none'}"
@@ -162,87 +173,87 @@ def _findings(path: Path, check: Callable[[Path], object]) -> Iterator[str]:
     except EdgeTvboError as error:
         yield from str(error).splitlines()
     else:
-        yield "none: the configuration is good"
+        yield "none: the configuration is valid"
 
 
 def _files(path: Path, raw: dict[str, Any]) -> Iterator[str]:
     base = path.parent
-    yield f"the configuration: {_rights(path)}"
+    yield f"the configuration: {_access(path)}"
     for key, value in sorted(named_files(raw)):
-        yield f"{key}: {_rights(base / value)}"
+        yield f"{key}: {_access(base / value)}"
     for name in ("STATE_DIRECTORY", "CACHE_DIRECTORY", "NUMBA_CACHE_DIR"):
         if directory := os.environ.get(name):
-            yield f"${name}: {_rights(Path(directory))}"
+            yield f"${name}: {_access(Path(directory))}"
     home = os.environ.get("XDG_CACHE_HOME") or str(Path("~").expanduser() / ".cache")
-    yield f"the user's cache: {_rights(Path(home))}"
-    yield f"the package: {_rights(Path(__file__).parent)}"
+    yield f"the user's cache: {_access(Path(home))}"
+    yield f"the package: {_access(Path(__file__).parent)}"
 
 
 def _counters(
     path: Path, raw: dict[str, Any], open_store: Callable[[str, str], "Store"]
 ) -> Iterator[str]:
-    """Yield what each field has counted, as its newest sound state has it."""
+    """Yield the counters of each field, from the newest state that can be read."""
     from edge_tvbo.daemon import checkpoints
     from edge_tvbo.messages.formatting import rfc3339
 
     state, instance = _state(path, raw)
     if state is None:
-        yield "no state is kept; [state] dir says where it would be"
+        yield "no state is stored: [state] dir is not set"
         return
     for generation, data in open_store(str(state), instance).generations():
         try:
             document = checkpoints.decode(data)
         except SnapshotError as error:
-            yield f"{Path(generation).name} cannot be used: {error}"
+            yield f"{Path(generation).name} cannot be read: {error}"
             continue
-        when = "when it ended" if document.final else "while it ran"
-        yield f"kept at {rfc3339(round(document.anchor.wall))}, {when}"
-        yield from _counted(document, raw.get("fields"))
+        when = "when the daemon stopped" if document.final else "while the daemon ran"
+        yield f"stored at {rfc3339(round(document.anchor.wall))}, {when}"
+        yield from _counter_lines(document, raw.get("fields"))
         return
-    yield "of a state that was kept there is none yet, or none that can be read"
+    yield "no stored state was found, or none that can be read"
 
 
-def _counted(document: "Document", configured: object) -> Iterator[str]:
-    """Yield a line for each field that has a state or is to have one."""
+def _counter_lines(document: "Document", configured: object) -> Iterator[str]:
+    """Yield a line for each field that is configured or has stored state."""
     from edge_tvbo.control.controller_state import counters
 
     known = configured if isinstance(configured, dict) else {}
     for name in [*known, *(each for each in document.fields if each not in known)]:
         title = name if name in known else f"{name} (not in the configuration)"
         if name not in document.fields:
-            yield f"{title}: nothing is kept of it"
+            yield f"{title}: no stored state"
             continue
         try:
             yield f"{title}: {_in_words(counters(document.fields[name].controller))}"
         except SnapshotError as error:
-            yield f"{title}: its state cannot be read: {error}"
+            yield f"{title}: the stored state cannot be read: {error}"
 
 
 def _in_words(counted: "Counters") -> str:
-    resets = "resets uncounted" if counted.resets is None else _several(counted.resets, "reset")
+    resets = "resets not counted" if counted.resets is None else _plural(counted.resets, "reset")
     last = f", the last at {counted.last_reset}" if counted.last_reset else ""
     often = sorted(counted.refused.items(), key=lambda each: (-each[1], each[0]))
     refused = ", ".join(f"{count} {reason}" for reason, count in often)
     return (
-        f"interval {counted.interval}; {counted.answered} answered, {counted.missed} missed; "
-        f"{resets}{last}; refused: {refused or 'none'}{'; paused' if counted.paused else ''}"
+        f"interval {counted.interval}; {counted.answered} replies, {counted.missed} timed out; "
+        f"{resets}{last}; rejected: {refused or 'none'}{'; paused' if counted.paused else ''}"
     )
 
 
-def _several(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _decisions(
     path: Path, raw: dict[str, Any], open_history: Callable[[str, str], "HistoryReader"]
 ) -> Iterator[str]:
-    """Yield the last decisions, the newest last: of the history, or those before a crash."""
+    """Yield the last decisions, the newest last: from the history, or from before a crash."""
     from edge_tvbo.control import history_text
     from edge_tvbo.daemon import crash_log
 
     state, instance = _state(path, raw)
     if state is None:
-        yield "no state is kept, and so neither a history nor what came before a crash"
+        yield "no state is stored, so there is no history and no record of a crash"
         return
     try:
         with closing(open_history(str(state), instance)) as past:
@@ -257,24 +268,24 @@ def _decisions(
     if not lines:
         crash = crash_log.read(str(state), instance)
         lines = crash.decisions if crash else []
-        yield "these came before the crash below:" if lines else "none before a crash either"
+        yield "the decisions before the crash below:" if lines else "no crash was recorded either"
     yield from lines
 
 
 def _crash(path: Path, raw: dict[str, Any]) -> Iterator[str]:
-    """Yield the last traceback, with the names of files but not where they are."""
+    """Yield the last traceback, with the names of files but not their directories."""
     from edge_tvbo.daemon import crash_log
 
     state, instance = _state(path, raw)
     crash = crash_log.read(str(state), instance) if state else None
     if crash is None:
-        yield "none is kept"
+        yield "none is recorded"
         return
     yield from re.sub(r'(File ")[^"]*[/\\]', r"\1", crash.text).splitlines()
 
 
 def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:
-    """Give where state is kept, if anywhere, and the instance."""
+    """Return the directory of stored state, None without one, and the instance."""
     table, instance = raw.get("state"), raw.get("instance", "edge")
     directory = table.get("dir") if isinstance(table, dict) else None
     if not isinstance(directory, str) or not directory or "\0" in directory:
@@ -282,17 +293,17 @@ def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:
     return path.parent / directory, str(instance)
 
 
-def _rights(path: Path) -> str:
-    """Say what we may do there.
+def _access(path: Path) -> str:
+    """Return what this process may do with a path.
 
-    >>> _rights(Path("/nonexistent/x"))
-    'is not there'
+    >>> _access(Path("/nonexistent/x"))
+    'does not exist'
     """
     try:
         if not path.exists():
-            return "is not there"
+            return "does not exist"
         kind = "a directory" if path.is_dir() else "a file"
     except (OSError, ValueError):
-        return "cannot be looked at"
+        return "cannot be accessed"
     rights = (("readable", os.R_OK), ("writable", os.W_OK))
     return ", ".join([kind, *(w if os.access(path, mode) else f"not {w}" for w, mode in rights)])

@@ -1,4 +1,4 @@
-"""A first configuration, written for a person: it runs as it is, and says what to improve."""
+"""Configuration template: a first configuration that runs unedited and says what to improve."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ TEMPLATE = """\
 #:schema ./edge-tvbo.schema.json
 # edge_tvbo: which sensor to activate next.
 # Every setting with its range and default:  edge-tvbo config explain
-# For an editor that completes and checks:   edge-tvbo schema > edge-tvbo.schema.json
+# Completion and checks in an editor:         edge-tvbo schema > edge-tvbo.schema.json
 
 instance = "edge"
 
@@ -23,7 +23,7 @@ port = {port}
 unit = {unit}
 objective = "max"  # "min" follows the lowest
 interval = {interval}  # or "on-reading"
-policy = {{ name = "auto" }}  # finds out how the field changes; needs no setting
+policy = {{ name = "auto" }}  # learns how the field changes; needs no parameter
 
 sensors = [{sensors}]
 {names}reading = {{ topic = {topic}, payload = {payload}{value} }}
@@ -31,11 +31,11 @@ sensors = [{sensors}]
 # "advise" only publishes edge_tvbo/edge/{field}/selected; {modes}
 {activate}
 
-# What is expected before any reading: the mean, how much places differ (variance, in unit²), how
-# exact a sensor is (noise_variance, in unit²), and that any two sensors are equally alike.
-# Recorded days teach far more (`edge-tvbo fit`): then  model = "..."  replaces this table.
+# The prior: mean and variance (in unit²) of the field, noise_variance (in unit²) of a reading, and
+# the correlation of any two sensors. A model learned from recorded days is much better: with
+# `edge-tvbo fit`,  model = "..."  replaces this table.
 [fields.{field}.kernel]
-name = "exchangeable"  # "matern-5/2" with length_scale, where positions are known
+name = "exchangeable"  # with positions, "matern-5/2" and length_scale
 correlation = 0.5
 mean = {mean:.4g}
 variance = {variance:.4g}
@@ -47,9 +47,9 @@ noise_variance = {noise:.4g}
 
 
 class TemplateValues(msgspec.Struct, frozen=True, kw_only=True):
-    """What a first configuration is made of."""
+    """Values of a first configuration."""
 
-    sensors: Mapping[str, str]  # what topics call each, by its id
+    sensors: Mapping[str, str]  # name in topics by sensor id
     host: str
     port: int
     user: str | None = None
@@ -61,55 +61,55 @@ class TemplateValues(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     payload: str
     value: str | None = None
-    activate: Activation | None = None  # how sensors of this make are asked, if it is known
-    live: bool = False  # ask them so
+    activate: Activation | None = None  # how sensors of this integration are activated, if known
+    live: bool = False  # whether the daemon activates them
     mean: float
-    spread: float  # sd
+    spread: float  # standard deviation
 
 
-def render_config(start: TemplateValues) -> str:
-    """Give the text of a configuration."""
-    others = {sensor: name for sensor, name in start.sensors.items() if sensor != name}
+def render_config(values: TemplateValues) -> str:
+    """Return the text of a configuration."""
+    others = {sensor: name for sensor, name in values.sensors.items() if sensor != name}
     return TEMPLATE.format(
-        host=_quoted(start.host),
-        port=start.port,
-        login=_login(start),
-        field=start.field,
-        unit=_quoted(start.unit),
-        interval=_quoted(start.interval),
-        sensors=", ".join(map(_quoted, start.sensors)),
+        host=_quoted(values.host),
+        port=values.port,
+        login=_login(values),
+        field=values.field,
+        unit=_quoted(values.unit),
+        interval=_quoted(values.interval),
+        sensors=", ".join(map(_quoted, values.sensors)),
         names=f"names = {_table(others)}\n" if others else "",
-        topic=_quoted(start.topic),
-        payload=_quoted(start.payload),
-        value="" if start.value is None else f", value = {_quoted(start.value)}",
-        modes='"live" also commands the sensor.' if start.activate else "no sensor is commanded.",
-        activate=_activate(start),
-        mean=start.mean,
-        variance=start.spread * start.spread,
-        noise=0.01 * start.spread * start.spread,
-        first=_quoted(next(iter(start.sensors))),
+        topic=_quoted(values.topic),
+        payload=_quoted(values.payload),
+        value="" if values.value is None else f", value = {_quoted(values.value)}",
+        modes='"live" also activates the sensor.' if values.activate else "no sensor is activated.",
+        activate=_activate(values),
+        mean=values.mean,
+        variance=values.spread * values.spread,
+        noise=0.01 * values.spread * values.spread,
+        first=_quoted(next(iter(values.sensors))),
     )
 
 
-def _login(start: TemplateValues) -> str:
-    settings = {"username": start.user, "password_file": start.password_file}
+def _login(values: TemplateValues) -> str:
+    settings = {"username": values.user, "password_file": values.password_file}
     lines = [f"{key} = {_quoted(text)}\n" for key, text in settings.items() if text]
-    return "".join(lines) + ("\n[mqtt.tls]\n" if start.tls else "")
+    return "".join(lines) + ("\n[mqtt.tls]\n" if values.tls else "")
 
 
-def _activate(start: TemplateValues) -> str:
-    """Write how sensors are asked; where they are not, as a comment that can be uncommented."""
+def _activate(values: TemplateValues) -> str:
+    """Return the line `activate`; with mode advise, a known command follows as a comment."""
     advise = 'activate = { mode = "advise" }'
-    if start.activate is None:
+    if values.activate is None:
         return advise
-    usual = start.activate
-    words = {"mode": usual.mode, "topic": usual.topic, "payload": usual.payload}
-    line = f"activate = {_table(words)}"
-    return line if start.live else f"{advise}\n# {line}"
+    known = values.activate
+    settings = {"mode": known.mode, "topic": known.topic, "payload": known.payload}
+    line = f"activate = {_table(settings)}"
+    return line if values.live else f"{advise}\n# {line}"
 
 
-def _table(words: Mapping[str, str]) -> str:
-    return f"{{ {', '.join(f'{_key(key)} = {_quoted(text)}' for key, text in words.items())} }}"
+def _table(settings: Mapping[str, str]) -> str:
+    return f"{{ {', '.join(f'{_key(key)} = {_quoted(text)}' for key, text in settings.items())} }}"
 
 
 def _key(text: str) -> str:
@@ -121,5 +121,5 @@ def _key(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Give a text as TOML writes it, which for one line is as JSON does."""
+    """Return a text as a TOML string; for a text of one line, that is a JSON string."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,9 +1,9 @@
-"""What may be seen of a configuration, and what is struck from a text that others will read.
+"""Redaction: the settings that a bug report may show, and removal of secrets from its text.
 
-Two nets hold secrets back. The configuration is shown by what each setting is declared to be: a
-password, a host, a name or a path is never written, nor is a value of a setting we do not know.
-Then whatever the file said in those places, and what this machine and its user are called, is
-struck from the whole text, wherever a message may have repeated it.
+Secrets are held back twice. First, the type of a setting decides whether its value is shown:
+passwords, hosts, user names, paths and values of unknown settings are not. Then the values that
+were not shown, and the names of this machine and its user, are removed from the whole report, in
+case a message repeats them.
 """
 
 import getpass
@@ -17,14 +17,14 @@ import msgspec
 
 from edge_tvbo.config.deprecated import renamed
 from edge_tvbo.config.field_types import is_loopback
-from edge_tvbo.config.introspection import Setting, rest_of, settings_of, struct_of
+from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of, struct_of
 from edge_tvbo.config.settings import Settings
 
 HIDDEN = "***"
-PRIVATE = ("host", "username", "client_id", "server_name")  # settings that name people or machines
-SHORTEST = 3  # characters of a part of a text, to be struck by itself
-LARGEST = 4096  # characters of a password
-_ORDINARY = {
+PRIVATE = ("host", "username", "client_id", "server_name")  # settings that name users or machines
+MIN_PART_LENGTH = 3  # characters of a part of a private value that is removed by itself
+MAX_PASSWORD_LENGTH = 4096  # characters
+_PUBLIC_WORDS = {
     "mqtt",
     "mqtts",
     "edge-tvbo",
@@ -44,30 +44,30 @@ def named_files(raw: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
-# --- the configuration, by what each setting is -----------------------------------------------
+# --- the configuration -------------------------------------------------------------------------
 
 
 class Line(NamedTuple):
-    """One setting of the file, and how much of it may be seen."""
+    """One setting of the file, and whether its value may be shown."""
 
     key: str
     value: Any
-    setting: Setting | None  # None for one that we do not know
-    seen: bool
+    setting: Setting | None  # None for an unknown key
+    is_public: bool
 
 
-def shown(raw: dict[str, Any], text: str) -> Iterator[str]:
-    """Yield each setting of the configuration with as much of its value as may be seen."""
+def redacted_settings(raw: dict[str, Any], text: str) -> Iterator[str]:
+    """Yield each setting of the configuration, with *** for a value that is not public."""
     if not raw:
-        yield "cannot be read as TOML, so nothing of it is shown" if text else "is empty or missing"
+        yield "is not valid TOML, so nothing of it is shown" if text else "is empty or missing"
     for line in _walk(raw, Settings, ()):
-        yield f"{line.key} = {_plain(line.value) if line.seen else HIDDEN}"
+        yield f"{line.key} = {_plain(line.value) if line.is_public else HIDDEN}"
 
 
 def _walk(
     raw: Mapping[str, Any], kind: type[msgspec.Struct], path: tuple[str, ...]
 ) -> Iterator[Line]:
-    """Yield each setting of a table, those of the tables in it included."""
+    """Yield each setting of a table and of the tables in it."""
     for name, value in raw.items():
         setting, where = _setting_of(kind, name), (*path, name)
         if setting and setting.named and isinstance(value, dict):
@@ -79,43 +79,43 @@ def _walk(
         elif setting and setting.table and isinstance(value, dict):
             yield from _walk(value, struct_of(setting, value), where)
         else:
-            seen = setting is not None and _may_be_seen(setting, value)
-            yield Line(".".join(where), value, setting, seen)
+            is_public = setting is not None and _is_public(setting, value)
+            yield Line(".".join(where), value, setting, is_public)
 
 
 def _setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
-    """Return the setting that a key of a table is; a key of a payload format is one too."""
+    """Return the setting of a key, which may be an option of a payload format."""
     if name in settings_of(kind):
         return settings_of(kind)[name]
-    rest = rest_of(kind)
-    return msgspec.structs.replace(rest, name=name, declared=str) if rest else None
+    options = extra_keys_of(kind)
+    return msgspec.structs.replace(options, name=name, declared=str) if options else None
 
 
-def _may_be_seen(setting: Setting, value: Any) -> bool:
+def _is_public(setting: Setting, value: Any) -> bool:
     if setting.name == "host" and isinstance(value, str) and is_loopback(value):
         return True
     if setting.extra.get("secret") or setting.name in PRIVATE or _is_path(setting, value):
         return bool(value == "")
-    return _is_right(setting, value) and not (isinstance(value, str) and "@" in value)
+    return _is_valid(setting, value) and not (isinstance(value, str) and "@" in value)
 
 
-def _is_right(setting: Setting, value: Any) -> bool:
-    """Say whether a value is what the setting can be; what is not may be a slip of the hand."""
-    reads = setting.extra.get("reads")
+def _is_valid(setting: Setting, value: Any) -> bool:
+    """Return whether a value is valid; an invalid one may be a secret in the wrong place."""
+    parse = setting.extra.get("parse")
     try:
-        reads(value) if reads else msgspec.convert(value, setting.kind, strict=True)
+        parse(value) if parse else msgspec.convert(value, setting.kind, strict=True)
     except (ValueError, TypeError, OverflowError):
         return False
     return True
 
 
 def _is_path(setting: Setting, value: Any) -> bool:
-    named = "name of a file" in setting.can or "name of a directory" in setting.can
+    named = "name of a file" in setting.expected or "name of a directory" in setting.expected
     return named and isinstance(value, str)
 
 
 def _plain(value: Any) -> str:
-    """Write a value on one line, a long one in short.
+    """Return a value on one line, a long one shortened.
 
     >>> _plain("a"), _plain(list(range(100))), _plain({"c1": 1})
     ('"a"', '[0,1,2,3,4,... 100 items]', '{"c1":1}')
@@ -130,36 +130,38 @@ def _plain(value: Any) -> str:
         return HIDDEN
 
 
-# --- what is struck from the whole text ---------------------------------------------------------
+# --- the whole report --------------------------------------------------------------------------
 
 
 def redact(text: str, words: list[str]) -> str:
-    """Give `text` without any of these words, the longest struck first.
+    """Return `text` with each of these words replaced by ***, the longest first.
 
     >>> redact("broker.lan refuses bob, bobby", ["bob", "broker.lan"])
     '*** refuses ***, bobby'
     """
     for word in sorted(set(words), key=len, reverse=True):
-        if not word or word.lower() in _ORDINARY:
+        if not word or word.lower() in _PUBLIC_WORDS:
             continue
         alone = rf"(?<![\w-]){re.escape(word)}(?![\w-])"
         text = re.sub(alone, HIDDEN, text)
     return text
 
 
-def private(raw: dict[str, Any]) -> Iterator[str]:
-    """Yield what the file says where it may name a secret, a machine or a person."""
+def private_values(raw: dict[str, Any]) -> Iterator[str]:
+    """Yield the values, and their parts, that may name a secret, a machine or a user."""
     for line in _walk(raw, Settings, ()):
-        if line.seen:
+        if line.is_public:
             continue
         for text in _texts(line.value):
             yield text
             if not (line.setting and _is_path(line.setting, text)):
-                yield from (part for part in re.split(r"[/@:\s]+", text) if len(part) >= SHORTEST)
+                yield from (
+                    part for part in re.split(r"[/@:\s]+", text) if len(part) >= MIN_PART_LENGTH
+                )
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield every text inside of a value."""
+    """Yield every text inside a value."""
     if isinstance(value, dict):
         for each in value.values():
             yield from _texts(each)
@@ -170,19 +172,19 @@ def _texts(value: Any) -> Iterator[str]:
         yield value
 
 
-def contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
-    """Yield what is in the file of a password."""
+def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
+    """Yield the passwords in the files that settings name."""
     for key, value in named_files(raw):
         if key.endswith("password_file"):
             try:
                 with (path.parent / value).open(encoding="utf-8") as file:
-                    yield file.read(LARGEST).strip("\r\n")
+                    yield file.read(MAX_PASSWORD_LENGTH).strip("\r\n")
             except (OSError, ValueError):
                 continue
 
 
-def ours(path: Path) -> list[str]:
-    """Give what this machine, its user and their directories are called."""
+def machine_names(path: Path) -> list[str]:
+    """Return the names of this machine, its user and their directories."""
     host = socket.gethostname()
     try:
         user = getpass.getuser()

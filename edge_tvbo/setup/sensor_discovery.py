@@ -1,8 +1,8 @@
-"""Who talks on a broker, as far as it looks like sensors: by make, topic and quantity.
+"""Sensor discovery: groups the messages of a broker by integration, topic and quantity.
 
-What is heard is anybody's: nothing of it is believed before a codec has read it, and what is kept
-of it is bounded, however long or odd the messages are. A codec or a preset may be anybody's too:
-where one fails, however it does, the message is none of its make's.
+Messages come from unknown senders: a value counts only if a codec can read it, and the memory for
+topics and sensors is bounded. Codecs and presets may come from third parties: when one raises, the
+message counts as not of its integration.
 """
 
 import re
@@ -15,28 +15,28 @@ import msgspec
 
 from edge_tvbo.messages.payloads import Activation, DetectedSensor, PayloadCodec, Preset
 
-OURS = "edge_tvbo/"
-PLACE = "{sensor}"
-LARGEST = 65_536  # bytes of a message that is looked at
-MOST_GROUPS = 256
-MOST_SENSORS = 2000  # of a group
-MOST_VALUE = 1e12  # beyond it a number is no measurement
-LEAST_SPREAD = 1e-9  # likewise below it
-SOME = 3  # sensors that are named of a group
-MOST_NAMED = 5  # topics that look like nothing, or names that cannot be used
+OWN_TOPICS = "edge_tvbo/"
+PLACEHOLDER = "{sensor}"
+MAX_PAYLOAD = 65_536  # bytes
+MAX_GROUPS = 256
+MAX_SENSORS = 2000  # of a group
+MAX_VALUE = 1e12  # a greater number is not a measurement
+MIN_SPREAD = 1e-9  # a smaller spread is rounding error
+LISTED_SENSORS = 3  # of a group
+LISTED_NAMES = 5  # unknown topics, or unusable sensor names
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_LONGEST_NAME = 64  # characters
+MAX_NAME_LENGTH = 64  # characters
 
 
 class Quantity(msgspec.Struct, frozen=True):
-    """What sensors measure, and how much it usually differs between places."""
+    """A measured quantity, with its unit and usual spread between places."""
 
     name: str
     unit: str
-    spread: float  # sd, in the unit
+    spread: float  # standard deviation, in the unit
 
 
-_KNOWN = {  # by the words that makes have for it
+_QUANTITIES = {  # by the words that integrations use
     "temperature": Quantity("temperature", "°C", 3.0),
     "tc": Quantity("temperature", "°C", 3.0),
     "humidity": Quantity("humidity", "%", 10.0),
@@ -50,63 +50,68 @@ _KNOWN = {  # by the words that makes have for it
     "soil_moisture": Quantity("soil_moisture", "%", 10.0),
     "pressure": Quantity("pressure", "hPa", 10.0),
 }
-_PLAIN = {"number": "plain numbers", "json": "JSON"}  # that are no make
-_ORDER = list(dict.fromkeys(each.name for each in _KNOWN.values()))
+_PLAIN = {"number": "plain numbers", "json": "JSON"}  # formats without an integration
+_ORDER = list(dict.fromkeys(each.name for each in _QUANTITIES.values()))
 
 
-class Group(msgspec.Struct, frozen=True):
-    """Sensors of one make that measure one quantity."""
+class SensorGroup(msgspec.Struct, frozen=True):
+    """Sensors of one integration that measure one quantity."""
 
-    make: str
-    topic: str  # {sensor} in the place of the sensor
-    value: str | None  # the setting `value`; None where a payload is one number
+    integration: str
+    topic: str  # with {sensor} in place of the name
+    value: str | None  # the setting `value`; None if a payload is one number
     activate: Activation | None
-    readings: dict[str, float]  # the last of each sensor, by what its topic calls it
+    readings: dict[str, float]  # the last value of each sensor, by its name in the topic
     messages: int
 
     @property
     def quantity(self) -> Quantity:
-        """What is measured, by the words in `value` or in the topic."""
-        words = re.split(r"[./:]", self.value or self.topic.replace(PLACE, ""))
+        """The measured quantity, by the words in `value` or in the topic."""
+        words = re.split(r"[./:]", self.value or self.topic.replace(PLACEHOLDER, ""))
         for word in reversed(words):
-            if known := _KNOWN.get(word.lower()):
+            if known := _QUANTITIES.get(word.lower()):
                 return known
         name = re.sub(r"[^a-z0-9_-]+", "-", words[-1].lower()).strip("-")[:64]
         tenth = 0.1 * abs(self.center)
-        return Quantity(name or "field", "", tenth if tenth > LEAST_SPREAD else 1.0)
+        return Quantity(name or "field", "", tenth if tenth > MIN_SPREAD else 1.0)
 
     @property
     def center(self) -> float:
-        """The median of the sensors' last readings, which no single liar moves far."""
+        """The median of the last readings, which a single faulty sensor moves little."""
         return median(self.readings.values())
 
     @property
     def spread(self) -> float:
-        """The sd of the last readings, by their median; what is usual where that is more."""
-        off = median(abs(each - self.center) for each in self.readings.values())
-        return max(1.5 * off, self.quantity.spread)
+        """The standard deviation by the median absolute deviation, at least the usual spread."""
+        deviation = median(abs(each - self.center) for each in self.readings.values())
+        return max(1.5 * deviation, self.quantity.spread)
 
-    def told(self) -> str:
-        """Say in a line what was heard."""
+    def describe(self) -> str:
+        """Return one line about the sensors of the group."""
         values, quantity = self.readings.values(), self.quantity
         count = len(values)
-        who = "1 sensor that looks" if count == 1 else f"{count} sensors that look"
-        what = f"{_PLAIN.get(self.make, self.make)}: {quantity.name}"
+        number = "1 sensor" if count == 1 else f"{count} sensors"
+        source = _PLAIN.get(self.integration, self.integration)
         span = f"{min(values):.4g} to {max(values):.4g} {quantity.unit}".rstrip()
-        some = [f"{shown(name)} {value:.4g}" for name, value in self.readings.items()][:SOME]
-        more = ", ..." if count > SOME else ""
-        return f"{who} like {what}, {span} in {self.messages} messages: {', '.join(some)}{more}"
+        some = [f"{shown(name)} {value:.4g}" for name, value in self.readings.items()][
+            :LISTED_SENSORS
+        ]
+        more = ", ..." if count > LISTED_SENSORS else ""
+        return (
+            f"{number} of {source}: {quantity.name}, {span} in {self.messages} messages: "
+            f"{', '.join(some)}{more}"
+        )
 
 
 class Discovery:
-    """Sorts what is heard into groups.
+    """Sorts messages into groups of sensors.
 
     Parameters
     ----------
     presets : mapping of str to Preset
-        The makes that are known, by their payload's name.
+        The known integrations, by the name of their payload format.
     codec : callable
-        Makes the codec of a payload with its settings.
+        Returns the codec of a payload format with its settings.
     """
 
     def __init__(
@@ -115,90 +120,94 @@ class Discovery:
         codec: Callable[[str, dict[str, str]], PayloadCodec],
     ) -> None:
         self._presets = presets
-        self._make = codec
+        self._make_codec = codec
         self._codecs: dict[tuple[str, str | None], PayloadCodec] = {}
-        self._groups: dict[tuple[str, str, str | None], _Growing] = {}
+        self._groups: dict[tuple[str, str, str | None], _GroupBuilder] = {}
         self.messages = 0
-        self.unknown: dict[str, None] = {}  # some topics that look like no make's
-        self.unusable: dict[str, None] = {}  # some sensors whose names no setting can hold
+        self.unknown: dict[str, None] = {}  # some topics of no known integration
+        self.unusable: dict[str, None] = {}  # some sensor names that a configuration cannot hold
 
-    def hear(self, topic: str, payload: bytes) -> None:
-        """Take a message; whatever it holds, it raises nothing."""
-        if topic.startswith((OURS, "$")):  # $ begins the broker's own
+    def add_message(self, topic: str, payload: bytes) -> None:
+        """Add a message to the groups; nothing is raised, whatever the message contains."""
+        if topic.startswith((OWN_TOPICS, "$")):  # $ begins topics of the broker
             return
         self.messages += 1
         seen = list(self._recognised(topic, payload)) or list(guess_by_topic(topic, payload))
-        taken = [self._take(make, each, payload) for make, each in seen]
-        if not any(taken) and len(self.unknown) < MOST_NAMED:
+        added = [self._add(integration, each, payload) for integration, each in seen]
+        if not any(added) and len(self.unknown) < LISTED_NAMES:
             self.unknown[topic] = None
 
-    def groups(self) -> list[Group]:
-        """Give what was found: known quantities first, then by the number of sensors."""
+    def groups(self) -> list[SensorGroup]:
+        """Return the groups: known quantities first, then by the number of sensors."""
         return sorted((each.group() for each in self._groups.values()), key=_rank)
 
     def _recognised(self, topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
-        for make, preset in self._presets.items() if len(payload) < LARGEST else ():
+        for integration, preset in self._presets.items() if len(payload) < MAX_PAYLOAD else ():
             try:
                 seen = preset.recognise(topic, payload)
             except Exception:
                 continue
             if seen is not None:
-                yield make, seen
+                yield integration, seen
 
-    def _take(self, make: str, seen: DetectedSensor, payload: bytes) -> bool:
-        """Note each value of a message, and say whether there was one."""
-        if not all(map(_usable, (seen.sensor, *seen.topic.replace(PLACE, "x", 1).split("/")))):
-            self.unusable |= {seen.sensor: None} if len(self.unusable) < MOST_NAMED else {}
+    def _add(self, integration: str, seen: DetectedSensor, payload: bytes) -> bool:
+        """Add each value of a message; return whether there was one."""
+        if not all(
+            map(_is_usable_name, (seen.sensor, *seen.topic.replace(PLACEHOLDER, "x", 1).split("/")))
+        ):
+            self.unusable |= {seen.sensor: None} if len(self.unusable) < LISTED_NAMES else {}
             return False
-        values = [each for each in seen.values if _sayable(each)] if seen.values else [None]
-        noted = [self._note(make, seen, value, payload) for value in values]
-        return any(noted)
+        values = [each for each in seen.values if _is_usable_value(each)] if seen.values else [None]
+        added = [self._add_value(integration, seen, value, payload) for value in values]
+        return any(added)
 
-    def _note(self, make: str, seen: DetectedSensor, value: str | None, payload: bytes) -> bool:
-        key = (make, seen.topic, value)
-        if key not in self._groups and len(self._groups) >= MOST_GROUPS:
+    def _add_value(
+        self, integration: str, seen: DetectedSensor, value: str | None, payload: bytes
+    ) -> bool:
+        key = (integration, seen.topic, value)
+        if key not in self._groups and len(self._groups) >= MAX_GROUPS:
             return False
         try:
-            number, _ = self._codec(make, value)(payload)
-            measured = abs(number) <= MOST_VALUE
+            number, _ = self._codec(integration, value)(payload)
+            measured = abs(number) <= MAX_VALUE
         except Exception:
             measured = False
         if not measured:
             return False
-        growing = self._groups.setdefault(key, _Growing(*key, seen.activate))
-        growing.take(seen.sensor, number)
+        group = self._groups.setdefault(key, _GroupBuilder(*key, seen.activate))
+        group.add(seen.sensor, number)
         return True
 
-    def _codec(self, make: str, value: str | None) -> PayloadCodec:
-        codec = self._codecs.get((make, value))
+    def _codec(self, integration: str, value: str | None) -> PayloadCodec:
+        codec = self._codecs.get((integration, value))
         if codec is None:
-            codec = self._make(make, {} if value is None else {"value": value})
-            if len(self._codecs) < MOST_GROUPS:
-                self._codecs[make, value] = codec
+            codec = self._make_codec(integration, {} if value is None else {"value": value})
+            if len(self._codecs) < MAX_GROUPS:
+                self._codecs[integration, value] = codec
         return codec
 
 
-class _Growing:
-    """A group that is still listened to."""
+class _GroupBuilder:
+    """A group to which messages are added."""
 
     def __init__(
-        self, make: str, topic: str, value: str | None, activate: Activation | None
+        self, integration: str, topic: str, value: str | None, activate: Activation | None
     ) -> None:
-        self._facts = (make, topic, value, activate)
+        self._facts = (integration, topic, value, activate)
         self._readings: dict[str, float] = {}
         self._messages = 0
 
-    def take(self, sensor: str, value: float) -> None:
+    def add(self, sensor: str, value: float) -> None:
         self._messages += 1
-        if sensor in self._readings or len(self._readings) < MOST_SENSORS:
+        if sensor in self._readings or len(self._readings) < MAX_SENSORS:
             self._readings[sensor] = value
 
-    def group(self) -> Group:
-        return Group(*self._facts, dict(sorted(self._readings.items())), self._messages)
+    def group(self) -> SensorGroup:
+        return SensorGroup(*self._facts, dict(sorted(self._readings.items())), self._messages)
 
 
 def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
-    """Take a message of no make by the quantity that its topic, or a key of its JSON, names.
+    """Yield (format, sensor) of a message by the quantity in its topic or in a key of its JSON.
 
     >>> for payload, seen in guess_by_topic("home/hall/temperature", b"21.3"):
     ...     print(payload, seen.sensor, seen.topic)
@@ -208,45 +217,45 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
     json hall home/{sensor} ('co2',)
     """
     *above, last = topic.split("/")
-    if above and last.lower() in _KNOWN:
-        yield "number", DetectedSensor(above[-1], "/".join([*above[:-1], PLACE, last]), ())
-    elif keys := tuple(key for key in _keys(payload) if key.lower() in _KNOWN):
-        yield "json", DetectedSensor(last, "/".join([*above, PLACE]), keys)
+    if above and last.lower() in _QUANTITIES:
+        yield "number", DetectedSensor(above[-1], "/".join([*above[:-1], PLACEHOLDER, last]), ())
+    elif keys := tuple(key for key in _keys(payload) if key.lower() in _QUANTITIES):
+        yield "json", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), keys)
 
 
 def _keys(payload: bytes) -> Iterable[str]:
     try:
-        document = msgspec.json.decode(payload) if len(payload) < LARGEST else None
+        document = msgspec.json.decode(payload) if len(payload) < MAX_PAYLOAD else None
     except (ValueError, RecursionError):
         return ()
     return document if isinstance(document, dict) else ()
 
 
-def _rank(group: Group) -> tuple[bool, int, int, str]:
+def _rank(group: SensorGroup) -> tuple[bool, int, int, str]:
     name = group.quantity.name
     order = _ORDER.index(name) if name in _ORDER else len(_ORDER)
     return order == len(_ORDER), -len(group.readings), order, f"{group.topic} {group.value}"
 
 
 def ids(names: Iterable[str]) -> dict[str, str]:
-    """Give the names that topics have for sensors, each by an id.
+    """Return the names of sensors in topics by ids, which are made where a name is not one.
 
     >>> ids(["Living room", "Küche", "hall", "Kuche"])
     {'hall': 'hall', 'Kuche': 'Kuche', 'Living-room': 'Living room', 'Kuche-2': 'Küche'}
     """
     every = list(names)
-    given = {name: name for name in every if _ID.fullmatch(name)}
+    by_id = {name: name for name in every if _ID.fullmatch(name)}
     for name in every:
-        if name not in given:
+        if name not in by_id:
             plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
             plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", plain)[:59].strip("-") or "sensor"
             numbered = (f"{plain}-{number}" for number in count(2))
-            given[next(each for each in chain([plain], numbered) if each not in given)] = name
-    return given
+            by_id[next(each for each in chain([plain], numbered) if each not in by_id)] = name
+    return by_id
 
 
 def shown(name: str) -> str:
-    """Give a name that somebody sent as it can be shown: short, and without control characters.
+    """Return a received name for display: shortened, and without control characters.
 
     >>> print(shown("a" * 50), shown("hall"), shown(chr(10)) == repr(chr(10)))
     aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa hall True
@@ -255,14 +264,14 @@ def shown(name: str) -> str:
     return short if short.isprintable() else repr(short)
 
 
-def _sayable(value: str) -> bool:
-    """Say whether a setting can hold this name of a value; ${ would be filled in."""
-    return len(value) <= _LONGEST_NAME and value.isprintable() and "${" not in value
+def _is_usable_value(value: str) -> bool:
+    """Return whether a setting can hold the name of a value; ${ would be a variable."""
+    return len(value) <= MAX_NAME_LENGTH and value.isprintable() and "${" not in value
 
 
-def _usable(name: str) -> bool:
+def _is_usable_name(name: str) -> bool:
     return (
-        0 < len(name) <= _LONGEST_NAME
+        0 < len(name) <= MAX_NAME_LENGTH
         and name.isprintable()
         and not any(each in name for each in "/+#{}")
     )

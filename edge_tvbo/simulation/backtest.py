@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.decision_text import Silent
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import text_table
 from edge_tvbo.models.field import SensorField
@@ -200,7 +199,7 @@ class Backtest:
     def run_job(self, job: ReplayJob) -> Run:
         """Replay the test days once."""
         policy = self._policy(job.policy, job.settings, job.seed)
-        controller = Controller(policy, self._controller_settings, Silent)
+        controller = Controller(policy, self._controller_settings, with_text=False)
         return replay(self.recording, self.test_span, controller).run()
 
     def result(self, policy: str, settings: Mapping[str, Any], runs: Sequence[Run]) -> Result:
@@ -268,8 +267,8 @@ class Backtest:
         model = self._policy(policy, settings, seed=0)
         if isinstance(model, ModelFreePolicy):
             return np.nan
-        rhythm = model.field.daily_profile
-        variance = (rhythm or model.field).noise_variance
+        profile = model.field.daily_profile
+        variance = (profile or model.field).noise_variance
         return float(variance**0.5 * self.field.scale)
 
 

@@ -112,7 +112,7 @@ class ReplayRecorder:
     def _record_end(self, record: Record) -> None:
         row, columns = record.interval, self._columns
         columns["reply"][row] = _or_nan(record.value)
-        columns["error"][row] = _or_nan(record.surprise)
+        columns["error"][row] = _or_nan(record.abs_error)
         columns["threshold"][row] = _or_nan(record.threshold)
         if record.reset:
             columns["reset"][row] = True

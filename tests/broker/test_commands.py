@@ -82,7 +82,7 @@ def test_a_pause_stops_everything_survives_a_restart_and_is_ended(gateway, opera
     gateway.assert_never_twice()
 
 
-def test_one_sensor_is_activated_the_model_begins_anew_and_status_tells_all(gateway, operator):
+def test_sensor_is_activated_model_reset_and_status_returned_on_command(gateway, operator):
     gateway.configure(interval="10s")
     gateway.start()
     gateway.asks(1)
@@ -133,7 +133,7 @@ def test_what_cannot_be_done_is_answered_with_what_can(gateway, operator):
     said = [
         "No such sensor",
         "Name the sensor",
-        "there are: lab",
+        "the fields are: lab",
         "feild",
         "pause, resume",
         "resume",

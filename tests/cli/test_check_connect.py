@@ -1,4 +1,4 @@
-"""`check --connect` against brokers that are as they should be, and some that are not."""
+"""`check --connect` with working and with misconfigured brokers."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def configured(directory, port, mqtt=""):
 
 
 def tried(path, listen="1s"):
-    """Give the exit status and what came of each step."""
+    """Return the exit status and the result of each step."""
     command = ["check", "--connect", "--listen", listen, "--json", str(path)]
     result = CliRunner().invoke(main, command, catch_exceptions=False)
     assert "hunter2" not in result.output

@@ -1,4 +1,4 @@
-"""The command line as a person or a program meets it, in processes of its own."""
+"""Command line: help, errors, output for programs, completion and manual pages."""
 
 import json
 import os
@@ -6,8 +6,10 @@ import shutil
 import subprocess
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
+from support.paths import DEPLOY
 
 from edge_tvbo.cli import main
 from edge_tvbo.policy import needing_positions, policies
@@ -37,8 +39,8 @@ def document(*arguments):
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["check"]])
-def test_help_and_check_import_nothing_heavy(arguments, tmp_path):
-    """What they take in time is measured in `tests/benchmarks/test_start.py`."""
+def test_help_and_check_import_no_heavy_library(arguments, tmp_path):
+    """Their times are measured in `tests/benchmarks/test_start.py`."""
     if arguments == ["check"]:
         path = tmp_path / "good.toml"
         assert run("init", str(path), "--sensor", "a", "--sensor", "b").exit_code == 0
@@ -55,7 +57,7 @@ def test_help_and_check_import_nothing_heavy(arguments, tmp_path):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_command_that_there_is_not_may_be_meant_for_another():
+def test_a_mistyped_command_is_rejected_with_a_similar_name():
     result = run("statu")
 
     assert result.exit_code == 2
@@ -63,14 +65,14 @@ def test_a_command_that_there_is_not_may_be_meant_for_another():
 
 
 @pytest.mark.parametrize("command", main.list_commands(None))
-def test_every_command_says_what_it_does(command):
+def test_every_command_has_a_help_text(command):
     result = run(command, "--help")
 
     assert result.exit_code == 0
     assert main.get_command(None, command).help
 
 
-def test_every_mistake_is_reported_at_once_with_its_line_and_exit_status_2(tmp_path):
+def test_check_reports_all_mistakes_with_lines_and_exits_with_status_2(tmp_path):
     path = tmp_path / "lab.toml"
     path.write_text(MISTAKES)
 
@@ -85,7 +87,7 @@ def test_every_mistake_is_reported_at_once_with_its_line_and_exit_status_2(tmp_p
     assert 'did you mean "et-gp-ucb"?' in lines[3]
 
 
-def test_findings_are_json_where_a_program_reads_them(tmp_path):
+def test_check_with_json_prints_the_findings_as_json(tmp_path):
     path = tmp_path / "lab.toml"
     path.write_text(MISTAKES)
 
@@ -97,24 +99,24 @@ def test_findings_are_json_where_a_program_reads_them(tmp_path):
 
 
 @pytest.mark.parametrize(("command", "status"), [("run", 78), ("check", 2)])
-def test_a_missing_file_is_no_traceback(command, status, tmp_path):
+def test_a_missing_configuration_is_reported_without_a_traceback(command, status, tmp_path):
     result = run(command, str(tmp_path / "none.toml"))
 
     assert result.exit_code == status
     assert "there is no such file" in result.stderr
 
 
-def test_init_writes_what_check_accepts_and_overwrites_nothing(tmp_path):
+def test_init_writes_a_valid_configuration_and_overwrites_no_file(tmp_path):
     path = tmp_path / "new.toml"
 
     assert run("init", str(path), "--sensor", "hall", "--sensor", "attic").exit_code == 0
     assert document("check", "--json", str(path)) == {"ok": True, "fields": 1, "sensors": 2}
     again = run("init", str(path), "--sensor", "hall")
     assert again.exit_code == 2
-    assert "is there already" in again.stderr
+    assert "exists already" in again.stderr
 
 
-def test_replay_prints_the_agreed_document():
+def test_replay_with_json_prints_the_documented_keys():
     printed = document(
         "replay", "--dataset", "lab-sample", "--seeds", "2", "--set", "delta_b=0.05", "--json"
     )
@@ -127,7 +129,7 @@ def test_replay_prints_the_agreed_document():
     assert result["activations"] == 288
 
 
-def test_compare_shows_every_policy_that_learns_from_days_and_the_oracle():
+def test_compare_without_names_shows_every_policy_that_needs_no_positions():
     printed = document("compare", "--seeds", "1", "--json")
     trained = [name for name in policies() if name not in (*needing_positions(), "oracle")]
 
@@ -162,7 +164,7 @@ def test_compare_gives_the_same_bytes_whoever_works():
         (["--via", "mqtt", "--speed", "0"], "--speed"),
     ],
 )
-def test_a_wrong_argument_says_what_would_do(arguments, says):
+def test_an_invalid_argument_is_rejected_with_a_hint(arguments, says):
     result = run("replay", "--dataset", "lab-sample", *arguments)
 
     assert result.exit_code == 2
@@ -178,7 +180,7 @@ def test_datasets_are_listed_and_described():
     assert "synthetic" in facts["source"].lower()
 
 
-def test_a_field_is_learned_into_a_file_that_a_configuration_takes(tmp_path):
+def test_fit_writes_a_model_file_with_a_kernel_of_all_sensors(tmp_path):
     model = tmp_path / "lab.model.json"
 
     assert run("fit", "--dataset", "lab-sample", "-o", str(model)).exit_code == 0
@@ -187,8 +189,8 @@ def test_a_field_is_learned_into_a_file_that_a_configuration_takes(tmp_path):
     assert len(learned["sensors"]) == len(learned["kernel"]) == 46
 
 
-def test_a_picture_that_nothing_can_draw_is_no_reason_to_learn_for_minutes(tmp_path, monkeypatch):
-    """That matplotlib is not there is made up: whoever runs the tests has it."""
+def test_fit_with_plot_fails_before_training_without_matplotlib(tmp_path, monkeypatch):
+    """matplotlib is hidden, because the test environment has it."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     model = tmp_path / "lab.model.json"
 
@@ -221,24 +223,25 @@ def test_a_picture_that_nothing_can_draw_is_no_reason_to_learn_for_minutes(tmp_p
         (["simulate", "--fields", "0"], "--fields"),
     ],
 )
-def test_what_cannot_be_done_is_said_at_once_without_a_traceback(arguments, says):
+def test_an_impossible_command_fails_at_once_without_a_traceback(arguments, says):
     result = run(*arguments)
 
     assert result.exit_code == 2
     assert says in result.stderr
 
 
-def test_old_command_name_nodes_works_but_is_not_listed():
-    assert run("nodes", "--help").output == run("simulate", "--help").output.replace(
-        "simulate [OPTIONS]", "nodes [OPTIONS]"
+@pytest.mark.parametrize(("old", "new"), [("nodes", "simulate"), ("warm", "precompile")])
+def test_an_old_command_name_works_but_is_not_listed(old, new):
+    assert run(old, "--help").output == run(new, "--help").output.replace(
+        f"{new} [OPTIONS]", f"{old} [OPTIONS]"
     )
     listed = [
         line.split()[0] for line in run("--help").stdout.splitlines() if line.startswith("  ")
     ]
-    assert "simulate" in listed and "nodes" not in listed
+    assert new in listed and old not in listed
 
 
-def test_a_payloads_settings_are_checked_too(tmp_path):
+def test_check_rejects_an_unknown_option_of_a_payload_format(tmp_path):
     path = tmp_path / "good.toml"
     run("init", str(path), "--sensor", "a")
     path.write_text(
@@ -263,21 +266,21 @@ def test_a_payloads_settings_are_checked_too(tmp_path):
         ["--sensor", "a", "--spread", "-1"],
     ],
 )
-def test_init_writes_nothing_that_check_would_refuse(arguments, tmp_path):
+def test_init_writes_no_file_for_invalid_options(arguments, tmp_path):
     result = run("init", str(tmp_path / "new.toml"), *arguments)
 
     assert result.exit_code == 2
     assert list(tmp_path.iterdir()) == []
 
 
-def test_init_quotes_what_a_unit_can_be(tmp_path):
+def test_init_quotes_a_unit_with_quotation_marks(tmp_path):
     path = tmp_path / "new.toml"
 
     assert run("init", str(path), "--sensor", "a", "--unit", 'in "Hg"').exit_code == 0
     assert run("check", str(path)).exit_code == 0
 
 
-# --- for editors, shells and man ----------------------------------------------------------------
+# --- editors, shells and manual pages -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -308,22 +311,42 @@ def test_what_a_shell_completes_by_is_printed(shell):
     assert "_EDGE_TVBO_COMPLETE" in run("completion", shell).stdout
 
 
-def test_the_manual_has_every_command_and_option_and_roff_has_no_complaint(tmp_path):
-    page = tmp_path / "edge-tvbo.1"
-    page.write_text(run("man").stdout, "utf-8")
+@pytest.fixture(scope="module")
+def manual(tmp_path_factory):
+    """Return the directory of the manual pages, as `make man` writes them."""
+    directory = tmp_path_factory.mktemp("man")
+    command = [sys.executable, str(DEPLOY / "man_pages.py"), str(directory)]
+    subprocess.run(command, check=True)
+    return directory
 
-    told = page.read_text("utf-8").replace("\\-", "-")
-    for name in main.list_commands(None):
-        command = main.get_command(None, name)
-        assert f".SS edge-tvbo {name}" in told
+
+def every_command(group=main, name="edge-tvbo"):
+    for each in group.list_commands(None):
+        command = group.get_command(None, each)
+        if isinstance(command, click.Group):
+            yield from every_command(command, f"{name}-{each}")
+        else:
+            yield f"{name}-{each}", command
+
+
+def test_the_manual_has_a_page_for_every_command_with_all_its_options(manual):
+    overview = (manual / "edge-tvbo.1").read_text("utf-8")
+    for name, command in every_command():
+        page = (manual / f"{name}.1").read_text("utf-8").replace("\\-", "-")
+        assert name.split("-")[2] in overview
+        assert "..." not in page.partition(".SH SYNOPSIS")[0], "the first sentence is cut off"
         for option in command.params:
-            assert all(word in told for word in option.opts if word.startswith("--"))
+            assert all(word in page for word in option.opts if word.startswith("--"))
+
+
+def test_groff_renders_every_manual_page_without_a_warning(manual):
     if shutil.which("groff") is None:
-        pytest.skip("roff itself is not here: the page was not rendered")
-    done = subprocess.run(
-        ["groff", "-man", "-Tutf8", "-k", "-ww", "-z", str(page)], capture_output=True, text=True
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+        pytest.skip("groff is not installed: no page was rendered")
+    for page in sorted(manual.iterdir()):
+        command = ["groff", "-man", "-Tutf8", "-P-cbou", "-k", "-ww", str(page)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, ""), page
+        assert "SYNOPSIS" in done.stdout
 
 
 def test_the_schema_is_printed_as_json_with_every_table():

@@ -1,4 +1,4 @@
-"""From a broker that carries somebody's traffic to a daemon that runs, with no edit in between."""
+"""`init`: finds sensors on a broker and writes a configuration that runs unedited."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ PRESETS = all_presets()
 NODES = {"hall": 21.0, "attic": 24.5, "Living room": 20.0, "Küche": 22.0}
 
 
-def survey():
+def discovery():
     return sensor_discovery.Discovery(PRESETS, lambda make, given: make_codec(make, given))
 
 
@@ -38,7 +38,7 @@ def document(temperature):
     return json.dumps(values).encode()
 
 
-# --- what is heard ------------------------------------------------------------------------------
+# --- discovery ----------------------------------------------------------------------------------
 
 names = st.text(max_size=70) | st.sampled_from([*NODES, "a/b", "{sensor}", "x" * 64, "$SYS"])
 bodies = (
@@ -59,20 +59,20 @@ templates = st.sampled_from(
 
 
 @given(st.lists(st.tuples(templates, names, bodies), max_size=20))
-def test_whatever_is_heard_a_configuration_of_it_is_good(tmp_path_factory, messages):
-    heard = survey()
+def test_a_configuration_of_random_messages_is_valid(tmp_path_factory, messages):
+    found = discovery()
     for template, name, body in messages:
-        heard.hear(template.format(name), body)
+        found.add_message(template.format(name), body)
 
-    path = tmp_path_factory.getbasetemp() / "heard.toml"
-    for group in heard.groups():
+    path = tmp_path_factory.getbasetemp() / "found.toml"
+    for group in found.groups():
         sensors = sensor_discovery.ids(group.readings)
         if group.quantity.name in ("status", "health", "cmd", "response"):
             continue
         path.write_text(render_config(start(group, sensors)), "utf-8")
         field = loader.load(path, FORMATS).fields.popitem()[1]
         assert {field.names.get(one, one) for one in field.sensors} == set(group.readings)
-        assert group.told().isprintable()
+        assert group.describe().isprintable()
 
 
 def start(group, sensors):
@@ -84,7 +84,7 @@ def start(group, sensors):
         unit=group.quantity.unit,
         interval="10min",
         topic=group.topic,
-        payload=group.make,
+        payload=group.integration,
         value=group.value,
         activate=group.activate,
         live=group.activate is not None,
@@ -93,58 +93,60 @@ def start(group, sensors):
     )
 
 
-def test_what_is_kept_of_an_endless_flood_is_bounded():
-    heard = survey()
-    for index in range(sensor_discovery.MOST_SENSORS + 50):
-        heard.hear(f"zigbee2mqtt/{index}", b'{"temperature": 20}')
-    for index in range(sensor_discovery.MOST_GROUPS + 50):
-        heard.hear("tele/a/SENSOR", json.dumps({f"v{index}": 1}).encode())
-        heard.hear(f"noise/{index}", b"?")
+def test_memory_for_a_flood_of_messages_is_bounded():
+    found = discovery()
+    for index in range(sensor_discovery.MAX_SENSORS + 50):
+        found.add_message(f"zigbee2mqtt/{index}", b'{"temperature": 20}')
+    for index in range(sensor_discovery.MAX_GROUPS + 50):
+        found.add_message("tele/a/SENSOR", json.dumps({f"v{index}": 1}).encode())
+        found.add_message(f"noise/{index}", b"?")
 
-    groups = heard.groups()
-    assert len(groups) == sensor_discovery.MOST_GROUPS
-    assert max(len(each.readings) for each in groups) == sensor_discovery.MOST_SENSORS
-    assert len(heard.unknown) == sensor_discovery.MOST_NAMED
+    groups = found.groups()
+    assert len(groups) == sensor_discovery.MAX_GROUPS
+    assert max(len(each.readings) for each in groups) == sensor_discovery.MAX_SENSORS
+    assert len(found.unknown) == sensor_discovery.LISTED_NAMES
 
 
-def test_temperatures_come_before_what_nobody_follows():
-    heard = survey()
+def test_known_quantities_are_listed_before_unknown_ones():
+    found = discovery()
     for name, value in NODES.items():
-        heard.hear(f"zigbee2mqtt/{name}", document(value))
+        found.add_message(f"zigbee2mqtt/{name}", document(value))
 
-    first, second, *rest = heard.groups()
+    first, second, *rest = found.groups()
     assert (first.quantity.name, second.quantity.name) == ("temperature", "humidity")
     assert {each.value for each in rest} == {"battery", "linkquality"}
     assert first.readings == NODES
 
 
-def test_sensors_of_no_make_are_known_by_the_quantity_that_is_named():
-    heard = survey()
+def test_sensors_of_an_unknown_integration_are_found_by_the_name_of_a_quantity():
+    found = discovery()
     for name in ("hall", "attic"):
-        heard.hear(f"home/{name}/temperature", b"21.3")
-        heard.hear(f"lab/{name}", b'{"Humidity": 40, "door": 1}')
-        heard.hear(f"lab/{name}/door", b"1")
+        found.add_message(f"home/{name}/temperature", b"21.3")
+        found.add_message(f"lab/{name}", b'{"Humidity": 40, "door": 1}')
+        found.add_message(f"lab/{name}/door", b"1")
 
-    found = [(each.make, each.topic, each.value, len(each.readings)) for each in heard.groups()]
+    found = [
+        (each.integration, each.topic, each.value, len(each.readings)) for each in found.groups()
+    ]
     assert found == [
         ("number", "home/{sensor}/temperature", None, 2),
         ("json", "lab/{sensor}", "Humidity", 2),
     ]
 
 
-def test_one_liar_moves_what_is_expected_no_further_than_the_next_sensor():
-    heard = survey()
+def test_one_faulty_sensor_hardly_changes_center_and_spread():
+    found = discovery()
     for index in range(9):
-        heard.hear(f"home/s{index}/temperature", b"2%d" % index)
-    heard.hear("home/liar/temperature", b"1e300")
+        found.add_message(f"home/s{index}/temperature", b"2%d" % index)
+    found.add_message("home/liar/temperature", b"1e300")
 
-    (group,) = heard.groups()
+    (group,) = found.groups()
     assert 23 <= group.center <= 25
     assert group.spread < 6
 
 
 class Failing:
-    """A preset and a codec of somebody's, which fail in any way."""
+    """A preset and a codec of a third party, which raise these errors in turn."""
 
     topic, activate = "any/{sensor}", None
 
@@ -170,26 +172,26 @@ errors = st.sampled_from(
 
 
 @given(st.lists(errors))
-def test_a_format_of_somebody_s_that_fails_ends_no_listening(sequence):
+def test_discovery_continues_after_a_third_party_format_fails(sequence):
     failing = Failing(sequence)
-    heard = sensor_discovery.Discovery({"any": failing}, failing.codec)
+    found = sensor_discovery.Discovery({"any": failing}, failing.codec)
 
     for _ in range(len(sequence) + 1):
-        heard.hear("hall", b"?")
+        found.add_message("hall", b"?")
 
-    assert heard.groups()[0].readings == {"hall": 21.0}
+    assert found.groups()[0].readings == {"hall": 21.0}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "21", None, 10**400])
-def test_what_a_format_gives_that_is_no_measurement_is_none(value):
+def test_an_invalid_value_of_a_third_party_format_is_ignored(value):
     failing = Failing([])
-    heard = sensor_discovery.Discovery(
+    found = sensor_discovery.Discovery(
         {"any": failing}, lambda make, given: lambda payload: (value, None)
     )
 
-    heard.hear("hall", b"?")
+    found.add_message("hall", b"?")
 
-    assert heard.groups() == []
+    assert found.groups() == []
 
 
 # --- with a broker ------------------------------------------------------------------------------
@@ -197,7 +199,7 @@ def test_what_a_format_gives_that_is_no_measurement_is_none(value):
 
 @contextmanager
 def traffic(sender):
-    """Have the nodes speak, five times a second each."""
+    """Publish readings of all sensors five times a second, and other messages."""
     over = Event()
 
     def speak():
@@ -225,7 +227,7 @@ def test_a_configuration_from_zigbee2mqtt_traffic_runs_with_no_edit(mosquitto, p
         options = ("--port", str(broker.port), "--listen", "2s", "--interval", "1s")
         made = run("init", str(path), *options)
         assert made.exit_code == 0, made.output
-        assert "4 sensors that look like zigbee2mqtt: temperature, 20 to 24.5 °C" in made.stdout
+        assert "4 sensors of zigbee2mqtt: temperature, 20 to 24.5 °C" in made.stdout
         assert "bad{name}" in made.stderr
         checked = run("check", "--connect", "--listen", "2s", str(path))
         assert checked.exit_code == 0, checked.output
@@ -243,7 +245,7 @@ def test_a_configuration_from_zigbee2mqtt_traffic_runs_with_no_edit(mosquitto, p
 
 
 def decided(other):
-    """Whether the attic, the hottest by far, was chosen by a model that knows all four."""
+    """Return whether the attic, by far the hottest, was selected after readings of all four."""
     chosen = [json.loads(each) for each in other.on("edge_tvbo/edge/temperature/selected")]
     return any(
         each["sensor"] == "attic" and each["model"]["observations"] >= len(NODES) for each in chosen
@@ -267,11 +269,13 @@ def test_where_nothing_is_recognised_it_says_what_was_heard_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-# --- with a person ------------------------------------------------------------------------------
+# --- on a terminal ------------------------------------------------------------------------------
 
 
-def test_a_person_is_asked_and_the_password_goes_to_a_file_of_its_own(tmp_path, monkeypatch):
-    """The terminal is made up: `CliRunner` is none."""
+def test_on_a_terminal_init_prompts_and_stores_the_password_in_a_separate_file(
+    tmp_path, monkeypatch
+):
+    """The terminal is simulated, because `CliRunner` has none."""
     monkeypatch.setattr(init, "_is_terminal", lambda: True)
     path = tmp_path / "my.toml"
 
@@ -289,10 +293,8 @@ def test_a_person_is_asked_and_the_password_goes_to_a_file_of_its_own(tmp_path, 
 
 
 @pytest.mark.parametrize("where", ["my.toml.new", "my.password", "my.toml"])
-def test_no_file_that_is_there_is_written_over_and_none_is_left_behind(
-    tmp_path, monkeypatch, where
-):
-    """The terminal is made up, and so is who writes a file while questions are asked."""
+def test_init_overwrites_no_file_and_leaves_none_after_a_failure(tmp_path, monkeypatch, where):
+    """The terminal is simulated, and a file appears while init prompts."""
     monkeypatch.setattr(init, "_is_terminal", lambda: True)
     password = init._password
 
@@ -314,8 +316,8 @@ def test_no_file_that_is_there_is_written_over_and_none_is_left_behind(
         assert [each.name for each in tmp_path.iterdir()] == [where]
 
 
-def test_a_configuration_that_would_not_do_leaves_nothing_behind(tmp_path, monkeypatch):
-    """The terminal is made up: `CliRunner` is none."""
+def test_init_leaves_no_file_of_an_invalid_configuration(tmp_path, monkeypatch):
+    """The terminal is simulated, because `CliRunner` has none."""
     monkeypatch.setattr(init, "_is_terminal", lambda: True)
     options = ("--host", "lan", "--user", "me", "--sensor", "a", "--interval", "soon")
 
@@ -326,8 +328,8 @@ def test_a_configuration_that_would_not_do_leaves_nothing_behind(tmp_path, monke
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_an_option_says_is_not_asked(tmp_path, monkeypatch):
-    """The terminal is made up: `CliRunner` is none."""
+def test_init_does_not_prompt_for_values_of_options(tmp_path, monkeypatch):
+    """The terminal is simulated, because `CliRunner` has none."""
     monkeypatch.setattr(init, "_is_terminal", lambda: True)
     path = tmp_path / "my.toml"
 
@@ -336,7 +338,7 @@ def test_what_an_option_says_is_not_asked(tmp_path, monkeypatch):
     assert made.exit_code == 0, made.output
 
 
-def test_without_a_terminal_and_without_sensors_it_says_what_to_type(tmp_path):
+def test_without_a_terminal_and_sensors_init_prints_the_options_to_add(tmp_path):
     made = run("init", str(tmp_path / "my.toml"))
 
     assert made.exit_code == 2

@@ -1,4 +1,4 @@
-"""`why` and `status` say what there is, in words that fit, and what to do where there is none."""
+"""`why` and `status`: output of a running daemon and its history, and hints without them."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from support.ports import free_port
 from edge_tvbo.cli import main
 from edge_tvbo.control import history_text
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.decision_text import MOST_PASSED_OVER
+from edge_tvbo.control.decision_text import MAX_INELIGIBLE
 from edge_tvbo.messages.commands import Ending, PublishState, Record
 from edge_tvbo.messages.documents import FieldHealth, Health, Notice, Reason
 from edge_tvbo.messages.events import IntervalElapsed, Reading
@@ -44,7 +44,7 @@ HALL = CONFIG[CONFIG.index("[fields") :].replace("lab", "hall")
 
 @pytest.fixture
 def made(tmp_path):
-    """Give a maker of configurations, whose broker is not there unless a port is given."""
+    """Return a function that writes a configuration; without a port its broker is unreachable."""
 
     def make(kept=(), *, port=None, history='history = "16MiB"', extra=""):
         text = (CONFIG + extra).format(port=port or free_port(), history=history)
@@ -66,7 +66,7 @@ def said(*words):
 # --- why ------------------------------------------------------------------------------------------
 
 
-def test_without_a_number_it_explains_the_newest_and_a_negative_one_counts_back(made):
+def test_why_explains_the_newest_decision_or_counts_back_with_a_negative_number(made):
     config = made([history_entry(n) for n in range(120, 130)])
     for words, number in (((), 129), (("-1",), 129), (("-4",), 126), (("123",), 123)):
         code, text = said("why", config, *words)
@@ -75,34 +75,34 @@ def test_without_a_number_it_explains_the_newest_and_a_negative_one_counts_back(
 
 
 @pytest.mark.parametrize("number", ["119", "130", "-11"])
-def test_of_what_is_not_there_it_says_what_there_is(made, number):
+def test_why_prints_the_stored_range_for_an_unknown_interval(made, number):
     code, text = said("why", made([history_entry(n) for n in range(120, 130)]), number)
     assert code == 2
-    assert f"lab: interval {number} is not known. The history holds intervals 120 to 129" in text
+    assert f"lab: interval {number} was not found. The history holds intervals 120 to 129" in text
     assert "SIGUSR1" in text
 
 
-def test_without_a_history_it_says_how_to_have_one(made):
+def test_why_without_a_history_prints_the_setting_to_add(made):
     code, text = said("why", made(history=""), "3")
     assert code == 2
-    assert 'in [state], history = "64MiB" keeps one' in text
+    assert 'There is no history. Set history = "64MiB" in [state].' in text
     code, text = said("why", made())
     assert code == 2
     assert "there is no history" in text and "The broker has no decision of lab" in text
 
 
-def test_fields_are_named_where_there_are_several(made):
+def test_why_with_several_fields_needs_the_name_of_one(made):
     config = made([history_entry(1), history_entry(2, "hall")], extra=HALL)
     assert "lab, interval 1" in said("why", config)[1]
     assert "hall, interval 2" in said("why", config)[1]
     assert said("why", config, "2", "--field", "hall")[1].startswith("hall, interval 2")
     code, text = said("why", config, "2")
-    assert (code, "Which field, lab, hall?" in text) == (2, True)
+    assert (code, "Name one of the fields lab, hall" in text) == (2, True)
     code, text = said("why", config, "--field", "hal")
-    assert (code, "it can be lab, hall" in text) == (2, True)
+    assert (code, "allowed: lab, hall" in text) == (2, True)
 
 
-def test_as_json_it_gives_the_whole_entry_with_beliefs_by_sensor(made):
+def test_why_with_json_prints_the_entry_with_estimates_by_sensor(made):
     one = history_entry(7)
     (document,) = json.loads(said("why", made([one]), "7", "--json")[1])
     assert document["decision"] == msgspec.to_builtins(one.decision)
@@ -118,24 +118,24 @@ def test_as_json_it_gives_the_whole_entry_with_beliefs_by_sensor(made):
     [
         (
             'history = "64 MB"',
-            'it can be a size, 16MiB to 100GiB (a size is a text such as "64MiB")',
+            'allowed: a size, 16MiB to 100GiB (a size is a text such as "64MiB")',
         ),
         ("history = 64", 'a size is a text such as "64MiB"'),
-        ('history = "1MiB"', "it can be a size, 16MiB to 100GiB"),
+        ('history = "1MiB"', "allowed: a size, 16MiB to 100GiB"),
     ],
 )
-def test_a_size_that_cannot_be_is_refused(made, setting, finding):
+def test_an_invalid_history_size_is_rejected(made, setting, finding):
     code, text = said("check", made(history=setting))
     assert code == 2
     assert "state.history is " in text and finding in text
 
 
-def test_a_history_wants_a_directory(tmp_path):
+def test_a_history_without_a_directory_is_rejected(tmp_path):
     path = tmp_path / "w.toml"
     text = CONFIG.format(port=1883, history='history = "64MiB"')
     path.write_text(text.replace('dir = "state"', ""))
     code, text = said("check", path)
-    assert code == 2 and "state.history is there without dir, where it would be kept" in text
+    assert code == 2 and "state.history is set without dir, the directory to store it in" in text
 
 
 # --- the words ------------------------------------------------------------------------------------
@@ -148,26 +148,26 @@ def words(**changes):
     return "\n".join(history_text.describe(REPLACE(history_entry(7), **changes), 0.0))
 
 
-def test_it_says_how_the_interval_ended_and_why_the_model_began_anew():
+def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     text = words(record=ENDED)
-    assert (
-        "It answered 24.905 °C, 1.51 °C from what was expected; 1.2 °C was allowed, so the" in text
-    )
-    assert "so the model began anew." in text
+    assert "The sensor replied 24.905 °C, 1.512 °C from the estimate: more than" in text
+    assert "more than the trigger's threshold of 1.204 °C, so the model was reset." in text
     calm = words(record=REPLACE(ENDED, reset=False))
-    assert "1.2 °C was allowed." in calm and "anew" not in calm
-    assert "from what was expected." in words(record=REPLACE(ENDED, threshold=None))
+    assert "; the trigger's threshold was 1.204 °C." in calm and "was reset." not in calm
+    assert "from the estimate." in words(record=REPLACE(ENDED, threshold=None))
     missed = Record(7, 0.0, "mote-1", Ending.MISSED, None, None, None, False)
-    assert "It did not answer by 2026-11-21T00:00:07Z." in words(record=missed)
-    assert "is waited for until" in words(record=None)
+    assert "The sensor timed out: there was no reply by 2026-11-21T00:00:07Z." in words(
+        record=missed
+    )
+    assert "Its reply is awaited until" in words(record=None)
     late = "\n".join(history_text.describe(history_entry(7, ended=False), 2e9))
-    assert "How it ended is not kept yet" in late
-    notice = Notice("sensor-lost", "2026-11-21T00:00:07Z", "mote-1 did not answer")
+    assert "How it ended is not stored yet" in late
+    notice = Notice("sensor-lost", "2026-11-21T00:00:07Z", "mote-1 did not reply in time")
     assert "  - 2026-11-21T00:00:07Z sensor-lost: mote-1" in words(notices=(notice,))
 
 
 @given(st.sampled_from(Reason), st.booleans())
-def test_there_are_words_for_every_reason(reason, ended):
+def test_every_reason_has_a_text(reason, ended):
     each = history_entry(3, ended=ended)
     each = REPLACE(each, decision=REPLACE(each.decision, reason=reason))
     account = list(history_text.describe(each, 0.0))
@@ -188,38 +188,38 @@ def decided(controller, at):
 
 @pytest.mark.acceptance(17)
 @pytest.mark.parametrize("policy", ["gp-ucb", "round-robin"])
-def test_who_is_left_alone_is_named_with_the_time_it_has_been_silent(policy):
+def test_backed_off_sensor_is_a_factor_with_the_age_of_its_last_reading(policy):
     controller, chosen = controller_of(policy=policy), None
     for number in range(12):
         at = 1080.0 * number
-        if chosen != "s1":  # until it is asked, it reports unasked
+        if chosen != "s1":  # until it is activated, it sends unsolicited readings
             controller.handle(Reading("s1", 23.0, at, at))
         decision = decided(controller, at)
         if chosen == "s1":
-            told = f"s1 is left alone until interval {number + 1}: silent for 18 min"
+            told = f"s1 is backed off until interval {number + 1}: its last reading is 18 min old"
             assert told in decision.factors
             return
         chosen = decision.sensor
         if chosen != "s1":
             controller.handle(Reading(chosen, 19.0, at, at))
-    raise AssertionError("s1 was never asked")
+    raise AssertionError("s1 was never activated")
 
 
-def test_of_many_that_are_left_alone_a_few_are_named():
+def test_few_of_many_backed_off_sensors_are_named():
     controller = controller_of(M=12, policy="round-robin")
     for number in range(60):
         decided(controller, 60.0 * number)
     controller.handle(Reading("s3", 20.0, 3600.0, 3600.0))
     factors = decided(controller, 3601.0).factors
-    named = [each for each in factors if "never heard" in each]
-    assert len(named) == MOST_PASSED_OVER
-    assert re.fullmatch(r"\d+ more cannot be asked now", factors[-1])
+    named = [each for each in factors if "it has sent no reading yet" in each]
+    assert len(named) == MAX_INELIGIBLE
+    assert re.fullmatch(r"\d+ more cannot be activated now", factors[-1])
 
 
 # --- status ---------------------------------------------------------------------------------------
 
 
-def test_without_a_broker_status_says_so_and_exits_with_1(made):
+def test_status_without_a_broker_exits_with_1(made):
     code, text = said("status", made())
     assert code == 1
     assert "the connection is refused" in text
@@ -240,7 +240,7 @@ def test_status_by_what_the_broker_has(made, broker, peer):
 
     config = made([history_entry(3)], port=broker.port)
     code, text = said("status", config)
-    assert code == 1 and "the broker has nothing of it" in text
+    assert code == 1 and "unknown to the broker" in text
     daemon = peer(broker.port)
     now = rfc3339(round(time()))
     decision = history_entry(9, text="a: its turn").decision
@@ -254,12 +254,12 @@ def test_status_by_what_the_broker_has(made, broker, peer):
     assert code == 0
     assert re.search(r"^w: online since .*Z \(60 min\), edge-tvbo 0.1.0$", text, re.MULTILINE)
     assert "lab: a: its turn (interval 9, since" in text
-    assert "8 answered, 1 missed; suspects: b; refused: 3 late" in text
+    assert "8 replies, 1 timed out; unresponsive: b; rejected: 3 late" in text
     assert "history: intervals 3 to 3" in text
     assert said("why", config)[1].startswith("lab, interval 9, ")  # newer than what is kept
     daemon.publish("edge_tvbo/w/health", health("2026-01-01T00:00:00Z"), retain=True)
     code, text = said("status", config)
-    assert code == 1 and "w: silent, last heard of at 2026-01-01T00:00:00Z" in text
+    assert code == 1 and "w: not responding, last report at 2026-01-01T00:00:00Z" in text
     daemon.publish("edge_tvbo/w/health", b"\xff rubbish", retain=True)
     assert said("status", config)[0] == 0
     daemon.publish("edge_tvbo/w/status", "offline", retain=True)

@@ -64,13 +64,13 @@ def findings(tmp_path, text, **files):
 
 
 def with_line(line, text=PLAIN):
-    """Put one more setting into the field, or in place of the one it names."""
+    """Return `text` with a setting of the field added or replaced."""
     name = line.partition(" = ")[0]
     kept = [each for each in text.splitlines() if not each.startswith(name + " =")]
     return "\n".join([*kept, line])
 
 
-# --- what is right ----------------------------------------------------------------------------
+# --- valid files ------------------------------------------------------------------------------
 
 
 def test_a_short_file_gets_every_default(tmp_path):
@@ -92,7 +92,7 @@ def test_without_a_fixed_interval_the_timeouts_are_fixed(tmp_path):
     assert (field.interval, field.reply_timeout, field.max_age) == ("on-reading", 120.0, 600.0)
 
 
-def test_a_model_stands_for_kernel_and_positions(tmp_path):
+def test_a_model_replaces_kernel_and_positions(tmp_path):
     lines = [each for each in PLAIN.splitlines() if not each.startswith(("kernel", "positions"))]
 
     field = load(tmp_path, "\n".join([*lines, 'model = "m.json"']), **{"m.json": "{}"})
@@ -100,7 +100,7 @@ def test_a_model_stands_for_kernel_and_positions(tmp_path):
     assert field.fields["heat"].model == tmp_path / "m.json"
 
 
-def test_positions_come_from_a_file_by_id_or_by_bare_number(tmp_path):
+def test_positions_are_read_from_a_file_by_id_or_by_number(tmp_path):
     text = with_line('sensors = ["mote-1", "mote-12"]', with_line('positions = "locs.txt"'))
 
     field = load(tmp_path, text, **{"locs.txt": "# id x y\n1 21.5 23\n\nmote-12 1 2\n12 9 9\n"})
@@ -132,20 +132,20 @@ def test_policy_table_builds_the_policy_of_its_keywords(tmp_path):
     assert build_policy(settings, field).select() == same.select()
 
 
-def test_payload_formats_are_checked_only_where_they_are_given(tmp_path):
+def test_payload_formats_are_not_checked_without_a_list_of_formats(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text(with_line('reading = { topic = "x/{sensor}", payload = "mine" }'))
 
     assert loader.load(path).fields["heat"].reading.payload == "mine"
 
 
-def test_windows_line_ends_a_byte_order_mark_and_tabs_are_fine(tmp_path):
+def test_windows_line_ends_byte_order_mark_and_tabs_are_accepted(tmp_path):
     text = "\ufeff" + PLAIN.replace("\n", "\r\n").replace(" = ", "\t=\t")
 
     assert load(tmp_path, text).mqtt.host == "broker.lan"
 
 
-def test_a_password_is_read_from_a_file_and_never_shown(tmp_path):
+def test_a_password_is_read_from_a_file_and_never_printed(tmp_path):
     text = PLAIN.replace("[mqtt]", '[mqtt]\nusername = "u"\npassword_file = "pw"')
 
     mqtt = load(tmp_path, text, pw="hunter2\n").mqtt
@@ -154,7 +154,7 @@ def test_a_password_is_read_from_a_file_and_never_shown(tmp_path):
     assert "hunter2" not in f"{mqtt} {mqtt!r} {mqtt.password} {mqtt.password!s:>9}"
 
 
-def test_the_example_loads_and_its_settings_are_the_contract():
+def test_the_example_configuration_is_valid():
     settings = loader.load(EXAMPLE, PAYLOADS)
 
     assert list(settings.fields["temperature"].positions or ()) == ["mote-1", "mote-2", "mote-3"]
@@ -192,8 +192,8 @@ def test_explain_has_every_parameter_of_every_policy_with_its_range():
     assert "policy.window = a whole number, 1 to 4096\n    w-gp-ucb: " in said
 
 
-def test_checking_needs_no_numpy():
-    """Checking is quick on a small computer: the heavy libraries stay unloaded."""
+def test_loading_a_configuration_imports_no_numpy():
+    """Heavy libraries would make `check` slow on a small computer."""
     code = (
         "import sys, pathlib; from edge_tvbo.config import loader;"
         f"loader.load(pathlib.Path({str(EXAMPLE)!r}));"
@@ -202,7 +202,7 @@ def test_checking_needs_no_numpy():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# --- what is wrong ----------------------------------------------------------------------------
+# --- mistakes ---------------------------------------------------------------------------------
 
 TWELVE = """\
 instance = "Lab 1"
@@ -229,7 +229,7 @@ activate = { mode = "live" }
 """
 
 
-def test_twelve_mistakes_are_twelve_findings_each_with_its_line(tmp_path):
+def test_twelve_mistakes_are_reported_at_once_each_with_its_line(tmp_path):
     found = findings(tmp_path, TWELVE)
 
     assert [(each.line, each.key.removeprefix("fields.temperature.")) for each in found] == [
@@ -299,7 +299,7 @@ FIELD = [
     ('policy = { name = "rexp3", gamma = 1.5 }', "policy.gamma", "above 0, at most 1"),
     ('policy = { name = "mcmc-gp-ucb", prior = [1] }', "policy.prior", "an array of 2"),
     ('policy = { name = "static", sensor = 3 }', "policy.sensor", "a text"),
-    ('policy = { name = "random", window = 3 }', "policy.window", "it takes seed"),
+    ('policy = { name = "random", window = 3 }', "policy.window", "allowed: seed"),
     ('policy = { name = "gp-ucb", beta = "least-bound" }', "policy.beta", "a table { c1 = ..."),
     ('policy = { name = 3 }', "policy.name", "the name of a policy"),
     ('window = 3', "window", "window belongs in policy"),
@@ -329,16 +329,16 @@ FIELD = [
     ("policy = { beta = { c1 = 1, c2 = 1, c3 = 1 } }", "policy.beta.c3", "not a setting"),
     ('reading = { topic = "lab/t" }', "reading.topic", "{sensor}"),
     ('reading = { topic = "{sensor}/{sensor}" }', "reading.topic", "once"),
-    ('reading = { topic = "{sensor}/x-{sensor}" }', "reading.topic", "there once"),
-    ('activate = { mode = "sleepy" }', "activate.topic", "mode sleepy wants a topic"),
-    ('names = { c = "Living room" }', "names.c", "is none of the sensors"),
-    ('names = { a = "Living/room" }', "names", "cannot be a level of a topic"),
-    ('names = { a = "hall", b = "hall" }', "names", "the same one"),
+    ('reading = { topic = "{sensor}/x-{sensor}" }', "reading.topic", "exactly once"),
+    ('activate = { mode = "sleepy" }', "activate.topic", "mode sleepy needs a topic"),
+    ('names = { c = "Living room" }', "names.c", "is not one of the sensors"),
+    ('names = { a = "Living/room" }', "names", "is not a valid topic level"),
+    ('names = { a = "hall", b = "hall" }', "names", "the same name"),
     ('names = { a = "" }', "names", "1 to 64"),
     ('reading = { topic = "lab/+/{sensor}" }', "reading.topic", "wildcards"),
-    ('reading = { topic = "$SYS/{sensor}" }', "reading.topic", "broker's own"),
+    ('reading = { topic = "$SYS/{sensor}" }', "reading.topic", "reserved for the broker"),
     ('reading = { topic = "a\\u0000/{sensor}" }', "reading.topic", "control character"),
-    ('reading = { topic = "{sensor}/{room}" }', "reading.topic", "{room} means nothing"),
+    ('reading = { topic = "{sensor}/{room}" }', "reading.topic", "{room} is not a placeholder"),
     ('reading = { topic = "{sensor}/{" }', "reading.topic", "braces"),
     ('reading = { topic = "edge_tvbo/{sensor}" }', "reading.topic", "publishes"),
     (f'reading = {{ topic = "{{sensor}}/{"a" * 65535}" }}', "reading.topic", "too long"),
@@ -358,7 +358,7 @@ FIELD = [
 
 
 @pytest.mark.parametrize(("line", "key", "says"), FIELD, ids=[each[0][:50] for each in FIELD])
-def test_a_mistake_in_a_field_is_named(tmp_path, line, key, says):
+def test_a_mistake_in_a_field_is_reported_with_its_key_and_line(tmp_path, line, key, says):
     text = with_line(line)
     if line.startswith("model"):
         text = re.sub("(?m)^(kernel|positions).*$", "", text)
@@ -399,7 +399,7 @@ MQTT = [
 
 
 @pytest.mark.parametrize(("lines", "key", "says"), MQTT, ids=[each[0] for each in MQTT])
-def test_a_mistake_about_the_broker_is_named(tmp_path, lines, key, says):
+def test_a_mistake_in_mqtt_is_reported_with_its_key_and_line(tmp_path, lines, key, says):
     text = PLAIN.replace('host = "broker.lan"', lines)
 
     found = findings(tmp_path, text, pw="hunter2", empty="\n")
@@ -411,7 +411,7 @@ def test_a_mistake_about_the_broker_is_named(tmp_path, lines, key, says):
 
 
 @pytest.mark.parametrize("host", ["mqtt://u:hunter2@lan", "u:hunter2@lan", "a b", "", "lan/x"])
-def test_a_host_is_a_name_alone_and_a_password_in_it_is_not_repeated(tmp_path, host):
+def test_a_url_as_host_is_rejected_and_its_password_not_repeated(tmp_path, host):
     found = findings(tmp_path, PLAIN.replace("broker.lan", host))
 
     assert [(each.key, each.line) for each in found] == [("mqtt.host", 2)]
@@ -421,31 +421,35 @@ def test_a_host_is_a_name_alone_and_a_password_in_it_is_not_repeated(tmp_path, h
 OTHER = [
     ("fields = {}", 1, "has no field"),
     ("", 1, "fields is missing"),
-    ("mqtt = 3\n" + PLAIN.partition("\n\n")[2], 1, "mqtt is 3; it can be a table"),
+    ("mqtt = 3\n" + PLAIN.partition("\n\n")[2], 1, "mqtt is 3; allowed: a table"),
     ('instance = "A"\n' + PLAIN, 1, "a-z 0-9"),
     ('instance = "a\\n"\n' + PLAIN, 1, "a-z 0-9"),
     ("health = 60\n" + PLAIN, 1, 'did you mean "60s"?'),
-    (PLAIN.replace("heat", "Heat"), 4, "not a name we can use"),
-    (PLAIN.replace("heat", "status"), 4, "our own topic"),
+    (PLAIN.replace("heat", "Heat"), 4, "not a valid name"),
+    (PLAIN.replace("heat", "status"), 4, "a topic of the daemon"),
     ("fields.unit = 'K'\n" + PLAIN, 1, "it belongs in one of them"),
     (re.sub("(?m)^(kernel|positions).*$", "", PLAIN), 4, "neither model nor kernel"),
-    (re.sub("(?m)^positions.*$", "", PLAIN), 6, "wants positions"),
+    (re.sub("(?m)^positions.*$", "", PLAIN), 6, "needs positions"),
     (re.sub("(?m)^kernel.*$", "", PLAIN), 4, "neither model nor kernel"),
-    (re.sub("(?m)^kernel.*$", 'model = "pw"', PLAIN), 7, "which has its own"),
-    (PLAIN + '\nmodel = "pw"', 6, "is there beside model"),
-    (PLAIN + PLAIN.partition("\n\n")[2].replace("heat", "cold"), 15, "a `value` of their own"),
-    (PLAIN.replace('"a"', '"edge_tvbo"').replace("lab/{sensor}", "{sensor}"), 9, "our own"),
+    (re.sub("(?m)^kernel.*$", 'model = "pw"', PLAIN), 7, "which contains positions"),
+    (PLAIN + '\nmodel = "pw"', 6, "is set beside model"),
+    (PLAIN + PLAIN.partition("\n\n")[2].replace("heat", "cold"), 15, "a different `value`"),
+    (
+        PLAIN.replace('"a"', '"edge_tvbo"').replace("lab/{sensor}", "{sensor}"),
+        9,
+        "which the daemon publishes",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("text", "line", "says"), OTHER)
-def test_any_other_mistake_is_named(tmp_path, text, line, says):
+def test_a_mistake_elsewhere_is_reported_with_its_line(tmp_path, text, line, says):
     found = findings(tmp_path, text, pw="x")
 
     assert any(each.line == line and says in each.message for each in found), found
 
 
-def test_fields_may_share_a_topic_when_each_takes_its_own_value(tmp_path):
+def test_fields_that_read_different_values_may_share_a_topic(tmp_path):
     line = 'reading = { topic = "x/{sensor}", payload = "json", value = "t" }'
     text = with_line(line)
 
@@ -454,7 +458,7 @@ def test_fields_may_share_a_topic_when_each_takes_its_own_value(tmp_path):
     assert list(load(tmp_path, both).fields) == ["heat", "wet"]
 
 
-def test_a_bad_line_of_a_positions_file_is_named_in_that_file(tmp_path):
+def test_an_invalid_line_of_a_positions_file_is_reported_with_that_file(tmp_path):
     lines = "a 0 0\nb 1\nb 1 nan\na 1 1\nb 1 1\n"
 
     found = findings(tmp_path, with_line('positions = "locs.txt"'), **{"locs.txt": lines})
@@ -476,7 +480,7 @@ SYNTAX = [
 
 
 @pytest.mark.parametrize(("data", "line", "says"), SYNTAX, ids=[each[2] for each in SYNTAX])
-def test_what_is_not_toml_is_named_with_its_line(tmp_path, data, line, says):
+def test_a_syntax_error_is_reported_with_its_line(tmp_path, data, line, says):
     (found,) = findings(tmp_path, data)
 
     assert found.line == line
@@ -485,13 +489,13 @@ def test_what_is_not_toml_is_named_with_its_line(tmp_path, data, line, says):
 
 
 @pytest.mark.parametrize("name", ["none.toml", "x" * 5000, "nul\0", "."])
-def test_a_missing_file_says_where_to_start(tmp_path, name):
+def test_a_missing_file_is_reported_with_the_command_that_writes_one(tmp_path, name):
     with pytest.raises(loader.ConfigErrors, match="edge-tvbo init my.toml"):
         loader.load(tmp_path / name)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_says_so(tmp_path):
+def test_a_file_without_read_permission_is_reported(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text(PLAIN)
     path.chmod(0)
@@ -501,7 +505,7 @@ def test_a_file_that_may_not_be_read_says_so(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["10", "s", "-1s", "1e3s", "1m", "1 month", "", "1..5s", "١s"])
-def test_what_is_no_duration_is_refused(text):
+def test_an_invalid_duration_is_rejected(text):
     with pytest.raises(ConfigError, match="is not a duration"):
         seconds(text)
 
@@ -520,7 +524,7 @@ tables = st.dictionaries(
 
 
 class Writer:
-    """Writes nested dicts as TOML, each time another way, and remembers where each key went."""
+    """Writer of nested dicts as TOML in a random style; `lines` has the line of each key."""
 
     def __init__(self, draw):
         self.draw = draw
@@ -616,7 +620,7 @@ class Writer:
 
 
 @given(tables, st.data())
-def test_each_key_is_found_on_its_line(table, data):
+def test_every_key_of_a_random_file_is_found_on_its_line(table, data):
     writer = Writer(data.draw)
     writer.document(table)
 
@@ -625,11 +629,11 @@ def test_each_key_is_found_on_its_line(table, data):
     assert {key: place.line for key, place in found.items()} == writer.lines
 
 
-def test_a_table_is_where_its_header_is_and_not_where_it_is_first_implied():
+def test_the_place_of_a_table_is_its_header_not_its_first_subtable():
     assert key_places("[a.b]\nc = 1\n[a]\nd = 1\n")["a",] == (3, 2)
 
 
-# --- junk -------------------------------------------------------------------------------------
+# --- random input -----------------------------------------------------------------------------
 
 names = sorted(
     {each.rpartition(".")[2] for each in every_name(Settings)} | {"heat", "a", *policy_parameters()}
@@ -653,7 +657,7 @@ files = st.dictionaries(st.sampled_from(names) | words, junk) | st.fixed_diction
 
 
 @given(files, st.data())
-def test_no_toml_raises_anything_but_a_config_error(tmp_path_factory, table, data):
+def test_random_toml_raises_only_config_errors(tmp_path_factory, table, data):
     writer = Writer(data.draw)
     writer.document(table)
     path = tmp_path_factory.getbasetemp() / "junk.toml"
@@ -669,7 +673,7 @@ def test_no_toml_raises_anything_but_a_config_error(tmp_path_factory, table, dat
 
 
 @given(st.binary() | st.text().map(str.encode))
-def test_no_bytes_raise_anything_but_a_config_error(tmp_path_factory, data):
+def test_random_bytes_raise_only_config_errors(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "bytes.toml"
     path.write_bytes(data)
 
@@ -688,7 +692,7 @@ battery = { topic = "zigbee2mqtt/{sensor}", payload = "json", value = "battery",
 """
 
 
-def test_energy_is_counted_with_costs_budgets_and_batteries(tmp_path):
+def test_energy_settings_have_costs_budgets_and_batteries(tmp_path):
     assert load(tmp_path, PLAIN).fields["heat"].energy is None
     energy = load(tmp_path, PLAIN + ENERGY).fields["heat"].energy
     assert (energy.unit, energy.cost, energy.budget, energy.field_budget) == ("J", 1.0, 24, 100)
@@ -700,14 +704,14 @@ def test_energy_is_counted_with_costs_budgets_and_batteries(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "where", "words"),
     [
-        ('"10min"', '"on-reading"', "fields.heat.energy", "that a clock begins"),
+        ('"10min"', '"on-reading"', "fields.heat.energy", "an interval with a duration"),
         ("{ b = {", "{ bb = {", "fields.heat.energy.sensors.bb", 'did you mean "b"?'),
         ('"json"', '"jsn"', "fields.heat.energy.battery.payload", 'did you mean "json"?'),
         ("cost = 2.5", "cost = 0", "fields.heat.energy.sensors.b.cost", "above 0"),
         ("least = 20", "least = 120", "fields.heat.energy.battery.least", "0 to 100"),
     ],
 )
-def test_energy_that_cannot_be_counted_is_reported(tmp_path, old, new, where, words):
+def test_a_mistake_in_energy_is_reported_with_its_key(tmp_path, old, new, where, words):
     text = PLAIN + ENERGY
     assert old in text
     (finding,) = findings(tmp_path, text.replace(old, new))
@@ -718,7 +722,7 @@ def test_energy_that_cannot_be_counted_is_reported(tmp_path, old, new, where, wo
 # --- the environment ----------------------------------------------------------------------------
 
 
-def test_the_environment_says_instead_of_the_file(tmp_path, monkeypatch):
+def test_environment_variables_override_the_file(tmp_path, monkeypatch):
     for name, text in {
         "MQTT__PORT": "8883",
         "MQTT__USERNAME": "1234",
@@ -739,7 +743,7 @@ def test_the_environment_says_instead_of_the_file(tmp_path, monkeypatch):
     assert field.policy == AutoSettings(delta_b=0.2)
 
 
-def test_a_variable_that_is_wrong_or_means_nothing_is_named(tmp_path, monkeypatch):
+def test_an_invalid_or_unknown_environment_variable_is_reported_by_its_name(tmp_path, monkeypatch):
     monkeypatch.setenv("EDGE_TVBO__MQTT__PORT", "99999")
     monkeypatch.setenv("EDGE_TVBO__MQTT__PASSWD", "hunter2")
 
@@ -752,7 +756,7 @@ def test_a_variable_that_is_wrong_or_means_nothing_is_named(tmp_path, monkeypatc
     assert "hunter2" not in str(found)
 
 
-def test_a_text_names_a_variable_or_what_to_take_instead(tmp_path, monkeypatch):
+def test_a_variable_in_a_text_is_replaced_by_its_value_or_default(tmp_path, monkeypatch):
     monkeypatch.setenv("BROKER", "lan")
     text = PLAIN.replace("broker.lan", "${BROKER}.${ZONE:-home}")
 
@@ -762,7 +766,7 @@ def test_a_text_names_a_variable_or_what_to_take_instead(tmp_path, monkeypatch):
     assert (found.code, found.line, found.column) == ("E110", 2, 1)
 
 
-def test_where_each_setting_is_from_is_said_but_no_password(tmp_path, monkeypatch):
+def test_the_origin_of_every_setting_is_listed_without_the_password(tmp_path, monkeypatch):
     monkeypatch.setenv("EDGE_TVBO__MQTT__PASSWORD", "hunter2")
     path = tmp_path / "heat.toml"
     path.write_text(PLAIN)
@@ -861,11 +865,11 @@ def test_the_version_of_mqtt_is_one_of_two_texts(tmp_path, value, is_right):
         assert [each.key for each in findings(tmp_path, text)] == ["mqtt.version"]
 
 
-# --- five mistakes ------------------------------------------------------------------------------
+# --- places -------------------------------------------------------------------------------------
 
 
 @pytest.mark.acceptance(2)
-def test_five_mistakes_are_five_findings_with_line_column_and_code(tmp_path):
+def test_five_mistakes_are_reported_with_line_column_and_code(tmp_path):
     text = (
         PLAIN.replace("broker.lan", "broker\tlan")
         .replace("[fields", 'passwd = "x"\n[fields')
@@ -894,7 +898,7 @@ ALIKE = 'kernel = { name = "exchangeable", variance = 9, noise_variance = 0.1, m
 ALONE = re.sub("(?m)^kernel = .*$", ALIKE, re.sub("(?m)^positions.*$", "", PLAIN))
 
 
-def test_sensors_of_which_no_position_is_known_are_equally_alike(tmp_path):
+def test_without_positions_all_sensors_have_the_same_correlation(tmp_path):
     settings = load(tmp_path, ALONE)
 
     (controller,) = controllers(settings).values()
@@ -903,7 +907,7 @@ def test_sensors_of_which_no_position_is_known_are_equally_alike(tmp_path):
     assert kernel[0, 1] == settings.fields["heat"].kernel.correlation == 0.5
 
 
-def test_every_other_kernel_wants_a_length_scale(tmp_path):
+def test_a_kernel_other_than_exchangeable_needs_a_length_scale(tmp_path):
     (found,) = findings(tmp_path, PLAIN.replace("length_scale = 6, ", ""))
 
     assert (found.key, found.code) == ("fields.heat.kernel.length_scale", "E104")
@@ -914,14 +918,14 @@ def test_every_other_kernel_wants_a_length_scale(tmp_path):
 SCHEMA = jsonschema.Draft202012Validator(json_schema())
 
 
-def test_the_schema_is_one():
+def test_the_schema_is_a_valid_json_schema():
     jsonschema.Draft202012Validator.check_schema(json_schema())
 
 
 @pytest.mark.parametrize(
     "text", [PLAIN, ALONE, EXAMPLE.read_text("utf-8"), PLAIN + ENERGY, VISITOR]
 )
-def test_the_schema_takes_what_check_takes(text):
+def test_the_schema_accepts_valid_configurations(text):
     assert not list(SCHEMA.iter_errors(tomllib.loads(text)))
 
 
@@ -943,7 +947,7 @@ def test_the_schema_takes_what_check_takes(text):
         "policy = { window = 5 }",
     ],
 )
-def test_the_schema_refuses_what_is_plainly_wrong(line):
+def test_the_schema_rejects_invalid_settings(line):
     assert list(SCHEMA.iter_errors(tomllib.loads(with_line(line))))
 
 
@@ -988,7 +992,7 @@ likely = st.sampled_from([1, 0.5, 7, 60, True, "5min", "64MiB", "min", "a", "x/{
 
 
 @given(st.sampled_from(TABLES), st.sampled_from(names), likely | junk)
-def test_the_schema_takes_whatever_is_read_without_a_finding(path, name, value):
+def test_the_schema_accepts_every_table_that_the_reader_accepts(path, name, value):
     raw = table = tomllib.loads(PLAIN)
     for part in path:
         table = table.setdefault(part, {"name": "auto"} if part == "policy" else {})

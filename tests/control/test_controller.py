@@ -1,6 +1,6 @@
-"""The interval as a state machine, told event sequences nobody chose, and the rules one by one.
+"""Controller: any sequence of events, and each rule on its own.
 
-``FIELD`` has a unit of its own (center 20, scale 2): a value forgotten in model units shows.
+The field has center 20 and scale 2, so a value that was not converted from model units shows.
 """
 
 import json
@@ -17,7 +17,7 @@ from support.controllers import controller_settings
 from support.naive import se
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.controller_state import MOST_REASONS
+from edge_tvbo.control.controller_state import MAX_REASONS
 from edge_tvbo.messages.commands import Activate, Ending, Notify, PublishState, Record, Reject
 from edge_tvbo.messages.documents import Reason
 from edge_tvbo.messages.events import (
@@ -44,8 +44,8 @@ def field_of(names=NAMES, **changes):
 
 
 def controller_of(name="et-gp-ucb", field=None, policy=None, **changes):
-    rules = controller_settings(**{"reply_timeout": 20.0, "max_age": 150.0, **changes})
-    return Controller(make_policy(name, field or field_of(), **(policy or {})), rules)
+    limits = controller_settings(**{"reply_timeout": 20.0, "max_age": 150.0, **changes})
+    return Controller(make_policy(name, field or field_of(), **(policy or {})), limits)
 
 
 def of(kind, commands):
@@ -70,7 +70,7 @@ def notices(commands):
     return [(command.notice.event, command.notice.sensor) for command in of(Notify, commands)]
 
 
-# --- sequences nobody chose ---------------------------------------------------------------------
+# --- any sequence of events -----------------------------------------------------------------------
 
 VALUES = st.floats(-50, 90) | st.sampled_from([20.0, math.nan, math.inf, -math.inf])
 STEPS = st.one_of(
@@ -97,7 +97,7 @@ STEPS = st.one_of(
 
 @st.composite
 def event_lists(draw):
-    """Draw a network's events in the order they come; an answer is of whom round-robin asks."""
+    """Draw events in order of time; replies are of the sensor that round-robin activates."""
     now, events, interval = 1000.0, [], -1
     for step in draw(st.lists(STEPS, max_size=40)):
         now += draw(st.sampled_from([0.0, 0.5, 1.0, 30.0]))
@@ -138,10 +138,10 @@ POLICY = st.sampled_from(["et-gp-ucb", "tv-gp-ucb", "sw-gp-ucb", "round-robin", 
 
 
 def strict(document):
-    """Decode what is published as any JSON reader would: no NaN, no Infinity."""
+    """Decode a document as strict JSON, without NaN and Infinity."""
 
     def refuse(constant):
-        raise AssertionError(f"{constant} is no JSON")
+        raise AssertionError(f"{constant} is not valid JSON")
 
     return json.loads(msgspec.json.encode(document), parse_constant=refuse)
 
@@ -159,22 +159,24 @@ def assert_sound_decision(decision):
 
 @given(event_lists(), POLICY, RULES)
 @settings(max_examples=300)
-def test_whatever_happens_the_intervals_are_in_order(events, name, rules):
-    controller = controller_of(name, **rules)
+def test_intervals_and_records_are_in_order_after_any_events(events, name, limits):
+    controller = controller_of(name, **limits)
     commands = [command for event in events for command in controller.handle(event)]
-    asked = of(Activate, commands)
-    assert [a.interval for a in asked] == sorted({a.interval for a in asked})
-    assert [d.decision.interval for d in of(PublishState, commands)] == [a.interval for a in asked]
+    activated = of(Activate, commands)
+    assert [a.interval for a in activated] == sorted({a.interval for a in activated})
+    assert [d.decision.interval for d in of(PublishState, commands)] == [
+        a.interval for a in activated
+    ]
     records = of(Record, commands)
     ended = [(r.interval, r.sensor, r.at) for r in records]
-    began = [(a.interval, a.sensor, a.at) for a in asked]
+    began = [(a.interval, a.sensor, a.at) for a in activated]
     assert ended in (began, began[:-1])
     health = controller.health()
     endings = Counter(record.ending for record in records)
     assert (health.answered, health.missed) == (endings["answered"], endings["missed"])
     for record in records:
         assert (record.value is None) == (record.ending == Ending.MISSED)
-        assert (record.surprise is None) == (record.ending == Ending.MISSED)
+        assert (record.abs_error is None) == (record.ending == Ending.MISSED)
     for decision in of(PublishState, commands):
         assert_sound_decision(decision.decision)
     for command in commands:
@@ -183,10 +185,10 @@ def test_whatever_happens_the_intervals_are_in_order(events, name, rules):
 
 @given(event_lists(), POLICY, RULES)
 @settings(max_examples=150)
-def test_each_reading_is_observed_or_counted_once_and_the_refused_change_nothing(
-    events, name, rules
+def test_each_reading_is_observed_or_rejected_once_and_rejections_change_nothing(
+    events, name, limits
 ):
-    controller = controller_of(name, **rules)
+    controller = controller_of(name, **limits)
     observed = []
     observe = controller.policy.observe
     controller.policy.observe = lambda arm, y: observed.append((arm, y)) or observe(arm, y)
@@ -212,8 +214,8 @@ def test_each_reading_is_observed_or_counted_once_and_the_refused_change_nothing
 
 @given(event_lists(), POLICY, RULES)
 @settings(max_examples=60)
-def test_the_same_events_give_the_same_commands(events, name, rules):
-    one, two = (controller_of(name, policy={"seed": 5}, **rules) for _ in range(2))
+def test_same_events_cause_the_same_commands(events, name, limits):
+    one, two = (controller_of(name, policy={"seed": 5}, **limits) for _ in range(2))
     assert [one.handle(event) for event in events] == [two.handle(event) for event in events]
     assert one.health() == two.health()
     assert one.policy.snapshot() == two.policy.snapshot()
@@ -221,8 +223,8 @@ def test_the_same_events_give_the_same_commands(events, name, rules):
 
 @given(event_lists(), POLICY, RULES)
 @settings(max_examples=60)
-def test_delivered_three_times_is_delivered_once(events, name, rules):
-    once, thrice = controller_of(name, **rules), controller_of(name, **rules)
+def test_readings_delivered_three_times_count_once(events, name, limits):
+    once, thrice = controller_of(name, **limits), controller_of(name, **limits)
     for event in events:
         commands = once.handle(event)
         copies = 3 if isinstance(event, Reading) else 1
@@ -238,7 +240,7 @@ def test_delivered_three_times_is_delivered_once(events, name, rules):
 
 @given(event_lists(), st.data())
 @settings(max_examples=60)
-def test_a_policy_restored_anywhere_learns_on_as_the_one_that_was_not(events, data):
+def test_policy_restored_after_any_event_selects_the_same_sensor(events, data):
     cut = data.draw(st.integers(0, len(events)), label="cut")
     controller = controller_of("tv-gp-ucb")
     for event in events[:cut]:
@@ -254,7 +256,7 @@ def test_a_policy_restored_anywhere_learns_on_as_the_one_that_was_not(events, da
     assert np.isfinite(other.posterior()).all()
 
 
-# --- what is refused, and under which word ------------------------------------------------------
+# --- rejected readings ----------------------------------------------------------------------------
 
 NOW = 10_000.0
 
@@ -273,7 +275,7 @@ NOW = 10_000.0
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_each_refusal_is_counted_under_its_word(refused, reason):
+def test_each_rejection_is_counted_by_its_reason(refused, reason):
     controller = controller_of()
     begin(controller, NOW)
     (rejected,) = controller.handle(refused)
@@ -283,13 +285,13 @@ def test_each_refusal_is_counted_under_its_word(refused, reason):
 
 
 @pytest.mark.parametrize("at", [NOW + 60.0, NOW - 150.0])
-def test_a_reading_at_the_limit_of_its_age_is_taken(at):
+def test_reading_at_the_limit_of_its_age_is_used(at):
     controller = controller_of()
     controller.handle(reading("a", 20.0, at, received=NOW))
     assert controller.policy.observations == 1
 
 
-def test_a_reading_measured_before_one_already_taken_is_late():
+def test_reading_measured_before_the_last_accepted_one_is_late():
     controller = controller_of()
     controller.handle(reading("a", 20.0, NOW))
     controller.handle(reading("a", 21.0, NOW - 1, received=NOW + 1))
@@ -302,7 +304,7 @@ def test_a_reading_measured_before_one_already_taken_is_late():
     ("value", "later", "stamped", "taken"),
     [(20.0, 1.9, False, 1), (20.0, 2.0, False, 2), (20.1, 0.5, False, 2), (20.0, 0.5, True, 2)],
 )
-def test_without_a_time_of_its_own_the_same_value_at_once_is_a_duplicate(
+def test_unstamped_reading_of_the_same_value_within_2_s_is_a_duplicate(
     value, later, stamped, taken
 ):
     controller = controller_of()
@@ -312,17 +314,17 @@ def test_without_a_time_of_its_own_the_same_value_at_once_is_a_duplicate(
     assert controller.health().refused == ({"duplicate": 1} if taken == 1 else {})
 
 
-def test_reasons_without_end_are_counted_together():
+def test_reasons_above_the_limit_are_counted_as_other():
     controller = controller_of()
-    for n in range(MOST_REASONS + 10):
+    for n in range(MAX_REASONS + 10):
         controller.handle(Unreadable(f"reason-{n}", "t", "d"))
     refused = controller.health().refused
-    assert len(refused) == MOST_REASONS + 1
+    assert len(refused) == MAX_REASONS + 1
     assert refused["other"] == 10
 
 
 @pytest.mark.parametrize("values", [(1e308, -1.7e308, -1.7e308), (1e308,)])
-def test_a_value_past_what_the_model_can_hold_does_not_poison_it(values):
+def test_huge_values_leave_the_decisions_finite(values):
     controller = controller_of("gp-ucb", field_of(("a", "b"), scale=0.5))
     begin(controller, 0.0)
     for n, value in enumerate(values):
@@ -330,62 +332,62 @@ def test_a_value_past_what_the_model_can_hold_does_not_poison_it(values):
     assert_sound_decision(begin(controller, STEP))
 
 
-# --- learning from whom -------------------------------------------------------------------------
+# --- which readings are used ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("learn_from", "taken"), [("all", 1), ("activated", 0)])
-def test_readings_of_others_are_free_information_or_unsolicited(learn_from, taken):
+def test_reading_of_another_sensor_is_used_or_rejected_by_learn_from(learn_from, taken):
     controller = controller_of("gp-ucb", learn_from=learn_from)
-    asked = begin(controller, NOW).sensor
-    other = next(name for name in NAMES if name != asked)
+    activated = begin(controller, NOW).sensor
+    other = next(name for name in NAMES if name != activated)
     assert of(Record, controller.handle(reading(other, 25.0, NOW + 1))) == []
     assert controller.policy.observations == taken
     assert controller.health().refused == ({} if taken else {"unsolicited": 1})
-    answer = of(Record, controller.handle(reading(asked, 22.0, NOW + 2)))
-    assert [(r.sensor, r.value, r.ending) for r in answer] == [(asked, 22.0, Ending.ANSWERED)]
+    answer = of(Record, controller.handle(reading(activated, 22.0, NOW + 2)))
+    assert [(r.sensor, r.value, r.ending) for r in answer] == [(activated, 22.0, Ending.ANSWERED)]
 
 
 @pytest.mark.parametrize("learn_from", ["all", "activated"])
-def test_an_answer_after_the_deadline_is_no_answer(learn_from):
+def test_reading_after_the_deadline_is_not_a_reply(learn_from):
     controller = controller_of("gp-ucb", learn_from=learn_from)
-    asked = begin(controller, NOW).sensor
-    assert notices(miss(controller, NOW + 20)) == [("sensor-lost", asked)]
-    commands = controller.handle(reading(asked, 25.0, NOW + 30))
+    activated = begin(controller, NOW).sensor
+    assert notices(miss(controller, NOW + 20)) == [("sensor-lost", activated)]
+    commands = controller.handle(reading(activated, 25.0, NOW + 30))
     assert of(Record, commands) == []
     assert (controller.health().answered, controller.health().missed) == (0, 1)
     if learn_from == "all":
-        assert notices(commands) == [("sensor-back", asked)]
+        assert notices(commands) == [("sensor-back", activated)]
         assert controller.policy.observations == 1
     else:
         assert controller.health().refused == {"late": 1}
         assert controller.policy.observations == 0
 
 
-def test_a_second_reading_of_the_asked_sensor_is_late_where_only_answers_count():
+def test_second_reading_of_the_activated_sensor_is_late_if_only_replies_are_used():
     controller = controller_of("gp-ucb", learn_from="activated")
-    asked = begin(controller, NOW).sensor
-    controller.handle(reading(asked, 25.0, NOW + 1))
-    controller.handle(reading(asked, 26.0, NOW + 5))
+    activated = begin(controller, NOW).sensor
+    controller.handle(reading(activated, 25.0, NOW + 1))
+    controller.handle(reading(activated, 26.0, NOW + 5))
     assert controller.health().refused == {"late": 1}
 
 
-def test_a_reset_by_a_late_answer_is_told_too():
+def test_reset_caused_by_a_late_reading_has_a_notice():
     controller = controller_of("et-gp-ucb", field_of(("a",)))
-    told = []
+    seen = []
     for n in range(3):
         begin(controller, n * STEP)
-        told += controller.handle(reading("a", 20.0, n * STEP + 1))
+        seen += controller.handle(reading("a", 20.0, n * STEP + 1))
     begin(controller, 3 * STEP)
-    told += miss(controller, 3 * STEP + 20)
-    told += controller.handle(reading("a", 55.0, 3 * STEP + 30))
-    resets = [each for each in of(Notify, told) if each.notice.event == "model-reset"]
+    seen += miss(controller, 3 * STEP + 20)
+    seen += controller.handle(reading("a", 55.0, 3 * STEP + 30))
+    resets = [each for each in of(Notify, seen) if each.notice.event == "model-reset"]
     assert len(resets) == controller.policy.resets == 1
 
 
-# --- answers ------------------------------------------------------------------------------------
+# --- replies --------------------------------------------------------------------------------------
 
 
-def test_a_contradiction_is_recorded_in_the_unit_and_told():
+def test_contradicting_reply_is_recorded_in_the_unit_and_has_a_notice():
     controller = controller_of("et-gp-ucb", field_of(("a",)))
     for n in range(2):
         begin(controller, n * STEP)
@@ -394,7 +396,7 @@ def test_a_contradiction_is_recorded_in_the_unit_and_told():
     commands = controller.handle(reading("a", 55.0, 2 * STEP + 1))
     record = of(Record, commands)[0]
     assert record.reset
-    assert record.surprise == pytest.approx(35.0, abs=0.01)
+    assert record.abs_error == pytest.approx(35.0, abs=0.01)
     assert 0 < record.threshold < 10
     assert record.at == 2 * STEP
     assert notices(commands) == [("model-reset", "a")]
@@ -404,21 +406,21 @@ def test_a_contradiction_is_recorded_in_the_unit_and_told():
     assert after.last_reset == "1970-01-01T00:03:20Z"
 
 
-def test_a_reset_by_the_clock_shows_in_the_next_decision():
+def test_periodic_reset_is_in_the_next_decision():
     controller = controller_of("r-gp-ucb", policy={"period": 2})
     models = [begin(controller, n * STEP).model for n in range(3)]
     assert [model.resets for model in models] == [0, 0, 1]
     assert models[2].last_reset == "1970-01-01T00:03:20Z"
 
 
-def test_without_a_trigger_a_record_has_a_surprise_and_no_threshold():
+def test_record_without_a_trigger_has_an_error_and_no_threshold():
     controller = controller_of("gp-ucb")
-    asked = begin(controller, 0.0).sensor
-    record = of(Record, controller.handle(reading(asked, 26.0, 1.0)))[0]
-    assert (record.surprise, record.threshold, record.reset) == (6.0, None, False)
+    activated = begin(controller, 0.0).sensor
+    record = of(Record, controller.handle(reading(activated, 26.0, 1.0)))[0]
+    assert (record.abs_error, record.threshold, record.reset) == (6.0, None, False)
 
 
-def test_skipped_intervals_pass_for_the_model_too():
+def test_skipped_intervals_advance_the_model():
     jumped, walked = controller_of("ui-tvbo"), make_policy("ui-tvbo", field_of())
     begin(jumped, 0.0)
     begin(jumped, 5 * STEP, intervals=5)
@@ -429,14 +431,14 @@ def test_skipped_intervals_pass_for_the_model_too():
 
 
 @pytest.mark.parametrize("interval", [-1, 1, 7])
-def test_the_deadline_of_another_interval_means_nothing(interval):
+def test_deadline_of_another_interval_is_ignored(interval):
     controller = controller_of()
     begin(controller, 0.0)
     assert controller.handle(DeadlineElapsed(interval, 20.0)) == []
     assert controller.health().missed == 0
 
 
-def test_where_no_clock_does_the_answer_begins_the_next_interval():
+def test_reply_begins_the_next_interval_if_intervals_follow_the_readings():
     controller = controller_of("round-robin", on_reading=True)
     assert begin(controller, 0.0).sensor == "a"
     commands = controller.handle(reading("a", 25.0, 3.0, received=4.0))
@@ -448,27 +450,27 @@ def test_where_no_clock_does_the_answer_begins_the_next_interval():
     assert of(Activate, commands) == [Activate("c", 2, 24.0, 44.0)]
 
 
-# --- sensors that do not answer -----------------------------------------------------------------
+# --- unresponsive sensors -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("longest", "pauses"), [(64, [1, 2, 4, 8, 16, 32, 64, 64]), (3, [1, 2, 3, 3])]
 )
-def test_a_silent_sensor_is_left_alone_for_1_2_4_intervals_up_to_a_limit(longest, pauses):
-    """Two arms, of which the model wants "a" whenever it may have it: "b" is known to be cold."""
+def test_unresponsive_sensor_is_backed_off_for_1_2_4_intervals_up_to_the_limit(longest, pauses):
+    """The policy selects "a" whenever it is eligible: the estimate of "b" is far lower."""
     controller = controller_of("gp-ucb", field_of(("a", "b")), {"beta": 1.0}, max_backoff=longest)
     for n in range(20):
         controller.handle(reading("b", 0.0, float(n)))
         controller.handle(reading("a", 40.0, float(n)))
-    asked_at = []
+    activated_in = []
     for n in range(sum(pauses) + len(pauses) + 1):
         at = 100.0 + n * STEP
         if begin(controller, at).sensor == "a":
-            asked_at.append(n)
+            activated_in.append(n)
             miss(controller, at + 20)
         else:
             controller.handle(reading("b", 0.0, at + 1))
-    assert [later - sooner - 1 for sooner, later in pairwise(asked_at)] == pauses
+    assert [later - sooner - 1 for sooner, later in pairwise(activated_in)] == pauses
     assert controller.health().suspects == ["a"]
     back = controller.handle(reading("a", 40.0, 100.0 + 1e6))
     assert notices(back) == [("sensor-back", "a")]
@@ -476,31 +478,31 @@ def test_a_silent_sensor_is_left_alone_for_1_2_4_intervals_up_to_a_limit(longest
     assert begin(controller, 100.0 + 1e6).sensor == "a"
 
 
-def test_a_sensor_is_reported_lost_once_and_back_once():
+def test_sensor_has_one_notice_when_lost_and_one_when_back():
     controller = controller_of("round-robin", field_of(("a", "b")), max_backoff=1)
-    told = []
+    seen = []
     for n in range(12):
-        asked = begin(controller, n * STEP).sensor
-        if asked == "a":
-            told += notices(miss(controller, n * STEP + 20))
+        activated = begin(controller, n * STEP).sensor
+        if activated == "a":
+            seen += notices(miss(controller, n * STEP + 20))
         else:
-            told += notices(controller.handle(reading("b", 20.0, n * STEP + 1)))
-    assert told == [("sensor-lost", "a")]
+            seen += notices(controller.handle(reading("b", 20.0, n * STEP + 1)))
+    assert seen == [("sensor-lost", "a")]
     assert notices(controller.handle(reading("a", 20.0, 1e4))) == [("sensor-back", "a")]
     assert notices(controller.handle(reading("a", 20.0, 1e4 + 9))) == []
 
 
 @pytest.mark.parametrize("name", policies())
-def test_when_nobody_answers_each_is_asked_in_turn_until_one_does(name):
+def test_when_all_sensors_are_unresponsive_each_is_probed_in_turn_until_one_replies(name):
     controller = controller_of(name, max_backoff=64)
-    told, n = [], 0
+    seen, n = [], 0
     while len(controller.health().suspects) < len(NAMES):
         begin(controller, n * STEP)
-        told += notices(miss(controller, n * STEP + 20))
+        seen += notices(miss(controller, n * STEP + 20))
         n += 1
         assert n < 200
-    assert told[-1] == ("all-suspect", None)
-    assert Counter(kind for kind, _ in told) == {"sensor-lost": len(NAMES), "all-suspect": 1}
+    assert seen[-1] == ("all-suspect", None)
+    assert Counter(kind for kind, _ in seen) == {"sensor-lost": len(NAMES), "all-suspect": 1}
     probed = []
     for _ in range(8):
         decision = begin(controller, n * STEP)
@@ -509,15 +511,15 @@ def test_when_nobody_answers_each_is_asked_in_turn_until_one_does(name):
         assert notices(miss(controller, n * STEP + 20)) == []
         n += 1
     assert probed == list(NAMES) * 2
-    asked = begin(controller, n * STEP).sensor
-    back = controller.handle(reading(asked, 20.0, n * STEP + 1))
-    assert notices(back) == [("sensor-back", asked), ("some-back", None)]
+    activated = begin(controller, n * STEP).sensor
+    back = controller.handle(reading(activated, 20.0, n * STEP + 1))
+    assert notices(back) == [("sensor-back", activated), ("some-back", None)]
     decision = begin(controller, (n + 1) * STEP)
     assert decision.reason != Reason.PROBE
-    assert set(controller.health().suspects) == set(NAMES) - {asked}
+    assert set(controller.health().suspects) == set(NAMES) - {activated}
 
 
-def test_an_unasked_reading_clears_a_suspect():
+def test_unsolicited_reading_clears_an_unresponsive_sensor():
     controller = controller_of("round-robin")
     begin(controller, 0.0)
     miss(controller, 20.0)
@@ -526,19 +528,21 @@ def test_an_unasked_reading_clears_a_suspect():
     assert controller.health().suspects == []
 
 
-def test_who_answered_with_what_cannot_be_is_cleared_by_an_answer_alone():
+def test_sensor_with_an_implausible_reply_is_cleared_only_by_a_plausible_reply():
     controller = controller_of()
-    asked, at = begin(controller, 0.0).sensor, 0.0
-    controller.handle(reading(asked, 1e6, 1.0))
+    activated, at = begin(controller, 0.0).sensor, 0.0
+    controller.handle(reading(activated, 1e6, 1.0))
     miss(controller, 20.0)
-    assert notices(controller.handle(reading(asked, 20.0, 30.0))) == []
-    assert controller.health().suspects == [asked]
-    while (chosen := begin(controller, at := at + 100.0).sensor) != asked:
+    assert notices(controller.handle(reading(activated, 20.0, 30.0))) == []
+    assert controller.health().suspects == [activated]
+    while (chosen := begin(controller, at := at + 100.0).sensor) != activated:
         controller.handle(reading(chosen, 15.0, at + 1.0))
-    assert notices(controller.handle(reading(asked, 20.5, at + 1.0))) == [("sensor-back", asked)]
+    assert notices(controller.handle(reading(activated, 20.5, at + 1.0))) == [
+        ("sensor-back", activated)
+    ]
 
 
-def test_the_next_interval_ends_a_wait_that_no_deadline_did():
+def test_next_interval_times_out_a_sensor_whose_deadline_did_not_elapse():
     controller = controller_of("round-robin")
     begin(controller, 0.0)
     commands = controller.handle(IntervalElapsed(STEP))
@@ -547,7 +551,7 @@ def test_the_next_interval_ends_a_wait_that_no_deadline_did():
 
 
 @pytest.mark.parametrize("restored", [True, False])
-def test_while_the_broker_is_away_nobody_is_blamed(restored):
+def test_timeout_while_the_broker_is_away_backs_no_sensor_off(restored):
     controller = controller_of("round-robin")
     begin(controller, 0.0)
     controller.handle(LinkLost())
@@ -561,10 +565,10 @@ def test_while_the_broker_is_away_nobody_is_blamed(restored):
     assert controller.health().missed == 2
 
 
-# --- what is said -------------------------------------------------------------------------------
+# --- decisions ------------------------------------------------------------------------------------
 
 
-def test_the_first_choice_is_a_draw_and_says_so():
+def test_first_decision_is_a_warmup_with_the_prior():
     decision = begin(controller_of("gp-ucb"), 1078646400.0)
     assert decision.reason == Reason.WARMUP
     assert (decision.at, decision.expires_at) == ("2004-03-07T08:00:00Z", "2004-03-07T08:00:20Z")
@@ -572,7 +576,7 @@ def test_the_first_choice_is_a_draw_and_says_so():
     assert decision.factors == []
 
 
-def test_a_policy_without_a_model_says_it_is_a_turn():
+def test_decision_of_a_policy_without_a_model_is_scheduled():
     controller = controller_of("round-robin")
     controller.handle(reading("b", 20.0, 0.0))
     assert begin(controller, 1.0).reason == Reason.SCHEDULED
@@ -581,7 +585,7 @@ def test_a_policy_without_a_model_says_it_is_a_turn():
 @pytest.mark.parametrize(
     ("objective", "chosen", "word"), [("max", "b", "highest"), ("min", "a", "lowest")]
 )
-def test_the_objective_is_followed_and_told_in_the_unit(objective, chosen, word):
+def test_decision_follows_the_objective_and_its_text_has_the_unit(objective, chosen, word):
     field = field_of(("a", "d"), objective=objective)
     controller = controller_of(
         "gp-ucb",
@@ -607,7 +611,7 @@ def test_the_objective_is_followed_and_told_in_the_unit(objective, chosen, word)
     assert any(factor.startswith(f"next is {other}") for factor in decision.factors)
 
 
-def test_an_uncertain_sensor_is_explored_and_the_likeliest_is_named():
+def test_uncertain_sensor_is_explored_and_the_highest_estimate_is_a_factor():
     field = SensorField(("a", "b"), np.eye(2), 0.01, unit="°C", center=20.0, scale=2.0)
     controller = controller_of("gp-ucb", field, {"beta": 9.0})
     for n in range(10):
@@ -615,10 +619,10 @@ def test_an_uncertain_sensor_is_explored_and_the_likeliest_is_named():
     decision = begin(controller, 50.0)
     assert (decision.sensor, decision.reason, decision.ucb) == ("b", Reason.EXPLORE, 26.0)
     assert "could be as high as 26 °C" in decision.text
-    assert decision.factors[-1].startswith("a is believed at 21 °C")
+    assert decision.factors[-1] == "a has the highest estimate, 21 °C"
 
 
-def test_a_value_is_said_with_the_digits_it_is_published_with():
+def test_text_has_the_digits_of_the_published_value():
     field = SensorField(("a",), np.eye(1), 0.01, unit="Pa", center=101325.12, scale=1.0)
     controller = controller_of("gp-ucb", field)
     controller.handle(reading("a", 101325.12, 0.0))
@@ -627,7 +631,7 @@ def test_a_value_is_said_with_the_digits_it_is_published_with():
     assert "101325.12" in decision.text
 
 
-def test_a_mean_that_rounds_to_nothing_has_no_sign():
+def test_mean_that_rounds_to_zero_has_no_sign():
     field = SensorField(("a",), np.eye(1), 0.01, unit="°C")
     controller = controller_of("gp-ucb", field)
     controller.handle(reading("a", -0.001, 0.0))
@@ -636,12 +640,12 @@ def test_a_mean_that_rounds_to_nothing_has_no_sign():
     assert "-0" not in decision.text
 
 
-def test_before_the_first_interval_nobody_is_selected():
+def test_no_sensor_is_selected_before_the_first_interval():
     health = controller_of().health()
     assert (health.interval, health.selected, health.answered, health.missed) == (-1, None, 0, 0)
 
 
-def test_a_wall_clock_set_back_by_an_hour_does_not_silence_sensors_without_one():
+def test_unstamped_readings_are_used_after_the_wall_clock_was_set_back():
     controller = controller_of("gp-ucb", field_of(("a",)))
     begin(controller, 10_000.0)
     for n, at in enumerate((10_010.0, 6_400.0, 6_410.0)):
@@ -650,7 +654,7 @@ def test_a_wall_clock_set_back_by_an_hour_does_not_silence_sensors_without_one()
     assert controller.health().refused == {}
 
 
-def test_the_same_value_in_answer_to_a_new_question_is_an_answer():
+def test_unstamped_reply_of_the_same_value_to_a_new_activation_is_used():
     controller = controller_of("gp-ucb", field_of(("a",)), on_reading=True)
     begin(controller, NOW)
     for n in range(1, 6):

@@ -1,9 +1,13 @@
-"""Decision text: the bounds that a decision compares are those of the policy's own width."""
+"""Decision text: bounds have the width of the policy; facts and notices are put into words."""
+
+from typing import get_args
 
 import numpy as np
+import pytest
 
-from edge_tvbo.control.decision_text import DecisionBuilder
-from edge_tvbo.messages.documents import Model
+from edge_tvbo.control.decision_text import DecisionBuilder, ineligible_text, notice_text
+from edge_tvbo.control.facts import BackedOff, LowBattery, OutOfEnergy
+from edge_tvbo.messages.documents import ModelState, NoticeKind
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy.base import Choice
 
@@ -36,8 +40,8 @@ def factors_of(policy, choice, eligible=None):
         interval=0,
         at=0.0,
         expires_at=60.0,
-        model=Model(observations=5, resets=0, last_reset=None),
-        ineligible_reason=lambda arm: f"{FIELD.sensors[arm]} is backed off",
+        model=ModelState(observations=5, resets=0, last_reset=None),
+        ineligible_reason=lambda arm: BackedOff(until=9, silence=None if arm == 1 else 1080.0),
     )
     return decision.factors
 
@@ -56,4 +60,28 @@ def test_ineligible_sensors_are_listed_by_their_bounds():
 
     factors = factors_of(policy, choice, np.array([True, False, False]))
 
-    assert factors == ["its bound is 23 °C", "b is backed off", "c is backed off"]
+    assert factors == [
+        "its bound is 23 °C",
+        "b is backed off until interval 9: it has sent no reading yet",
+        "c is backed off until interval 9: its last reading is 18 min old",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (LowBattery(7.5), "a has 7.5 % battery left"),
+        (OutOfEnergy(0.123456, "J"), "a has 0.123 J left"),
+    ],
+)
+def test_reason_of_an_ineligible_sensor_has_the_digits_that_mean_something(reason, text):
+    assert ineligible_text("a", reason) == text
+
+
+def test_every_notice_of_a_controller_has_a_text():
+    of_the_daemon = {"clock-step", "clock-synced", "inputs-silent", "reload"}
+    for kind in set(get_args(NoticeKind)) - of_the_daemon:
+        text = notice_text(kind, "attic", 7.0)
+        assert text
+        assert not set("{}") & set(text)
+    assert "attic" not in notice_text("model-reset")

@@ -1,4 +1,4 @@
-"""Who is asked when that costs something: never more than the budget, and when it is worth it."""
+"""Energy budget: activations never cost more than the budget, and only if they are worth it."""
 
 import json
 from collections import defaultdict
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.controllers import SleepySettings, controller_settings, energy_settings
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.energy_budget import SLOTS, Budgets, EnergyBudget, intervals_in
+from edge_tvbo.control.energy_budget import SLOTS, BudgetSettings, EnergyBudget, intervals_in
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record, Reject
 from edge_tvbo.messages.documents import Reason
@@ -35,19 +35,19 @@ from edge_tvbo.policy import make_policy
 
 NAMES = ("a", "b", "c")
 STEP = 100.0  # s, an interval
-PLENTY = Budgets(costs=(1.0,) * 3, each=(inf,) * 3, period=24)
+PLENTY = BudgetSettings(costs=(1.0,) * 3, each=(inf,) * 3, period=24)
 
 
 def controller_of(budgets, policy="et-gp-ucb"):
     field = SensorField(NAMES, np.eye(3) + 0.5, 0.01, unit="°C", center=20.0, scale=2.0)
-    rules = controller_settings(
+    limits = controller_settings(
         reply_timeout=20.0,
         max_age=1e9,
         max_future=1e9,
         max_backoff=4,
         energy=energy_settings(budgets, NAMES),
     )
-    return Controller(make_policy(policy, field), rules)
+    return Controller(make_policy(policy, field), limits)
 
 
 def budgets_of(**changes):
@@ -59,27 +59,27 @@ def of(kind, commands):
 
 
 def begin(controller, n, intervals=1):
-    """Begin interval `n`; give who is asked (None for nobody) and the decision."""
+    """Begin interval `n`; return the activated sensor, None if none is, and the decision."""
     commands = controller.handle(IntervalElapsed(n * STEP, intervals))
-    asked = of(Activate, commands)
-    return asked[0].sensor if asked else None, of(PublishState, commands)[0].decision
+    activated = of(Activate, commands)
+    return activated[0].sensor if activated else None, of(PublishState, commands)[0].decision
 
 
-def lived(controller, intervals, first=0, value=20.0):
-    """Let intervals pass in which whoever is asked answers; give who was."""
-    asked = []
+def run(controller, intervals, first=0, value=20.0):
+    """Run intervals in which each activated sensor replies; return these sensors."""
+    activated = []
     for n in range(first, first + intervals):
         sensor, _ = begin(controller, n)
-        asked.append(sensor)
+        activated.append(sensor)
         if sensor:
             controller.handle(Reading(sensor, value, n * STEP + 1, n * STEP + 1))
-    return asked
+    return activated
 
 
-# --- never more than the budget -------------------------------------------------------------------
+# --- at most the budget ---------------------------------------------------------------------------
 
 BUDGETS = st.builds(
-    Budgets,
+    BudgetSettings,
     costs=st.tuples(*[st.sampled_from([1.0, 2.0, 0.1, 3.5])] * 3),
     each=st.tuples(*[st.sampled_from([0.0, 1.0, 2.0, 4.0, inf])] * 3),
     period=st.sampled_from([1, 2, 5, 24, 30, 49]),
@@ -88,11 +88,11 @@ BUDGETS = st.builds(
     battery_age=st.just(40),
 )
 SENSORS = st.sampled_from(NAMES)
-HAPPENINGS = st.one_of(
+EVENTS = st.one_of(
     st.tuples(st.just("intervals"), st.sampled_from([1, 1, 1, 1, 2, 7, 60])),
-    st.tuples(st.just("answer"), st.floats(10.0, 30.0)),
-    st.just(("silence",)),
-    st.tuples(st.just("unasked"), SENSORS),
+    st.tuples(st.just("reply"), st.floats(10.0, 30.0)),
+    st.just(("time_out",)),
+    st.tuples(st.just("unsolicited"), SENSORS),
     st.tuples(st.just("command"), SENSORS),
     st.tuples(st.just("battery"), SENSORS, st.sampled_from([3.0, 50.0, 200.0])),
     st.tuples(st.just("clock"), st.sampled_from([-1e6, -3600.0, 10_800.0, 1e6])),
@@ -103,7 +103,7 @@ HAPPENINGS = st.one_of(
 
 
 class World:
-    """A daemon's life, and all that it ever asked for, by the true number of the interval."""
+    """A daemon with restarts, and all its activations by the true number of the interval."""
 
     def __init__(self, budgets, policy):
         self.budgets, self.policy = budgets, policy
@@ -125,13 +125,13 @@ class World:
         self.now += number
         self.handle(IntervalElapsed(self.at(), number))
 
-    def answer(self, value):
+    def reply(self, value):
         self.reading(self.controller.health().selected or "a", value)
 
-    def silence(self):
+    def time_out(self):
         self.handle(DeadlineElapsed(self.controller.interval, self.at() + 20))
 
-    def unasked(self, sensor):
+    def unsolicited(self, sensor):
         self.reading(sensor, 21.0)
 
     def reading(self, sensor, value):
@@ -141,7 +141,7 @@ class World:
     def command(self, sensor):
         if self.controller.interval >= 0:
             self.handle(ActivationRequested(sensor, self.at()))
-            self.checkpoint()  # what a killed process was told to do is not promised to be known
+            self.checkpoint()  # activations by command are not charged after a kill
 
     def battery(self, sensor, percent):
         self.handle(BatteryReported(sensor, percent, self.at()))
@@ -151,15 +151,15 @@ class World:
         self.handle(ClockStepped(by, self.at()))
 
     def checkpoint(self):
-        self.kept = (self.controller.snapshot(), self.now)
+        self.stored = (self.controller.snapshot(), self.now)
 
     def restart(self):
         self.checkpoint()
         self.kill(1)
 
     def kill(self, pause):
-        """Go on from the last checkpoint, as `Checkpoints` does."""
-        snapshot, when = self.kept
+        """Continue from the last checkpoint, as `Checkpoints` does."""
+        snapshot, when = self.stored
         self.controller = controller_of(self.budgets, self.policy)
         self.controller.restore(snapshot)
         forgotten = self.now - when
@@ -169,18 +169,18 @@ class World:
         self.handle(IntervalElapsed(self.at(), self.now - when))
 
     def checkpoint_again(self, when):
-        """Keep that it goes on, before anything else: what is forgotten stays so."""
-        self.kept = (self.controller.snapshot(), when)
+        """Store the continued state first, so that unknown intervals stay charged."""
+        self.stored = (self.controller.snapshot(), when)
 
 
 @pytest.mark.acceptance(18)
-@given(BUDGETS, st.lists(HAPPENINGS, max_size=80), st.sampled_from(["et-gp-ucb", "round-robin"]))
+@given(BUDGETS, st.lists(EVENTS, max_size=80), st.sampled_from(["et-gp-ucb", "round-robin"]))
 @settings(max_examples=300)
-def test_no_stretch_of_one_period_costs_more_than_the_budget_whatever_happens(
-    budgets, happenings, policy
+def test_no_window_of_one_period_costs_more_than_the_budget_after_any_events(
+    budgets, steps, policy
 ):
     world = World(budgets, policy)
-    for name, *arguments in happenings:
+    for name, *arguments in steps:
         getattr(world, name)(*arguments)
     for first, _ in world.spent:
         sums = defaultdict(float)
@@ -192,12 +192,12 @@ def test_no_stretch_of_one_period_costs_more_than_the_budget_whatever_happens(
         assert all(sums[arm] <= budgets.each[arm] * (1 + 1e-6) for arm in range(3))
 
 
-@given(st.lists(HAPPENINGS, max_size=40), BUDGETS)
-def test_restored_it_goes_on_as_the_one_that_was_not(happenings, budgets):
+@given(st.lists(EVENTS, max_size=40), BUDGETS)
+def test_restored_controller_activates_the_same_sensors(steps, budgets):
     world = World(budgets, "et-gp-ucb")
-    for name, *arguments in happenings:
+    for name, *arguments in steps:
         getattr(world, name)(*arguments)
-    world.silence()  # whoever is asked now is not blamed after a restart
+    world.time_out()  # a sensor awaited during a restart is not backed off
     other = controller_of(budgets)
     other.restore(world.controller.snapshot())
     assert other.health() == world.controller.health()
@@ -208,22 +208,22 @@ def test_restored_it_goes_on_as_the_one_that_was_not(happenings, budgets):
 
 
 @given(st.integers(1, 200), st.floats(1.0, 200.0))
-def test_of_a_budget_that_binds_most_is_spent(period, budget):
-    """What the slots are too cautious for is a 24th of it, and one activation."""
-    energy = EnergyBudget(Budgets((1.0,), (budget,), period))
-    asked = 0
+def test_most_of_a_limiting_budget_is_spent(period, budget):
+    """Slots cost at most a 24th of the budget, and one activation."""
+    energy = EnergyBudget(BudgetSettings((1.0,), (budget,), period))
+    activated = 0
     for _ in range(10 * period):
         energy.advance(1)
         if energy.affordable()[0]:
             energy.charge(0)
-            asked += 1
+            activated += 1
     rows = -(-(period - 1) // -(-period // SLOTS)) + 1  # slots that a period touches
     reach = rows * -(-period // SLOTS)  # intervals in these
-    assert asked >= min(10 * period, int(budget) * (10 * period // reach))
+    assert activated >= min(10 * period, int(budget) * (10 * period // reach))
 
 
-def test_a_budget_of_sums_that_floats_do_not_hold_allows_all_of_them():
-    energy = EnergyBudget(Budgets((0.1,), (0.3,), 100))
+def test_rounding_errors_of_sums_do_not_reduce_the_activations():
+    energy = EnergyBudget(BudgetSettings((0.1,), (0.3,), 100))
     energy.advance(1)
     for _ in range(3):
         assert energy.affordable().all()
@@ -231,27 +231,27 @@ def test_a_budget_of_sums_that_floats_do_not_hold_allows_all_of_them():
     assert not energy.affordable().any()
 
 
-def test_the_intervals_of_a_period_are_those_that_begin_in_it():
+def test_period_contains_the_intervals_that_begin_in_it():
     assert [intervals_in(period, 60.0) for period in (30.0, 60.0, 61.0, 3600.0)] == [1, 1, 2, 60]
 
 
-# --- an interval in which nobody is asked ---------------------------------------------------------
+# --- intervals without an activation --------------------------------------------------------------
 
 
-def test_a_saved_interval_names_the_likeliest_and_asks_nobody():
+def test_saved_interval_names_the_highest_estimate_and_activates_no_sensor():
     controller = controller_of(budgets_of(each=(inf, 0.0, 0.0), field=1.0, period=100))
     assert begin(controller, 0)[0] == "a"
     controller.handle(Reading("a", 18.0, 1.0, 1.0))
     controller.handle(Reading("b", 24.0, 2.0, 2.0))
-    asked, decision = begin(controller, 1)
-    assert (asked, decision.sensor, decision.reason) == (None, "b", Reason.SAVED)
+    activated, decision = begin(controller, 1)
+    assert (activated, decision.sensor, decision.reason) == (None, "b", Reason.SAVED)
     assert decision.mean == decision.ucb > 22.0
-    assert "believed to be the highest, and not asked" in decision.text
-    assert decision.factors == ["0 J of 1 J are left"]
+    assert "the highest estimate; not activated, to save energy" in decision.text
+    assert decision.factors == ["0 of 1 J left"]
     assert json.loads(msgspec.json.encode(decision))["reason"] == "saved"
 
 
-def test_a_saved_interval_is_neither_answered_nor_missed():
+def test_saved_interval_counts_neither_as_answered_nor_as_missed():
     controller = controller_of(budgets_of(field=0.0))
     commands = controller.handle(IntervalElapsed(0.0))
     commands += controller.handle(DeadlineElapsed(0, 20.0))
@@ -262,9 +262,9 @@ def test_a_saved_interval_is_neither_answered_nor_missed():
     assert (health.answered, health.missed, health.suspects, health.energy.saved) == (0, 0, [], 2)
 
 
-def test_readings_that_nobody_asked_for_cost_nothing_and_are_learned_from():
+def test_unsolicited_readings_cost_nothing_and_update_the_model():
     controller = controller_of(budgets_of(field=1.0))
-    lived(controller, 1)
+    run(controller, 1)
     for n in range(50):
         controller.handle(Reading("b", 20.0 + n / 9, 2.0 + n, 2.0 + n))
     assert controller.health().energy.spent == 1.0
@@ -272,26 +272,26 @@ def test_readings_that_nobody_asked_for_cost_nothing_and_are_learned_from():
 
 
 def test_spending_is_spread_over_the_period():
-    asked = lived(controller_of(budgets_of(period=240, field=24.0)), 960)
-    spent = np.reshape([sensor is not None for sensor in asked], (-1, 40)).sum(axis=1)
+    activated = run(controller_of(budgets_of(period=240, field=24.0)), 960)
+    spent = np.reshape([sensor is not None for sensor in activated], (-1, 40)).sum(axis=1)
     assert spent[6:].max() <= 8  # of 4 on average
     assert spent[6:].min() >= 1
     assert spent.sum() >= 80
 
 
-def test_without_budgets_a_price_holds_nobody_back():
+def test_without_a_limit_no_price_prevents_an_activation():
     free, counted = controller_of(None), controller_of(PLENTY)
-    assert lived(counted, 50) == lived(free, 50)
+    assert run(counted, 50) == run(free, 50)
 
 
-def test_a_sensor_that_cannot_pay_is_passed_over_and_says_why():
+def test_sensor_without_energy_is_not_selected_and_the_decision_has_the_reason():
     controller = controller_of(budgets_of(each=(0.0, inf, inf)), "round-robin")
-    asked, decision = begin(controller, 0)
-    assert asked == "b"
+    activated, decision = begin(controller, 0)
+    assert activated == "b"
     assert "a has 0 J left" in decision.factors
 
 
-def test_a_command_may_have_what_the_budget_allows_and_not_more():
+def test_command_can_activate_as_often_as_the_budget_allows():
     controller = controller_of(budgets_of(each=(2.0, 0.0, 0.0), period=1000), "round-robin")
     begin(controller, 0)
     assert controller.can_afford("a")
@@ -301,44 +301,44 @@ def test_a_command_may_have_what_the_budget_allows_and_not_more():
     assert controller.health().refused == {"no-energy": 1}
 
 
-def test_what_is_not_sent_while_the_broker_is_away_is_not_charged():
+def test_activation_that_is_not_sent_is_not_charged():
     controller = controller_of(budgets_of(field=3.0))
     controller.handle(LinkLost())
-    lived(controller, 20)
+    run(controller, 20)
     assert controller.health().energy.spent == 0.0
     controller.handle(LinkRestored())
-    lived(controller, 1, first=20)
+    run(controller, 1, first=20)
     assert controller.health().energy.spent == 1.0
 
 
-def test_what_waits_at_the_broker_for_a_sleeping_sensor_is_charged_even_so():
+def test_activation_that_waits_for_a_sleeping_sensor_is_charged():
     controller = controller_of(budgets_of(field=3.0))
     controller.settings = SleepySettings(**msgspec.structs.asdict(controller.settings))
     controller.handle(LinkLost())
-    lived(controller, 5)
+    run(controller, 5)
     assert controller.health().energy.spent == 3.0
 
 
-def test_a_battery_that_wavers_about_the_least_is_news_once_until_it_has_recovered():
+def test_battery_that_fluctuates_about_the_limit_has_one_notice_until_it_recovers():
     controller = controller_of(budgets_of(least_battery=10.0, battery_age=40))
-    told = [
+    events = [
         [each.notice.event for each in of(Notify, controller.handle(report))]
         for report in (
             BatteryReported("a", percent, 1.0) for percent in (9.8, 10.1, 9.9, 11.9, 9.0, 12.0, 9.9)
         )
     ]
-    assert told == [["battery-low"], [], [], [], [], [], ["battery-low"]]
+    assert events == [["battery-low"], [], [], [], [], [], ["battery-low"]]
 
 
 @given(st.permutations(NAMES), st.lists(SENSORS, max_size=9), SENSORS)
-def test_where_the_sensors_change_what_those_that_stay_have_spent_still_counts(names, asked, gone):
+def test_energy_spent_by_remaining_sensors_counts_after_a_change_of_sensors(names, activated, gone):
     before = controller_of(budgets_of(each=(5.0,) * 3, field=7.0), "round-robin")
     begin(before, 0)
-    for sensor in asked:
+    for sensor in activated:
         before.handle(ActivationRequested(sensor, 1.0))
     names = tuple(name for name in names if name != gone)
     field = SensorField(names, np.eye(2), 0.01, unit="°C", center=20.0, scale=2.0)
-    budgets = Budgets(costs=(1.0,) * 2, each=(5.0,) * 2, period=24, field=7.0)
+    budgets = BudgetSettings(costs=(1.0,) * 2, each=(5.0,) * 2, period=24, field=7.0)
     after = Controller(
         make_policy("round-robin", field),
         controller_settings(20.0, 1e9, energy=energy_settings(budgets, names)),
@@ -351,7 +351,7 @@ def test_where_the_sensors_change_what_those_that_stay_have_spent_still_counts(n
     assert [after.can_afford(name) for name in names] == [before.can_afford(name) for name in names]
 
 
-def test_where_the_sensors_change_a_charge_is_as_old_as_it_was():
+def test_battery_charge_keeps_its_age_after_a_change_of_sensors():
     budgets = budgets_of(least_battery=10.0, battery_age=3)
     before, after = controller_of(budgets), controller_of(budgets)
     begin(before, 0)
@@ -365,17 +365,17 @@ def test_where_the_sensors_change_a_charge_is_as_old_as_it_was():
     assert after.can_afford("a")
 
 
-def test_where_the_sensors_change_what_may_have_been_spent_still_counts():
+def test_unknown_spending_counts_after_a_change_of_sensors():
     budgets = budgets_of(each=(2.0,) * 3)
     before, after = controller_of(budgets), controller_of(budgets)
     begin(before, 0)
-    before.reserve_numbers(5, forgotten=2)
+    before.reserve_numbers(5, unknown=2)
     after.restore_partial(before.snapshot())
     begin(after, 6)
     assert not any(after.can_afford(name) for name in NAMES)
 
 
-def test_a_pause_outlives_a_change_of_the_field():
+def test_pause_continues_after_a_change_of_the_field():
     before, after = controller_of(PLENTY), controller_of(None, "gp-ucb")
     before.handle(PauseRequested(1.0))
     after.restore_partial(before.snapshot())
@@ -391,9 +391,9 @@ def test_a_pause_outlives_a_change_of_the_field():
         min_size=1,
     )
 )
-def test_what_cannot_be_inherited_changes_nothing(broken):
+def test_invalid_state_of_other_sensors_changes_nothing(broken):
     before, after = controller_of(PLENTY), controller_of(PLENTY)
-    lived(before, 3)
+    run(before, 3)
     state = decode_snapshot("controller", None, before.snapshot())
     blob = encode_snapshot("controller", "another", state | broken)
     kept = after.snapshot()
@@ -404,18 +404,18 @@ def test_what_cannot_be_inherited_changes_nothing(broken):
 
 
 @pytest.mark.acceptance(18)
-def test_when_all_are_silent_each_is_asked_in_turn_within_its_budget_then_the_one_that_answers():
+def test_unresponsive_sensors_are_probed_in_turn_within_their_budgets():
     controller = controller_of(budgets_of(each=(3.0, 4.0, 60.0), period=1000), "tv-gp-ucb")
-    asked, reasons = [], []
+    activated, reasons = [], []
     for n in range(60):
         sensor, decision = begin(controller, n)
-        asked.append(sensor)
+        activated.append(sensor)
         reasons.append(decision.reason)
         controller.handle(DeadlineElapsed(n, n * STEP + 20))
     assert set(NAMES) == set(controller.health().suspects)
-    probed = [sensor for sensor, why in zip(asked, reasons, strict=True) if why is Reason.PROBE]
+    probed = [sensor for sensor, why in zip(activated, reasons, strict=True) if why is Reason.PROBE]
     assert probed[:3] in (["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"])
-    assert (asked.count("a"), asked.count("b")) == (3, 4)
+    assert (activated.count("a"), activated.count("b")) == (3, 4)
     controller.handle(Reading("c", 21.0, 6001.0, 6001.0))
     assert controller.health().suspects == ["a", "b"]
     later = [begin(controller, n)[0] for n in range(70, 72)]
@@ -425,70 +425,70 @@ def test_when_all_are_silent_each_is_asked_in_turn_within_its_budget_then_the_on
 # --- batteries ------------------------------------------------------------------------------------
 
 
-def test_a_sensor_with_an_empty_battery_is_not_asked_and_said_to_be_once():
+def test_sensor_with_a_low_battery_is_not_activated_and_has_one_notice():
     controller = controller_of(budgets_of(least_battery=10.0, battery_age=50), "round-robin")
-    told = []
+    events = []
     for percent in (12.0, 9.0, 8.0):
-        told += of(Notify, controller.handle(BatteryReported("a", percent, 5.0)))
-    assert [(each.notice.event, each.notice.sensor) for each in told] == [("battery-low", "a")]
-    assert "a" not in lived(controller, 9)
+        events += of(Notify, controller.handle(BatteryReported("a", percent, 5.0)))
+    assert [(each.notice.event, each.notice.sensor) for each in events] == [("battery-low", "a")]
+    assert "a" not in run(controller, 9)
     assert controller.health().energy.low_battery == ["a"]
     controller.handle(BatteryReported("a", 90.0, 5.0))
-    assert "a" in lived(controller, 3, first=9)
+    assert "a" in run(controller, 3, first=9)
 
 
-def test_a_charge_that_is_stale_or_never_came_keeps_nobody_from_being_asked():
+def test_battery_charge_that_is_old_or_unknown_does_not_prevent_an_activation():
     controller = controller_of(budgets_of(least_battery=10.0, battery_age=5), "round-robin")
-    assert lived(controller, 3) == ["a", "b", "c"]
+    assert run(controller, 3) == ["a", "b", "c"]
     controller.handle(BatteryReported("a", 1.0, 5.0))
-    assert "a" not in lived(controller, 5, first=3)
-    assert "a" in lived(controller, 3, first=8)
+    assert "a" not in run(controller, 5, first=3)
+    assert "a" in run(controller, 3, first=8)
 
 
 @pytest.mark.parametrize(
     ("sensor", "percent", "reason"),
     [("x", 50.0, "unknown-sensor"), ("a", 255.0, "implausible"), ("a", np.nan, "implausible")],
 )
-def test_a_charge_that_cannot_be_is_refused(sensor, percent, reason):
+def test_invalid_battery_charge_is_rejected(sensor, percent, reason):
     controller = controller_of(budgets_of(least_battery=10.0, battery_age=5))
     (rejected,) = controller.handle(BatteryReported(sensor, percent, 5.0))
     assert (rejected.reason, rejected.source) == (reason, sensor)
     assert controller.health().refused == {reason: 1}
 
 
-def test_a_charge_changes_nothing_in_the_model():
+def test_battery_charge_leaves_the_model_unchanged():
     controller = controller_of(budgets_of(least_battery=10.0, battery_age=5))
     before = controller.policy.snapshot()
     controller.handle(BatteryReported("a", 50.0, 5.0))
     assert controller.policy.snapshot() == before
 
 
-# --- over a restart -------------------------------------------------------------------------------
+# --- snapshots ------------------------------------------------------------------------------------
 
 
-def test_a_snapshot_from_before_energy_was_counted_is_read():
+def test_snapshot_without_energy_is_restored():
     one, other = controller_of(None), controller_of(budgets_of(field=5.0))
-    lived(one, 5)
+    run(one, 5)
     other.restore(one.snapshot())
     assert other.health().energy.spent == 0.0
     one.restore(other.snapshot())
 
 
-def test_after_a_change_of_period_all_that_was_spent_counts_as_spent_just_now():
+def test_all_spending_counts_as_spent_now_after_a_change_of_the_period():
     one, other = controller_of(budgets_of(period=48)), controller_of(budgets_of(period=100))
-    lived(one, 20)
+    run(one, 20)
     other.restore(one.snapshot())
     assert other.health().energy.spent == one.health().energy.spent == 20.0
-    lived(other, 99, first=20)
+    run(other, 99, first=20)
     assert other.health().energy.spent >= 99.0
 
 
 @given(st.data())
 @settings(max_examples=200)
-def test_a_damaged_snapshot_changes_nothing_or_is_sound(data):
+def test_damaged_snapshot_changes_nothing_or_is_valid(data):
     budgets = budgets_of(field=5.0, period=30)
     one, other = controller_of(budgets), controller_of(budgets)
-    lived(one, 4)
+    run(one, 4)
     blob = bytearray(one.snapshot())
     blob[data.draw(st.integers(0, len(blob) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     before = other.snapshot()
@@ -498,4 +498,4 @@ def test_a_damaged_snapshot_changes_nothing_or_is_sound(data):
         assert other.snapshot() == before
     msgspec.json.encode(other.health())
     other.handle(ResumeRequested(0.0))  # a bit may have paused it
-    lived(other, 2)
+    run(other, 2)

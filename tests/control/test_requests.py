@@ -1,4 +1,4 @@
-"""What somebody asks of a controller: pause, resume, begin anew, activate this one."""
+"""Commands of the user: pause, resume, reset, activate; and the hot spot."""
 
 import base64
 import zlib
@@ -26,8 +26,8 @@ from edge_tvbo.policy import make_policy, policies
 
 NAMES = ("a", "b", "c")
 STEP = 100.0
-# a controller's snapshot as version 0.1.0 wrote it before there were commands: three intervals of
-# et-gp-ucb, in which b did not answer, and a fourth that has begun
+# A controller's snapshot of version 0.1.0, before there were commands: three intervals of
+# et-gp-ucb, in one of which b timed out, and the begin of a fourth.
 BEFORE_COMMANDS = (
     b"c-noCziZo25XU8}kUdlBWHJ^U+}6b@gvi;m1hSMSl;@|jctm~@@6HO|JS1642ge?oWGTd!?NCFZWXWW(Js9onRJ!"
     b"C3$Pn7GeU{xoYsfA4<9+Vl_pWJPa$l12JrC4pUd%zxd6DP*RW1+D;V24xPw?v4Txyy<po|-2D!jPB9k)o7!HOURN"
@@ -51,10 +51,10 @@ def controller_of(name="et-gp-ucb", objective="max", **changes):
         objective=objective,
         positions=positions,
     )
-    rules = controller_settings(
+    limits = controller_settings(
         **{"reply_timeout": 20.0, "max_age": 150.0, "max_backoff": 4, **changes}
     )
-    return Controller(make_policy(name, field), rules)
+    return Controller(make_policy(name, field), limits)
 
 
 def of(kind, commands):
@@ -62,22 +62,22 @@ def of(kind, commands):
 
 
 def interval(controller, n, value=21.0):
-    """Let interval `n` begin, and answer whoever is asked in it; give all commands."""
+    """Run interval `n`, in which the activated sensor replies `value`; return all commands."""
     at = n * STEP
     commands = controller.handle(IntervalElapsed(at))
-    for asked in of(Activate, commands):
+    for activated in of(Activate, commands):
         if value is None:
-            commands += controller.handle(DeadlineElapsed(asked.interval, at + 20.0))
+            commands += controller.handle(DeadlineElapsed(activated.interval, at + 20.0))
         else:
-            commands += controller.handle(Reading(asked.sensor, value + n / 8, at + 5, at + 5))
+            commands += controller.handle(Reading(activated.sensor, value + n / 8, at + 5, at + 5))
     return commands
 
 
-# --- pause --------------------------------------------------------------------------------------
+# --- pause ----------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.sampled_from(["pause", "resume", "interval", "silence"]), max_size=30))
-def test_nobody_is_asked_and_nothing_decided_while_it_is_paused(steps):
+def test_no_sensor_is_selected_or_activated_while_paused(steps):
     controller, paused, n = controller_of(), False, 0
     for step in steps:
         at = n * STEP + 50.0
@@ -93,12 +93,12 @@ def test_nobody_is_asked_and_nothing_decided_while_it_is_paused(steps):
             case _:
                 n += 1
                 commands = interval(controller, n, None if step == "silence" else 21.0)
-                asked = 0 if paused else 1
-                assert len(of(Activate, commands)) == len(of(PublishState, commands)) == asked
+                expected = 0 if paused else 1
+                assert len(of(Activate, commands)) == len(of(PublishState, commands)) == expected
         assert controller.health().paused is paused
 
 
-def test_time_goes_on_while_it_is_paused_and_readings_are_learned():
+def test_model_advances_and_uses_readings_while_paused():
     controller = controller_of("tv-gp-ucb")
     interval(controller, 0)
     controller.handle(PauseRequested(50.0))
@@ -106,20 +106,20 @@ def test_time_goes_on_while_it_is_paused_and_readings_are_learned():
     controller.handle(IntervalElapsed(STEP))
     _, later = controller.policy.posterior()
     controller.handle(Reading("b", 21.5, 110.0, 110.0))
-    _, told = controller.policy.posterior()
+    _, after = controller.policy.posterior()
 
     assert (later > before).any()
-    assert told[1] < later[1]
+    assert after[1] < later[1]
     assert controller.interval == 1
 
 
-def test_whoever_was_asked_before_a_pause_may_answer_and_is_not_blamed():
-    answering, silent = controller_of(), controller_of()
-    for each in (answering, silent):
+def test_sensor_activated_before_a_pause_may_reply_and_is_not_backed_off():
+    replying, silent = controller_of(), controller_of()
+    for each in (replying, silent):
         each.handle(IntervalElapsed(0.0))
         each.handle(PauseRequested(1.0))
-    asked = answering.health().selected
-    (record,) = answering.handle(Reading(asked, 21.0, 5.0, 5.0))
+    activated = replying.health().selected
+    (record,) = replying.handle(Reading(activated, 21.0, 5.0, 5.0))
     (missed,) = silent.handle(DeadlineElapsed(0, 20.0))
 
     assert (record.ending, missed.ending) == (Ending.ANSWERED, Ending.MISSED)
@@ -127,12 +127,12 @@ def test_whoever_was_asked_before_a_pause_may_answer_and_is_not_blamed():
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_where_intervals_follow_the_readings_resuming_begins_the_next(answered):
+def test_resuming_begins_the_next_interval_if_intervals_follow_the_readings(answered):
     controller = controller_of(on_reading=True)
-    (asked, _) = controller.handle(IntervalElapsed(0.0))
+    (activated, _) = controller.handle(IntervalElapsed(0.0))
     controller.handle(PauseRequested(1.0))
     if answered:
-        commands = controller.handle(Reading(asked.sensor, 21.0, 5.0, 5.0))
+        commands = controller.handle(Reading(activated.sensor, 21.0, 5.0, 5.0))
     else:
         commands = controller.handle(DeadlineElapsed(0, 20.0))
     resumed = controller.handle(ResumeRequested(60.0))
@@ -141,7 +141,7 @@ def test_where_intervals_follow_the_readings_resuming_begins_the_next(answered):
     assert len(of(Activate, resumed)) == 1
 
 
-def test_resumed_before_the_answer_it_does_not_ask_another():
+def test_resuming_before_the_reply_activates_no_other_sensor():
     controller = controller_of(on_reading=True)
     controller.handle(IntervalElapsed(0.0))
     controller.handle(PauseRequested(1.0))
@@ -149,7 +149,7 @@ def test_resumed_before_the_answer_it_does_not_ask_another():
     assert not of(Activate, controller.handle(ResumeRequested(2.0)))
 
 
-def test_a_pause_outlives_a_restart():
+def test_pause_continues_after_a_restart():
     one, other = controller_of(), controller_of()
     interval(one, 0)
     one.handle(PauseRequested(50.0))
@@ -159,7 +159,7 @@ def test_a_pause_outlives_a_restart():
     assert not of(Activate, interval(other, 1))
 
 
-def test_a_snapshot_from_before_there_were_commands_is_restored_and_goes_on():
+def test_snapshot_of_a_version_without_commands_is_restored():
     controller = controller_of()
     controller.restore(zlib.decompress(base64.b85decode(BEFORE_COMMANDS)))
     health = controller.health()
@@ -169,28 +169,28 @@ def test_a_snapshot_from_before_there_were_commands_is_restored_and_goes_on():
     assert of(Activate, interval(controller, 4))
 
 
-# --- begin anew ---------------------------------------------------------------------------------
+# --- reset ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", policies())
-def test_asked_to_every_policy_begins_anew_and_goes_on(name):
+def test_reset_by_command_returns_every_policy_to_the_prior(name):
     controller, fresh = controller_of(name), controller_of(name)
     for n in range(4):
         interval(controller, n)
         fresh.handle(IntervalElapsed(n * STEP))
-    (told,) = controller.handle(ResetRequested(350.0))
+    (notify,) = controller.handle(ResetRequested(350.0))
     for one, other in zip(controller.policy.posterior(), fresh.policy.posterior(), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
 
     assert controller.policy.observations == 0
-    assert (told.notice.event, "asked" in told.notice.text) == ("model-reset", True)
+    assert (notify.notice.event, "by command" in notify.notice.text) == ("model-reset", True)
     assert of(Record, interval(controller, 4))
     twin = controller_of(name)
     twin.restore(controller.snapshot())
     assert interval(twin, 5) == interval(controller, 5)
 
 
-def test_the_next_decision_says_when_the_model_began_anew():
+def test_next_decision_has_the_time_of_the_reset():
     controller = controller_of()
     interval(controller, 0)
     controller.handle(ResetRequested(50.0))
@@ -200,23 +200,23 @@ def test_the_next_decision_says_when_the_model_began_anew():
     assert published.decision.model.resets == 1
 
 
-# --- activate -----------------------------------------------------------------------------------
+# --- activate -------------------------------------------------------------------------------------
 
 
 @given(st.sampled_from(NAMES), st.sampled_from(sorted(set(policies()) - {"auto"})))
-def test_whoever_is_asked_for_is_activated_and_answers(sensor, name):
+def test_requested_sensor_is_activated_and_its_reply_is_recorded(sensor, name):
     controller = controller_of(name)
     interval(controller, 0)
     commands = controller.handle(ActivationRequested(sensor, 50.0))
-    (asked,), (published,) = of(Activate, commands), of(PublishState, commands)
-    answers = of(Record, controller.handle(Reading(sensor, 20.5, 55.0, 55.0)))
+    (activated,), (published,) = of(Activate, commands), of(PublishState, commands)
+    records = of(Record, controller.handle(Reading(sensor, 20.5, 55.0, 55.0)))
 
-    assert asked == Activate(sensor, 0, 50.0, 70.0)
+    assert activated == Activate(sensor, 0, 50.0, 70.0)
     assert (published.decision.sensor, published.decision.reason) == (sensor, Reason.ASKED)
-    assert [(each.sensor, each.ending) for each in answers] == [(sensor, Ending.ANSWERED)]
+    assert [(each.sensor, each.ending) for each in records] == [(sensor, Ending.ANSWERED)]
 
 
-def test_whoever_was_to_answer_instead_is_waited_for_no_more_and_not_blamed():
+def test_sensor_replaced_by_a_request_is_neither_awaited_nor_backed_off():
     controller = controller_of()
     (first, _) = controller.handle(IntervalElapsed(0.0))
     other = next(name for name in NAMES if name != first.sensor)
@@ -224,11 +224,11 @@ def test_whoever_was_to_answer_instead_is_waited_for_no_more_and_not_blamed():
     late = controller.handle(Reading(first.sensor, 21.0, 8.0, 8.0))
 
     assert not of(Record, commands)
-    assert not late  # free information
+    assert not late  # it updates the model only
     assert (controller.health().suspects, controller.health().missed) == ([], 0)
 
 
-def test_whoever_is_asked_for_and_does_not_answer_is_a_suspect():
+def test_requested_sensor_that_times_out_is_unresponsive():
     controller = controller_of()
     interval(controller, 0)
     controller.handle(ActivationRequested("b", 50.0))
@@ -237,8 +237,8 @@ def test_whoever_is_asked_for_and_does_not_answer_is_a_suspect():
     assert [each.notice.event for each in of(Notify, commands)] == ["sensor-lost"]
 
 
-def test_whoever_had_no_time_to_answer_is_not_blamed():
-    """One after the other is asked for; the deadline of the last is the interval's end."""
+def test_sensor_without_time_to_reply_is_not_backed_off():
+    """Several sensors are requested in one interval; the deadline of the last is its end."""
     controller = controller_of()
     interval(controller, 0)
     controller.handle(ActivationRequested("b", 90.0))
@@ -248,11 +248,11 @@ def test_whoever_had_no_time_to_answer_is_not_blamed():
     assert controller.health().suspects == []
 
 
-# --- where it is highest ------------------------------------------------------------------------
+# --- hot spot -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("objective", "value"), [("max", 25.0), ("min", 15.0)])
-def test_the_hotspot_is_where_the_field_is_believed_to_be_highest_or_lowest(objective, value):
+def test_hotspot_is_the_highest_or_lowest_estimate(objective, value):
     controller = controller_of("gp-ucb", objective)
     controller.handle(IntervalElapsed(0.0))
     controller.handle(Reading("b", value, 10.0, 10.0))
@@ -264,7 +264,7 @@ def test_the_hotspot_is_where_the_field_is_believed_to_be_highest_or_lowest(obje
 
 
 @pytest.mark.parametrize("name", policies())
-def test_before_anything_is_known_there_is_no_hotspot(name):
+def test_there_is_no_hotspot_before_the_first_reading(name):
     controller = controller_of(name)
     assert controller.hotspot(0.0) is None
     controller.handle(IntervalElapsed(0.0))
@@ -272,7 +272,7 @@ def test_before_anything_is_known_there_is_no_hotspot(name):
 
 
 @given(st.lists(st.floats(10.0, 30.0), min_size=1, max_size=9))
-def test_the_hotspot_changes_nothing(values):
+def test_hotspot_leaves_the_state_unchanged(values):
     controller = controller_of()
     for n, value in enumerate(values):
         interval(controller, n, value)

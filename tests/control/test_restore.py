@@ -1,4 +1,4 @@
-"""A controller restored from its snapshot goes on as the one that was not."""
+"""Snapshots: a restored controller returns the same commands as the original."""
 
 import msgspec
 import numpy as np
@@ -20,23 +20,23 @@ STEP = 100.0
 
 def controller_of(name="et-gp-ucb", scale=2.0, **changes):
     field = SensorField(NAMES, np.eye(3) + 0.5, 0.01, center=20.0, scale=scale)
-    rules = controller_settings(
+    limits = controller_settings(
         **{"reply_timeout": 20.0, "max_age": 150.0, "max_backoff": 4, **changes}
     )
-    return Controller(make_policy(name, field), rules)
+    return Controller(make_policy(name, field), limits)
 
 
-def lived(controller, steps, begin=0):
-    """Let intervals pass, each with what its sensor does; give all commands."""
+def run(controller, steps, begin=0):
+    """Run intervals with the readings of `steps`; return all commands."""
     commands = []
-    for n, (value, stranger) in enumerate(steps, begin):
+    for n, (value, other) in enumerate(steps, begin):
         at = n * STEP
         commands += controller.handle(IntervalElapsed(at))
-        asked = controller.health().selected
-        if stranger is not None:
-            commands += controller.handle(Reading(NAMES[stranger], 21.0, at + 1, at + 1))
+        activated = controller.health().selected
+        if other is not None:
+            commands += controller.handle(Reading(NAMES[other], 21.0, at + 1, at + 1))
         if value is not None:
-            commands += controller.handle(Reading(asked, value, at + 5, at + 5))
+            commands += controller.handle(Reading(activated, value, at + 5, at + 5))
         commands += controller.handle(DeadlineElapsed(controller.interval, at + 20))
     return commands
 
@@ -48,29 +48,29 @@ STEPS = st.lists(
 
 @given(STEPS, STEPS, st.sampled_from(["et-gp-ucb", "round-robin", "sw-gp-ucb"]))
 @settings(max_examples=100)
-def test_restored_between_two_intervals_it_gives_the_same_commands(before, after, name):
+def test_controller_restored_between_intervals_returns_the_same_commands(before, after, name):
     one, other = controller_of(name), controller_of(name)
-    lived(one, before)
-    lived(other, after)
+    run(one, before)
+    run(other, after)
     other.restore(one.snapshot())
     assert other.snapshot() == one.snapshot()
     assert other.health() == one.health()
     begin = len(before)
-    assert lived(other, after, begin) == lived(one, after, begin)
+    assert run(other, after, begin) == run(one, after, begin)
 
 
-def test_restored_within_an_interval_it_takes_the_answer_and_asks_nobody_again():
+def test_controller_restored_within_an_interval_records_the_reply_without_a_second_activation():
     one, other = controller_of(), controller_of()
     one.handle(IntervalElapsed(0.0))
     other.restore(one.snapshot())
-    asked = one.health().selected
-    commands = other.handle(Reading(asked, 21.0, 5.0, 5.0))
+    activated = one.health().selected
+    commands = other.handle(Reading(activated, 21.0, 5.0, 5.0))
     assert [type(each) for each in commands] == [Record]
     later = other.handle(IntervalElapsed(STEP))
     assert [each.interval for each in later if isinstance(each, Activate)] == [1]
 
 
-def test_restored_within_an_interval_it_blames_no_sensor_for_the_time_it_was_away():
+def test_controller_restored_within_an_interval_backs_no_sensor_off_for_it():
     one, other = controller_of(), controller_of()
     one.handle(IntervalElapsed(0.0))
     other.restore(one.snapshot())
@@ -80,27 +80,27 @@ def test_restored_within_an_interval_it_blames_no_sensor_for_the_time_it_was_awa
     assert other.health().missed == 1
 
 
-def test_numbers_can_be_skipped_but_never_go_back():
+def test_reserved_numbers_are_skipped_and_never_reused():
     controller = controller_of()
     controller.reserve_numbers(41)
-    (asked, _) = controller.handle(IntervalElapsed(0.0))
+    (activated, _) = controller.handle(IntervalElapsed(0.0))
     controller.reserve_numbers(7)
-    assert (asked.interval, controller.used) == (42, 42)
+    assert (activated.interval, controller.used) == (42, 42)
 
 
-def test_what_was_running_when_it_was_killed_is_answered_under_its_own_number():
+def test_reply_after_a_kill_is_recorded_with_the_number_of_its_interval():
     one, other = controller_of(), controller_of()
     one.handle(IntervalElapsed(0.0))
     other.restore(one.snapshot())
     other.reserve_numbers(9)
     assert not other.begun
     (record,) = other.handle(Reading(one.health().selected, 21.0, 5.0, 5.0))
-    (asked, _) = other.handle(IntervalElapsed(STEP))
-    assert (record.interval, asked.interval) == (0, 10)
+    (activated, _) = other.handle(IntervalElapsed(STEP))
+    assert (record.interval, activated.interval) == (0, 10)
     assert other.begun
 
 
-def test_a_duplicate_is_known_over_a_restart():
+def test_duplicate_is_rejected_after_a_restart():
     one, other = controller_of(), controller_of()
     reading = Reading("a", 21.0, 5.0, 5.0)
     one.handle(reading)
@@ -113,9 +113,9 @@ def test_a_duplicate_is_known_over_a_restart():
 @pytest.mark.parametrize(
     "other", [controller_of(scale=3.0), controller_of("gp-ucb")], ids=["unit", "policy"]
 )
-def test_a_snapshot_of_another_field_or_policy_is_refused(other):
+def test_snapshot_of_another_field_or_policy_is_rejected(other):
     one = controller_of()
-    lived(one, [(21.0, 1)] * 3)
+    run(one, [(21.0, 1)] * 3)
     before = other.snapshot()
     with pytest.raises(SnapshotError):
         other.restore(one.snapshot())
@@ -124,9 +124,9 @@ def test_a_snapshot_of_another_field_or_policy_is_refused(other):
 
 @given(st.data())
 @settings(max_examples=200)
-def test_a_damaged_snapshot_changes_nothing_or_is_sound(data):
+def test_damaged_snapshot_changes_nothing_or_is_valid(data):
     one, other = controller_of(), controller_of()
-    lived(one, [(21.0, 1), (None, 0), (23.0, None)])
+    run(one, [(21.0, 1), (None, 0), (23.0, None)])
     blob = bytearray(one.snapshot())
     at = data.draw(st.integers(0, len(blob) - 1))
     blob[at] ^= 1 << data.draw(st.integers(0, 7))

@@ -1,4 +1,4 @@
-"""What a document holds, and when a field goes on that was kept some time ago."""
+"""Checkpoints: contents of a document, and when a restored field continues."""
 
 from math import inf
 
@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from support.controllers import energy_settings
 from support.lives import BOOT, NOW, Life, Time
 
-from edge_tvbo.control.energy_budget import Budgets
+from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.daemon import checkpoints
 from edge_tvbo.daemon.checkpoints import (
-    CATCH_UP,
-    RESERVED,
+    MAX_CATCH_UP,
+    RESERVED_NUMBERS,
     Anchor,
     Document,
-    Kept,
-    between,
+    FieldCheckpoint,
     decode,
+    elapsed_between,
     encode,
-    resumption,
+    resume_point,
 )
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import IntervalElapsed
@@ -27,93 +27,93 @@ from edge_tvbo.messages.events import IntervalElapsed
 
 @pytest.fixture
 def timed(monkeypatch):
-    """Give a clock that the checkpoints go by too."""
+    """Return a clock that the checkpoints use, too."""
     clock = Time()
     monkeypatch.setattr(checkpoints.time, "monotonic", lambda: clock.now.monotonic)
     return clock
 
 
-# --- a life after another -----------------------------------------------------------------------
+# --- one process after another --------------------------------------------------------------------
 
 
-def test_after_a_kill_numbers_go_on_above_all_that_may_have_been_used(timed):
-    kept = []
-    first = Life(timed, kept).live(2000.0)
+def test_after_a_kill_numbers_continue_above_all_that_can_have_been_used(timed):
+    stored = []
+    first = Life(timed, stored).live(2000.0)
     timed.move(700.0)
-    second = Life(timed, kept).live(2000.0)
+    second = Life(timed, stored).live(2000.0)
     assert [number for number, _ in first] == [0, 1, 2, 3]
     assert second[0][0] > first[-1][0]
-    assert {round((at - NOW) % 600.0) for _, at in second} == {0}  # the grid is the same
+    assert {round((at - NOW) % 600.0) for _, at in second} == {0}  # they begin at the same times
 
 
-def test_after_a_stop_numbers_go_on_with_the_next_and_at_once(timed):
-    kept = []
-    life = Life(timed, kept)
+def test_after_a_stop_numbers_continue_with_the_next_at_once(timed):
+    stored = []
+    life = Life(timed, stored)
     first = life.live(1000.0)
     life.checkpoints.close()
     timed.move(650.0)
-    second = Life(timed, kept).live(600.0)
+    second = Life(timed, stored).live(600.0)
     assert [number for number, _ in first] == [0, 1]
     assert second[0] == (2, timed.now.wall - 650.0)
 
 
-def test_an_interval_that_is_running_is_not_begun_again(timed):
-    kept = []
-    life = Life(timed, kept)
+def test_running_interval_continues_after_a_restart(timed):
+    stored = []
+    life = Life(timed, stored)
     (_, began), *_ = life.live(200.0)
     life.checkpoints.close()
-    other = Life(timed, kept)
+    other = Life(timed, stored)
     assert other.controller.health().selected == life.controller.health().selected
     ((number, at), *_) = other.live(400.0)
     assert (number, at) == (1, began + 600.0)
 
 
 @pytest.mark.parametrize("wall", [30.0, NOW - 1e6, NOW + 1e4])
-def test_after_a_boot_with_any_clock_no_number_is_used_twice(timed, wall):
-    kept, numbers = [], []
+def test_no_number_is_used_twice_after_a_boot_with_any_clock(timed, wall):
+    stored, numbers = [], []
     for _ in range(4):
-        numbers += [number for number, _ in Life(timed, kept).live(1600.0)]
+        numbers += [number for number, _ in Life(timed, stored).live(1600.0)]
         timed.reboot(300.0, wall)
     assert numbers == sorted(set(numbers))
 
 
-def test_the_previous_document_sets_numbers_aside_for_both(timed):
-    kept = []
-    first = Life(timed, kept).live(5000.0)
-    kept[0] = kept[0][:-1]
+def test_previous_document_reserves_numbers_for_two_documents(timed):
+    stored = []
+    first = Life(timed, stored).live(5000.0)
+    stored[0] = stored[0][:-1]
     timed.reboot(0.0, wall=30.0)
-    second = Life(timed, kept).live(600.0)
+    second = Life(timed, stored).live(600.0)
     assert second[0][0] > first[-1][0]
 
 
-def test_a_field_that_begins_anew_takes_no_number_again(timed):
-    kept = []
-    first = Life(timed, kept).live(2000.0)
-    life = Life(timed, kept, unit=2.0)
+def test_field_that_starts_without_readings_reuses_no_number(timed):
+    stored = []
+    first = Life(timed, stored).live(2000.0)
+    life = Life(timed, stored, unit=2.0)
     assert life.controller.health().selected is None
     assert life.live(700.0)[0][0] > first[-1][0]
 
 
-def test_where_intervals_follow_the_readings_numbers_are_written_before_they_run_out(timed):
+def test_document_is_written_before_the_reserved_numbers_run_out(timed):
     life = Life(timed, [], every=None)
     life.controller.handle(IntervalElapsed(NOW))
     before = life.store.written
-    life.controller.reserve_numbers(RESERVED - 1500)
+    life.controller.reserve_numbers(RESERVED_NUMBERS - 1500)
     life.checkpoints.service(timed.elapsed())
     assert life.store.written == before
-    life.controller.reserve_numbers(RESERVED - 500)
+    life.controller.reserve_numbers(RESERVED_NUMBERS - 500)
     life.checkpoints.service(timed.elapsed())
     assert life.store.written > before
 
 
-def test_a_shorter_interval_does_not_wait_for_the_end_of_the_longer_one(timed):
-    kept = []
-    Life(timed, kept, every=3600.0).live(100.0)
-    life = Life(timed, kept, every=60.0)
+def test_shorter_interval_does_not_wait_for_the_end_of_the_longer_one(timed):
+    stored = []
+    Life(timed, stored, every=3600.0).live(100.0)
+    life = Life(timed, stored, every=60.0)
     assert life.schedule.next_interval("lab")[1] == 60.0
 
 
-def test_what_cannot_be_written_is_tried_again_and_soon(timed):
+def test_document_that_cannot_be_written_is_retried_within_a_minute(timed):
     life = Life(timed, [], checkpoint=900.0)
     life.store.full = True
     life.checkpoints.save()
@@ -129,57 +129,59 @@ LIVES = st.lists(st.tuples(st.integers(0, 80), st.booleans(), st.integers(0, 80)
 
 
 @given(LIVES, st.integers(1, 6))
-def test_however_often_it_is_killed_no_period_costs_more_than_the_budget(lives, budget):
-    """Each life, in steps of 50 s: how long, whether it ends in a kill, and how long it is dead."""
-    budgets = Budgets((1.0, 1.0), (inf, inf), period=10, field=float(budget))
+def test_no_period_costs_more_than_the_budget_after_any_number_of_kills(lives, budget):
+    """Each process, in steps of 50 s: how long it runs, whether it is killed, and the pause."""
+    budgets = BudgetSettings((1.0, 1.0), (inf, inf), period=10, field=float(budget))
     energy = energy_settings(budgets, ("a", "b"))
-    clock, kept, asked = Time(), [], []
+    clock, stored, activated = Time(), [], []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoints.time, "monotonic", lambda: clock.now.monotonic)
         for alive, killed, dead in lives:
-            life = Life(clock, kept, energy=energy)
-            asked += [at for _, at in life.live(50.0 * alive)]
+            life = Life(clock, stored, energy=energy)
+            activated += [at for _, at in life.live(50.0 * alive)]
             if not killed:
                 life.checkpoints.close()
             clock.move(50.0 * dead)
-    assert all(sum(at <= each < at + 5999.0 for each in asked) <= budget for at in asked)
+    assert all(sum(at <= each < at + 5999.0 for each in activated) <= budget for at in activated)
 
 
-# --- time gone by -------------------------------------------------------------------------------
+# --- elapsed time ---------------------------------------------------------------------------------
 
 TIMES = st.floats(0.0, 1e7)
 
 
 @given(st.floats(0.01, 1e5), st.floats(0.0, 1.0), TIMES, st.booleans())
-def test_the_next_interval_begins_after_the_running_one_and_within_an_interval(
+def test_next_interval_begins_after_the_running_one_and_within_an_interval(
     every, share, away, final
 ):
     next_in = share * every
-    begins_in, intervals = resumption(Kept(b"", 3, 9, every, next_in), away, final=final)
+    begins_in, intervals = resume_point(
+        FieldCheckpoint(b"", 3, 9, every, next_in), away, final=final
+    )
     assert begins_in >= next_in - away - 1e-9 * away
     assert 0.0 <= begins_in <= every * (1 + 1e-9) + 1e-9 * away
-    assert 1 <= intervals <= CATCH_UP
-    if not final:  # on the grid of the process before
+    assert 1 <= intervals <= MAX_CATCH_UP
+    if not final:  # at a multiple of the interval, as in the process before
         off = (away + begins_in - next_in) / every
         assert off == pytest.approx(round(off), abs=1e-6 + 1e-12 * off * away / every)
 
 
 @given(TIMES, TIMES, st.floats(-1e12, 1e12), st.sampled_from(["", "x"]))
-def test_time_never_runs_backwards(before, now, wall, boot):
-    assert between(Anchor(NOW, before, boot), Anchor(wall, now, boot)) >= 0.0
-    assert between(Anchor(wall, before, "a"), Anchor(NOW, now, "b")) >= 0.0
+def test_elapsed_time_is_never_negative(before, now, wall, boot):
+    assert elapsed_between(Anchor(NOW, before, boot), Anchor(wall, now, boot)) >= 0.0
+    assert elapsed_between(Anchor(wall, before, "a"), Anchor(NOW, now, "b")) >= 0.0
 
 
-# --- the document -------------------------------------------------------------------------------
+# --- the document ---------------------------------------------------------------------------------
 
-DOCUMENT = Document(BOOT, False, {"lab": Kept(b"controller", 3, 9, 600.0, 12.5)})
+DOCUMENT = Document(BOOT, False, {"lab": FieldCheckpoint(b"controller", 3, 9, 600.0, 12.5)})
 
 
-def test_a_document_comes_back_as_it_went():
+def test_decoded_document_equals_the_encoded_one():
     assert decode(encode(DOCUMENT)) == DOCUMENT
 
 
-def test_a_newer_format_is_refused_with_the_reason(monkeypatch):
+def test_newer_format_is_rejected_with_the_reason(monkeypatch):
     monkeypatch.setattr(checkpoints, "FORMAT", 7)
     data = encode(DOCUMENT)
     monkeypatch.undo()
@@ -187,7 +189,7 @@ def test_a_newer_format_is_refused_with_the_reason(monkeypatch):
         decode(data)
 
 
-def test_an_older_format_is_led_to_the_present_one_step_by_step(monkeypatch):
+def test_older_format_is_migrated_step_by_step(monkeypatch):
     data = encode(DOCUMENT)
     renamed = []
 

@@ -1,6 +1,6 @@
-"""The wall clock is set while a daemon runs, here in one process with `time` moved by the test.
+"""Wall clock: steps while a daemon runs, in one process whose `time` the test sets.
 
-A real daemon meets it in ``tests/faults/test_clock.py``.
+``tests/faults/test_clock.py`` does the same with a real daemon.
 """
 
 import time
@@ -43,15 +43,15 @@ FIELD = SensorField(
 
 
 class World:
-    """A daemon's loop, the clocks of its machine, and sensors that answer as a script says.
+    """A daemon's loop, the clocks of its machine, and sensors that reply by a script.
 
     Parameters
     ----------
     script : list
-        For each interval the delay of the answer in ticks, its value, and how often it is
+        For each interval the delay of the reply in ticks, its value, and how often it is
         delivered.
     stamps : mapping
-        The clock that each sensor stamps its readings by: "ours", "true" or None.
+        The clock of each sensor's time stamps: "ours", "true", or None for no stamp.
     ahead : float
         Seconds by which the wall clock is ahead of the truth.
     """
@@ -59,8 +59,8 @@ class World:
     def __init__(self, script, stamps, *, ahead=0.0, policy="et-gp-ucb", on_reading=False):
         self.now, self.ahead = BOOT, ahead
         self.script, self.stamps = script, stamps
-        rules = controller_settings(reply_timeout=4.0, max_age=60.0, on_reading=on_reading)
-        self.controller = Controller(make_policy(policy, FIELD), rules)
+        limits = controller_settings(reply_timeout=4.0, max_age=60.0, on_reading=on_reading)
+        self.controller = Controller(make_policy(policy, FIELD), limits)
         self.coming = defaultdict(list)  # by monotonic time: (sensor, value, stamp)
         self.decisions, self.began, self.announced, self.reports, self.notices = [], [], [], [], []
         self.online, self.set_in_turn = True, 0.0
@@ -145,7 +145,7 @@ class World:
 
 @contextmanager
 def world(*args, **options):
-    """Give a world whose times are all there is."""
+    """Yield a world whose clocks replace those of the machine."""
     with pytest.MonkeyPatch.context() as patch:
         made = []
         patch.setattr(time, "monotonic", lambda: made[0].now if made else BOOT)
@@ -156,8 +156,8 @@ def world(*args, **options):
         made[0].loop.close()
 
 
-def lived(script, stamps, steps, **options):
-    """Let a world be, its clock set by `steps`: tick -> (s, in the middle of a turn); give it."""
+def run(script, stamps, steps, **options):
+    """Run a world whose clock is set by `steps`: tick -> (s, within a turn); return it."""
     with world(script, stamps, **options) as it:
         for tick in range(TICKS * LAST):
             by, in_turn = steps.get(tick, (0.0, False))
@@ -167,8 +167,8 @@ def lived(script, stamps, steps, **options):
         return it
 
 
-def undated(decision):
-    """Give what of a decision does not say when it was."""
+def without_times(decision):
+    """Return the content of a decision without its times."""
     content = msgspec.to_builtins(decision)
     content["model"].pop("last_reset")
     return {name: content[name] for name in content if name not in ("at", "expires_at")}
@@ -176,7 +176,9 @@ def undated(decision):
 
 def assert_same(one, other):
     assert one.began == other.began
-    assert [undated(each) for each in one.decisions] == [undated(each) for each in other.decisions]
+    assert [without_times(each) for each in one.decisions] == [
+        without_times(each) for each in other.decisions
+    ]
     assert one.notices == other.notices
     assert one.controller.health() == other.controller.health()
     for ours, theirs in zip(
@@ -185,9 +187,9 @@ def assert_same(one, other):
         np.testing.assert_array_equal(ours, theirs)
 
 
-# --- a step is no data --------------------------------------------------------------------------
+# --- steps of a clock -----------------------------------------------------------------------------
 
-# off the grid of ticks, so that no two readings get one stamp
+# not multiples of a tick, so that no two readings have the same stamp
 BY = st.sampled_from([-60 * 365 * DAY, -2 * DAY, -3600.0, -60.6, -2.6, 2.6, 10_800.0, 1e7, 1e9])
 STAMPS = st.fixed_dictionaries({each: st.sampled_from(["ours", None]) for each in "abc"})
 VALUES = st.sampled_from([18.0, 20.0, 20.5, 24.0])
@@ -198,7 +200,7 @@ STEPS = st.dictionaries(
 
 @st.composite
 def scripts(draw, steps):
-    """Draw how sensors answer; where the clock is set nobody is silent, as nobody is blamed."""
+    """Draw the replies; every sensor replies near a step, as none is backed off there."""
     script = []
     for n in range(LAST):
         disturbed = any(n * TICKS - 1 <= tick <= (n + 1) * TICKS for tick in steps)
@@ -208,25 +210,27 @@ def scripts(draw, steps):
 
 
 @given(st.data(), STEPS, STAMPS, st.sampled_from(["et-gp-ucb", "tv-gp-ucb", "auto"]))
-def test_a_clock_set_at_any_moment_changes_no_decision_and_no_posterior(data, steps, stamps, name):
+def test_step_of_the_clock_changes_no_decision_and_no_posterior(data, steps, stamps, name):
     script = data.draw(scripts(steps))
-    plain = lived(script, stamps, {}, policy=name)
-    stepped = lived(script, stamps, steps, policy=name)
+    plain = run(script, stamps, {}, policy=name)
+    stepped = run(script, stamps, steps, policy=name)
     assert_same(plain, stepped)
     assert stepped.began == [BOOT + n * TICK * TICKS for n in range(LAST)]
 
 
 @given(STEPS, STAMPS, st.integers(1, 7))
-def test_it_changes_none_where_intervals_follow_the_readings(steps, stamps, delay):
+def test_step_of_the_clock_changes_no_decision_if_intervals_follow_the_readings(
+    steps, stamps, delay
+):
     script = [(delay, 20.0, 1), (delay, 21.0, 1)]
     options = {"policy": "et-gp-ucb", "on_reading": True}
-    assert_same(lived(script, stamps, {}, **options), lived(script, stamps, steps, **options))
+    assert_same(run(script, stamps, {}, **options), run(script, stamps, steps, **options))
 
 
 @given(STEPS)
-def test_each_step_is_told_once_and_the_decisions_are_dated_by_the_new_clock(steps):
-    stepped = lived([(1, 20.0, 1)], dict.fromkeys("abc"), steps, ahead=3e9)
-    late = TICKS * LAST - 1  # a step in the last turn is seen in the next, which there is not
+def test_each_step_of_the_clock_has_one_notice(steps):
+    stepped = run([(1, 20.0, 1)], dict.fromkeys("abc"), steps, ahead=3e9)
+    late = TICKS * LAST - 1  # a step within the last turn has no next turn that detects it
     seen = [by for tick, (by, in_turn) in sorted(steps.items()) if not (tick == late and in_turn)]
     merged = together(steps, late)
     assert len(stepped.announced) == len(merged) <= len(seen)
@@ -235,7 +239,7 @@ def test_each_step_is_told_once_and_the_decisions_are_dated_by_the_new_clock(ste
 
 
 def together(steps, late):
-    """Give the steps as the turns see them: one within a turn is seen in the next."""
+    """Return the steps that the turns detect; a step within a turn is detected in the next."""
     seen = defaultdict(float)
     for tick, (by, in_turn) in steps.items():
         seen[tick + in_turn] += by
@@ -243,21 +247,21 @@ def together(steps, late):
 
 
 @given(st.floats(-1e-3, 1e-3))
-def test_a_clock_that_is_hurried_on_or_slowed_down_is_not_set(rate):
+def test_slewed_clock_does_not_count_as_set(rate):
     steps = dict.fromkeys(range(TICKS * LAST), (rate * TICK, False))
-    drifting = lived([(1, 20.0, 1)], dict.fromkeys("abc", "ours"), steps)
+    drifting = run([(1, 20.0, 1)], dict.fromkeys("abc", "ours"), steps)
     assert drifting.announced == []
     assert drifting.clock.wall(drifting.now) == pytest.approx(drifting.wall(), abs=2e-3)
     assert drifting.controller.health().refused == {}
 
 
 @pytest.mark.parametrize("by", [-2 * DAY, 3 * 3600.0])
-def test_nobody_is_blamed_for_an_answer_that_was_dated_before_the_step_and_came_after(by):
+def test_reply_stamped_before_a_step_is_rejected_and_its_sensor_not_backed_off(by):
     with world([(9, 20.0, 0)], dict.fromkeys("abc", "ours")) as it:
         it.turn()
-        stamp, asked = it.wall(), it.decisions[0].sensor
+        stamp, activated = it.wall(), it.decisions[0].sensor
         it.ahead += by
-        it.coming[it.now + TICK].append((asked, 20.0, [stamp]))
+        it.coming[it.now + TICK].append((activated, 20.0, [stamp]))
         for _ in range(TICKS):
             it.turn()
     assert sum(it.controller.health().refused.values()) == 1
@@ -266,7 +270,7 @@ def test_nobody_is_blamed_for_an_answer_that_was_dated_before_the_step_and_came_
 
 
 @pytest.mark.parametrize("by", [-2 * DAY, 3 * 3600.0])
-def test_the_same_value_after_the_step_is_an_answer_if_it_was_asked_for_before(by):
+def test_unstamped_reply_of_the_same_value_after_a_step_is_used(by):
     with world([(9, 20.0, 0)], dict.fromkeys("abc")) as it:
         it.coming[BOOT] = [(each, 20.0, []) for each in "abc"]
         it.turn()
@@ -277,7 +281,7 @@ def test_the_same_value_after_the_step_is_an_answer_if_it_was_asked_for_before(b
     assert it.controller.health().answered == 1
 
 
-# --- a clock that was not set yet ---------------------------------------------------------------
+# --- a clock that is not set yet ------------------------------------------------------------------
 
 
 @given(
@@ -285,26 +289,26 @@ def test_the_same_value_after_the_step_is_an_answer_if_it_was_asked_for_before(b
     st.fixed_dictionaries({each: st.sampled_from(["ours", "true", None]) for each in "abc"}),
     st.lists(st.tuples(st.integers(1, 7), VALUES, st.integers(1, 3)), min_size=1, max_size=LAST),
 )
-def test_begun_in_1970_it_decides_as_with_the_right_time_and_says_once_that_it_was_set(
+def test_start_in_1970_causes_the_same_decisions_and_one_notice_when_the_clock_is_set(
     tick, stamps, script
 ):
-    begun = lived(script, stamps, {tick: (NOW, False)}, ahead=-NOW)
-    assert_same(lived(script, stamps, {}), begun)
-    assert [each.event for each in begun.announced] == ["clock-synced"]
-    assert begun.reports == [False, True]
-    assert begun.decisions[0].at == "1970-01-01T00:00:00Z"
-    assert begun.began[0] == BOOT
+    started = run(script, stamps, {tick: (NOW, False)}, ahead=-NOW)
+    assert_same(run(script, stamps, {}), started)
+    assert [each.event for each in started.announced] == ["clock-synced"]
+    assert started.reports == [False, True]
+    assert started.decisions[0].at == "1970-01-01T00:00:00Z"
+    assert started.began[0] == BOOT
 
 
-def test_set_in_two_steps_it_is_synced_by_the_one_that_leaves_1970():
+def test_clock_set_in_two_steps_is_synced_by_the_one_that_leaves_1970():
     steps = {5: (10 * DAY, False), 15: (NOW - 10 * DAY, False), 25: (3.0, False)}
-    begun = lived([(1, 20.0, 1)], dict.fromkeys("abc", "true"), steps, ahead=-NOW)
-    events = [each.event for each in begun.announced]
+    started = run([(1, 20.0, 1)], dict.fromkeys("abc", "true"), steps, ahead=-NOW)
+    events = [each.event for each in started.announced]
     assert events == ["clock-step", "clock-synced", "clock-step"]
-    assert begun.controller.health().refused == {}
+    assert started.controller.health().refused == {}
 
 
-def test_from_the_moment_it_is_set_the_age_of_a_reading_is_judged():
+def test_age_of_a_reading_is_checked_once_the_clock_is_set():
     with world([(9, 20.0, 0)], dict.fromkeys("abc", "true"), ahead=-NOW) as it:
         for age in (DAY, 2 * DAY):
             it.coming[it.now] = [("a", 20.0, [NOW - age]), ("b", 20.0, [NOW + age])]
@@ -314,30 +318,30 @@ def test_from_the_moment_it_is_set_the_age_of_a_reading_is_judged():
     assert it.controller.health().refused == {"late": 1, "future-dated": 1}
 
 
-def test_set_back_to_1970_it_goes_by_arrival_again():
+def test_clock_set_back_to_1970_is_unset():
     steps = {5: (-NOW, False)}
-    begun = lived([(1, 20.0, 1)], dict.fromkeys("abc", "true"), steps)
-    assert [each.event for each in begun.announced] == ["clock-step"]
-    assert begun.reports == [True, False]
-    assert begun.controller.health().refused == {}
+    started = run([(1, 20.0, 1)], dict.fromkeys("abc", "true"), steps)
+    assert [each.event for each in started.announced] == ["clock-step"]
+    assert started.reports == [True, False]
+    assert started.controller.health().refused == {}
 
 
-def test_with_the_time_of_a_switched_off_machine_readings_are_future_dated_until_it_is_set():
-    """As on a machine that keeps its last time; nothing tells that from a right one."""
+def test_readings_are_future_dated_while_the_clock_has_the_time_of_the_last_shutdown():
+    """A machine without a real-time clock may restore that time; it looks like a set clock."""
     steps = {TICKS: (DAY, False)}
-    begun = lived([(1, 20.0, 1)], dict.fromkeys("abc", "true"), steps, ahead=-DAY)
-    assert begun.controller.health().refused == {"future-dated": 1}
-    assert begun.controller.health().answered == LAST - 1
+    started = run([(1, 20.0, 1)], dict.fromkeys("abc", "true"), steps, ahead=-DAY)
+    assert started.controller.health().refused == {"future-dated": 1}
+    assert started.controller.health().answered == LAST - 1
 
 
-# --- the course of the day ----------------------------------------------------------------------
+# --- daily profile --------------------------------------------------------------------------------
 
 
 def daily(at):
-    """Give a controller of `auto` that goes by the hours, in its first interval, and its phase."""
+    """Return a controller of `auto` with a daily profile, and a function for its phase."""
     hours = np.arange(24.0)
-    rhythm = DailyProfile(np.outer(hours, np.ones(3)) / 24, np.ones(24), np.eye(3), 9.0, 0.5, 0.01)
-    field = SensorField(("a", "b", "c"), FIELD.kernel, 0.01, daily_profile=rhythm)
+    profile = DailyProfile(np.outer(hours, np.ones(3)) / 24, np.ones(24), np.eye(3), 9.0, 0.5, 0.01)
+    field = SensorField(("a", "b", "c"), FIELD.kernel, 0.01, daily_profile=profile)
     controller = Controller(
         make_policy("auto", field), controller_settings(reply_timeout=4.0, max_age=60.0)
     )
@@ -345,7 +349,7 @@ def daily(at):
     return controller, lambda: controller.policy._mixture._phase
 
 
-def test_the_course_of_the_day_follows_the_clock_as_it_is_set():
+def test_daily_profile_follows_a_step_of_the_clock():
     controller, hour = daily(at=7 * 3600.0 + 20 * DAY)
     assert hour() == 7
     controller.handle(ClockStepped(3 * 3600.0, 10 * 3600.0 + 20 * DAY))
@@ -353,27 +357,27 @@ def test_the_course_of_the_day_follows_the_clock_as_it_is_set():
     assert hour() == 10
 
 
-def test_as_long_as_the_clock_is_not_set_the_course_of_the_day_goes_on_by_itself():
+def test_daily_profile_advances_by_intervals_while_the_clock_is_not_set():
     controller, hour = daily(at=7 * 3600.0 + 20 * DAY)
     controller.handle(ClockUnset())
     controller.handle(IntervalElapsed(60.0))
     assert hour() == 8
 
 
-# --- over a restart -----------------------------------------------------------------------------
+# --- restarts -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wall", [30.0, NOW - 2 * DAY, NOW + 1e6])
-def test_what_is_remembered_over_a_restart_is_dated_by_the_clock_as_it_is_then(wall):
-    """In 1970 and two days back no time has gone by; else the wall clock tells how much."""
-    clock, kept = Time(), []
-    life = Life(clock, kept)
+def test_restored_readings_have_times_of_the_present_clock(wall):
+    """Unset or two days back, the wall clock shows no elapsed time; otherwise it does."""
+    clock, stored = Time(), []
+    life = Life(clock, stored)
     life.live(50.0)
     now = clock.now.wall
     life.controller.handle(Reading("a", 0.5, now, now, stamped=True))
     life.checkpoints.close()
     clock.reboot(5.0, wall=wall)
-    life = Life(clock, kept)
+    life = Life(clock, stored)
     gone = max(0.0, wall - now)
     assert life.controller.last_readings()["a"].received == pytest.approx(wall - gone)
     life.controller.handle(Reading("a", 0.6, wall, wall, stamped=True))
@@ -381,38 +385,38 @@ def test_what_is_remembered_over_a_restart_is_dated_by_the_clock_as_it_is_then(w
     assert life.controller.health().refused == {"duplicate": 1}
 
 
-def test_stamps_from_before_a_step_overtake_none_after_it_over_a_restart_too():
-    clock, kept = Time(), []
-    life = Life(clock, kept)
+def test_stamps_before_a_step_make_no_later_reading_late_after_a_restart():
+    clock, stored = Time(), []
+    life = Life(clock, stored)
     life.live(50.0)
     now = clock.now.wall
     life.controller.handle(Reading("a", 0.5, now, now, stamped=True))
     clock.now = clock.now.__class__(now - DAY, clock.now.monotonic, clock.now.boot)
     life.controller.handle(ClockStepped(-DAY, now - DAY))
     life.checkpoints.close()
-    life = Life(clock, kept)
+    life = Life(clock, stored)
     for stamp in (now - DAY + 60, now - DAY + 30):
         life.controller.handle(Reading("a", 0.6, stamp, now - DAY + 60, stamped=True))
     assert life.controller.health().refused == {"late": 1}
     assert life.controller.policy.observations == 2
 
 
-def test_a_restart_within_one_boot_notices_that_the_clock_was_set_meanwhile():
-    clock, kept = Time(), []
-    life = Life(clock, kept)
+def test_restart_within_one_boot_detects_a_step_of_the_clock():
+    clock, stored = Time(), []
+    life = Life(clock, stored)
     life.live(50.0)
     now = clock.now.wall
     life.controller.handle(Reading("a", 0.5, now, now, stamped=False))
     life.checkpoints.close()
     clock.now = clock.now.__class__(now + 10 - DAY, clock.now.monotonic + 10, clock.now.boot)
-    life = Life(clock, kept)
+    life = Life(clock, stored)
     assert life.controller.last_readings()["a"].received == pytest.approx(now - DAY)
 
 
-# --- the clocks themselves ----------------------------------------------------------------------
+# --- clocks ---------------------------------------------------------------------------------------
 
 
-def test_a_live_clock_goes_on_as_it_was_until_it_is_told_to_follow(monkeypatch):
+def test_live_clock_ignores_a_step_until_resync(monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
     monkeypatch.setattr(time, "time", lambda: NOW)
     clock = LiveClock()
@@ -423,7 +427,7 @@ def test_a_live_clock_goes_on_as_it_was_until_it_is_told_to_follow(monkeypatch):
     assert clock.wall(101.0) == NOW - DAY + 1
 
 
-def test_a_process_that_stood_still_between_two_looks_at_its_clocks_takes_none_for_set(monkeypatch):
+def test_process_suspended_between_two_clock_reads_detects_no_step(monkeypatch):
     monotonic = iter([100.0, 100.0, 160.0, 160.0, 160.0])
     monkeypatch.setattr(time, "time", lambda: NOW)
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
@@ -435,7 +439,7 @@ def test_a_process_that_stood_still_between_two_looks_at_its_clocks_takes_none_f
     assert clock.resync() == 0.0
 
 
-def test_a_recordings_clock_is_right_whenever_it_was_made():
+def test_replay_clock_is_always_set():
     clock = ReplayClock(1078646400.0, speed=60.0)
     assert clock.is_set
     assert clock.resync() == 0.0
@@ -445,20 +449,20 @@ def test_a_recordings_clock_is_right_whenever_it_was_made():
 def test_commands_publish_health_at_once_and_at_most_once_a_second(requests):
     with world([(1, 20.0, 1)], dict.fromkeys("abc")) as it:
         it.turn()
-        began, said, asked = it.now + MIN_HEALTH_PERIOD_S, [], []
+        began, published, activated = it.now + MIN_HEALTH_PERIOD_S, [], []
         it.now = began
-        it.report = lambda health: said.append((it.now, health.refused))
+        it.report = lambda health: published.append((it.now, health.refused))
         for count in [*requests, 0, 0]:
             it.requests = lambda count=count: iter([Unreadable("flooding", "t", "")] * count)
-            asked += [it.now] * bool(count)
+            activated += [it.now] * bool(count)
             it.turn()
 
-    times = [at for at, _ in said]
-    assert times[:1] == asked[:1]
+    times = [at for at, _ in published]
+    assert times[:1] == activated[:1]
     assert all(later - at >= MIN_HEALTH_PERIOD_S for at, later in pairwise(times))
-    if asked:
-        assert times[-1] >= asked[-1]
-        assert said[-1][1] == {"flooding": sum(requests)}
+    if activated:
+        assert times[-1] >= activated[-1]
+        assert published[-1][1] == {"flooding": sum(requests)}
 
 
 def test_a_loop_that_replaces_another_continues_its_uptime_and_decisions():

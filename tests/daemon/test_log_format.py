@@ -48,7 +48,7 @@ class Log:
         return self.collector.texts
 
 
-# --- repeats ----------------------------------------------------------------------------------
+# --- repeats --------------------------------------------------------------------------------------
 
 
 def test_a_repeated_text_is_logged_once_a_minute_with_the_count():
@@ -106,7 +106,7 @@ def test_the_number_of_remembered_texts_is_bounded():
     assert len(log.texts) == 10 * MAX_TEXTS
 
 
-# --- lines ------------------------------------------------------------------------------------
+# --- lines ----------------------------------------------------------------------------------------
 
 
 def record(message, level=logging.WARNING, **more):

@@ -25,7 +25,7 @@ EPOCH = 1_000_000.0
 
 
 class Clock:
-    """The network's time, moved by hand."""
+    """A clock moved by hand."""
 
     speed, min_reply_time, now, is_set = 1.0, 0.0, 0.0, True
 
@@ -43,7 +43,7 @@ class Clock:
 
 
 class Link:
-    """A link that does nothing, and says of itself what the test wants."""
+    """A link without a broker, whose state the test sets."""
 
     def __init__(self):
         self.online, self.moving = True, True
@@ -101,7 +101,7 @@ class Field:
         return self.collector.status().fields["heat"]
 
 
-# --- the overview -----------------------------------------------------------------------------
+# --- status ---------------------------------------------------------------------------------------
 
 
 def test_decisions_activations_and_endings_are_counted():
@@ -138,11 +138,11 @@ def test_an_unresponsive_sensor_is_not_shown():
     field.reads("a", 0.5)
     field.reads("b", 0.7)
     field.happens(IntervalElapsed(EPOCH))
-    asked = field.controller.health().selected
+    activated = field.controller.health().selected
     field.happens(DeadlineElapsed(0, EPOCH + 10))
 
-    assert set(field.status().last_readings) == {"a", "b"} - {asked}
-    assert field.status().health.suspects == [asked]
+    assert set(field.status().last_readings) == {"a", "b"} - {activated}
+    assert field.status().health.suspects == [activated]
 
 
 @pytest.mark.parametrize(("interval", "allowed"), [(600.0, 1800.0), (1.0, MIN_AWAY_S), (None, 60)])
@@ -191,12 +191,12 @@ def test_the_memory_of_this_process_is_plausible():
     assert resident is None or 5e6 < resident < 1e10
 
 
-# --- all of them, at the loop -------------------------------------------------------------------
+# --- monitors in the loop -------------------------------------------------------------------------
 
 
 @pytest.fixture
 def systemd(tmp_path):
-    """Give what hears as systemd does, and a notifier that speaks to it."""
+    """Yield a socket that receives notifications as systemd does, and a notifier for it."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.bind(str(tmp_path / "notify"))
         sock.setblocking(False)
@@ -208,7 +208,7 @@ def systemd(tmp_path):
         yield sock, SystemdNotifier(environment)
 
 
-def heard(sock):
+def notifications(sock):
     messages = []
     while True:
         try:
@@ -235,63 +235,63 @@ def run_for(loop, seconds):
 
 def test_the_loop_notifies_systemd_and_serves_http(systemd):
     pytest.importorskip("prometheus_client")
-    sock, ours = systemd
+    sock, notifier = systemd
     port = free_port()
-    monitors = Monitors(ours, open_endpoint)
+    monitors = Monitors(notifier, open_endpoint)
     loop, link = loop_of(monitors, port)
-    assert heard(sock) == []
+    assert notifications(sock) == []
     run_for(loop, 0.5)
 
-    first, *rest = heard(sock)
+    first, *rest = notifications(sock)
     assert first.startswith("READY=1\nSTATUS=heat: ")
     assert 3 <= rest.count("WATCHDOG=1") <= 6
-    answers = asked_meanwhile(loop, port)
-    assert answers["/healthz"]["healthy"] is True
+    pages = pages_during(loop, port)
+    assert pages["/healthz"]["healthy"] is True
 
     link.moving = False
-    heard(sock)
+    notifications(sock)
     run_for(loop, 0.3)
-    assert "WATCHDOG=1" not in heard(sock)
+    assert "WATCHDOG=1" not in notifications(sock)
     monitors.close()
-    assert heard(sock)[-1] == "STOPPING=1"
+    assert notifications(sock)[-1] == "STOPPING=1"
     loop.close()
 
 
-def asked_meanwhile(loop, port):
-    """Ask for both pages from a thread while the loop turns in this one."""
+def pages_during(loop, port):
+    """Return both pages, requested from a thread while the loop turns in this one."""
     from threading import Thread
 
-    answers = {}
+    pages = {}
 
-    def ask():
+    def request():
         for path in ("/healthz", "/metrics"):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as response:
-                answers[path] = response.read()
+                pages[path] = response.read()
 
-    thread = Thread(target=ask)
+    thread = Thread(target=request)
     thread.start()
     loop.run(lambda: not thread.is_alive())
     thread.join()
-    assert b"edge_tvbo_decisions_total" in answers["/metrics"]
-    return {"/healthz": json.loads(answers["/healthz"])}
+    assert b"edge_tvbo_decisions_total" in pages["/metrics"]
+    return {"/healthz": json.loads(pages["/healthz"])}
 
 
 def test_a_reload_keeps_or_moves_the_port_and_notifies_systemd(systemd):
     pytest.importorskip("prometheus_client")
-    sock, ours = systemd
-    monitors = Monitors(ours, open_endpoint)
+    sock, notifier = systemd
+    monitors = Monitors(notifier, open_endpoint)
     first, second = free_port(), free_port()
     loop, _ = loop_of(monitors, first)
     run_for(loop, 0.05)
-    heard(sock)
+    notifications(sock)
 
     monitors.reloading()
     loop, _ = loop_of(monitors, first)  # the same port
-    assert asked_meanwhile(loop, first)
-    said = [each.partition("=")[0] for each in heard(sock)]
-    assert said.index("RELOADING") < said.index("READY")
+    assert pages_during(loop, first)
+    sent = [each.partition("=")[0] for each in notifications(sock)]
+    assert sent.index("RELOADING") < sent.index("READY")
     loop, _ = loop_of(monitors, second)
-    assert asked_meanwhile(loop, second)
+    assert pages_during(loop, second)
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", first), timeout=1)
     loop, _ = loop_of(monitors, None)

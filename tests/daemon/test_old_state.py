@@ -62,7 +62,7 @@ def test_fields_of_an_old_state_file_continue_unchanged():
         assert_continues(decided, EXPECTED["fields"][name], exactly=name not in LIBRARY_MATH)
 
 
-def test_a_state_file_is_still_written_in_the_old_bytes():
+def test_state_file_is_written_in_the_old_format():
     """A daemon can be rolled back to version 0.1.0 without losing its state."""
     data = STATE.read_bytes()
     assert decode(encode(decode(data))) == decode(data)
@@ -83,6 +83,6 @@ def test_old_snapshots_of_box_policies_continue():
             assert numbers == pytest.approx(others, rel=1e-5, abs=1e-5)
 
 
-def test_an_old_model_file_gives_the_same_field():
+def test_old_model_file_contains_the_same_field():
     field = model_file.read(FOLDER / "daily.model.json")
     assert field.fingerprint() == fields()["daily"].fingerprint()

@@ -38,8 +38,11 @@ def test_other_commands_are_ignored(caplog):
 
 def test_every_reason_of_the_reading_filter_has_a_hint(caplog):
     caplog.set_level(logging.INFO)
-    judge, log = ReadingFilter(1, (0.0, 40.0), max_age=60.0, max_future=60.0), RejectionLog()
-    judge.accept(0, Reading("a", 20.0, 1000.0, 1000.0))
+    reading_filter, log = (
+        ReadingFilter(1, (0.0, 40.0), max_age=60.0, max_future=60.0),
+        RejectionLog(),
+    )
+    reading_filter.accept(0, Reading("a", 20.0, 1000.0, 1000.0))
     readings = [
         Reading("a", 20.0, 1000.0, 1000.0),
         Reading("a", 20.0, 1000.0, 1000.0, retained=True),
@@ -48,7 +51,7 @@ def test_every_reason_of_the_reading_filter_has_a_hint(caplog):
         Reading("a", 20.0, 2000.0, 1000.0),
         Reading("a", 20.0, 900.0, 1000.0),
     ]
-    reasons = [judge.reject_reason(0, each, None) for each in readings]
+    reasons = [reading_filter.reject_reason(0, each, None) for each in readings]
     for reason in reasons:
         log("lab", Reject(reason, "a"))
 

@@ -1,4 +1,4 @@
-"""A configuration that cannot be read again changes nothing, and the log says why, with a code."""
+"""Reload: an invalid configuration changes nothing, and the log has the reason with its code."""
 
 import gc
 import warnings
@@ -12,7 +12,7 @@ from edge_tvbo.errors import DataError, MissingExtra, SnapshotError
 
 
 @pytest.mark.parametrize(
-    ("error", "says"),
+    ("error", "logs"),
     [
         (DataError("lab.model.json is damaged"), "lab.model.json is damaged [E200]"),
         (SnapshotError("it is cut off"), "it is cut off [E300]"),
@@ -21,30 +21,28 @@ from edge_tvbo.errors import DataError, MissingExtra, SnapshotError
     ],
     ids=lambda each: type(each).__name__,
 )
-def test_what_kept_a_reload_from_being_carried_out_is_said_as_a_command_says_it(
-    error, says, caplog
-):
-    """The daemon is a stand-in: it is given back as it is, and not looked at."""
+def test_failed_reload_logs_the_text_that_a_command_prints(error, logs, caplog):
+    """`reload` returns the daemon unchanged, so a stand-in is enough."""
     daemon = SimpleNamespace(surroundings=None)
 
     def read():
         raise error
 
     assert reload(daemon, read) is daemon
-    (said,) = caplog.messages
-    assert said.startswith(f"reload: nothing is changed: {says}")
+    (logged,) = caplog.messages
+    assert logged.startswith(f"reload: nothing is changed: {logs}")
 
 
-def test_a_daemon_whose_place_was_taken_is_let_go():
+def test_replaced_daemon_is_freed():
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # of what tests before it left
+        warnings.simplefilter("ignore", ResourceWarning)  # of earlier tests
         gc.unfreeze()
         gc.collect()
 
-    class Knowing:
-        """As the loop and the desk know each other."""
+    class Cyclic:
+        """An object in a reference cycle, as the loop and the command handler are."""
 
-    daemon = Knowing()
+    daemon = Cyclic()
     daemon.itself = daemon
     gone = ref(daemon)
     gc.freeze()

@@ -1,4 +1,4 @@
-"""What is due when, by a clock that a test moves."""
+"""Scheduler and clocks: due events, with a clock that the test sets."""
 
 import time
 from math import inf
@@ -12,11 +12,11 @@ from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.messages.commands import Activate, Ending, Record
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed
 
-EPOCH = 1_000_000.0  # the wall's time when `elapsed` is 0
+EPOCH = 1_000_000.0  # wall time when `elapsed` is 0
 
 
 class FakeClock:
-    """A live clock moved by hand; where it does not skip, as a replay's."""
+    """A clock moved by hand; with `skips=False` it never skips an interval, as in a replay."""
 
     speed = 1.0
 
@@ -39,36 +39,36 @@ class FakeClock:
 
 
 def at(schedule, clock, now):
-    """Move to `now` and give what is due."""
+    """Set the clock to `now`, and return the due events."""
     clock.now = now
     return list(schedule.due())
 
 
-def asked(interval, now, timeout=20.0, sensor="a"):
+def activation(interval, now, timeout=20.0, sensor="a"):
     return Activate(sensor, interval, EPOCH + now, EPOCH + now + timeout)
 
 
-def test_asking_one_sensor_after_the_other_does_not_put_off_the_next_interval_for_ever():
+def test_repeated_activations_delay_the_next_interval_by_at_most_one_deadline():
     clock = FakeClock()
     schedule = Scheduler({"t": 60.0}, clock, first=0.0)
     at(schedule, clock, 0.0)
     events = []
     for second in range(200):
         clock.now = float(second)
-        schedule.note("t", asked(0, clock.now))
+        schedule.note("t", activation(0, clock.now))
         events += at(schedule, clock, clock.now)
         if events:
             break
-    assert events[0][1].interval == 0  # its deadline, and then the interval that was due
+    assert events[0][1].interval == 0  # the deadline, and then the due interval
     assert isinstance(events[1][1], IntervalElapsed)
     assert clock.now == 80.0
 
 
-def answered(interval, ending=Ending.ANSWERED):
+def reply(interval, ending=Ending.ANSWERED):
     return Record(interval, EPOCH, "a", ending, 1.0, 0.0, None, False)
 
 
-def test_intervals_begin_on_the_grid_however_late_one_looks():
+def test_intervals_begin_at_multiples_even_if_the_scheduler_is_called_late():
     clock = FakeClock()
     schedule = Scheduler({"t": 60.0}, clock, first=0.0)
     seen = [at(schedule, clock, now) for now in (0.0, 59.9, 60.7, 119.0, 120.0)]
@@ -83,12 +83,12 @@ def test_intervals_begin_on_the_grid_however_late_one_looks():
 
 
 @given(st.lists(st.integers(0, 400), max_size=30))
-def test_intervals_slept_through_are_counted_and_none_is_lost(naps):
+def test_skipped_intervals_are_counted(pauses):
     clock = FakeClock()
     schedule = Scheduler({"t": 60.0}, clock, first=0.0)
     counted, now = 0, 0
-    for nap in [0, *naps]:
-        now += nap
+    for pause in [0, *pauses]:
+        now += pause
         for _, event in at(schedule, clock, float(now)):
             counted += event.intervals
             assert event.at == EPOCH + 60.0 * (counted - 1)
@@ -96,11 +96,11 @@ def test_intervals_slept_through_are_counted_and_none_is_lost(naps):
         assert counted == 1 + now // 60
 
 
-def test_a_deadline_comes_where_no_answer_did_and_only_once():
+def test_deadline_elapses_once_without_a_reply():
     clock = FakeClock()
     schedule = Scheduler({"t": 60.0}, clock, first=0.0)
     at(schedule, clock, 0.0)
-    schedule.note("t", asked(0, 0.0))
+    schedule.note("t", activation(0, 0.0))
     assert schedule.next_due() == 20.0
     assert at(schedule, clock, 19.9) == []
     assert at(schedule, clock, 20.5) == [("t", DeadlineElapsed(0, EPOCH + 20.5))]
@@ -108,33 +108,33 @@ def test_a_deadline_comes_where_no_answer_did_and_only_once():
     assert schedule.next_due() == 60.0
 
 
-def test_an_answer_lifts_the_deadline_and_that_of_another_interval_does_not():
+def test_reply_clears_the_deadline_of_its_own_interval_only():
     clock = FakeClock()
     schedule = Scheduler({"t": 60.0}, clock, first=0.0)
     at(schedule, clock, 0.0)
-    schedule.note("t", asked(3, 0.0))
-    schedule.note("t", answered(2))
+    schedule.note("t", activation(3, 0.0))
+    schedule.note("t", reply(2))
     assert schedule.next_due() == 20.0
-    schedule.note("t", answered(3))
+    schedule.note("t", reply(3))
     assert schedule.next_due() == 60.0
 
 
-def test_a_deadline_comes_before_the_interval_that_is_due_with_it():
+def test_deadline_elapses_before_the_interval_that_is_due_with_it():
     clock = FakeClock()
     schedule = Scheduler({"t": 60.0}, clock, first=0.0)
     at(schedule, clock, 0.0)
-    schedule.note("t", asked(0, 0.0, timeout=60.0))
+    schedule.note("t", activation(0, 0.0, timeout=60.0))
     assert at(schedule, clock, 65.0) == [
         ("t", DeadlineElapsed(0, EPOCH + 65)),
         ("t", IntervalElapsed(EPOCH + 60)),
     ]
 
 
-def test_whoever_was_asked_is_waited_for_past_the_next_interval():
+def test_reply_is_awaited_past_the_next_interval():
     clock = FakeClock()
     schedule = Scheduler({"t": 60.0}, clock, first=0.0)
     at(schedule, clock, 0.0)
-    schedule.note("t", asked(0, 0.0, timeout=130.0))
+    schedule.note("t", activation(0, 0.0, timeout=130.0))
     assert at(schedule, clock, 61.0) == []
     assert at(schedule, clock, 130.0) == [
         ("t", DeadlineElapsed(0, EPOCH + 130)),
@@ -142,29 +142,29 @@ def test_whoever_was_asked_is_waited_for_past_the_next_interval():
     ]
 
 
-def test_a_patient_clock_stretches_the_deadline():
+def test_min_reply_time_extends_the_deadline():
     clock = FakeClock(min_reply_time=50.0)
     schedule = Scheduler({"t": 60.0}, clock, first=0.0)
     at(schedule, clock, 0.0)
-    schedule.note("t", asked(0, 0.0, timeout=20.0))
+    schedule.note("t", activation(0, 0.0, timeout=20.0))
     assert schedule.next_due() == 50.0
 
 
-def test_after_the_last_interval_and_its_answer_nothing_is_due():
+def test_nothing_is_due_after_the_last_interval_and_its_reply():
     clock = FakeClock()
     schedule = Scheduler({"t": 60.0}, clock, first=0.0, last=2)
     at(schedule, clock, 0.0)
     assert not schedule.done()
     at(schedule, clock, 60.0)
-    schedule.note("t", asked(1, 60.0))
+    schedule.note("t", activation(1, 60.0))
     assert not schedule.done()
-    schedule.note("t", answered(1))
+    schedule.note("t", reply(1))
     assert schedule.done()
     assert schedule.next_due() == inf
     assert at(schedule, clock, 1000.0) == []
 
 
-def test_intervals_slept_through_count_towards_the_last():
+def test_skipped_intervals_count_towards_the_last():
     clock = FakeClock()
     schedule = Scheduler({"t": 60.0}, clock, first=0.0, last=3)
     at(schedule, clock, 0.0)
@@ -172,7 +172,7 @@ def test_intervals_slept_through_count_towards_the_last():
     assert schedule.done()
 
 
-def test_the_first_interval_begins_when_it_is_said_to():
+def test_first_interval_begins_at_the_given_time():
     clock = FakeClock()
     clock.now = 7.0
     schedule = Scheduler({"t": 60.0, "u": None}, clock, first=30.0)
@@ -185,7 +185,7 @@ def test_the_first_interval_begins_when_it_is_said_to():
     assert schedule.next_due() == 90.0
 
 
-def test_each_field_keeps_its_own_time():
+def test_each_field_has_its_own_intervals():
     clock = FakeClock()
     schedule = Scheduler({"fast": 10.0, "slow": 25.0}, clock, first=0.0, last=3)
     names = [name for now in range(61) for name, _ in at(schedule, clock, float(now))]
@@ -193,36 +193,36 @@ def test_each_field_keeps_its_own_time():
     assert schedule.done()
 
 
-def test_a_field_that_follows_its_readings_begins_once_and_then_has_deadlines_alone():
+def test_field_that_follows_its_readings_begins_once_and_then_has_deadlines_only():
     clock = FakeClock()
     schedule = Scheduler({"t": None}, clock, first=0.0)
     assert at(schedule, clock, 0.0) == [("t", IntervalElapsed(EPOCH))]
     assert at(schedule, clock, 1e6) == []
-    schedule.note("t", asked(0, 1e6))
-    schedule.note("t", answered(0))
-    schedule.note("t", asked(1, 1e6 + 5))
+    schedule.note("t", activation(0, 1e6))
+    schedule.note("t", reply(0))
+    schedule.note("t", activation(1, 1e6 + 5))
     assert at(schedule, clock, 1e6 + 24) == []
     assert at(schedule, clock, 1e6 + 25) == [("t", DeadlineElapsed(1, EPOCH + 1e6 + 25))]
 
 
 @given(st.lists(st.integers(0, 400), max_size=30))
-def test_a_replays_schedule_counts_no_interval_twice_and_skips_none(naps):
+def test_replay_neither_repeats_nor_skips_an_interval(pauses):
     clock = FakeClock(skips=False)
     schedule = Scheduler({"t": 60.0}, clock, first=0.0)
     events = []
-    for nap in [0, *naps]:
-        events += at(schedule, clock, clock.now + nap)
+    for pause in [0, *pauses]:
+        events += at(schedule, clock, clock.now + pause)
     assert [event for _, event in events] == [
         IntervalElapsed(EPOCH + 60.0 * n) for n in range(len(events))
     ]
 
 
-# --- the clocks themselves ----------------------------------------------------------------------
+# --- clocks ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def monotonic(monkeypatch):
-    """Set the machine's clocks: monotonic and wall, which then stand still."""
+    """Return a function that sets the machine's clocks, monotonic and wall, which stand still."""
 
     def set_to(now, wall=0.0):
         monkeypatch.setattr(time, "monotonic", lambda: now)
@@ -232,7 +232,7 @@ def monotonic(monkeypatch):
     return set_to
 
 
-def test_a_replay_clock_turns_back_to_what_was_due_and_never_skips(monotonic):
+def test_late_replay_clock_turns_back_to_the_due_time(monotonic):
     clock = ReplayClock(EPOCH, speed=10.0, reply_time=2.0)
     assert clock.min_reply_time == 20.0
     monotonic(1100.0)
@@ -244,7 +244,7 @@ def test_a_replay_clock_turns_back_to_what_was_due_and_never_skips(monotonic):
     assert clock.elapsed() == pytest.approx(90.0)
 
 
-def test_a_replay_clock_that_is_early_is_not_turned_forward(monotonic):
+def test_early_replay_clock_is_not_turned_forward(monotonic):
     clock = ReplayClock(EPOCH, speed=1.0)
     monotonic(1010.0)
     assert clock.catch_up(due=60.0, interval=60.0) == 1
@@ -252,20 +252,20 @@ def test_a_replay_clock_that_is_early_is_not_turned_forward(monotonic):
 
 
 @pytest.mark.parametrize(
-    ("now", "gone"), [(1000.0, 1), (1059.0, 1), (1060.0, 2), (1185.0, 4), (999.0, 1)]
+    ("now", "intervals"), [(1000.0, 1), (1059.0, 1), (1060.0, 2), (1185.0, 4), (999.0, 1)]
 )
-def test_a_live_clock_counts_what_was_slept_through(monotonic, now, gone):
+def test_live_clock_counts_skipped_intervals(monotonic, now, intervals):
     monotonic(now)
-    assert LiveClock().catch_up(due=1000.0, interval=60.0) == gone
+    assert LiveClock().catch_up(due=1000.0, interval=60.0) == intervals
 
 
-def test_a_live_clocks_wall_is_the_worlds_at_a_moment_near_now(monotonic):
+def test_wall_time_of_a_live_clock_is_the_system_time(monotonic):
     monotonic(1000.0, wall=EPOCH)
     assert LiveClock().wall(1005.0) == EPOCH + 5.0
     assert LiveClock().elapsed() == 1000.0
 
 
-def test_a_replays_date_stands_still_while_an_interval_is_waited_for():
+def test_wall_time_of_a_replay_clock_stops_at_the_end_of_the_interval():
     clock = ReplayClock(EPOCH, speed=1e9)
     clock.catch_up(0.0, 600.0)
 

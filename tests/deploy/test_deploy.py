@@ -1,4 +1,4 @@
-"""What deploy/ holds does what its comments say, as far as a machine without systemd can tell."""
+"""The files of deploy/, as far as they can be tested on a machine without systemd."""
 
 import ctypes
 import os
@@ -24,7 +24,7 @@ UNIT = DEPLOY / "edge-tvbo.service"
 EXPOSURE = 2.0
 ANALYZE = shutil.which("systemd-analyze")
 
-wants_systemd = pytest.mark.skipif(not ANALYZE, reason="systemd-analyze is not installed")
+needs_systemd = pytest.mark.skipif(not ANALYZE, reason="systemd-analyze is not installed")
 
 
 def analyze(*arguments):
@@ -33,7 +33,7 @@ def analyze(*arguments):
 
 
 def unit_settings():
-    """Give the unit's settings, each with all of its values."""
+    """Return the settings of the unit, each with all of its values."""
     found = {}
     for line in UNIT.read_text().splitlines():
         name, equals, value = line.partition("=")
@@ -45,8 +45,8 @@ def unit_settings():
 # --- the unit ---------------------------------------------------------------------------------
 
 
-@wants_systemd
-def test_the_units_exposure_is_below_two():
+@needs_systemd
+def test_the_exposure_of_the_unit_is_below_two():
     result = analyze("security", "--offline=true", str(UNIT))
 
     if "Unknown option" in result.stderr or "unrecognized option" in result.stderr:
@@ -56,8 +56,8 @@ def test_the_units_exposure_is_below_two():
     assert float(score[1]) < EXPOSURE
 
 
-@wants_systemd
-def test_the_unit_is_one_that_systemd_reads(tmp_path):
+@needs_systemd
+def test_systemd_accepts_the_unit(tmp_path):
     """Only the program itself may be missing here."""
     copy = tmp_path / UNIT.name
     copy.write_text(UNIT.read_text().replace("/opt/edge-tvbo/bin/edge-tvbo", "/bin/true"))
@@ -89,7 +89,7 @@ def test_each_hardening_line_has_a_comment_above():
         assert len([line for line in block.splitlines() if "=" in line and line[0] != "#"]) <= 4
 
 
-def test_a_mistake_in_the_file_is_not_tried_again(tmp_path):
+def test_systemd_does_not_retry_an_invalid_configuration(tmp_path):
     assert unit_settings()["RestartPreventExitStatus"] == ["78"]
     path = tmp_path / "bad.toml"
     path.write_text("instance = 3\n")
@@ -105,7 +105,7 @@ def test_a_mistake_in_the_file_is_not_tried_again(tmp_path):
 
 
 def syscalls(name):
-    """Give the names of the system calls in one of systemd's sets."""
+    """Return the names of the system calls in one of systemd's sets."""
     found = set()
     for line in analyze("syscall-filter", name).stdout.splitlines()[1:]:
         word = line.strip()
@@ -122,7 +122,7 @@ def filter_of_the_unit():
 
 
 def refuse_all_but(allowed):
-    """Have the kernel refuse this process, and what it runs, every other system call."""
+    """Refuse all other system calls to this process and its children; return 0 on success."""
     library = ctypes.CDLL("libseccomp.so.2")
     library.seccomp_init.restype = ctypes.c_void_p
     library.seccomp_init.argtypes = [ctypes.c_uint32]
@@ -137,7 +137,7 @@ def refuse_all_but(allowed):
 
 
 def in_a_child(body):
-    """Fork, run `body` in the child, and give its exit status."""
+    """Fork, run `body` in the child, and return its exit status."""
     child = os.fork()
     if child == 0:
         try:
@@ -147,7 +147,7 @@ def in_a_child(body):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-@wants_systemd
+@needs_systemd
 def test_the_daemon_runs_under_the_units_system_call_filter(tmp_path):
     try:
         ctypes.CDLL("libseccomp.so.2")
@@ -172,7 +172,7 @@ def test_the_daemon_runs_under_the_units_system_call_filter(tmp_path):
     with process:
         for line in process.stderr:
             said += line
-            if "drawn" in line:  # a decision was made
+            if "selected at random" in line:  # a decision was made
                 break
         process.send_signal(signal.SIGTERM)
         said += process.stderr.read()
@@ -182,16 +182,16 @@ def test_the_daemon_runs_under_the_units_system_call_filter(tmp_path):
 
 
 def cache():
-    """Give numba's cache a place that outlives one test, so that it compiles once a machine."""
+    """Return a cache directory that outlives the tests: kernels compile once on a machine."""
     directory = Path(tempfile.gettempdir()) / f"edge_tvbo-numba-{os.getuid()}"
     directory.mkdir(mode=0o700, exist_ok=True)
     return directory
 
 
-# --- the broker's rules, and the pages ----------------------------------------------------------
+# --- broker and pages ---------------------------------------------------------------------------
 
 
-def test_the_rules_fit_the_example_configuration():
+def test_the_acl_has_the_topics_of_the_example_configuration():
     settings = loader.load(DEPLOY / "config.example.toml")
     acl = (DEPLOY / "acl").read_text()
 
@@ -203,7 +203,7 @@ def test_the_rules_fit_the_example_configuration():
     assert f"topic write edge_tvbo/{settings.instance}/#\n" in acl
 
 
-def test_nobody_comes_in_unasked_and_nothing_listens_beyond_this_machine():
+def test_the_broker_needs_a_login_and_listens_on_loopback_alone():
     lines = (DEPLOY / "mosquitto.conf").read_text().splitlines()
     active = [line for line in lines if line and not line.startswith("#")]
 
@@ -215,7 +215,7 @@ def test_nobody_comes_in_unasked_and_nothing_listens_beyond_this_machine():
 def test_the_broker_starts_with_tls_when_its_lines_are_uncommented(tmp_path):
     mosquitto = shutil.which("mosquitto", path="/usr/sbin:/usr/bin")
     if not (mosquitto and shutil.which("openssl")):
-        pytest.skip("this test wants mosquitto and openssl")
+        pytest.skip("this test needs mosquitto and openssl")
     (tmp_path / "tls").mkdir()
     key, certificate = tmp_path / "tls" / "broker.key", tmp_path / "tls" / "broker.crt"
     command = shlex.split("openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost")
@@ -245,7 +245,7 @@ def test_the_broker_starts_with_tls_when_its_lines_are_uncommented(tmp_path):
         process.wait(10)
 
 
-def test_an_installation_takes_four_commands_and_names_files_that_exist():
+def test_the_installation_has_four_commands_and_names_existing_files():
     text = (DEPLOY / "README.md").read_text()
     first = re.search(r"(?:^    .*\n)+", text, re.MULTILINE)[0].splitlines()
 
@@ -254,7 +254,7 @@ def test_an_installation_takes_four_commands_and_names_files_that_exist():
         assert (DEPLOY.parent / name).exists(), name
 
 
-def test_the_readme_tells_the_exposure_that_is_measured():
+def test_the_readme_states_the_measured_exposure():
     if not ANALYZE:
         pytest.skip("systemd-analyze is not installed")
     result = analyze("security", "--offline=true", str(UNIT))

@@ -1,4 +1,4 @@
-"""The installation as a gateway's owner meets it; deploy/README.md names what was never tried."""
+"""Installer, container and add-on; deploy/README.md lists what was never run."""
 
 import importlib.util
 import json
@@ -29,7 +29,8 @@ SCRIPTS = [
 ]
 
 
-def said(*command, status=0, **environment):
+def output_of(*command, status=0, **environment):
+    """Return the output of a command, whose exit status is `status`."""
     done = subprocess.run(
         [str(word) for word in command],
         capture_output=True,
@@ -47,13 +48,13 @@ def said(*command, status=0, **environment):
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_a_script_is_posix(script):
     assert os.access(script, os.X_OK)
-    assert said("sh", "-n", script) == ""
+    assert output_of("sh", "-n", script) == ""
     if shellcheck := shutil.which("shellcheck"):
-        assert said(shellcheck, script) == ""
+        assert output_of(shellcheck, script) == ""
 
 
-def test_a_rehearsal_says_each_command_and_carries_out_none(tmp_path):
-    lines = said(INSTALL, "--dry-run", "--wheels", tmp_path, "--with-mosquitto").splitlines()
+def test_a_dry_run_prints_each_command_and_runs_none(tmp_path):
+    lines = output_of(INSTALL, "--dry-run", "--wheels", tmp_path, "--with-mosquitto").splitlines()
 
     commands = [line for line in lines if line.startswith("+ ")]
     for word in (
@@ -69,19 +70,19 @@ def test_a_rehearsal_says_each_command_and_carries_out_none(tmp_path):
 
 
 @pytest.mark.parametrize("mistake", [["--wheels", "/nowhere"], ["--purge"], ["uninstal"]])
-def test_a_mistake_on_the_command_line_changes_nothing(mistake):
-    assert "install.sh: " in said(INSTALL, "--dry-run", *mistake, status=1)
+def test_an_invalid_command_line_changes_nothing(mistake):
+    assert "install.sh: " in output_of(INSTALL, "--dry-run", *mistake, status=1)
 
 
-def test_the_emulated_pi_says_what_it_takes_and_refuses_what_it_does_not_know():
-    """Emulation itself is `make test-arm64`, for it takes long and wants root."""
+def test_the_emulated_pi_prints_its_options_and_rejects_unknown_ones():
+    """The emulation itself is `make test-arm64`: it takes long and needs root."""
     for option in ("--suite", "--board", "--mem", "--state"):
-        assert option in said(EMULATED, "--help")
+        assert option in output_of(EMULATED, "--help")
     for mistake in (["--sweet", "bookworm"], ["--suite", "sid", "true"], ["--mem"], []):
-        assert "run.sh: " in said(EMULATED, *mistake, status=1)
+        assert "run.sh: " in output_of(EMULATED, *mistake, status=1)
 
 
-def test_the_kernels_are_compiled_for_the_unit_and_where_it_looks():
+def test_the_installer_and_the_unit_use_the_same_cache_user_and_processor_name():
     unit = (DEPLOY / "edge-tvbo.service").read_text()
     script = INSTALL.read_text()
 
@@ -90,7 +91,7 @@ def test_the_kernels_are_compiled_for_the_unit_and_where_it_looks():
     assert "\nUser=edge-tvbo\n" in unit and "\nuser=edge-tvbo\n" in script
 
 
-LIFE = """
+LIFE_CYCLE = """
 set -eu
 mount -t tmpfs none "$1"
 mkdir "$1/upper" "$1/work" "$1/root"
@@ -122,27 +123,29 @@ exec chroot "$1/root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -euc
 """
 
 
-def test_installed_run_upgraded_and_removed_on_a_copy_of_this_machine(tmp_path):
-    """Everything but systemd, which does not run in one; what is written there is forgotten."""
+def test_install_run_upgrade_and_uninstall_work_on_a_copy_of_this_machine(tmp_path):
+    """Everything but systemd, which does not run there; all writes are discarded."""
     if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
-        pytest.skip("this test wants to be root, and mount namespaces")
+        pytest.skip("this test needs root and mount namespaces")
     if not Path("/usr/bin/python3").exists():
-        pytest.skip("this test wants the system's own python3")
+        pytest.skip("this test needs the python3 of the system")
     wheels = tmp_path / "wheels"
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "-w", wheels]
-    said(*pip, f"{DEPLOY.parent}[metrics]")
+    output_of(*pip, f"{DEPLOY.parent}[metrics]")
     version = "import sys; print(sys.version_info[:2])"
-    if said("/usr/bin/python3", "-c", version) != said(sys.executable, "-c", version):
+    if output_of("/usr/bin/python3", "-c", version) != output_of(sys.executable, "-c", version):
         pytest.skip("the wheels of this Python do not fit the system's")
     (tmp_path / "copy").mkdir()
 
-    text = said("unshare", "-m", "sh", "-c", LIFE, "sh", tmp_path / "copy", INSTALL, wheels)
+    text = output_of(
+        "unshare", "-m", "sh", "-c", LIFE_CYCLE, "sh", tmp_path / "copy", INSTALL, wheels
+    )
 
     assert text.count("The kernels are in numba's cache: compiled") == 2  # and again after upgrade
     assert "INFO ready: 3 sensors" in text and "INFO compiled" not in text
     assert "/etc/edge-tvbo/config.toml is kept" in text and "\n# ours\n" in text
     assert "Traceback" not in text
-    after = text.rpartition("A broker, and what is in /etc/mosquitto, is left alone.\n")[2]
+    after = text.rpartition("A broker and the files in /etc/mosquitto are kept.\n")[2]
     assert "edge-tvbo" not in after.replace("id: ‘edge-tvbo’", "")
 
 
@@ -154,7 +157,7 @@ def rules(path):
     return {line for line in lines if line and not line.startswith("#")}
 
 
-def test_the_broker_in_a_container_has_the_gateways_rules_but_for_the_address():
+def test_the_broker_in_a_container_differs_from_the_gateway_by_its_address_only():
     gateway, container = rules(DEPLOY / "mosquitto.conf"), rules(DEPLOY / "docker/mosquitto.conf")
 
     assert gateway - container == {"listener 1883 127.0.0.1"}
@@ -162,24 +165,24 @@ def test_the_broker_in_a_container_has_the_gateways_rules_but_for_the_address():
 
 
 def copied(dockerfile, source, target):
-    """Carry out the COPY lines of the first stage, from `source` to `target`, without Docker."""
+    """Do what the COPY lines of the first stage do, from `source` to `target`, without Docker."""
     stage = dockerfile.read_text().split("\nFROM ")[1]
     for line in re.findall("^COPY (.+)$", stage, re.MULTILINE):
         *paths, to = line.split()
         for path in paths:
-            if (source / path).is_dir():  # Docker takes what is in a folder, not the folder
+            if (source / path).is_dir():  # Docker copies the contents of a directory
                 shutil.copytree(source / path, target / to, dirs_exist_ok=True)
             else:
                 (target / to).mkdir(parents=True, exist_ok=True)
                 shutil.copy(source / path, target / to)
 
 
-def test_the_image_copies_all_that_its_wheel_is_built_from(tmp_path):
+def test_the_image_copies_all_files_that_its_wheel_needs(tmp_path):
     copied(DEPLOY / "docker" / "Dockerfile", DEPLOY.parent, tmp_path / "src")
     built = "import sys, hatchling.build as b; print(b.build_wheel(sys.argv[1]))"
 
     with chdir(tmp_path / "src"):
-        name = said(sys.executable, "-c", built, tmp_path, EDGE_TVBO_KERNELS="").split()[-1]
+        name = output_of(sys.executable, "-c", built, tmp_path, EDGE_TVBO_KERNELS="").split()[-1]
 
     with ZipFile(tmp_path / name) as wheel:
         names = {PurePath(each).name for each in wheel.namelist()}
@@ -188,7 +191,7 @@ def test_the_image_copies_all_that_its_wheel_is_built_from(tmp_path):
     assert {"config.example.toml", "link.py", "acl"} | fleet <= names
 
 
-def test_the_container_is_not_root_and_looks_after_its_health_without_further_programs():
+def test_the_container_is_not_root_and_checks_its_health_without_further_programs():
     text = (DEPLOY / "docker" / "Dockerfile").read_text()
 
     final = text.rpartition("\nFROM ")[2]
@@ -215,9 +218,9 @@ OPTIONS = {
 
 @contextmanager
 def supervisor(**service):
-    """Stand in for Home Assistant's Supervisor, which gives an add-on the broker's login."""
+    """Run a fake of Home Assistant's Supervisor, which knows the broker's login."""
 
-    class Answer(BaseHTTPRequestHandler):
+    class Reply(BaseHTTPRequestHandler):
         def do_GET(self):
             known = self.headers["Authorization"] == "Bearer t0ken"
             self.send_response(200 if known and self.path == "/services/mqtt" else 403)
@@ -227,18 +230,18 @@ def supervisor(**service):
         def log_message(self, *_):
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+    with HTTPServer(("127.0.0.1", 0), Reply) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
 
 def configured(directory, options, status=0, **service):
-    """Give what configure.py said, with these options and a faked Supervisor."""
+    """Return the output of configure.py with these options and a faked Supervisor."""
     (directory / "options.json").write_text(json.dumps(options))
     login = {"host": "core-mosquitto", "port": 1883, "username": "addons", "password": 'a"b'}
     with supervisor(**login | service) as address:
-        return said(
+        return output_of(
             sys.executable,
             ADD_ON / "configure.py",
             status=status,
@@ -250,7 +253,9 @@ def configured(directory, options, status=0, **service):
 
 
 @pytest.mark.parametrize("places", [({}, {}), ({"x": 0, "y": 1.5}, {"x": 3.0, "y": 0})])
-def test_the_add_ons_options_make_a_good_configuration_with_a_faked_supervisor(tmp_path, places):
+def test_the_options_of_the_add_on_give_a_valid_configuration_with_a_faked_supervisor(
+    tmp_path, places
+):
     sensors = [each | place for each, place in zip(OPTIONS["sensors"], places, strict=True)]
 
     path = Path(configured(tmp_path, OPTIONS | {"sensors": sensors}))
@@ -264,23 +269,23 @@ def test_the_add_ons_options_make_a_good_configuration_with_a_faked_supervisor(t
     assert field.activate.mode == "advise"
 
 
-def test_an_encrypted_broker_is_spoken_to_so_with_a_faked_supervisor(tmp_path):
+def test_a_broker_with_tls_gets_a_tls_configuration_with_a_faked_supervisor(tmp_path):
     assert settings_of(Path(configured(tmp_path, OPTIONS, ssl=True, port=8883))).mqtt.tls
 
 
-def test_the_add_on_takes_a_configuration_of_ones_own_with_a_faked_supervisor(tmp_path):
+def test_the_add_on_uses_the_configuration_file_of_the_user_with_a_faked_supervisor(tmp_path):
     named = OPTIONS | {"config_file": "mine.toml"}
 
     assert configured(tmp_path, named) == "/config/mine.toml"
 
 
-def test_the_add_on_without_sensors_says_what_is_missing_with_a_faked_supervisor(tmp_path):
-    assert "Name the sensors" in configured(tmp_path, OPTIONS | {"sensors": []}, status=1)
+def test_the_add_on_without_sensors_reports_that_with_a_faked_supervisor(tmp_path):
+    assert "There are no sensors" in configured(tmp_path, OPTIONS | {"sensors": []}, status=1)
 
 
-def test_every_option_of_the_add_on_is_one_that_the_script_reads():
+def test_the_script_reads_every_option_of_the_add_on():
     if importlib.util.find_spec("yaml") is None:
-        pytest.skip("this test wants PyYAML")
+        pytest.skip("this test needs PyYAML")
     import yaml
 
     described = yaml.safe_load((ADD_ON / "config.yaml").read_text())

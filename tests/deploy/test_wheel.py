@@ -1,4 +1,4 @@
-"""The wheel, built from the sdist and alone in a fresh environment, does what a gateway needs."""
+"""The wheel, built from the sdist and installed alone into a fresh environment."""
 
 import json
 import os
@@ -26,18 +26,18 @@ from edge_tvbo.numerics.compiled import MODULES
 EXAMPLE = (ROOT / "deploy" / "config.example.toml").read_text()
 PIP = ["-q", "--disable-pip-version-check", "--no-input"]
 BUILD = "import sys, hatchling.build as b; getattr(b, 'build_' + sys.argv[1])(sys.argv[2])"
-PATIENCE = 60.0  # s; two cores may have other things to do
+TIMEOUT_S = 60.0  # the machine may be busy
 EXTRAS = {"prometheus_client", "matplotlib", "scipy", "starlette", "uvicorn", "amqtt"}
 
 
 def called(*command, cwd=ROOT, status=0, **environment):
-    """Give what a command said; it ends with `status`."""
+    """Return the output of a command, whose exit status is `status`."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=4 * PATIENCE,
+        timeout=4 * TIMEOUT_S,
         env=os.environ | {"PYTHONPATH": ""} | environment,
     )
     assert done.returncode == status, done.stdout + done.stderr
@@ -46,7 +46,7 @@ def called(*command, cwd=ROOT, status=0, **environment):
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory):
-    """Give a directory with what builds a wheel."""
+    """Return a directory with the packages that build a wheel."""
     tools = tmp_path_factory.mktemp("tools")
     try:
         called(sys.executable, "-m", "pip", "install", *PIP, "--target", tools, "hatchling")
@@ -57,7 +57,7 @@ def tools(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def built(tools, tmp_path_factory):
-    """Give a directory with the sdist, and the wheel that was built from that."""
+    """Return a directory with the sdist, and the wheel that was built from it."""
     directory = tmp_path_factory.mktemp("dist")
     called(sys.executable, "-c", BUILD, "sdist", directory, PYTHONPATH=str(tools))
     with tarfile.open(next(directory.glob("*.tar.gz"))) as sdist:
@@ -75,7 +75,7 @@ def wheel(built):
 
 @pytest.fixture(scope="module")
 def fresh(wheel, tmp_path_factory):
-    """Give the programs of a fresh environment, with the wheel and what it cannot do without."""
+    """Return the `bin` of a fresh environment with the wheel and its dependencies."""
     directory = tmp_path_factory.mktemp("fresh")
     venv.create(directory, with_pip=True)
     called(
@@ -86,7 +86,7 @@ def fresh(wheel, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def caches(fresh, tmp_path_factory):
-    """Give where `precompile` has put the kernels."""
+    """Return the cache directory that `precompile` has filled."""
     directory = str(tmp_path_factory.mktemp("caches"))
     assert "compiled" in called(fresh / "edge-tvbo", "precompile", NUMBA_CACHE_DIR=directory)
     return directory
@@ -100,7 +100,7 @@ def example(directory, port, extra=""):
 
 @contextmanager
 def running(fresh, path, cache, until="INFO ready"):
-    """Have the daemon run; the list it gives is what has been logged, complete in the end."""
+    """Run the daemon; yield the list of its log lines, which is complete at the end."""
     log = []
     command = [str(fresh / "edge-tvbo"), "run", str(path)]
     environment = os.environ | {"NUMBA_CACHE_DIR": cache, "PYTHONPATH": ""}
@@ -117,10 +117,10 @@ def running(fresh, path, cache, until="INFO ready"):
     assert process.returncode == 0, "".join(log)
 
 
-# --- what is in it ------------------------------------------------------------------------------
+# --- contents -----------------------------------------------------------------------------------
 
 
-def test_the_wheel_holds_the_licence_the_examples_and_the_types_and_no_tests(wheel):
+def test_the_wheel_contains_licence_examples_and_types_and_no_tests(wheel):
     names = zipfile.ZipFile(wheel).namelist()
 
     assert wheel.name.endswith("-py3-none-any.whl")
@@ -129,7 +129,7 @@ def test_the_wheel_holds_the_licence_the_examples_and_the_types_and_no_tests(whe
     assert not [name for name in names if "tests/" in name or "/test_" in name]
 
 
-def test_the_sdist_holds_what_the_tests_and_an_installation_need(built):
+def test_the_sdist_contains_the_files_for_tests_and_installation(built):
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
 
@@ -142,8 +142,8 @@ def test_the_sdist_holds_what_the_tests_and_an_installation_need(built):
     } <= names
 
 
-def test_the_lines_with_which_the_readme_installs_do_so(built, tools):
-    """With what builds a wheel at hand, and without what we depend on, which `fresh` fetches."""
+def test_the_install_commands_of_the_readme_work(built, tools):
+    """With the build packages of `tools`, and without dependencies, which `fresh` installs."""
     (unpacked,) = built.glob("edge_tvbo-*/")
     text = (unpacked / "README.md").read_text("utf-8")
     lines = re.search(r"^    python3 -m venv .*\n    \. .*$", text, re.MULTILINE)[0]
@@ -155,16 +155,16 @@ def test_the_lines_with_which_the_readme_installs_do_so(built, tools):
     assert f"edge-tvbo is {unpacked}/venv/bin/edge-tvbo" in said.splitlines()
 
 
-# --- what it does alone -------------------------------------------------------------------------
+# --- without extras -----------------------------------------------------------------------------
 
 
-def test_the_wheel_alone_brings_none_of_the_extras(fresh):
-    there = f"from importlib.util import find_spec; print(*filter(find_spec, {sorted(EXTRAS)}))"
+def test_the_wheel_alone_installs_no_extra(fresh):
+    code = f"from importlib.util import find_spec; print(*filter(find_spec, {sorted(EXTRAS)}))"
 
-    assert called(fresh / "python", "-c", there).split() == []
+    assert called(fresh / "python", "-c", code).split() == []
 
 
-def test_the_wheel_alone_says_what_it_can_and_checks_a_configuration(fresh, tmp_path):
+def test_the_wheel_alone_prints_help_and_checks_a_configuration(fresh, tmp_path):
     path = example(tmp_path, 1883)
 
     assert "Usage: edge-tvbo" in called(fresh / "edge-tvbo", "--help")
@@ -180,7 +180,7 @@ def test_the_wheel_alone_replays(fresh, caches, tmp_path):
 
 
 @pytest.mark.broker
-def test_the_wheel_alone_decides_on_a_real_broker_and_tells_what_compiling_took(fresh, tmp_path):
+def test_the_wheel_alone_decides_on_a_real_broker_and_logs_the_compile_time(fresh, tmp_path):
     with local_broker.start() as broker:
         path = example(tmp_path, broker.port)
         cold = tmp_path / "cold"
@@ -197,7 +197,7 @@ def test_the_wheel_alone_decides_on_a_real_broker_and_tells_what_compiling_took(
 @pytest.mark.acceptance(1)
 @pytest.mark.broker
 def test_a_fresh_installation_shows_decisions_with_reasons_within_a_minute(fresh, tmp_path):
-    """Nothing is configured and nothing compiled; the page of the end is `test_demo`'s."""
+    """Nothing is configured or compiled; `test_demo` checks the report."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cold"), "PYTHONPATH": ""}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     command, said, began = [str(fresh / "edge-tvbo"), "demo"], [], time.monotonic()
@@ -219,13 +219,13 @@ def test_a_fresh_installation_shows_decisions_with_reasons_within_a_minute(fresh
     assert len(heard) >= 5
     assert {each["reason"] for each in heard} <= set(Reason)
     assert all(f"  {each['text']}; " in "".join(said) for each in heard[:5])
-    assert took < 2 * PATIENCE
+    assert took < 2 * TIMEOUT_S
 
 
-def test_after_warm_the_first_start_compiles_nothing(fresh, caches, tmp_path):
+def test_after_precompile_the_first_start_compiles_nothing(fresh, caches, tmp_path):
     kept = sorted(Path(caches).rglob("*"))
-    warmed = {each.name.partition(".")[0] for each in kept if each.suffix == ".nbi"}
-    assert warmed == set(MODULES)  # a field may be of any engine
+    compiled = {each.name.partition(".")[0] for each in kept if each.suffix == ".nbi"}
+    assert compiled == set(MODULES)  # a field may need any of them
 
     with running(fresh, example(tmp_path, 1), caches) as log:
         pass
@@ -235,7 +235,7 @@ def test_after_warm_the_first_start_compiles_nothing(fresh, caches, tmp_path):
     assert "nothing to do" in called(fresh / "edge-tvbo", "precompile", NUMBA_CACHE_DIR=caches)
 
 
-# --- what it lacks ------------------------------------------------------------------------------
+# --- missing extras -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
 def test_the_daemon_decides_without_the_metrics_extra_and_names_it(fresh, caches, tmp_path):
     path = example(tmp_path, 1, f"\n[metrics]\nport = {free_port()}\n")
 
-    with running(fresh, path, caches, until="drawn") as log:
+    with running(fresh, path, caches, until="selected at random") as log:
         pass
 
     assert f"{fresh}/pip install 'edge-tvbo[metrics]'" in "".join(log)
@@ -270,7 +270,7 @@ def test_the_daemon_decides_without_the_metrics_extra_and_names_it(fresh, caches
 def test_a_demo_without_a_broker_names_the_extra_with_the_search_for_mosquitto_faked(
     fresh, caches, tmp_path
 ):
-    """Mosquitto is installed where these tests run, in a place that is always searched."""
+    """Mosquitto is installed where these tests run, in a directory that is always searched."""
     hidden = (
         "import shutil; shutil.which = lambda *_, **__: None; "
         "from edge_tvbo.cli import main; main(['demo'])"
@@ -281,7 +281,7 @@ def test_a_demo_without_a_broker_names_the_extra_with_the_search_for_mosquitto_f
     assert f"{fresh}/pip install 'edge-tvbo[broker]'" in said
 
 
-def test_the_command_that_is_named_installs_the_extra_without_looking_for_us(fresh):
+def test_the_named_command_installs_the_extra_without_searching_an_index_for_edge_tvbo(fresh):
     command = [fresh / "pip", "install", "--dry-run", "--disable-pip-version-check"]
 
     said = called(*command, "edge-tvbo[metrics]")

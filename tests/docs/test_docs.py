@@ -1,8 +1,8 @@
-"""The documents' commands and Python are run, their links followed, what they name exists.
+"""The commands and the Python of the pages are run, their links followed, their options checked.
 
-In a page, an indented line that begins with ``edge-tvbo`` is a command of its own. A block ``sh``
-is a part of the page's one script, and each line of a block ``text`` something that it prints, but
-for its numbers. A block whose language is followed by a path is that file.
+In a page, an indented line that begins with ``edge-tvbo`` is a command of its own. The blocks
+``sh`` are one script, and it prints each line of the blocks ``text``, numbers aside. A block whose
+language is followed by a path is that file.
 """
 
 import json
@@ -21,52 +21,47 @@ import click
 import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
-from support.paths import ROOT
+from support.pages import blocks, files, prose, unprinted
+from support.paths import DOCS, ROOT, SHARED
 from support.ports import free_port
 
 from edge_tvbo.cli import main
 from edge_tvbo.config.docs import explain
 from edge_tvbo.policy import policies
 
-SHARED = ROOT.parent / "shared" / "data"
-DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "deploy" / "README.md", *sorted(DOCS.glob("*.md"))]
 TEXTS = {page: page.read_text("utf-8") for page in PAGES}
 README = TEXTS[ROOT / "README.md"]
 
-FENCED = re.compile(r"^```(.*)\n((?s:.*?))^```$", re.MULTILINE)
-GENEROUS = 120  # s
+TIMEOUT_S = 120
 PROGRAMS = ("mosquitto", "mosquitto_sub", "mosquitto_pub", "curl")
-PORTS = ("18830", "8787")  # of the tutorial, which may be taken here
-SERVERS = {"run": "ready", "dashboard": "http://"}  # and what they say when they are there
-SMALL = {"compare": ("--seeds", "1"), "experiment": ("--runs", "1"), "dashboard": ("--port", "0")}
+PORTS = ("18830", "8787")  # of the pages; replaced, because they may be in use here
+SERVERS = {"run": "ready", "dashboard": "http://"}  # and what they print once they run
+FEWER = {"compare": ("--seeds", "1"), "experiment": ("--runs", "1"), "dashboard": ("--port", "0")}
 
 
-def prose(page):
-    return FENCED.sub("", TEXTS[page])
-
-
-def blocks(page, language):
-    return [body for info, body in FENCED.findall(TEXTS[page]) if info == language]
-
-
-def with_some(find):
-    """Run a test on every page in which `find` finds something."""
-    found = [page for page in PAGES if find(page)]
+def with_any(find):
+    """Parametrise a test by the pages in which `find` finds something."""
+    found = [page for page in PAGES if find(TEXTS[page])]
     return pytest.mark.parametrize("page", found, ids=lambda page: str(page.relative_to(ROOT)))
 
 
-def indented(page):
-    return re.findall(r"^    (edge-tvbo .*)$", prose(page), flags=re.MULTILINE)
+def indented(text):
+    return re.findall(r"^    (edge-tvbo .*)$", prose(text), flags=re.MULTILINE)
 
 
-def commands_named(page):
-    text = prose(page)
+def commands_named(text):
+    text = prose(text)
     spans = re.findall(r"`(edge-tvbo [^`]+)`", text)
     return [
         *(" ".join(each.split()) for each in spans),
         *re.findall(r"bin/(edge-tvbo .*)$", text, re.M),
     ]
+
+
+def makes(text):
+    """Return the targets of make that a page names, as code or on an indented line."""
+    return re.findall(r"(?:`|^    )make ([a-z][a-z0-9-]*)", text, re.MULTILINE)
 
 
 # --- the Makefile ---------------------------------------------------------------------------------
@@ -76,6 +71,13 @@ def test_the_first_two_commands_are_make_demo_and_make_test():
     assert re.findall(r"^    (\S.*)$", README, re.MULTILINE)[:2] == ["make demo", "make test"]
     makefile = (ROOT / "Makefile").read_text()
     assert all(re.search(rf"^{name}:", makefile, re.MULTILINE) for name in ("demo", "test", "docs"))
+
+
+@with_any(makes)
+def test_the_make_targets_of_a_page_exist(page):
+    targets = re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+    assert [name for name in makes(TEXTS[page]) if name not in targets] == []
 
 
 def test_ci_runs_make_test_and_nothing_else():
@@ -88,34 +90,34 @@ def test_ci_runs_make_test_and_nothing_else():
 
 
 @pytest.mark.broker
-@with_some(indented)
-def test_a_pages_commands_run_in_their_order(page, tmp_path, broker):
+@with_any(indented)
+def test_the_indented_commands_of_a_page_run_in_their_order(page, tmp_path, broker):
     example = (ROOT / "deploy" / "config.example.toml").read_text("utf-8")
     if "edge-tvbo init" not in TEXTS[page]:
         (tmp_path / "my.toml").write_text(example.replace("1883", str(broker.port)), "utf-8")
-    for line in indented(page):
+    for line in indented(TEXTS[page]):
         if "../shared/data" in line and not SHARED.is_dir():
             continue
         command = program(line)
         if command[3] in SERVERS:
-            assert stops_politely(command, tmp_path), line
+            assert runs_and_stops(command, tmp_path), line
             continue
         done = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=GENEROUS
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S
         )
         assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
 def program(line):
-    """Give a command as it is run here: with our Python, our data, and little to do."""
+    """Return the command of a line, with this Python, our data, and fewer runs."""
     words = shlex.split(line, comments=True)[1:]
     words = [str(SHARED) if word == "../shared/data" else word for word in words]
-    few = () if "list" in words else SMALL.get(words[0], ())
-    return [sys.executable, "-m", "edge_tvbo", *words, *few]
+    fewer = () if "list" in words else FEWER.get(words[0], ())
+    return [sys.executable, "-m", "edge_tvbo", *words, *fewer]
 
 
-def stops_politely(command, directory):
-    """Start what runs until it is told to stop, and tell it once it is there."""
+def runs_and_stops(command, directory):
+    """Start a server, stop it by Ctrl-C once it runs; return whether it exits with 0."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, cwd=directory, **pipes) as process:
         for line in process.stdout:
@@ -127,21 +129,19 @@ def stops_politely(command, directory):
 
 
 @pytest.mark.broker
-@with_some(lambda page: blocks(page, "sh"))
-def test_a_pages_script_runs_and_prints_what_it_says(page, tmp_path):
-    script = "set -e\n" + "\n".join(blocks(page, "sh"))
+@with_any(lambda text: blocks(text, "sh"))
+def test_the_script_of_a_page_prints_what_the_page_says(page, tmp_path):
+    script = "set -e\n" + "\n".join(blocks(TEXTS[page], "sh"))
     missing = [each for each in PROGRAMS if each in script and not shutil.which(each, path=paths())]
     if missing:
-        assert not os.environ.get("CI"), f"CI wants {missing}"
-        pytest.skip(f"there is no {missing}")
+        assert not os.environ.get("CI"), f"CI needs {missing}"
+        pytest.skip(f"{missing} is not installed")
     prepare(page, tmp_path)
     for port in PORTS:
         script = re.sub(rf"\b{port}\b", str(free_port()), script)
     printed = run_script(script, tmp_path)
-    shapes = {shape(line) for line in printed.splitlines()}
-    told = [line for block in blocks(page, "text") for line in block.splitlines()]
 
-    assert [line for line in told if shape(line) not in shapes] == [], printed
+    assert unprinted(TEXTS[page], printed) == [], printed
 
 
 def paths():
@@ -149,12 +149,10 @@ def paths():
 
 
 def prepare(page, tmp_path):
-    """Write the page's files, a recording, and programs that are those of this Python."""
-    for info, body in FENCED.findall(TEXTS[page]):
-        if " " in info:
-            path = tmp_path / info.split()[1]
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(body, "utf-8")
+    """Write the page's files, a recording, and commands that run with this Python."""
+    for path, body in files(TEXTS[page]):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(body, "utf-8")
     rows = [f"{600 * t},{20 + t % 7},{21 + t % 5},{19 + t % 3}" for t in range(4 * 144)]
     (tmp_path / "readings.csv").write_text("\n".join(["time,hall,attic,kitchen", *rows]))
     site, bin_ = tmp_path / "site", tmp_path / "bin"
@@ -172,7 +170,7 @@ def prepare(page, tmp_path):
 
 
 def run_script(script, directory):
-    """Give what a script prints; whatever it started and left is ended with it."""
+    """Return what a script prints; processes that it leaves behind are killed."""
     with subprocess.Popen(
         ["bash", "-c", script],
         cwd=directory,
@@ -183,22 +181,17 @@ def run_script(script, directory):
         start_new_session=True,
     ) as process:
         try:
-            printed, said = process.communicate(timeout=2 * GENEROUS)
+            printed, errors = process.communicate(timeout=2 * TIMEOUT_S)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 0, f"{printed}\n{said}"
+    assert process.returncode == 0, f"{printed}\n{errors}"
     return printed
 
 
-def shape(line):
-    """Give a line without its numbers."""
-    return re.sub(r"\d[\d.]*", "0", " ".join(line.split()))
-
-
-@with_some(commands_named)
+@with_any(commands_named)
 def test_commands_in_running_text_exist_with_their_options(page):
-    for line in commands_named(page):
+    for line in commands_named(TEXTS[page]):
         command, words = main, shlex.split(line, comments=True)[1:]
         while isinstance(command, click.Group) and words:
             name, *words = words
@@ -211,49 +204,49 @@ def test_commands_in_running_text_exist_with_their_options(page):
 # --- Python ---------------------------------------------------------------------------------------
 
 
-@with_some(lambda page: blocks(page, "python"))
-def test_a_pages_python_runs(page):
+@with_any(lambda text: blocks(text, "python"))
+def test_the_python_of_a_page_runs(page):
     names = {}
-    for block in blocks(page, "python"):
+    for block in blocks(TEXTS[page], "python"):
         exec(compile(block, page.name, "exec"), names)
 
 
 # --- links ----------------------------------------------------------------------------------------
 
 
-@with_some(lambda page: True)
-def test_links_lead_to_a_page_and_a_heading_that_are_there(page):
-    links = re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", prose(page))
-    lost = []
+@with_any(lambda text: True)
+def test_links_lead_to_an_existing_page_and_heading(page):
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", prose(TEXTS[page]))
+    broken = []
     for target, anchor in links:
         path = (page.parent / target).resolve() if target else page
         if not path.exists() or (anchor and anchor not in anchors(path)):
-            lost.append(f"{target}#{anchor}")
+            broken.append(f"{target}#{anchor}")
 
-    assert lost == []
+    assert broken == []
 
 
 def anchors(path):
-    """Give the names by which GitHub knows the headings of a page."""
-    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", path.read_text("utf-8")), re.MULTILINE)
+    """Return the anchors that GitHub makes of a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", prose(path.read_text("utf-8")), re.MULTILINE)
     return [re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings]
 
 
-def test_the_index_names_every_page():
+def test_the_index_lists_every_page():
     index = TEXTS[DOCS / "README.md"] + "(README.md)"
 
     assert [page.name for page in DOCS.glob("*.md") if f"({page.name})" not in index] == []
 
 
-# --- what is generated ----------------------------------------------------------------------------
+# --- generated pages ------------------------------------------------------------------------------
 
 
-def test_the_generated_pages_are_those_of_this_code():
+def test_the_generated_pages_are_up_to_date():
     for page, text in runpy.run_path(str(DOCS / "generate.py"))["pages"]().items():
         assert page.read_text("utf-8") == text, f"{page.name} is out of date; run:  make docs"
 
 
-def test_every_setting_is_in_the_reference_in_its_table():
+def test_every_setting_is_in_its_table_of_the_reference():
     parts = re.split(
         r"^## (?:`\[(.*)\]`|At the top)$", TEXTS[DOCS / "configuration.md"], flags=re.M
     )
@@ -274,7 +267,7 @@ def test_the_example_configuration_mentions_only_settings_that_exist():
     assert [key for key in keys if key not in explain()] == []
 
 
-def test_the_readme_compares_every_policy_and_the_guide_says_when():
+def test_every_policy_is_in_the_readme_and_in_a_guide():
     named = README + TEXTS[DOCS / "policies.md"] + TEXTS[DOCS / "configuration.md"]
 
     assert [
@@ -282,7 +275,7 @@ def test_the_readme_compares_every_policy_and_the_guide_says_when():
     ] == []
 
 
-# --- topics, by ear -------------------------------------------------------------------------------
+# --- topics ---------------------------------------------------------------------------------------
 
 GATEWAY = """
 instance = "k"
@@ -304,25 +297,25 @@ MODES = ("live", "sleepy", "lorawan")
 
 
 class ObservedField:
-    """Hears what is published, by kind of topic: (retained, QoS)."""
+    """Subscribes to everything; keeps (retained, QoS) by kind of topic."""
 
     def __init__(self, port):
-        self.heard = {}
+        self.seen = {}
         self.client = Client(CallbackAPIVersion.VERSION2)
         self.client.on_connect = lambda client, *_: client.subscribe("#", qos=2)
-        self.client.on_message = self._hear
+        self.client.on_message = self._on_message
         self.client.connect("127.0.0.1", port)
         self.client.loop_start()
 
-    def _hear(self, client, userdata, message):
+    def _on_message(self, client, userdata, message):
         if kind := kind_of(message.topic):
-            retained, _ = self.heard.get(kind, (False, 0))
-            self.heard[kind] = (retained or bool(message.retain), message.qos)
+            retained, _ = self.seen.get(kind, (False, 0))
+            self.seen[kind] = (retained or bool(message.retain), message.qos)
 
     def wait(self, condition, within=60.0):
         deadline = time.monotonic() + within
         while not condition():
-            assert time.monotonic() < deadline, self.heard
+            assert time.monotonic() < deadline, self.seen
             time.sleep(0.02)
 
     def __enter__(self):
@@ -334,7 +327,7 @@ class ObservedField:
 
 
 def kind_of(topic):
-    """Give what the reference calls a topic; None where we publish on it ourselves."""
+    """Return the reference's name of a topic; None for a topic that only this test publishes on."""
     match topic.split("/"):
         case ["edge_tvbo", "k", "cmd", _] | ["nodes", _, _, "t"]:
             return None
@@ -353,7 +346,7 @@ def kind_of(topic):
 
 
 def reference():
-    """Give what the page says of each kind of topic."""
+    """Return (retained, QoS) of each kind of topic, as the page states it."""
     rows = re.findall(
         r"^\| `([^`]+)`(, mode \w+)? \| (yes|no) \| (\d) \|",
         TEXTS[DOCS / "topics.md"],
@@ -363,40 +356,40 @@ def reference():
 
 
 @pytest.mark.broker
-def test_what_a_daemon_publishes_is_what_the_reference_says(tmp_path, broker):
+def test_a_daemon_publishes_what_the_reference_lists(tmp_path, broker):
     config = tmp_path / "edge.toml"
     config.write_text(
         GATEWAY.format(port=broker.port) + "".join(FIELD.format(mode=each) for each in MODES)
     )
-    told = reference()
-    retained = {kind for kind, (kept, _) in told.items() if kept}
+    listed = reference()
+    retained = {kind for kind, (is_retained, _) in listed.items() if is_retained}
     with ExitStack() as stack:
         early = stack.enter_context(ObservedField(broker.port))
         process = stack.enter_context(daemon(config))
-        early.wait(lambda: "edge_tvbo/<instance>/<field>/selected" in early.heard)
+        early.wait(lambda: "edge_tvbo/<instance>/<field>/selected" in early.seen)
         early.client.publish("nodes/live/b/t", "21.5", qos=1)
         early.client.publish("edge_tvbo/k/cmd/reset", json.dumps({"field": "live"}), qos=1)
-        early.wait(lambda: "edge_tvbo/<instance>/response/<verb>" in early.heard)
+        early.wait(lambda: "edge_tvbo/<instance>/response/<verb>" in early.seen)
         process.send_signal(signal.SIGHUP)
-        early.wait(lambda: early.heard.keys() >= told.keys())
-        kept = found_by_who_comes_late(broker.port, retained)
+        early.wait(lambda: early.seen.keys() >= listed.keys())
+        kept = retained_kinds(broker.port, retained)
 
-    assert {kind: (kind in kept, qos) for kind, (_, qos) in early.heard.items()} == told
+    assert {kind: (kind in kept, qos) for kind, (_, qos) in early.seen.items()} == listed
 
 
-def found_by_who_comes_late(port, retained):
-    """Give what the broker keeps; what a sleeping node is asked is there only for a while."""
-    kept, deadline = set(), time.monotonic() + GENEROUS
-    while not kept >= retained and time.monotonic() < deadline:
+def retained_kinds(port, expected):
+    """Return the kinds that the broker retains; it retains a sleepy activation for a while only."""
+    kept, deadline = set(), time.monotonic() + TIMEOUT_S
+    while not kept >= expected and time.monotonic() < deadline:
         with ObservedField(port) as late:
             time.sleep(0.3)
-            kept |= {kind for kind, (was_kept, _) in late.heard.items() if was_kept}
+            kept |= {kind for kind, (is_retained, _) in late.seen.items() if is_retained}
     return kept
 
 
 @contextmanager
 def daemon(config):
-    """Run a daemon; it has to end well in the end."""
+    """Run a daemon, and check that it exits with 0 when it is terminated."""
     command = [sys.executable, "-m", "edge_tvbo", "run", str(config)]
     process = subprocess.Popen(command, cwd=ROOT)
     try:

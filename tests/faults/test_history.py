@@ -169,18 +169,18 @@ def test_why_and_status_work_with_and_without_a_running_daemon(gateway):
     earlier = program("why", str(gateway.config), number)
     assert earlier.returncode == 0
     assert earlier.stdout.startswith(f"lab, interval {number}, ")
-    assert "It answered" in earlier.stdout
+    assert "The sensor replied" in earlier.stdout
     none = program("why", str(gateway.config), "99999")
     assert none.returncode == 2
     assert "The history holds intervals" in none.stderr
     gateway.stop()
     gone = program("status", str(gateway.config))
     assert gone.returncode == 1
-    assert "k: offline, last heard of at" in gone.stdout
+    assert "k: offline, last report at" in gone.stdout
 
 
 @pytest.mark.acceptance(17)
-def test_why_shows_for_how_long_a_silent_sensor_is_skipped(gateway):
+def test_why_shows_how_long_a_backed_off_sensor_has_sent_no_reading(gateway):
     quiet = "b"
     answer = gateway.sensors.client.on_message
 
@@ -190,17 +190,20 @@ def test_why_shows_for_how_long_a_silent_sensor_is_skipped(gateway):
         else:
             answer(client, userdata, message)
 
-    def excuses():
+    def reasons():
         told = [factor for each in on_the_wire(gateway, "selected") for factor in each["factors"]]
-        return [each for each in told if each.startswith(f"{quiet} is left alone until interval ")]
+        return [each for each in told if each.startswith(f"{quiet} is backed off until interval ")]
 
     gateway.sensors.client.on_message = mute
     gateway.start()
-    gateway.watcher.wait(excuses)
+    gateway.watcher.wait(reasons)
     gateway.stop()
-    assert all(re.search(r": (silent for \d+ s|never heard)$", each) for each in excuses())
+    assert all(
+        re.search(r": (its last reading is \d+ s old|it has sent no reading yet)$", each)
+        for each in reasons()
+    )
     kept_too = [factor for each in kept(gateway) for factor in each.decision.factors]
-    assert set(excuses()) <= set(kept_too)
+    assert set(reasons()) <= set(kept_too)
 
 
 @pytest.mark.acceptance(25)

@@ -350,7 +350,7 @@ def test_a_credential_of_systemd_is_found_by_its_name(tmp_path, monkeypatch):
         ('certificate = "client.pem"\nkey = "server.key"', "key", "not the key of"),
         ('certificate = "noise.pem"\nkey = "client.key"', "certificate", "does not load"),
         ('certificate = "client.pem"\nkey = "locked.key"', "certificate", "without a passphrase"),
-        ('key = "client.key"', "key", "wants both"),
+        ('key = "client.key"', "key", "set both"),
         ('minimum_version = "1.1"', "minimum_version", '"1.2" or "1.3"'),
     ],
 )

@@ -25,7 +25,7 @@ from support.gateway import PERIOD, Gateway
 from support.lives import NOW, Life, Time
 
 from edge_tvbo.daemon import checkpoints
-from edge_tvbo.daemon.checkpoints import ORDINARY, decode, encode
+from edge_tvbo.daemon.checkpoints import LARGE_DOCUMENT_BYTES, decode, encode
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy, policies
@@ -383,7 +383,7 @@ def test_auto_writes_24_mib_a_day(case, learned):
     sizes = a_day_of("auto", parameters, learned if "days" in case else LAB)
     print(f"auto, {case}: {max(sizes) / KIB:.1f} KiB, {sum(sizes) / MIB:.2f} MiB a day")
     assert sum(sizes) <= 24 * MIB
-    assert len(sizes) >= DAY / 900 / -(-2 * max(sizes) // ORDINARY)
+    assert len(sizes) >= DAY / 900 / -(-2 * max(sizes) // LARGE_DOCUMENT_BYTES)
 
 
 # --- real daemons -------------------------------------------------------------------------------
@@ -583,7 +583,7 @@ def test_a_reload_of_a_valid_configuration_keeps_the_model_and_the_schedule(gate
     gateway.config.write_text(text.replace('"tv-gp-ucb"', '"tv-gp-ucb", beta = 4.0'))
     gateway.process.send_signal(signal.SIGHUP)
     gateway.wait(lambda: "reload: done" in gateway.said())
-    assert "lab begins anew" not in gateway.said()
+    assert "lab starts without readings" not in gateway.said()
     gateway.process.send_signal(signal.SIGUSR1)
     gateway.wait(lambda: "status: lab: interval" in gateway.said())
     (line,) = [line for line in gateway.said().splitlines() if "status: lab: interval" in line]
@@ -600,7 +600,7 @@ def test_a_reload_to_another_policy_resets_logs_it_and_continues_the_numbers(gat
     gateway.configure(policy="et-gp-ucb")
     gateway.process.send_signal(signal.SIGHUP)
     gateway.wait(lambda: "reload: done" in gateway.said())
-    assert "reload: lab begins anew: The snapshot is of 'tv-gp-ucb'" in gateway.said()
+    assert "reload: lab starts without readings: The snapshot is of 'tv-gp-ucb'" in gateway.said()
     gateway.asks()
     gateway.stop()
     gateway.assert_never_twice()

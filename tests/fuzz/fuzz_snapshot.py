@@ -21,8 +21,16 @@ from support.controllers import controller_settings, energy_settings
 from support.lives import BOOT, Memory, Time
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.energy_budget import Budgets
-from edge_tvbo.daemon.checkpoints import FORMAT, MAGIC, Anchor, Checkpoints, Document, Kept, decode
+from edge_tvbo.control.energy_budget import BudgetSettings
+from edge_tvbo.daemon.checkpoints import (
+    FORMAT,
+    MAGIC,
+    Anchor,
+    Checkpoints,
+    Document,
+    FieldCheckpoint,
+    decode,
+)
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, PublishState
@@ -148,7 +156,7 @@ def restarted(name: str) -> Controller:
 @cache
 def controllers() -> dict[str, Controller]:
     rules = controller_settings(reply_timeout=20.0, max_age=150.0, max_backoff=4)
-    budgets = Budgets(costs=(1.0, 1.0, 2.0), each=(9.0, 9.0, 9.0), period=30)
+    budgets = BudgetSettings(costs=(1.0, 1.0, 2.0), each=(9.0, 9.0, 9.0), period=30)
     field = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, positions=np.eye(3, 2))
     rhythm = DailyProfile(np.zeros((2, 3)), np.ones(2), K, 3.0, 0.8, 0.02)
     daily = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, daily_profile=rhythm)
@@ -178,8 +186,8 @@ def _first_intervals(name: str) -> bytes:
     return controller.snapshot()
 
 
-def _kept(snapshot: bytes) -> Kept:
-    return Kept(snapshot, 5, 9, STEP, 70.0)
+def _kept(snapshot: bytes) -> FieldCheckpoint:
+    return FieldCheckpoint(snapshot, 5, 9, STEP, 70.0)
 
 
 # --- snapshots within snapshots -----------------------------------------------------------------

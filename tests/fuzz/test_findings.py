@@ -14,13 +14,13 @@ from support.lives import BOOT
 
 from edge_tvbo.config import sensor_positions
 from edge_tvbo.config.errors import Report
-from edge_tvbo.daemon.checkpoints import Anchor, Document, Kept, decode
+from edge_tvbo.daemon.checkpoints import Anchor, Document, FieldCheckpoint, decode
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.training import model_file
 
 FUZZERS = sorted(each.stem for each in Path(__file__).parent.glob("fuzz_*.py"))
-KEPT = Kept(b"", 5, 9, 100.0, 70.0)
+KEPT = FieldCheckpoint(b"", 5, 9, 100.0, 70.0)
 
 
 @pytest.fixture(autouse=True)

@@ -63,7 +63,7 @@ def test_convert_rejects_another_type_and_values_beyond_the_limits(value, declar
         (float | Table, "a number, or a table { low = ..., high = ... }"),
         (Table, "a table"),
         (tuple[Share, Share], "an array of 2, each a number, above 0, at most 1"),
-        (Annotated[float, Meta(extra={"can": "a duration"})], "a duration"),
+        (Annotated[float, Meta(extra={"expected": "a duration"})], "a duration"),
     ],
     ids=str,
 )

@@ -264,7 +264,7 @@ def test_field_that_it_cannot_work_on_is_rejected():
     bare = SensorField(NAMES, K, NOISE)
     with pytest.raises(ConfigError, match="takes positions"):
         make_policy("auto", bare, length_scale="learned")
-    with pytest.raises(ConfigError, match='length_scale is 3.0; it can be "learned"'):
+    with pytest.raises(ConfigError, match='length_scale is 3.0; allowed: "learned"'):
         make_policy("auto", PLAIN, length_scale=3.0)
     with pytest.raises(ConfigError, match="needs sensors or a grid"):
         make_policy("auto", BoxField([0.0], [1.0], SpatialKernel(), 0.1))

@@ -134,5 +134,5 @@ def test_snapshot_with_a_selected_arm_that_is_no_point_is_rejected(name):
 
 def test_window_of_no_readings_is_rejected_in_a_box_too():
     for name in with_parameter("window"):
-        with pytest.raises(ConfigError, match="window is 0; it can be"):
+        with pytest.raises(ConfigError, match="window is 0; allowed: "):
             make_policy(name, BOXES[1], window=0)

@@ -92,10 +92,10 @@ def test_all_wrong_parameters_are_named_at_once():
     with pytest.raises(ConfigError) as error:
         make_policy("et-gp-ucb", field_of(K), delta_b=1.0, n_uper=3, window=0, keep_last=True)
     lines = str(error.value).splitlines()
-    assert lines[0] == "delta_b is 1.0; it can be a number, above 0, below 1."
+    assert lines[0] == "delta_b is 1.0; allowed: a number, above 0, below 1."
     assert lines[1].startswith("et-gp-ucb has no parameter 'n_uper'; its parameters are delta_b, ")
     assert lines[1].endswith("Did you mean 'n_upper'?")
-    assert lines[2] == "window is 0; it can be a whole number, 1 to 4096."
+    assert lines[2] == "window is 0; allowed: a whole number, 1 to 4096."
     assert len(lines) == 3
 
 
@@ -276,7 +276,7 @@ def test_parameters_of_another_package_are_checked(run_with_package):
         "except ConfigError as error: print(error)\n",
     )
     assert printed.splitlines() == [
-        "stay is 0; it can be a whole number, 1 to 1000.",
+        "stay is 0; allowed: a whole number, 1 to 1000.",
         "patrol has no parameter 'sta'; its parameters are stay, seed. Did you mean 'stay'?",
     ]
 
@@ -307,7 +307,7 @@ def test_configuration_accepts_a_policy_of_another_package(run_with_package, tmp
 
     path.write_text(CONFIGURATION.replace("stay = 2", "stay = 0"))
     printed = run_with_package("-m", "edge_tvbo", "check", str(path), code=2)
-    assert "fields.heat.policy.stay is 0; it can be a whole number, 1 to 1000" in printed
+    assert "fields.heat.policy.stay is 0; allowed: a whole number, 1 to 1000" in printed
     assert "lab.toml:3:" in printed
 
     path.write_text(CONFIGURATION.replace("patrol", "broken"))

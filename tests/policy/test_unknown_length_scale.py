@@ -521,6 +521,6 @@ def test_parameter_out_of_range_is_rejected_by_its_name(name):
     for wrong in WRONG:
         (key,) = wrong
         known = key in {each.name for each in declared}
-        match = f"{key} is .*; it can be" if known else f"has no parameter '{key}'"
+        match = f"{key} is .*; allowed: " if known else f"has no parameter '{key}'"
         with pytest.raises(ConfigError, match=match):
             make_policy(name, plane(), **wrong)

@@ -1,4 +1,4 @@
-"""A report is fit for the public: it helps, and no secret, host, name or path is in it."""
+"""Bug report: it has what a developer needs, and no secret, host, name or path."""
 
 import getpass
 import os
@@ -19,7 +19,7 @@ from support.history import history_entry
 
 from edge_tvbo.cli import main
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.checkpoints import Anchor, Document, Kept, decode, encode
+from edge_tvbo.daemon.checkpoints import Anchor, Document, FieldCheckpoint, decode, encode
 from edge_tvbo.daemon.crash_log import crash_logging
 from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
@@ -73,7 +73,7 @@ def made(tmp_path, text=CONFIG, password="hunter2-from-the-file\n"):
     return result.output
 
 
-def test_it_says_what_a_developer_asks_first(tmp_path):
+def test_the_report_has_versions_settings_findings_and_files(tmp_path):
     text = made(tmp_path)
 
     for package in PACKAGES:
@@ -84,12 +84,12 @@ def test_it_says_what_a_developer_asks_first(tmp_path):
     assert "fields.heat.policy.delta_b = 0.1" in text
     assert 'fields.heat.positions = {"hall":[0,0],"attic":[1,2.5]}' in text
     assert "metrics.port = 9464" in text
-    assert "none: the configuration is good" in text
+    assert "none: the configuration is valid" in text
     assert "mqtt.password_file: a file, readable, writable" in text
     assert "mqtt.password_file = ***" in text
 
 
-def test_no_secret_host_user_or_directory_is_in_it(tmp_path):
+def test_the_report_contains_no_secret_host_user_or_directory(tmp_path):
     text = made(tmp_path)
 
     for secret in (*SECRETS, str(tmp_path), "home-of-bob"):
@@ -123,7 +123,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("line", "says"), BROKEN)
-def test_a_secret_in_the_wrong_place_is_kept_too(tmp_path, line, says):
+def test_a_secret_in_an_invalid_setting_is_redacted(tmp_path, line, says):
     name = line.partition(" = ")[0]
     kept = [each for each in CONFIG.splitlines() if not each.startswith(name + " =")]
     at = kept.index("[mqtt]") + 1
@@ -145,30 +145,30 @@ def test_a_secret_in_the_wrong_place_is_kept_too(tmp_path, line, says):
         "\x00\x01hunter2",
     ],
 )
-def test_what_is_not_toml_is_not_shown_at_all(tmp_path, text):
+def test_a_file_that_is_not_toml_is_not_shown(tmp_path, text):
     said = made(tmp_path, text)
 
-    assert "cannot be read as TOML" in said
+    assert "is not valid TOML" in said
     assert "hunter2" not in said
     assert "broker.lan" not in said
 
 
 @pytest.mark.parametrize("depth", [100, 300, 480])
-def test_however_deep_a_value_is_there_is_a_report(tmp_path, depth):
+def test_a_deeply_nested_value_is_redacted(tmp_path, depth):
     said = made(tmp_path, "a = " + depth * "[" + '"hunter2"' + depth * "]")
 
     assert "## Last crash" in said
     assert "hunter2" not in said
 
 
-def test_without_a_file_there_is_a_report_all_the_same(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     text = CliRunner().invoke(main, ["report", str(tmp_path / "none.toml")]).output
 
     assert "there is no such file" in text
-    assert "the configuration: is not there" in text
+    assert "the configuration: does not exist" in text
 
 
-def test_a_bug_while_checking_is_reported_by_its_place_and_not_by_its_path(tmp_path):
+def test_an_exception_in_check_is_reported_by_module_and_line_without_its_path(tmp_path):
     path = tmp_path / "edge.toml"
     path.write_text(CONFIG)
 
@@ -184,7 +184,7 @@ def test_a_bug_while_checking_is_reported_by_its_place_and_not_by_its_path(tmp_p
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_what_cannot_be_written_is_said(tmp_path):
+def test_the_report_shows_a_file_without_write_permission(tmp_path):
     path = tmp_path / "edge.toml"
     path.write_text(CONFIG)
     path.chmod(0o400)
@@ -192,14 +192,14 @@ def test_what_cannot_be_written_is_said(tmp_path):
     assert "the configuration: a file, readable, not writable" in report(path, lambda path: None)
 
 
-# --- what is kept beside the configuration --------------------------------------------------------
+# --- stored state ---------------------------------------------------------------------------------
 
 STATEFUL = CONFIG.replace("[metrics]", '[state]\ndir = "state"\n[metrics]')
 KEPT_AT = 1_795_248_000.0  # 2026-11-21T08:00:00Z
 
 
 def kept(directory, name="edge", *, intervals=3, damage=None, fields=("heat",)):
-    """Keep the state of a daemon of which one interval was missed, one late and one reset."""
+    """Store the state of a daemon after a time-out, a late reading and a reset."""
     field = SensorField(("hall", "attic"), np.eye(2), 0.01, unit="°C", center=20.0, scale=2.0)
     controller = Controller(
         make_policy("et-gp-ucb", field), controller_settings(reply_timeout=20.0, max_age=60)
@@ -219,7 +219,7 @@ def kept(directory, name="edge", *, intervals=3, damage=None, fields=("heat",)):
     for _ in range(2):
         controller.handle(Reading("cellar", 20.0, KEPT_AT, KEPT_AT))
     controller.handle(ResetRequested(KEPT_AT))
-    one = Kept(controller.snapshot(), intervals - 1, 9, every=600.0, next_in=0.0)
+    one = FieldCheckpoint(controller.snapshot(), intervals - 1, 9, every=600.0, next_in=0.0)
     anchor = Anchor(KEPT_AT, 1.0, "")
     data = encode(Document(anchor, final=False, fields=dict.fromkeys(fields, one)))
     directory.mkdir(exist_ok=True)
@@ -227,49 +227,50 @@ def kept(directory, name="edge", *, intervals=3, damage=None, fields=("heat",)):
 
 
 COUNTED = (
-    "    heat: interval 2; 2 answered, 1 missed; 1 reset, the last at 2026-11-21T08:00:00Z; "
-    "refused: 2 unknown-sensor, 1 late\n"
+    "    heat: interval 2; 2 replies, 1 timed out; 1 reset, the last at 2026-11-21T08:00:00Z; "
+    "rejected: 2 unknown-sensor, 1 late\n"
 )
 
 
 @pytest.fixture
 def stateful(tmp_path):
-    """Give the path of a configuration that keeps state."""
+    """Return the path of a configuration that stores state."""
     path = tmp_path / "edge.toml"
     path.write_text(STATEFUL.replace('instance = "lab"\n', ""))
     return path
 
 
 def part(path, title):
-    """Give one part of the report."""
+    """Return one part of the report."""
     found = re.search(
         rf"^## {title}\n\n((?s:.*?))\n(?=## |\Z)", report(path, lambda path: None), re.M
     )
     return found[1].rstrip("\n") + "\n"
 
 
-def test_the_counters_of_each_field_are_those_of_its_saved_state(stateful):
+def test_counters_are_read_from_the_stored_state(stateful):
     kept(stateful.parent / "state")
 
     assert (
-        part(stateful, "Counters") == "    kept at 2026-11-21T08:00:00Z, while it ran\n" + COUNTED
+        part(stateful, "Counters")
+        == "    stored at 2026-11-21T08:00:00Z, while the daemon ran\n" + COUNTED
     )
 
 
-def test_a_field_without_a_state_and_a_state_without_a_field_are_said(stateful):
+def test_a_field_without_state_and_a_state_without_field_are_reported(stateful):
     kept(stateful.parent / "state", fields=("hot",))
 
     said = part(stateful, "Counters")
 
-    assert "    heat: nothing is kept of it\n" in said
+    assert "    heat: no stored state\n" in said
     assert COUNTED.replace("heat:", "hot (not in the configuration):") in said
 
 
-def test_without_a_state_the_counters_say_so(stateful, tmp_path):
-    assert "there is none yet, or none that can be read" in part(stateful, "Counters")
+def test_counters_without_a_stored_state_say_why(stateful, tmp_path):
+    assert "no stored state was found, or none that can be read" in part(stateful, "Counters")
     stateless = tmp_path / "other.toml"
     stateless.write_text(CONFIG)
-    assert "no state is kept; [state] dir says where" in part(stateless, "Counters")
+    assert "no state is stored: [state] dir is not set" in part(stateless, "Counters")
 
 
 @pytest.mark.parametrize(
@@ -280,7 +281,7 @@ def test_without_a_state_the_counters_say_so(stateful, tmp_path):
         (lambda data: b"", "0 bytes"),
     ],
 )
-def test_a_damaged_state_is_said_and_the_one_before_it_read(stateful, damage, words):
+def test_a_damaged_state_is_reported_and_the_previous_one_read(stateful, damage, words):
     state = stateful.parent / "state"
     kept(state)
     (state / "edge.state").rename(state / "edge.state.previous")
@@ -289,11 +290,11 @@ def test_a_damaged_state_is_said_and_the_one_before_it_read(stateful, damage, wo
     said = part(stateful, "Counters")
 
     assert words in said.splitlines()[0]
-    assert "edge.state cannot be used" in said.splitlines()[0]
+    assert "edge.state cannot be read" in said.splitlines()[0]
     assert COUNTED in said
 
 
-def test_a_field_whose_snapshot_is_damaged_hides_no_other(stateful):
+def test_a_damaged_snapshot_of_one_field_leaves_the_others_readable(stateful):
     kept(stateful.parent / "state", fields=("cold", "heat"))
     path = stateful.parent / "state" / "edge.state"
     document = decode(path.read_bytes())
@@ -302,11 +303,13 @@ def test_a_field_whose_snapshot_is_damaged_hides_no_other(stateful):
 
     said = part(stateful, "Counters")
 
-    assert re.search(r"cold .*: its state cannot be read: The snapshot does not decode", said)
+    assert re.search(
+        r"cold .*: the stored state cannot be read: The snapshot does not decode", said
+    )
     assert COUNTED in said
 
 
-def test_a_state_from_before_resets_were_counted_is_read_all_the_same(stateful):
+def test_a_state_without_a_reset_count_is_read(stateful):
     kept(stateful.parent / "state")
     path = stateful.parent / "state" / "edge.state"
     document = decode(path.read_bytes())
@@ -315,10 +318,10 @@ def test_a_state_from_before_resets_were_counted_is_read_all_the_same(stateful):
     old = replace(document.fields["heat"], controller=msgspec.msgpack.encode(blob))
     path.write_bytes(encode(replace(document, fields={"heat": old})))
 
-    assert "1 missed; resets uncounted, the last at" in part(stateful, "Counters")
+    assert "1 timed out; resets not counted, the last at" in part(stateful, "Counters")
 
 
-def test_the_environment_says_where_the_state_is(stateful, monkeypatch):
+def test_environment_variables_decide_where_the_state_is_read(stateful, monkeypatch):
     kept(stateful.parent / "elsewhere", "k")
     monkeypatch.setenv("EDGE_TVBO__STATE__DIR", "elsewhere")
     monkeypatch.setenv("EDGE_TVBO__INSTANCE", "k")
@@ -332,11 +335,11 @@ def test_the_environment_says_where_the_state_is(stateful, monkeypatch):
     assert f"settings from the environment: {names}\n" in part(stateful, "Environment")
 
 
-# --- what was decided last ------------------------------------------------------------------------
+# --- last decisions -------------------------------------------------------------------------------
 
 
 def decided(number, sensor="hall"):
-    """Give an interval's commands: what was decided, and what came of it."""
+    """Return the commands of an interval: its decision and its record."""
     decision = history_entry(number).decision
     decision = replace(decision, sensor=sensor, text=f"{sensor}: its turn")
     record = Record(number, 0.0, sensor, Ending.ANSWERED, 21.5, None, None, False)
@@ -344,7 +347,7 @@ def decided(number, sensor="hall"):
 
 
 def crash(directory, numbers, words="it broke", name="edge"):
-    """Have a daemon decide in these intervals, and die of a bug."""
+    """Log decisions in these intervals, followed by a crash."""
     recent = DecisionLog()
     with pytest.raises(RuntimeError), crash_logging(str(directory), name, recent):
         for number in numbers:
@@ -353,22 +356,22 @@ def crash(directory, numbers, words="it broke", name="edge"):
         raise RuntimeError(words)
 
 
-def test_without_a_history_the_last_decisions_are_those_before_the_last_crash(stateful):
+def test_without_a_history_the_decisions_before_the_last_crash_are_shown(stateful):
     crash(stateful.parent / "state", range(100, 170))
 
     said = part(stateful, "Last decisions").splitlines()
 
     assert "there is no history" in said[0]
-    assert re.search(r"these came before the crash below", "\n".join(said))
+    assert re.search(r"the decisions before the crash below", "\n".join(said))
     decisions = [line for line in said if line.startswith("    heat ")]
     assert [int(line.split()[1]) for line in decisions] == list(range(120, 170))
-    assert decisions[-1].endswith("hall: its turn; answered 21.5 °C")
+    assert decisions[-1].endswith("hall: its turn; replied 21.5 °C")
     last = part(stateful, "Last crash")
     assert "RuntimeError: it broke" in last
     assert "its turn" not in last
 
 
-def test_a_daemon_that_dies_again_and_again_keeps_what_it_decided_before(stateful):
+def test_repeated_crashes_keep_the_decisions_before_the_first(stateful):
     crash(stateful.parent / "state", range(10))
     crash(stateful.parent / "state", [])
     crash(stateful.parent / "state", [10], "it broke\n\nThe last decisions:\nheat 99 nothing")
@@ -379,7 +382,7 @@ def test_a_daemon_that_dies_again_and_again_keeps_what_it_decided_before(statefu
     assert "heat 99 nothing" in part(stateful, "Last crash")
 
 
-def test_where_there_is_a_history_its_decisions_are_shown(stateful):
+def test_decisions_are_read_from_the_history(stateful):
     state = stateful.parent / "state"
     crash(state, range(5))
     with closing(HistoryDatabase(str(state), "edge", 16 * 2**20)) as history:
@@ -392,15 +395,15 @@ def test_where_there_is_a_history_its_decisions_are_shown(stateful):
     )
 
 
-def test_without_a_crash_and_a_history_it_is_said_how_one_is_kept(stateful):
+def test_without_crash_and_history_the_setting_to_add_is_printed(stateful):
     said = part(stateful, "Last decisions")
 
     assert 'history = "64MiB"' in said
-    assert "none before a crash either" in said
+    assert "no crash was recorded either" in said
 
 
 @pytest.mark.acceptance(25)
-def test_no_secret_is_in_what_is_kept_beside_the_configuration(tmp_path):
+def test_stored_state_and_crash_log_reveal_no_secret(tmp_path):
     directory = tmp_path / "home-of-bob"
     kept(tmp_path / "state", "lab")
     user, host = getpass.getuser(), socket.gethostname()
@@ -417,7 +420,7 @@ def test_no_secret_is_in_what_is_kept_beside_the_configuration(tmp_path):
         assert secret not in text, secret
 
 
-def test_a_bug_in_one_part_leaves_the_others(stateful, monkeypatch):
+def test_an_exception_in_one_part_leaves_the_other_parts(stateful, monkeypatch):
     def broken(data):
         raise ZeroDivisionError(f"in {stateful}")
 
@@ -427,4 +430,4 @@ def test_a_bug_in_one_part_leaves_the_others(stateful, monkeypatch):
 
     assert "ZeroDivisionError: in ***" in text
     assert "at test_bug_report.py:" in text
-    assert "## Last crash\n\n    none is kept" in text
+    assert "## Last crash\n\n    none is recorded" in text

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from support.recordings import MIDNIGHT, data_source, small_recording
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.decision_text import DecisionBuilder, Silent
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.commands import Activate, PublishState, Record
 from edge_tvbo.messages.documents import Reason
@@ -28,7 +27,7 @@ from edge_tvbo.simulation.replay import (
     training_rows,
 )
 
-# --- by hand ------------------------------------------------------------------------------------
+# --- by hand --------------------------------------------------------------------------------------
 
 
 def run(recording, name="round-robin", span=None, watch=lambda _: None, **more):
@@ -57,9 +56,11 @@ def test_decisions_without_texts_are_the_same(name):
     recording, commands = small_recording(), {}
     field = SensorField(recording.sensors, np.eye(3), 0.01, center=15.0, scale=5.0)
     digests = set()
-    for builder in (DecisionBuilder, Silent):
-        seen = commands[builder] = []
-        controller = Controller(make_policy(name, field), controller_settings(recording), builder)
+    for with_text in (True, False):
+        seen = commands[with_text] = []
+        controller = Controller(
+            make_policy(name, field), controller_settings(recording), with_text=with_text
+        )
         digests.add(replay(recording, RowRange(0, 5), controller, seen.append).digest())
     assert len(digests) == 1
     decisions = [
@@ -142,7 +143,7 @@ def test_mean_and_sd_of_several_values_and_of_one():
     assert mean_and_sd([4.0]) == (4.0, 0.0)
 
 
-# --- days ---------------------------------------------------------------------------------------
+# --- days -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -201,7 +202,7 @@ def test_split_divides_the_intervals_by_a_share(week):
     assert split(week, 0.75) == (RowRange(0, 72), RowRange(72, 96))
 
 
-# --- the Intel lab ------------------------------------------------------------------------------
+# --- the Intel lab --------------------------------------------------------------------------------
 
 # Test days, training days, and the regrets of random and of R-GP-UCB with N = 15.
 SPLITS = [

@@ -4,7 +4,7 @@ from math import inf
 
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings, SensorEnergy
-from edge_tvbo.control.energy_budget import Budgets
+from edge_tvbo.control.energy_budget import BudgetSettings
 
 INTERVAL = 60.0  # s
 
@@ -26,8 +26,8 @@ def controller_settings(
     return kind(interval=interval, reply_timeout=reply_timeout, max_age=max_age, **others)
 
 
-def energy_settings(budgets: Budgets | None, sensors):
-    """Return the settings from which `EnergyBudget.of` makes `budgets` for these sensors."""
+def energy_settings(budgets: BudgetSettings | None, sensors):
+    """Return the settings that `EnergyBudget.from_settings` turns into `budgets`."""
     if budgets is None:
         return None
     each = zip(sensors, budgets.costs, budgets.each, strict=True)

@@ -3,13 +3,13 @@
 from random import Random
 
 from edge_tvbo.messages.commands import Ending, Record
-from edge_tvbo.messages.documents import Decision, Model, Reason
+from edge_tvbo.messages.documents import Decision, ModelState, Reason
 from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, QuantizedArray
 
 SENSORS = tuple(f"mote-{n}" for n in range(1, 55))
 
 
-def history_entry(number, field="lab", *, ended=True, rng=None, text="mote-7: its turn"):
+def history_entry(number, field="lab", *, ended=True, rng=None, text="mote-7: requested"):
     """Return the entry of interval `number`; its numbers cannot be compressed."""
     rng = rng or Random(number)
     at = f"2026-11-21T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}Z"
@@ -18,7 +18,7 @@ def history_entry(number, field="lab", *, ended=True, rng=None, text="mote-7: it
     factors = [
         f"its bound is {value + 1:.2f} °C",
         f"next is {rng.choice(SENSORS)} with {value + std:.2f} °C",
-        f"{rng.choice(SENSORS)} is estimated at {value:.2f} °C",
+        f"{rng.choice(SENSORS)} has the highest estimate, {value:.2f} °C",
         f"{std:.2f} of the field is new each interval",
     ]
     decision = Decision(
@@ -34,7 +34,7 @@ def history_entry(number, field="lab", *, ended=True, rng=None, text="mote-7: it
         reason=Reason.EXPLORE,
         factors=factors,
         text=text,
-        model=Model(number % 50, number // 50, at),
+        model=ModelState(number % 50, number // 50, at),
     )
     record = Record(number, 31.0 * number, sensor, Ending.ANSWERED, value, std, 1.0, False)
     snapshot = PosteriorSnapshot(

@@ -15,7 +15,7 @@ from support.settings import field_settings, mqtt_settings
 
 from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.messages.commands import PublishState
-from edge_tvbo.messages.documents import Decision, FieldHealth, Health, Model, Reason
+from edge_tvbo.messages.documents import Decision, FieldHealth, Health, ModelState, Reason
 
 ACCEPTED = b"\x20\x02\x00\x00"  # a CONNACK
 _numbers = count(1)
@@ -55,7 +55,7 @@ def decision(interval=1, sensor="a", mean=21.5):
             reason=Reason.EXPLOIT,
             factors=["it is warm"],
             text="It is the warmest.",
-            model=Model(observations=3, resets=0),
+            model=ModelState(observations=3, resets=0),
         )
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 from support.controllers import controller_settings, energy_settings
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.energy_budget import Budgets
+from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.daily_profile import DailyProfile
@@ -80,7 +80,7 @@ def fields():
 def controllers():
     """Return a controller for each field of the state file, without any reading."""
     made, known = {}, fields()
-    budgets = Budgets(costs=(1.0, 1.0, 2.0, 1.0), each=(9.0, 9.0, 9.0, 30.0), period=30)
+    budgets = BudgetSettings(costs=(1.0, 1.0, 2.0, 1.0), each=(9.0, 9.0, 9.0, 30.0), period=30)
     for name, (policy, parameters, kind) in POLICIES.items():
         energy = energy_settings(budgets if name == "energy" else None, SENSORS)
         settings = controller_settings(20.0, 150.0, max_backoff=4, energy=energy)

@@ -13,7 +13,14 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from edge_tvbo.messages.documents import Decision, Health, Hotspot, Notice, Posterior, Reason
+from edge_tvbo.messages.documents import (
+    Decision,
+    Health,
+    Hotspot,
+    Notice,
+    PublishedPosterior,
+    Reason,
+)
 from edge_tvbo.messages.history import HistoryEntry, QuantizedArray
 
 MAX_FRAMES = 1500  # intervals stored for each field
@@ -92,8 +99,8 @@ class FieldView(msgspec.Struct, frozen=True):
 
     selections: list[Selection]
     decision: Decision | None
-    posterior: Posterior | None
-    prediction: Posterior | None  # the posterior before the reply of its interval
+    posterior: PublishedPosterior | None
+    prediction: PublishedPosterior | None  # the posterior before the reply of its interval
     hotspot: Hotspot | None
     notices: list[Notice]
 
@@ -114,8 +121,8 @@ class FieldState:
         count = max(1, min(MAX_FRAMES, MAX_CELLS // max(1, len(field.sensors))))
         self.frames: deque[Frame] = deque(maxlen=count)
         self.notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
-        self.posterior: Posterior | None = None
-        self.prediction: Posterior | None = None
+        self.posterior: PublishedPosterior | None = None
+        self.prediction: PublishedPosterior | None = None
         self.hotspot: Hotspot | None = None
 
     def load_history(self, history: DecisionHistory, name: str) -> None:
@@ -136,7 +143,7 @@ class FieldState:
         self.frames.append(Frame(decision))
         self._update_last_frame()
 
-    def add_posterior(self, posterior: Posterior) -> None:
+    def add_posterior(self, posterior: PublishedPosterior) -> None:
         """Replace the posterior; raises `ValueError` for columns of different lengths."""
         columns = (posterior.mean, posterior.std, posterior.last, posterior.age_s)
         if any(len(each) != len(posterior.sensors) for each in columns):
@@ -190,7 +197,7 @@ class FieldState:
             self._in_field_order(before, before.std),
         )
 
-    def _in_field_order(self, posterior: Posterior, values: list[float]) -> list[float]:
+    def _in_field_order(self, posterior: PublishedPosterior, values: list[float]) -> list[float]:
         by_sensor = dict(zip(posterior.sensors, values, strict=True))
         return [by_sensor.get(sensor, nan) for sensor in self._order]
 
@@ -294,7 +301,7 @@ def _update_field(field: FieldState, level: str, payload: bytes) -> None:
         case "selected":
             field.add_decision(msgspec.json.decode(payload, type=Decision))
         case "posterior":
-            field.add_posterior(msgspec.json.decode(payload, type=Posterior))
+            field.add_posterior(msgspec.json.decode(payload, type=PublishedPosterior))
         case "hotspot":
             field.hotspot = msgspec.json.decode(payload, type=Hotspot)
 

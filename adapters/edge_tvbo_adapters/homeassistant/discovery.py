@@ -23,7 +23,7 @@ from typing import Any, get_args
 import msgspec
 
 from edge_tvbo.config.settings import HomeAssistant
-from edge_tvbo.messages.documents import Kind, Reason
+from edge_tvbo.messages.documents import NoticeKind, Reason
 from edge_tvbo_adapters.mqtt.codec import Message
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
@@ -245,7 +245,7 @@ def _event_entity(instance: str, key: str, name: str, topic: str) -> Component:
         key,
         "event",
         name,
-        event_types=list(get_args(Kind)),
+        event_types=list(get_args(NoticeKind)),
         state_topic=topic,
         value_template=f"{{{{ {{{keys}}} | tojson }}}}",
     )

@@ -33,7 +33,15 @@ from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
 from edge_tvbo.messages.commands import Command
-from edge_tvbo.messages.documents import Health, Hotspot, Notice, Posterior, Request, Response, Verb
+from edge_tvbo.messages.documents import (
+    Health,
+    Hotspot,
+    Notice,
+    PublishedPosterior,
+    Request,
+    Response,
+    Verb,
+)
 from edge_tvbo.messages.events import Event, Unreadable
 from edge_tvbo_adapters.mqtt.backoff import SHORT, Backoff
 from edge_tvbo_adapters.mqtt.client import TICK, FastClient, hung_up, no_mqtt, refused
@@ -208,7 +216,7 @@ class MqttLink:
         self._publisher.send(field, command)
         self._flush_outbox()
 
-    def show(self, field: str, document: Hotspot | Posterior) -> None:
+    def show(self, field: str, document: Hotspot | PublishedPosterior) -> None:
         """Publish where the field is highest, or what is believed of each sensor, retained."""
         self._publisher.show(field, document)
         self._flush_outbox()

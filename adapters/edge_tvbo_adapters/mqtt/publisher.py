@@ -10,7 +10,7 @@ import msgspec
 
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState, Record
-from edge_tvbo.messages.documents import Health, Hotspot, Notice, Posterior, Response
+from edge_tvbo.messages.documents import Health, Hotspot, Notice, PublishedPosterior, Response
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.topics import activation_payload, activation_topic, publishable
 from edge_tvbo_adapters.payloads.of_field import activation
@@ -52,7 +52,7 @@ class Publisher:
             case Record():
                 self.cancel_command(field)
 
-    def show(self, field: str, document: Hotspot | Posterior) -> None:
+    def show(self, field: str, document: Hotspot | PublishedPosterior) -> None:
         """Say where the field is highest, or what is believed of each sensor."""
         what = "hotspot" if isinstance(document, Hotspot) else "posterior"
         self._document(f"{field}/{what}", document)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.commands import Ending, Record
-from edge_tvbo.messages.documents import Decision, Model, Posterior, Reason
+from edge_tvbo.messages.documents import Decision, ModelState, PublishedPosterior, Reason
 from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, QuantizedArray
 
 SENSORS = ("a", "b", "c")
@@ -33,12 +33,12 @@ def decision(interval, sensor="a", *, resets=0, day=1):
     at = f"2026-11-{day:02}T00:{interval // 60:02}:{interval % 60:02}Z"
     return Decision(
         interval, at, at, sensor, "et-gp-ucb", 20.0, 1.0, 22.0, "°C", Reason.EXPLORE, [], "text",
-        Model(1, resets),
+        ModelState(1, resets),
     )  # fmt: skip
 
 
 def posterior(interval, ending=None, value=None):
-    return Posterior(
+    return PublishedPosterior(
         interval, "2026-11-01T00:00:00Z", ending, "°C", SENSORS,
         mean=[20.0, 21.0, 22.0], std=[1.0] * 3, last=[value, None, None], age_s=[0.0, None, None],
     )  # fmt: skip

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from support.ha_schema import check_message
 
 from edge_tvbo.config.settings import HomeAssistant
-from edge_tvbo.messages.documents import Kind, Reason
+from edge_tvbo.messages.documents import NoticeKind, Reason
 
 IDS = st.from_regex(r"[a-z0-9_-]{1,64}", fullmatch=True)
 SENSORS = st.lists(
@@ -64,7 +64,7 @@ def test_options_contain_every_published_state(fields, data):
 
     assert set(components[f"{field}_selected"]["options"]) == set(fields[field].sensors)
     assert set(components[f"{field}_reason"]["options"]) == {each.value for each in Reason}
-    assert set(components[f"{field}_events"]["event_types"]) == set(get_args(Kind))
+    assert set(components[f"{field}_events"]["event_types"]) == set(get_args(NoticeKind))
 
 
 SHORT = st.from_regex(r"[ab_-]{1,4}|hotspot|last|x_last", fullmatch=True)

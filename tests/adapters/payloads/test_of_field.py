@@ -122,7 +122,7 @@ def test_a_downlink_that_no_make_has_is_a_configuration_error(tmp_path):
 def test_two_fields_cannot_leave_commands_on_one_topic(tmp_path):
     sleepy = {"activate": {"mode": "sleepy", "topic": "to/{sensor}"}}
     other = {"reading": {"topic": "other/{sensor}"}}
-    with pytest.raises(loader.ConfigErrors, match=r"fields\.f0 leaves commands for hall too"):
+    with pytest.raises(loader.ConfigErrors, match=r"fields\.f0 sends commands to hall too"):
         loaded(tmp_path, sleepy, sleepy | other)
     one = {"sensors": ["hall"], "positions": {"hall": [0, 0]}}
     two = {"sensors": ["attic"], "positions": {"attic": [5, 0]}}

@@ -63,7 +63,7 @@ entries = st.builds(
         Record,
         at=finite,
         value=finite | st.none(),
-        surprise=finite | st.none(),
+        abs_error=finite | st.none(),
         threshold=finite | st.none(),
     ),
     notices=st.lists(st.builds(Notice), max_size=2).map(tuple),

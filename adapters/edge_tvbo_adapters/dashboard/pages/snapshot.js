@@ -94,7 +94,7 @@ function boundWidth(decision, predicted, stated) {
 
 export function reasonText({ decision, extreme }) {
   return {
-    warmup: "no data yet", exploit: `${extreme} estimate`, explore: `could be the ${extreme}`, scheduled: "its turn",
+    warmup: "no data yet", exploit: `${extreme} estimate`, explore: `could be the ${extreme}`, scheduled: "no model",
     probe: "no sensor replies", asked: "requested", saved: "energy saved",
   }[decision?.reason] ?? "–";
 }
@@ -114,13 +114,13 @@ export function selectionText(snapshot, sensor, digits) {
   if (!decision) return "No decision yet.";
   const inUnit = (value) => quantity(value, digits, field.unit);
   if (decision.sensor === sensor.id) return `Selected: ${decision.text.replace(`${sensor.id}: `, "")}.`;
-  const factor = decision.factors.find((each) => each.startsWith(`${sensor.id} `) && !/ is (believed|estimated) at /.test(each));
+  const factor = decision.factors.find((each) => each.startsWith(`${sensor.id} `) && !/ (is believed at|has the (high|low)est estimate,) /.test(each));
   if (factor) return `Not selected: ${factor}.`;
   if (sensor.unresponsive) return "Not selected: its last activation timed out, and it is backed off.";
   if (sensor.lowBattery) return "Not selected: its battery is low.";
   switch (decision.reason) {
     case "warmup": return `Not selected: there were no data yet, and ${decision.sensor} was drawn at random.`;
-    case "scheduled": return `Not selected: it is the turn of ${decision.sensor}.`;
+    case "scheduled": return `Not selected: the policy uses no model, and selected ${decision.sensor}.`;
     case "probe": return `Not selected: no sensor replies, so each is activated in turn, now ${decision.sensor}.`;
     case "asked": return `Not selected: a command requested ${decision.sensor}.`;
     case "saved": return "No sensor was activated, to save energy.";

@@ -22,6 +22,7 @@ from edge_tvbo.errors import MissingExtra
 # A numba kernel compiles at its first call, which exceeds Hypothesis's 200 ms.
 settings.register_profile("default", deadline=None)
 settings.register_profile("repeatable", settings.get_profile("default"), derandomize=True)
+settings.register_profile("quick", settings.get_profile("default"), max_examples=20)  # `make unit`
 settings.load_profile("default")
 
 

@@ -15,12 +15,14 @@ from support.distribution import ByFileOrTest
 from support.marks import assign_marks, without_processes
 from support.mosquitto import Driver, Mosquitto, Peer
 from support.paths import SHARED
+from support.ports import free_port
 
 from edge_tvbo.errors import MissingExtra
 
 # A numba kernel compiles at its first call, which exceeds Hypothesis's 200 ms.
 settings.register_profile("default", deadline=None)
 settings.register_profile("repeatable", settings.get_profile("default"), derandomize=True)
+settings.register_profile("quick", settings.get_profile("default"), max_examples=20)  # `make unit`
 settings.load_profile("default")
 
 
@@ -77,7 +79,7 @@ def broker_directory(tmp_path_factory):
 @pytest.fixture(scope="module")
 def broker(broker_directory):
     """Return a running broker, started as the demo starts its own."""
-    with local_broker.start() as running:
+    with local_broker.start(free_port()) as running:
         assert running.name == "mosquitto"
         yield running
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -192,11 +193,26 @@ def test_fit_writes_the_bytes_of_one_process(address, readings, tmp_path):
 # --- interruptions ------------------------------------------------------------------------------
 
 
+@contextmanager
+def killed(process):
+    """Kill the processes of a session that does not end by itself."""
+    try:
+        yield
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def waits_for_a_reader(pid):
+    """Return whether the main thread blocks in opening a pipe, where the kernel shows that."""
+    return Path(f"/proc/{pid}/wchan").read_text() in ("0", "", "wait_for_partner")
+
+
 def test_same_command_continues_after_ctrl_c_with_local_workers(compare, compared, tmp_path):
     """A terminal sends SIGINT to all processes; finished replays are kept and not repeated.
 
-    The command cannot finish before the signal: it blocks when it writes the result whose
-    temporary file is a pipe without a reader.
+    The signal comes when the command blocks: it cannot finish, because the temporary file of one
+    result is a pipe without a reader.
     """
     command = [sys.executable, "-m", "edge_tvbo", *compare, "--out", str(tmp_path)]
     command += ["--cluster", "local"]
@@ -205,8 +221,8 @@ def test_same_command_continues_after_ctrl_c_with_local_workers(compare, compare
     kept.mkdir(parents=True)
     pipe = kept / "et-gp-ucb-000015.new"
     os.mkfifo(pipe)
-    with subprocess.Popen(command, start_new_session=True, **quiet) as process:
-        wait_until(lambda: any(kept.glob("*.json")))
+    with subprocess.Popen(command, start_new_session=True, **quiet) as process, killed(process):
+        wait_until(lambda: any(kept.glob("*.json")) and waits_for_a_reader(process.pid))
         os.killpg(process.pid, signal.SIGINT)
         errors = process.communicate(timeout=TIMEOUT_S)[1]
     pipe.unlink()

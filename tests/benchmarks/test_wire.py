@@ -14,6 +14,7 @@ from statistics import median, quantiles
 import pytest
 from benchmarks.rounds import ratios, spread
 from edge_tvbo_adapters.simulation import local_broker
+from support.ports import free_port
 from support.wire import TIMEOUT_S, Bare, Daemon, values
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
@@ -35,7 +36,7 @@ persistence false
 @pytest.fixture
 def broker(tmp_path):
     """Return the port of a mosquitto that shares the first core with this process."""
-    port = local_broker.free_port()
+    port = free_port()
     _, command = local_broker.choose(port, tmp_path)
     (tmp_path / "mosquitto.conf").write_text(BROKER.format(port=port))
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

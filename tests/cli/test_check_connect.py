@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 from edge_tvbo_adapters.mqtt import short_session
 from edge_tvbo_adapters.simulation import local_broker
-from edge_tvbo_adapters.simulation.local_broker import free_port
 from support import certificates
 from support.mosquitto import TIMEOUT_S, write_password
 from support.paths import DEPLOY
+from support.ports import free_port
 
 from edge_tvbo.cli import main
 from edge_tvbo.errors import Code

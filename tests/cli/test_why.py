@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from edge_tvbo_adapters.simulation import local_broker
 from edge_tvbo_adapters.storage.history_db import HistoryDatabase
 from hypothesis import given
 from hypothesis import strategies as st
 from support.controllers import controller_settings
 from support.history import history_entry
+from support.ports import free_port
 
 from edge_tvbo.cli import main
 from edge_tvbo.control import history_text
@@ -47,7 +47,7 @@ def made(tmp_path):
     """Return a function that writes a configuration; without a port its broker is unreachable."""
 
     def make(kept=(), *, port=None, history='history = "16MiB"', extra=""):
-        text = (CONFIG + extra).format(port=port or local_broker.free_port(), history=history)
+        text = (CONFIG + extra).format(port=port or free_port(), history=history)
         path = tmp_path / "w.toml"
         path.write_text(text)
         if kept:

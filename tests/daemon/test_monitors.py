@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from edge_tvbo_adapters.monitoring.prometheus import open_endpoint
 from edge_tvbo_adapters.monitoring.systemd import SystemdNotifier
-from edge_tvbo_adapters.simulation import local_broker
 from support.controllers import controller_settings
+from support.ports import free_port
 
 from edge_tvbo import SensorField, make_policy
 from edge_tvbo.control.controller import Controller
@@ -239,7 +239,7 @@ def run_for(loop, seconds):
 def test_the_loop_notifies_systemd_and_serves_http(systemd):
     pytest.importorskip("prometheus_client")
     sock, notifier = systemd
-    port = local_broker.free_port()
+    port = free_port()
     monitors = Monitors(notifier, open_endpoint)
     loop, link = loop_of(monitors, port)
     assert notifications(sock) == []
@@ -283,7 +283,7 @@ def test_a_reload_keeps_or_moves_the_port_and_notifies_systemd(systemd):
     pytest.importorskip("prometheus_client")
     sock, notifier = systemd
     monitors = Monitors(notifier, open_endpoint)
-    first, second = local_broker.free_port(), local_broker.free_port()
+    first, second = free_port(), free_port()
     loop, _ = loop_of(monitors, first)
     run_for(loop, 0.05)
     notifications(sock)

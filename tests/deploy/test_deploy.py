@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from edge_tvbo_adapters.simulation import local_broker
 from support.paths import DEPLOY
+from support.ports import free_port
 
 from edge_tvbo.config import loader
 
@@ -223,7 +224,7 @@ def test_the_broker_starts_with_tls_when_its_lines_are_uncommented(tmp_path):
     shutil.copy(certificate, tmp_path / "tls" / "ca.crt")
     shutil.copy(DEPLOY / "acl", tmp_path / "acl")
     (tmp_path / "passwords").write_text("")
-    plain, encrypted = local_broker.free_port(), local_broker.free_port()
+    plain, encrypted = free_port(), free_port()
     text = re.sub(r"^#(?=[a-z_]+ )", "", (DEPLOY / "mosquitto.conf").read_text(), flags=re.M)
     text = text.replace("listener 1883", f"listener {plain}")
     text = text.replace("listener 8883", f"listener {encrypted} 127.0.0.1")

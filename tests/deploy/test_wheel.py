@@ -18,6 +18,7 @@ from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt import subscribe
 from support.mosquitto import Peer
 from support.paths import ROOT
+from support.ports import free_port
 
 from edge_tvbo.messages.documents import Reason
 from edge_tvbo.numerics.compiled import MODULES
@@ -258,7 +259,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
 
 
 def test_the_daemon_decides_without_the_metrics_extra_and_names_it(fresh, caches, tmp_path):
-    path = example(tmp_path, 1, f"\n[metrics]\nport = {local_broker.free_port()}\n")
+    path = example(tmp_path, 1, f"\n[metrics]\nport = {free_port()}\n")
 
     with running(fresh, path, caches, until="selected at random") as log:
         pass

@@ -19,11 +19,11 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import click
 import pytest
-from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 from support.pages import blocks, files, prose, unprinted
 from support.paths import DOCS, ROOT, SHARED
+from support.ports import free_port
 
 from edge_tvbo.cli import main
 from edge_tvbo.config.docs import explain
@@ -138,7 +138,7 @@ def test_the_script_of_a_page_prints_what_the_page_says(page, tmp_path):
         pytest.skip(f"{missing} is not installed")
     prepare(page, tmp_path)
     for port in PORTS:
-        script = re.sub(rf"\b{port}\b", str(local_broker.free_port()), script)
+        script = re.sub(rf"\b{port}\b", str(free_port()), script)
     printed = run_script(script, tmp_path)
 
     assert unprinted(TEXTS[page], printed) == [], printed

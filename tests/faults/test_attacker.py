@@ -18,6 +18,7 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 from support.gateway import Daemon
 from support.paths import DEPLOY
+from support.ports import free_port
 from support.settings import field_settings, mqtt_settings
 
 from edge_tvbo.config.field_settings import ActivateSettings
@@ -41,7 +42,7 @@ def port(tmp_path_factory):
     if not mosquitto or not shutil.which("mosquitto_passwd"):
         pytest.skip("this test wants a mosquitto and its mosquitto_passwd")
     directory = tmp_path_factory.mktemp("rules")
-    port = local_broker.free_port()
+    port = free_port()
     passwords = directory / "passwords"
     passwords.write_text("".join(f"{name}:{PASSWORD.format(name)}\n" for name in LOGINS))
     subprocess.run(["mosquitto_passwd", "-U", passwords], check=True)

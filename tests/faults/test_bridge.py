@@ -14,6 +14,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from support import certificates
 from support.gateway import Daemon
 from support.paths import DEPLOY
+from support.ports import free_port
 
 pytestmark = pytest.mark.broker
 
@@ -44,7 +45,7 @@ class Broker:
     """A mosquitto with one of our configurations, its paths moved into a directory of its own."""
 
     def __init__(self, directory, text, acl, logins):
-        self.port = local_broker.free_port()
+        self.port = free_port()
         self.acl = directory / acl.name
         self._directory = directory
         self._process = None

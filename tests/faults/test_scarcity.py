@@ -14,8 +14,8 @@ import urllib.request
 from contextlib import ExitStack, suppress
 
 import pytest
-from edge_tvbo_adapters.simulation import local_broker
 from support.gateway import CONFIG, Daemon, Gateway
+from support.ports import free_port
 
 EVERYTHING_READ_ONLY = ("unshare", "-m", "sh", "-c", 'mount -o remount,bind,ro / && exec "$@"', "-")
 
@@ -152,7 +152,7 @@ NONE = 3  # descriptors that may be open: those of any process; what is open alr
 def watched(gateway):
     """Return a running gateway that serves metrics."""
     pytest.importorskip("prometheus_client")
-    gateway.metrics = local_broker.free_port()
+    gateway.metrics = free_port()
     gateway.configure(extra=f"[metrics]\nport = {gateway.metrics}\n")
     gateway.start()
     gateway.asks()

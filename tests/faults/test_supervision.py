@@ -13,6 +13,7 @@ import urllib.request
 
 import pytest
 from edge_tvbo_adapters.simulation import local_broker
+from support.ports import free_port
 
 from edge_tvbo.errors import MissingExtra
 
@@ -41,7 +42,7 @@ class Systemd:
     """A daemon started as by the unit, and its messages to systemd."""
 
     def __init__(self, directory, port):
-        self.metrics = local_broker.free_port()
+        self.metrics = free_port()
         self.path = directory / "config.toml"
         self.port = port
         self.write("500ms")
@@ -108,7 +109,7 @@ class Mosquitto:
     """A broker of the test's own, which it may stop."""
 
     def __init__(self, directory):
-        self.port = local_broker.free_port()
+        self.port = free_port()
         _, command = local_broker.choose(self.port, directory)
         log = directory / "broker.log"
         with log.open("wb") as output:

@@ -9,6 +9,7 @@ from threading import Event
 from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
+from support.ports import free_port
 
 TIMEOUT_S = 60.0  # of each wait for a state; a busy machine needs seconds
 _numbers = count()
@@ -18,7 +19,7 @@ class Mosquitto:
     """A mosquitto on one port that can be stopped and started again."""
 
     def __init__(self, directory, *, extra=""):
-        self.port = local_broker.free_port()
+        self.port = free_port()
         self._log = directory / f"{self.port}.log"
         self._directory = directory / f"{self.port}-{next(_numbers)}"  # a port may be used again
         self._directory.mkdir()

@@ -211,9 +211,12 @@ class RecordingLink:
     def wake_at(self) -> float:
         return 0.0
 
-    def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
-        while self._replies:
-            yield self._replies.pop(0)
+    def service(self, mask: int, now: float) -> list[tuple[str, Event]]:
+        replies, self._replies = self._replies, []
+        return replies
+
+    def acknowledge(self) -> None:
+        pass
 
     def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
         while self.requested:

@@ -68,7 +68,7 @@ keyfile {here}/NAME.key
 PROTECTED = "allow_anonymous false\npassword_file {here}/users\n"
 CONNECTION_ERRORS = {  # the broker's settings, whether the daemon uses TLS, words of the log
     "password": (PROTECTED, False, ("mqtt.username", "mqtt.password")),
-    "expired": (ENCRYPTED, True, ("has expired", "renew it on the broker")),
+    "expired": (ENCRYPTED, True, ("has expired", "renew it")),
     "elsewhere": (ENCRYPTED, True, ("not for '127.0.0.1'", "mqtt.tls.server_name")),
     "plain": ("", True, ("TLS handshake", "take [mqtt.tls] away")),
 }

@@ -70,7 +70,7 @@ CONNECTION_ERRORS = {  # the broker's settings, whether the daemon uses TLS, wor
     "password": (PROTECTED, False, ("mqtt.username", "mqtt.password")),
     "expired": (ENCRYPTED, True, ("has expired", "renew it")),
     "elsewhere": (ENCRYPTED, True, ("not for '127.0.0.1'", "mqtt.tls.server_name")),
-    "plain": ("", True, ("TLS handshake", "take [mqtt.tls] away")),
+    "plain": ("", True, ("TLS handshake", "remove [mqtt.tls]")),
 }
 
 

@@ -37,6 +37,7 @@ lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tests/support/check_words.py
 
 # The pages that say what the code says; the test suite holds them against it.
 docs: $(VENV)/test.stamp

@@ -1,1 +1,1 @@
-"""MQTT on paho: the daemon's link, and the short sessions of commands."""
+"""MQTT on paho: the daemon's link to its broker, and short sessions of the command line."""

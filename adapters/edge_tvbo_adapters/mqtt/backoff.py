@@ -1,27 +1,28 @@
-"""Backoff: how long to wait before the next attempt to connect."""
+"""Backoff: the waits between attempts to connect to a broker."""
 
 from random import Random
 
-STABLE_SESSION_S = 60.0  # a session that lasts so long resets the waits
-SHORT_SESSION_S = 10.0  # a session that the broker ends sooner hints at a second client with our id
-MIN_SHORT_SESSIONS = 3  # such sessions in a row, until a second client is assumed
-DUPLICATE_ID_WAIT_S = 60.0  # between two attempts while it is assumed
+STABLE_SESSION_S = 60.0  # a session that lasts this long resets the waits
+SHORT_SESSION_S = 10.0  # a session that the broker ends within this time is short
+MIN_SHORT_SESSIONS = 3  # short sessions in a row, until a duplicate client id is assumed
+DUPLICATE_ID_WAIT_S = 60.0  # between two attempts while a duplicate client id is assumed
 
 
 class Backoff:
-    """Waits whose bound doubles, with full jitter, and that a stable session resets.
+    """Exponential backoff with full jitter, reset by a session that lasts.
 
-    Full jitter is a uniform draw from 0 to the bound: gateways that lost a broker together come
-    back spread over the whole wait, and not all towards its end.
+    The bound of the waits doubles with each attempt. Each wait is drawn uniformly between 0 and the
+    bound (full jitter), so that gateways that lost a broker together do not reconnect together.
 
-    A CONNACK does not reset the waits: a broker lets two clients with one id in, in turns.
+    A mere CONNACK does not reset the waits: if two clients use one client id, the broker accepts
+    both of them by turns and ends the other's session.
 
     Parameters
     ----------
     shortest, longest : float
-        The bound of the first wait and of every wait, s.
+        The bound of the first wait, and the largest bound, s.
     rng : Random
-        Draws the waits, so that a fleet spreads.
+        Draws the waits.
     """
 
     def __init__(self, shortest: float, longest: float, rng: Random) -> None:
@@ -29,10 +30,10 @@ class Backoff:
         self._longest = longest
         self._rng = rng
         self._attempts = 0
-        self.short_sessions = 0  # in a row
+        self.short_sessions = 0  # in a row: sessions that the broker ended soon
 
     def wait(self) -> float:
-        """Return the seconds until the next attempt, and count it."""
+        """Return the wait before the next attempt to connect, in s; count the attempt."""
         bound = min(self._longest, self._shortest * 2.0 ** min(self._attempts, 32))
         self._attempts += 1
         if self.duplicate_client_id:
@@ -40,17 +41,17 @@ class Backoff:
         return self._rng.uniform(0.0, bound)
 
     def ended(self, lasted: float, *, by_broker: bool = True) -> None:
-        """Note that a session ended after so many seconds, and which side ended it."""
+        """Count a session that ended after `lasted` seconds; `by_broker` if the broker ended it."""
         if lasted >= STABLE_SESSION_S:
             self._attempts = 0
         short = by_broker and lasted < SHORT_SESSION_S
         self.short_sessions = self.short_sessions + 1 if short else 0
 
     def clear(self) -> None:
-        """Note that no second client is involved: the broker itself is away."""
+        """Discard the suspicion of a duplicate client id, because the broker is unreachable."""
         self.short_sessions = 0
 
     @property
     def duplicate_client_id(self) -> bool:
-        """Whether another client seems to take our place again and again."""
+        """Whether another client with the same id seems to end our sessions again and again."""
         return self.short_sessions >= MIN_SHORT_SESSIONS

@@ -1,4 +1,4 @@
-"""Clearing what a broker retains on one topic."""
+"""Clearing the retained message of one topic."""
 
 import time
 from contextlib import closing
@@ -10,13 +10,14 @@ from edge_tvbo.errors import Code
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, link_error
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
 
-RETAINED_WAIT_S = 1.0  # after the subscription was granted; retained messages come at once
+RETAINED_WAIT_S = 1.0  # from the granted subscription to the retained message, if there is one
 
 
 def clear_retained(mqtt: Mqtt, instance: str, topic: str, timeout_s: float) -> bool:
-    """Clear what is retained on `topic`; return whether there was anything.
+    """Clear the broker's retained message on `topic`; return whether there was one.
 
-    Raises `LinkError` if the broker refuses, or a step takes more than `timeout_s` seconds.
+    Raises `LinkError` if the broker refuses the session or the subscription, or if it does not
+    answer within `timeout_s` seconds.
     """
     found = []
 
@@ -26,7 +27,7 @@ def clear_retained(mqtt: Mqtt, instance: str, topic: str, timeout_s: float) -> b
 
     with closing(ShortSession(mqtt, instance, take, timeout_s=timeout_s)) as session:
         if not all(session.subscribe([topic])):
-            text = f"it refuses a subscription to {topic}; allow it in the broker's ACL"
+            text = f"the broker refuses a subscription to {topic}; allow it in its ACL"
             raise link_error(mqtt, ConnectionProblem(text, Code.FORBIDDEN))
         session.listen(time.monotonic() + RETAINED_WAIT_S, lambda: bool(found))
         if found:

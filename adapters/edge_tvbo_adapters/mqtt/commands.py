@@ -1,8 +1,9 @@
-"""Commands: `cmd/<verb>` in, `response/<verb>` out.
+"""User commands: requests on the topics `cmd/<verb>`, with responses on `response/<verb>`.
 
-A retained command is ignored, because it would be carried out again at every start. Commands that
-come too fast are counted and not answered, so that a flood of commands causes no flood of answers.
-MQTT 3.1.1 has no correlation data; a client that needs to match answers sends a `transaction`.
+A retained command is rejected, because the broker would deliver it again at every connection.
+Commands above the allowed rate are counted but not answered, so that a flood of commands causes no
+flood of responses. MQTT 3.1.1 has no correlation data: a client that has to match responses with
+its requests puts a `transaction` into each request.
 """
 
 import logging
@@ -21,15 +22,15 @@ from edge_tvbo_adapters.mqtt.subscriber import MAX_DETAIL, TokenBucket, topic_of
 log = logging.getLogger(__name__)
 
 VERBS: tuple[Verb, ...] = get_args(Verb)
-MAX_RATE = 2.0  # commands a second; those of ten seconds may come at once
+MAX_RATE = 2.0  # commands per second, on average over 10 s
 MAX_REQUEST = 4096  # bytes
 FORM = '{}, or {"field": "...", "sensor": "...", "transaction": "..."}'
-UNKNOWN_VERB = "unknown"  # in the topic of the answer
-UNANSWERED = ("retained", "flooding", "bad-topic")
+UNKNOWN_VERB = "unknown"  # in the topic of the response to an unknown verb
+UNANSWERED = ("retained", "flooding", "bad-topic")  # reasons of rejections without a response
 
 
 class Rejection(NamedTuple):
-    """An invalid command, and the answer to its sender, if it gets one."""
+    """An invalid command and the response to it; `response` is None if none is sent."""
 
     verb: str
     why: Unreadable
@@ -37,13 +38,13 @@ class Rejection(NamedTuple):
 
 
 class Traced(msgspec.Struct, frozen=True):
-    """The part of a request that matches it with its answer."""
+    """The part of a request by which its sender recognises the response."""
 
     transaction: Transaction = None
 
 
 class Commands:
-    """Reads commands as they come, and keeps them until they are taken.
+    """Queue of the commands that users sent to the daemon over MQTT.
 
     Parameters
     ----------
@@ -55,11 +56,11 @@ class Commands:
         self.filter = f"{base}/cmd/+"
         self._prefix = f"{base}/cmd/"
         self._allowance = TokenBucket(MAX_RATE)
-        self._waiting: deque[tuple[Verb, Request] | Rejection] = deque()  # of one turn of the loop
+        self._waiting: deque[tuple[Verb, Request] | Rejection] = deque()
         self._logged: set[str] = set()
 
     def put(self, message: MQTTMessage, now: float) -> bool:
-        """Keep the command in a message; return whether the message is one."""
+        """Add the command in an MQTT message to the queue; return whether the message is one."""
         topic, is_valid = topic_of(message)
         if not topic.startswith(self._prefix):
             return False
@@ -74,7 +75,7 @@ class Commands:
         return True
 
     def take(self) -> Iterator[tuple[Verb, Request] | Rejection]:
-        """Yield what is kept, oldest first."""
+        """Remove and yield the queued commands and rejections, the oldest first."""
         while self._waiting:
             yield self._waiting.popleft()
 
@@ -83,7 +84,7 @@ class Commands:
             clear = f"mosquitto_pub -n -r -t {self._prefix}{word[:MAX_DETAIL]}"
             raise PayloadError("retained", f"the broker retained it; clear it:  {clear}")
         if not self._allowance.allows(now):
-            raise PayloadError("flooding", f"more than {MAX_RATE:g} a second came")
+            raise PayloadError("flooding", f"more than {MAX_RATE:g} commands per second arrived")
         verb = next((each for each in VERBS if each == word), None)
         if verb is None:
             raise PayloadError("unknown-verb", f"the verbs are {', '.join(VERBS)}")
@@ -102,7 +103,7 @@ class Commands:
 
 
 def parse_request(payload: bytes) -> Request:
-    """Return the request in a payload; raises `PayloadError`, whatever the bytes are.
+    """Return the request in the payload of a command; any invalid bytes raise `PayloadError`.
 
     >>> parse_request(b'{"field": "heat"}').field, parse_request(b"{}") == Request()
     ('heat', True)
@@ -116,7 +117,7 @@ def parse_request(payload: bytes) -> Request:
 
 
 def transaction_of(payload: bytes) -> Transaction:
-    """Return the transaction of an otherwise invalid request, if it has one."""
+    """Return the transaction of an invalid request, for its response; None without one."""
     try:
         return msgspec.json.decode(payload[:MAX_REQUEST], type=Traced).transaction
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -1,10 +1,9 @@
-"""Connecting to a broker without making the loop wait: a blocking call in a short-lived thread.
+"""Connecting to a broker in a short-lived thread, because connecting blocks and the loop must not.
 
-The C library resolves names in a function that blocks, for half a minute where DNS is down, and
-paho connects in one that blocks as well. So the call runs in a thread of its own, which shares
-nothing with the loop but its result: it stores that, writes one byte to a socket pair and ends.
-The loop waits for the other end of the pair as for any socket. There is a thread only while a
-connection is being made.
+The C library's name resolution blocks, for up to half a minute if DNS is down, and so does paho's
+`connect`. The thread runs this one call, stores the result, writes one byte to a socket pair and
+ends. The loop waits for the other end of the pair as for any other socket. Loop and thread share
+only the result.
 """
 
 import selectors
@@ -16,20 +15,20 @@ from typing import Generic, TypeVar
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 
-CONNECT_TIMEOUT_S = 10.0  # for each address, for the TLS handshake, and for the CONNACK
+CONNECT_TIMEOUT_S = 10.0  # each for one IP address, for the TLS handshake and for the CONNACK
 
 Connected = TypeVar("Connected")
 
 
 class Attempt(Generic[Connected]):
-    """One attempt to connect, in a thread.
+    """One attempt to connect to a broker, in a thread of its own.
 
     Parameters
     ----------
     connect : callable
-        Blocks until it returns the connection, or raises.
+        Returns the connection or raises an error; it may block.
     discard : callable
-        Closes a connection that is no longer wanted when it is made.
+        Closes the connection if the attempt was abandoned before it was made.
     """
 
     def __init__(
@@ -47,20 +46,20 @@ class Attempt(Generic[Connected]):
             self._result = error
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the descriptor that is readable once there is a result, and `EVENT_READ`.
+        """Return the descriptor that becomes readable with the attempt's result, and `EVENT_READ`.
 
-        Returns None where the attempt failed for want of a descriptor: the result is there.
+        Returns None if no descriptor or no thread was left: then the result is an error already.
         """
         return (self._ours.fileno(), selectors.EVENT_READ) if self._ours else None
 
     def result(self) -> Connected | Exception | None:
-        """Return the connection, or why there is none, or None while the thread runs."""
+        """Return the attempt's connection or its error; None while the thread runs."""
         if self._result is not None:
             self._close()
         return self._result
 
     def abandon(self) -> None:
-        """Close the connection as soon as it is made."""
+        """Give the attempt up: a connection that is still made is closed at once."""
         self._abandoned = True
         self._close()
         self._discard_abandoned()
@@ -72,19 +71,22 @@ class Attempt(Generic[Connected]):
     def _run(self, theirs: socket.socket) -> None:
         try:
             self._result = self._connect()
-        except Exception as error:  # the loop puts it into words
+        except Exception as error:  # the loop makes a `ConnectionProblem` of it
             self._result = error
         self._discard_abandoned()
         with theirs, suppress(OSError):  # the loop may have closed its end
             theirs.send(b"\0")
 
     def _discard_abandoned(self) -> None:
-        """Discard an unwanted connection; called by both threads, of which either may be last."""
+        """Discard the connection of an abandoned attempt.
+
+        Both threads call it, because either of them may be the later one.
+        """
         result = self._result
         if self._abandoned and result is not None and not isinstance(result, Exception):
             self._discard(result)
 
 
 def open_socket(mqtt: Mqtt) -> socket.socket:
-    """Return a TCP connection to the broker; blocks. Raises `OSError`."""
+    """Return a TCP connection to the broker; blocks until it is made, or raises `OSError`."""
     return socket.create_connection((mqtt.host, mqtt.port), CONNECT_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Connection check: tries each step that the daemon's connection needs."""
+"""Connection check: `check --connect` tries each step of the daemon's connection to its broker."""
 
 import os
 import time
@@ -20,26 +20,26 @@ from edge_tvbo_adapters.mqtt.problems import link_error, not_connected, unusable
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
 from edge_tvbo_adapters.mqtt.subscriber import routes, topic_of
 
-ECHO_TIMEOUT_S = 1.0  # until what was published has come back
+ECHO_TIMEOUT_S = 1.0  # until a published message has come back
 ROUND_TRIPS = 5
 DELAYED_ACK_S = (0.035, 0.06)  # a round trip that TCP's delayed acknowledgement (40 ms) prolongs
 MAX_NAMES = 5  # that one line lists
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """Result of one step."""
+    """Result of one step of the connection check."""
 
     good: bool
-    text: str  # with advice where it is not good
-    code: str | None = None  # of docs/errors.md, where it is not good
+    text: str  # the result; advice follows if it is not good
+    code: str | None = None  # the error code of docs/errors.md, if it is not good
 
 
 def check_connection(
     mqtt: Mqtt, instance: str, fields: Mapping[str, FieldSettings], seconds: float
 ) -> Iterator[CheckResult]:
-    """Yield the result of each step; the first that fails for good is the last.
+    """Yield the result of each step of the connection check, up to the first fatal one.
 
-    `seconds` is how long readings are waited for. Nothing is retained, and no sensor is activated.
+    The check waits `seconds` for readings. It publishes nothing retained and activates no sensor.
     """
     try:
         yield from _connect(mqtt)
@@ -56,7 +56,7 @@ def check_connection(
 
 
 class Observed:
-    """The messages that came, by what they are for."""
+    """The messages that arrived during the connection check: readings, echoes, a status."""
 
     def __init__(self, instance: str, fields: Mapping[str, FieldSettings]) -> None:
         base = f"edge_tvbo/{instance}"
@@ -68,7 +68,7 @@ class Observed:
         self.filters = list(dict.fromkeys(each for field in self._fields for each in field.filters))
 
     def take(self, message: MQTTMessage) -> None:
-        """Count a message."""
+        """Store or count one message, by its topic."""
         topic, _ = topic_of(message)
         if topic == self.status_topic:
             self.status = message.payload.decode(errors="replace")[:20]
@@ -78,13 +78,13 @@ class Observed:
             field.take(topic, message)
 
     def results(self, seconds: float) -> Iterator[CheckResult]:
-        """Yield one line for each field."""
+        """Yield the check result of each field, after `seconds` of listening."""
         for field in self._fields:
             yield field.result(seconds)
 
 
 class ObservedField:
-    """The messages that came for one field."""
+    """The sensors and messages of one field that the connection check has observed."""
 
     def __init__(self, name: str, field: FieldSettings) -> None:
         self._name, self._sensors = name, field.sensors
@@ -95,7 +95,7 @@ class ObservedField:
         self._rejected: Counter[str] = Counter()
 
     def take(self, topic: str, message: MQTTMessage) -> None:
-        """Count a message, if it is for this field."""
+        """Count one message, if it is on this field's reading topic."""
         sensor = self._route.sensor(topic)
         if sensor is None:
             return
@@ -110,7 +110,10 @@ class ObservedField:
                 pass
 
     def result(self, seconds: float) -> CheckResult:
-        """Return the sum."""
+        """Return the check result of one field: its sensors that reported, and rejected messages.
+
+        It fails if all messages were rejected. A field without messages passes, with advice.
+        """
         seen = self._sensors_seen
         silent = [each for each in self._sensors if each not in seen]
         text = f"{self._name}: {len(seen)} of {len(self._sensors)} sensors in {seconds:g} s"
@@ -169,7 +172,7 @@ def _subscribe(session: ShortSession, observed: Observed) -> Iterator[CheckResul
 
 
 def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]:
-    """Publish on a topic that no client takes for a decision, and see whether it comes back."""
+    """Publish on the check's own topic, and yield whether and how fast the message comes back."""
     session.subscribe([observed.status_topic, observed.echo_topic])
     took = []
     for index in range(ROUND_TRIPS):
@@ -190,8 +193,8 @@ def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]
             Code.FORBIDDEN,
         )
     if observed.status == "online":
-        text = f"a daemon with instance = {observed.instance!r} is online there; a second one"
-        yield CheckResult(True, f"{text} needs another instance")
+        text = f"a daemon with instance = {observed.instance!r} is connected to this broker; a"
+        yield CheckResult(True, f"{text} second daemon needs another instance")
 
 
 def _round_trip(took: float) -> CheckResult:

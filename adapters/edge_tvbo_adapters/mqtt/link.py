@@ -1,11 +1,12 @@
-"""MQTT link: the daemon's connection to its broker, which it keeps up.
+"""MQTT link: the daemon's permanent connection to its broker.
 
     DISCONNECTED ──(the wait is over)──▶ a `Session`: CONNECTING ─▶ AWAITING_CONNACK ─▶ CONNECTED
 
-A session that fails or ends leads back to DISCONNECTED. Every attempt is a new, clean session: what
-the broker would have queued for us meanwhile is too old to use, and a command that arrives late is
-worse than none. A reading is acknowledged once the loop has handled it, so that the broker sends no
-faster than we work.
+When a session fails or ends, the link is DISCONNECTED again. Every attempt to connect starts a new,
+clean session, so the broker queues nothing for the daemon while it is disconnected: queued readings
+would be too old to use, and a command that arrives late is worse than none. A reading is
+acknowledged only after the daemon's loop has handled it, so that the broker does not send readings
+faster than the daemon handles them.
 """
 
 import logging
@@ -54,9 +55,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SHUTDOWN_TIMEOUT_S = 1.0  # to send the last messages
-MAX_SILENCE_FACTOR = 8  # the limit doubles while reconnecting does not end a silence
-SUBSCRIBE_AGAIN_S = 60.0  # after the broker refused a subscription
-PACKET_OVERHEAD = 16  # bytes of a PUBLISH beside topic and payload
+MAX_SILENCE_FACTOR = 8  # limit of silence / mqtt.silence; it doubles after each useless reconnect
+SUBSCRIBE_AGAIN_S = 60.0  # from a refused subscription to the next attempt
+PACKET_OVERHEAD = 16  # bytes of a PUBLISH packet in addition to its topic and payload
 
 
 def connect(
@@ -70,12 +71,27 @@ def connect(
     seed: int | None = None,
     wall: Callable[[], float] = time.time,
 ) -> "MqttLink":
-    """Return a link for `fields`; it connects when it is first serviced.
+    """Return the MQTT link of `fields`; it connects when `service` is first called.
 
-    With `commands` it subscribes to ``cmd/<verb>``; with `discovery` it publishes the discovery
-    message of Home Assistant. `former` are the fields of the link that it replaces. `wall` is the
-    clock of readings, in s since 1970. `seed` spreads the waits between attempts; without one they
-    differ from gateway to gateway, so that a fleet does not reconnect all at once.
+    Parameters
+    ----------
+    mqtt : Mqtt
+        The broker and the login.
+    instance : str
+        The daemon's name, which is part of its topics.
+    fields : mapping
+        The settings of each field.
+    commands : bool
+        Whether the link subscribes to ``cmd/<verb>``.
+    discovery : Discovery, optional
+        Schedules the discovery message of Home Assistant; None to publish none.
+    former : mapping, optional
+        The fields of the link that this one replaces after a reload.
+    seed : int, optional
+        The seed of the random waits between attempts. By default each gateway draws its own, so
+        that the gateways of a fleet do not reconnect at the same moment.
+    wall : callable
+        Returns the time at which a reading arrives, s since 1970.
     """
     if mqtt.password is not None and mqtt.tls is None and not is_loopback(mqtt.host):
         log.warning(
@@ -96,7 +112,7 @@ def connect(
 
 
 class MqttLink:
-    """A `Link` to one broker; see `connect`."""
+    """The daemon's link to one broker; `connect` describes the parameters."""
 
     def __init__(
         self,
@@ -123,18 +139,20 @@ class MqttLink:
         self._backoff = Backoff(mqtt.reconnect.min, mqtt.reconnect.max, rng)
         self._outage = OutageLog(log, f"broker {mqtt.host}:{mqtt.port}")
         self._session: Session | None = None
-        self._probe: Attempt[socket.socket] | None = None  # is the broker there at all?
+        self._probe: Attempt[socket.socket] | None = (
+            None  # tests if the broker still accepts TCP connections
+        )
         self._address: str | None = None  # of the broker, when it was last reached
         self._retry_at = 0.0  # all times are monotonic
-        self._begun_at: float | None = None  # when the session was let in
-        self._online = False  # the subscriptions are granted
-        self._last_packet_at = 0.0  # of any kind, a PINGRESP at the least
+        self._begun_at: float | None = None  # when the broker accepted the session
+        self._online = False  # whether the broker has granted the subscriptions
+        self._last_packet_at = 0.0  # time of the last packet of any kind, even a PINGRESP
         self._last_message_at = 0.0
         self._granted_by = inf  # when a SUBACK is overdue
         self._subscribe_at = inf  # when a refused subscription is tried again
         self._silence_limit = mqtt.silence or inf  # s without a message
         self._expects_readings = True
-        self._handled: Sequence[MQTTMessage] = ()  # by the loop, once `acknowledge` is called
+        self._handled: Sequence[MQTTMessage] = ()  # returned by `service`, to be acknowledged
         self._publisher.status(b"online")
         self._publisher.clear_stale_commands(former)
 
@@ -142,30 +160,37 @@ class MqttLink:
 
     @property
     def online(self) -> bool:
-        """Whether the broker has accepted the session and the subscriptions."""
+        """Whether the broker has accepted the link's session and its subscriptions."""
         return self._online
 
     def alive(self, now: float) -> bool:
-        """Return whether the broker sent a packet within two keep-alives, or is retried in time."""
+        """Return whether the link works as it should, even if the broker is unreachable.
+
+        In a session, the broker has to send a packet within two keep-alives. Without one, the next
+        attempt to connect must not be overdue.
+        """
         if self._begun_at is not None:
             return now - self._last_packet_at <= 2 * self._mqtt.keepalive + CONNECT_TIMEOUT_S
         due = self._session.deadline if self._session else self._retry_at
         return now <= due + CONNECT_TIMEOUT_S
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the descriptor to wait for, and for what, if there is one."""
+        """Return the link's file descriptor and the events to wait for; None without a socket."""
         if self._probe is not None:
             return self._probe.interest()
         return self._session.interest() if self._session else None
 
     def wake_at(self) -> float:
-        """Return when `service` has to be called at the latest."""
+        """Return the latest monotonic time at which the link's `service` has to be called."""
         if self._session is not None:
             return self._session.wake_at()
         return 0.0 if self._probe and not self._probe.interest() else self._retry_at
 
     def service(self, mask: int, now: float) -> Sequence[tuple[str, Event]]:
-        """Read, write, keep alive and reconnect; return what the sensors sent, oldest first."""
+        """Do the link's work: read, write, keep the session alive, reconnect.
+
+        Returns ``(field, event)`` for each message that a sensor sent, the oldest first.
+        """
         session = self._session
         if session is None:
             self._reconnect(now)
@@ -183,13 +208,13 @@ class MqttLink:
         ]
 
     def acknowledge(self) -> None:
-        """Acknowledge what `service` returned: it has been handled."""
+        """Acknowledge the messages that `service` returned, after the loop has handled them."""
         if self._session is not None:
             self._session.acknowledge(self._handled)
         self._handled = ()
 
     def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
-        """Yield the commands that came; answer invalid ones."""
+        """Yield each command that users sent to the daemon; answer the invalid ones."""
         for each in self._commands.take() if self._commands else ():
             if not isinstance(each, Rejection):
                 yield each
@@ -199,12 +224,12 @@ class MqttLink:
             yield each.why
 
     def respond(self, verb: str, response: Response) -> None:
-        """Publish the answer to a command, once."""
+        """Publish the response to a command, not retained."""
         self._publisher.respond(verb, response)
         self._send_outbox()
 
     def send(self, field: str, command: Command) -> None:
-        """Publish what `command` says."""
+        """Carry out a controller's command over MQTT, such as the activation of a sensor."""
         self._publisher.send(field, command)
         self._send_outbox()
 
@@ -214,7 +239,7 @@ class MqttLink:
         self._send_outbox()
 
     def announce(self, notice: Notice) -> None:
-        """Publish a notice of the daemon, once."""
+        """Publish a notice of the daemon, not retained."""
         self._publisher.event(notice)
         self._send_outbox()
 
@@ -224,7 +249,7 @@ class MqttLink:
         self._send_outbox()
 
     def expect_readings(self, expected: bool) -> None:
-        """Set whether silence of all sensors is a fault of the connection."""
+        """Set whether the link reconnects if no sensor sends a message for too long."""
         self._expects_readings = expected
 
     def close(self) -> None:
@@ -242,7 +267,7 @@ class MqttLink:
     # --- a session ----------------------------------------------------------------------------
 
     def _keep_up(self, session: Session, mask: int, now: float) -> None:
-        """Do what is due beside readings, and end the session if there is a problem."""
+        """Process the session's acknowledgements and timeouts; end it if there is a problem."""
         if mask & selectors.EVENT_READ:
             self._last_packet_at = now
         for identifier in session.take_acknowledged():
@@ -288,7 +313,7 @@ class MqttLink:
         return [*self._subscriber.filters(), *self._optional_filters()]
 
     def _optional_filters(self) -> list[str]:
-        """Return the filters beside readings; the daemon works without them."""
+        """Return the filters of commands and of Home Assistant; the daemon works without them."""
         commands = [self._commands.filter] if self._commands else []
         return [*commands, *(self._discovery.filters if self._discovery else ())]
 
@@ -308,7 +333,10 @@ class MqttLink:
         self._outage.failed(ConnectionProblem(text, Code.FORBIDDEN, lasting=True))
 
     def _set_online(self, now: float) -> None:
-        """Note that readings can come, and log it unless a duplicate client id may end it soon."""
+        """Store that readings can arrive now, and log the end of the outage.
+
+        Nothing is logged yet if another client with the same id may end this session soon.
+        """
         self._online = True
         if self._backoff.duplicate_client_id:
             return
@@ -316,13 +344,13 @@ class MqttLink:
         self._outage.over(now, f"; {lost} activations or notices were lost" if lost else "")
 
     def _confirm_client_id(self, now: float) -> None:
-        """Note that a session lasted, so that no other client has taken its place."""
+        """Conclude from a session that lasts that no other client uses the client id."""
         if self._begun_at is not None and now - self._begun_at >= SHORT_SESSION_S:
             self._backoff.clear()
             self._set_online(now)
 
     def _overdue(self, now: float) -> ConnectionProblem | None:
-        """Return a problem if an answer or a reading is overdue."""
+        """Return a problem if the broker's SUBACK or a sensor's message is overdue."""
         if now >= self._granted_by:
             text = "the broker does not answer the subscription"
             return ConnectionProblem(text, Code.NO_ANSWER)
@@ -341,7 +369,7 @@ class MqttLink:
     # --- without a session --------------------------------------------------------------------
 
     def _reconnect(self, now: float) -> None:
-        """Start a session when the wait is over, unless a probe is under way."""
+        """Start a session when the wait is over; wait for the probe first if there is one."""
         if self._probe is not None:
             self._finish_probe(self._probe, now)
         elif now >= self._retry_at:
@@ -361,10 +389,11 @@ class MqttLink:
         )
 
     def _end_session(self, session: Session, problem: ConnectionProblem, now: float) -> None:
-        """Close the session and wait; probe the broker at once if it ended a short session.
+        """Close the session, and set the time of the next attempt to connect.
 
-        A broker that no longer answers was restarted; one that does may have preferred another
-        client with our id.
+        If the broker ended a session soon after its beginning, it is probed at once. If it accepts
+        no connection, it was restarted. If it accepts one, another client with the same id may
+        have replaced this one.
         """
         begun, self._begun_at, self._online = self._begun_at, None, False
         self._hang_up()
@@ -401,9 +430,10 @@ class MqttLink:
 
     def _duplicate_client_id(self) -> ConnectionProblem:
         return ConnectionProblem(
-            f"another client seems to use the client id {self._client_id!r} too: the broker ends "
-            "every session at once and still accepts connections; set mqtt.client_id to an id of "
-            "its own, and [mqtt.readonly] if the broker takes logins for ids",
+            f"another client seems to use the client id {self._client_id!r} too: the broker "
+            "accepts connections, but ends every session within seconds; set mqtt.client_id to an "
+            "id that no other client uses; if the broker uses logins as client ids, add a second "
+            "login as [mqtt.readonly]",
             Code.CLIENT_ID,
             lasting=True,
         )
@@ -414,7 +444,7 @@ class MqttLink:
         self._outage.waits(wait)
 
     def _hang_up(self) -> None:
-        """Close whatever socket there is."""
+        """Close the sockets of the session and of the probe."""
         if self._probe is not None:
             self._probe.abandon()
         if self._session is not None:
@@ -426,7 +456,7 @@ class MqttLink:
     # --- publishing ---------------------------------------------------------------------------
 
     def _send_outbox(self) -> None:
-        """Publish what waits, as far as the broker and the socket take it."""
+        """Publish what waits in the outbox, until the socket or the in-flight window is full."""
         session = self._session
         if session is None or self._begun_at is None or not session.can_send:
             return
@@ -437,7 +467,7 @@ class MqttLink:
                 return
 
     def _drain(self, session: Session, deadline: float) -> None:
-        """Send what is left in the outbox until the broker has it, or monotonic `deadline`."""
+        """Send the outbox until the broker has acknowledged it all, or monotonic `deadline`."""
         with closing(selectors.DefaultSelector()) as selector:
             while not self._outbox.empty and session.problem is None:
                 left = deadline - time.monotonic()

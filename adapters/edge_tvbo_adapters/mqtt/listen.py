@@ -1,4 +1,4 @@
-"""Listening: every message that a broker carries, for a while."""
+"""Listening to every message of a broker for a limited time."""
 
 import time
 from collections.abc import Callable
@@ -16,9 +16,10 @@ from edge_tvbo_adapters.mqtt.subscriber import topic_of
 def listen(
     mqtt: Mqtt, instance: str, seconds: float, receive: Callable[[str, bytes], None]
 ) -> None:
-    """Call `receive` with topic and payload of every message, except the broker's own.
+    """Call `receive` with the topic and payload of every message on a broker, for `seconds`.
 
-    Raises `LinkError` if the broker is unreachable, or refuses a subscription to everything.
+    Messages of the broker itself, on $SYS, are not included. Raises `LinkError` if the broker is
+    unreachable, or if it refuses a subscription to #.
     """
 
     def take(message: MQTTMessage) -> None:
@@ -28,6 +29,9 @@ def listen(
 
     with closing(ShortSession(mqtt, instance, take)) as session:
         if not all(session.subscribe(["#"])):
-            text = "it refuses a subscription to #; allow it for this login, or name the sensors"
+            text = (
+                "the broker refuses a subscription to #; allow it for this login in the broker's "
+                "ACL, or name the sensors on the command line"
+            )
             raise link_error(mqtt, ConnectionProblem(text, Code.FORBIDDEN))
         session.listen(time.monotonic() + seconds)

@@ -1,26 +1,26 @@
-"""Outage log: one error for each outage, and one line when it is over."""
+"""Outage log: one error when the broker is lost, and one line when it is connected again."""
 
 import logging
 
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem
 
-SHORT_WAIT_S = 5.0  # a loss is no error yet if the next attempt comes within this time
+SHORT_WAIT_S = 5.0  # no error is logged yet if the next attempt to connect is as near as this
 QUIET_S = 60.0  # between two warnings about short outages
 
 
 class OutageLog:
-    """Logs each problem of one outage once.
+    """Logs the outages of a broker connection, each problem once.
 
-    Of the problems that may pass by themselves (lost, refused, no route) the first is an error and
-    the others of the same outage are not logged; each lasting problem (a wrong password, an unknown
-    CA) is an error of its own. A session that is lost and back at once is one warning.
+    Some problems may pass by themselves: a lost or refused connection, no route. Only the first of
+    them in an outage is logged, as an error. Each lasting problem, such as a wrong password or an
+    unknown CA, is logged as an error. An outage that is over at once is logged as one warning.
 
     Parameters
     ----------
     log : Logger
-        Where the lines go.
+        The logger of the lines.
     name : str
-        The broker; every line begins with it.
+        The broker's name, with which every line begins.
     """
 
     def __init__(self, log: logging.Logger, name: str) -> None:
@@ -32,25 +32,25 @@ class OutageLog:
         self._quiet_until = 0.0
 
     def lost(self, problem: ConnectionProblem, now: float) -> None:
-        """Note that a session has ended; it is logged as an error unless it is soon back."""
+        """Begin an outage: a session has ended. It is logged later, unless it is over soon."""
         self._lost = problem, now
         if problem.lasting:
             self.failed(problem)
 
     def waits(self, seconds: float) -> None:
-        """Note how long it is until the next attempt."""
+        """Log the outage as an error if the wait until the next attempt to connect is long."""
         if self._lost and seconds > SHORT_WAIT_S:
             self.failed(self._lost[0])
 
     def failed(self, problem: ConnectionProblem) -> None:
-        """Note that there is no connection."""
+        """Log a connection problem, unless it is a repetition in the same outage."""
         if problem.text in self._logged or (self._logged and not problem.lasting):
             return
         self._logged.add(problem.text)
         self._log.error("%s: %s [%s]", self._name, problem.text, problem.code)
 
     def over(self, now: float, lost: str = "") -> None:
-        """Note that the broker is connected; `lost` says what could not be sent meanwhile."""
+        """End the outage: the broker is connected. `lost` is the text about lost messages."""
         if self._logged:
             self._log.info("%s: connected%s", self._name, lost)
         elif self._lost:
@@ -65,7 +65,7 @@ class OutageLog:
         if now < self._quiet_until:
             return
         times = self._short_outages
-        repeated = f", {times} times since this was last logged" if times > 1 else ""
+        repeated = f" ({times} times since this was last logged)" if times > 1 else ""
         self._quiet_until, self._short_outages = now + QUIET_S, 0
         self._log.warning(
             "%s: %s; connected again after %.1f s%s%s",

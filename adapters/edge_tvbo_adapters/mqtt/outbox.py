@@ -1,14 +1,16 @@
-"""Outbox: what is to be published, in order and within bounds.
+"""Outbox: bounded queue of the messages that the link publishes.
 
-Of a state only the newest counts. It replaces an older one on its topic that is not sent yet, and
-it is published again after every reconnect, because a broker may lose what it retained. The
-command of a sleeping sensor is a state, and so is its absence: an empty one.
-Each notice counts. It is kept until the broker has acknowledged it, and sent again if the
-connection breaks first, so that it may arrive twice. A command counts only in its own time: it is
-dropped when that is over, and when there is no session.
+The messages are of three kinds:
 
-At most `MAX_IN_FLIGHT` publications wait for the broker's acknowledgement. The others wait here,
-where a newer one can still replace an older one; paho's own queue would send both.
+- A state is retained, and only the newest state of a topic matters. It replaces an older one that
+  is not sent yet, and it is published again after every reconnect, because a broker may lose its
+  retained messages. The activation of a sleepy sensor is a state; the empty state withdraws it.
+- A notice is stored until the broker has acknowledged it. If the connection breaks before that, the
+  notice is sent again, so it may arrive twice.
+- A command is dropped when its time is over, and if there is no session.
+
+At most `MAX_IN_FLIGHT` messages wait for the broker's acknowledgement. The others wait here and not
+in paho's queue, because here a newer state can still replace an older one.
 """
 
 import time
@@ -17,28 +19,28 @@ from itertools import count
 from math import inf
 from typing import NamedTuple
 
-MAX_IN_FLIGHT = 20  # publications that are not acknowledged; the default of paho and of mosquitto
-MAX_NOTICES = 100  # that wait; the oldest is dropped first
-MAX_ATTEMPTS = 3  # to send a notice; one that was in flight at so many breaks may cause them
+MAX_IN_FLIGHT = 20  # messages that are not acknowledged; the default of paho and of mosquitto
+MAX_NOTICES = 100  # waiting notices; the oldest is dropped first
+MAX_ATTEMPTS = 3  # to send a notice: after these it may itself be what breaks the connection
 
 
 class Publication(NamedTuple):
-    """One outgoing message."""
+    """One message in the outbox."""
 
     topic: str
     payload: bytes
     retained: bool = False
     qos: int = 1
-    until: float = inf  # monotonic: the end of a command's own time
-    notice: int | None = None  # its number, if it is a notice
-    attempts: int = 0  # times that it was in flight when the connection broke
+    until: float = inf  # monotonic: when a command expires
+    notice: int | None = None  # the number of a notice; None for other messages
+    attempts: int = 0  # how often the connection broke while the message was in flight
 
 
-Key = str | int  # a newer publication replaces one of the same key: a topic, or a notice's number
+Key = str | int  # a message replaces one with the same key: the topic, or a notice's number
 
 
 class Outbox:
-    """Holds publications until the broker has acknowledged them.
+    """Stores outgoing messages until the broker has acknowledged them.
 
     Parameters
     ----------
@@ -52,20 +54,20 @@ class Outbox:
         self._waiting: dict[Key, Publication] = {}  # in the order of sending
         self._in_flight: dict[int, Publication] = {}  # by packet id
         self._numbers = count()
-        self.open = False  # whether there is a session
-        self.lost = 0  # commands and notices, since this was last set to 0
+        self.open = False  # whether the link has a session
+        self.lost = 0  # commands and notices that were dropped; the link sets it back to 0
 
     def state(self, topic: str, payload: bytes) -> None:
-        """Publish a state, in this session and again in each later one."""
+        """Queue a retained state, which is published in this session and in each later one."""
         self._states[topic] = Publication(topic, payload, retained=True)
         self._append(topic, self._states[topic])
 
     def description(self, topic: str, payload: bytes) -> None:
-        """Publish a retained message in this session only."""
+        """Queue a retained message that is published in this session only."""
         self._append(topic, Publication(topic, payload, retained=True))
 
     def notice(self, topic: str, payload: bytes) -> None:
-        """Publish a message once."""
+        """Queue a notice, which is not retained; if too many wait, the oldest is dropped."""
         number = next(self._numbers)
         self._append(number, Publication(topic, payload, notice=number))
         notices = [key for key in self._waiting if isinstance(key, int)]
@@ -74,16 +76,16 @@ class Outbox:
             self.lost += 1
 
     def command(self, topic: str, payload: bytes, valid_s: float, qos: int = 1) -> None:
-        """Publish a command, unless `valid_s` seconds pass before it can be sent."""
+        """Queue a command, which is dropped if it cannot be sent within `valid_s` seconds."""
         self._append(topic, Publication(topic, payload, qos=qos, until=self._now() + valid_s))
 
     def begin(self) -> None:
-        """Note a new session: every state is sent again, before what waits already."""
+        """Begin a session: queue every state again, before the waiting messages."""
         self.open = True
         self._waiting = self._states | self._waiting
 
     def pop_ready(self) -> Iterator[Publication]:
-        """Yield what can be sent now; the caller calls `mark_sent` for each."""
+        """Yield the messages that can be sent now; the caller calls `mark_sent` for each."""
         while self._waiting and len(self._in_flight) < MAX_IN_FLIGHT:
             key, publication = next(iter(self._waiting.items()))
             del self._waiting[key]
@@ -93,12 +95,12 @@ class Outbox:
             yield publication
 
     def mark_sent(self, packet_id: int, publication: Publication) -> None:
-        """Note the packet id of a publication, if the broker is to acknowledge it."""
+        """Mark a message as sent with `packet_id`; at QoS 1 it is now in flight."""
         if publication.qos > 0:
             self._in_flight[packet_id] = publication
 
     def mark_acked(self, packet_id: int) -> None:
-        """Note that the broker has acknowledged a publication."""
+        """Remove an in-flight message, because the broker has acknowledged it."""
         self._in_flight.pop(packet_id, None)
 
     def __len__(self) -> int:
@@ -106,11 +108,11 @@ class Outbox:
 
     @property
     def empty(self) -> bool:
-        """Whether the broker has acknowledged everything."""
+        """Whether no message waits and the broker has acknowledged all that were sent."""
         return len(self) == 0
 
     def connection_lost(self) -> None:
-        """Note that the session ended: notices are kept, commands are dropped."""
+        """End the session: queue unacknowledged notices again and drop all commands."""
         self.open = False
         in_flight = [each._replace(attempts=each.attempts + 1) for each in self._in_flight.values()]
         single = [each for each in (*in_flight, *self._waiting.values()) if not each.retained]

@@ -1,4 +1,4 @@
-"""Connection problems: what is wrong between us and the broker, and what to do about it."""
+"""Connection problems: their causes, in words for the user, with advice and an error code."""
 
 import socket
 import ssl
@@ -12,20 +12,20 @@ from edge_tvbo.errors import Code, LinkError
 
 
 class ConnectionProblem(NamedTuple):
-    """Why there is no connection, and what to do about it."""
+    """Reason for which there is no connection to the broker, with advice for the user."""
 
     text: str
     code: Code = Code.LINK
-    lasting: bool = False  # waiting does not help: the user has to change something
+    lasting: bool = False  # True if the problem lasts until the user changes something
 
 
 def link_error(mqtt: Mqtt, problem: ConnectionProblem) -> LinkError:
-    """Return the error of a command that needs the broker now."""
+    """Return the error with which a command ends because of a connection problem."""
     return LinkError(f"broker {mqtt.host}:{mqtt.port}: {problem.text}", problem.code)
 
 
 def not_connected(error: Exception, mqtt: Mqtt, timeout_s: float) -> ConnectionProblem:
-    """Return why a TCP connection could not be made; `error` was raised by the attempt."""
+    """Return the connection problem behind `error`, which an attempt to connect has raised."""
     match error:
         case socket.gaierror() | UnicodeError():
             return unresolved(getattr(error, "strerror", None) or str(error))
@@ -36,44 +36,44 @@ def not_connected(error: Exception, mqtt: Mqtt, timeout_s: float) -> ConnectionP
         case ConnectionRefusedError():
             return ConnectionProblem(
                 "the connection is refused; is a broker running there, and does it listen to the "
-                "network (mosquitto without a `listener` serves its own machine only)?",
+                "network? (mosquitto without a `listener` serves its own machine only)",
                 Code.REFUSED,
             )
         case ConnectionError() if mqtt.tls is not None:
             return tls_failed(error, mqtt)
         case TimeoutError():
-            text = "no answer"
+            text = "no reply"
         case _:
             text = f"{getattr(error, 'strerror', None) or error}"
     return ConnectionProblem(f"{text}; check mqtt.host, mqtt.port and firewalls", Code.NO_ANSWER)
 
 
 def no_handshake(mqtt: Mqtt, timeout_s: float) -> ConnectionProblem:
-    """Return the problem of a server that does not answer the TLS handshake."""
+    """Return the connection problem of a server that does not reply to the TLS handshake."""
     return ConnectionProblem(
-        f"no answer to the TLS handshake in {timeout_s:.0f} s; does port {mqtt.port} speak TLS?",
+        f"no reply to the TLS handshake in {timeout_s:.0f} s; does port {mqtt.port} use TLS?",
         Code.NO_ANSWER,
     )
 
 
 def no_connection_yet(timeout_s: float) -> ConnectionProblem:
-    """Return the problem of a name server or a host that does not answer."""
+    """Return the connection problem of a host, or a name server, that does not reply."""
     return ConnectionProblem(
-        f"no connection after {timeout_s:.0f} s; check that mqtt.host can be resolved, and "
+        f"no connection after {timeout_s:.0f} s; check that mqtt.host can be resolved, and check "
         "mqtt.port and firewalls",
         Code.NO_ANSWER,
     )
 
 
 def unresolved(why: str) -> ConnectionProblem:
-    """Return the problem of a host name without an address."""
+    """Return the connection problem of a host name that cannot be resolved to an address."""
     return ConnectionProblem(
         f"the name cannot be resolved ({why}); check mqtt.host and this host's DNS", Code.NAME
     )
 
 
 def not_mqtt(mqtt: Mqtt, why: str) -> ConnectionProblem:
-    """Return the problem of a server that is no MQTT broker."""
+    """Return the connection problem of a server that is not an MQTT broker."""
     secure = "" if mqtt.tls else f", and add [mqtt.tls] if port {mqtt.port} expects TLS"
     return ConnectionProblem(
         f"the server there does not speak MQTT {mqtt.version} ({why}); check mqtt.host and"
@@ -83,7 +83,7 @@ def not_mqtt(mqtt: Mqtt, why: str) -> ConnectionProblem:
 
 
 def connection_refused(reason: ReasonCode, mqtt: Mqtt, client_id: str) -> ConnectionProblem:
-    """Return why the broker refuses the session, as its CONNACK has it."""
+    """Return the connection problem that the reason code of a broker's CONNACK reports."""
     code = Code.LOGIN
     match str(reason):
         case "Bad user name or password":
@@ -92,8 +92,8 @@ def connection_refused(reason: ReasonCode, mqtt: Mqtt, client_id: str) -> Connec
             text = "not authorised: the broker requires a login; set mqtt.username"
         case "Not authorized":
             text = (
-                f"not authorised: {mqtt.username!r} or its password is wrong, or may "
-                "not connect; check mqtt.username and mqtt.password_file"
+                f"not authorised: the login {mqtt.username!r} or its password is wrong, or this "
+                "login may not connect; check mqtt.username and mqtt.password_file"
             )
         case "Client identifier not valid":
             text = f"the client id {client_id!r} is refused; set mqtt.client_id"
@@ -106,9 +106,10 @@ def connection_refused(reason: ReasonCode, mqtt: Mqtt, client_id: str) -> Connec
 
 
 def closed_before_connack(mqtt: Mqtt, error: ssl.SSLError | None) -> ConnectionProblem:
-    """Return why a broker may have closed the connection before its CONNACK.
+    """Return the connection problem of a broker that closed the connection before its CONNACK.
 
-    `error` is what TLS said of it: in TLS 1.3 a broker refuses our certificate after the handshake.
+    `error` is the TLS alert that came with it, if there is one: in TLS 1.3 a broker refuses the
+    client's certificate only after the handshake.
     """
     if error is not None:
         return tls_failed(error, mqtt)
@@ -125,7 +126,8 @@ def closed_before_connack(mqtt: Mqtt, error: ssl.SSLError | None) -> ConnectionP
             Code.OUR_CERTIFICATE,
         )
     return ConnectionProblem(
-        "the broker closes the connection after the TLS handshake; its log says why", Code.TLS
+        "the broker closes the connection after the TLS handshake; the broker's log says why",
+        Code.TLS,
     )
 
 
@@ -137,7 +139,7 @@ _OTHER_VERSION = ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAI
 
 
 def tls_failed(error: OSError, mqtt: Mqtt) -> ConnectionProblem:
-    """Return what a failure of TLS means."""
+    """Return the connection problem behind a TLS error."""
     tls = mqtt.tls or Tls()
     reason = (getattr(error, "reason", None) or "").upper()
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -160,8 +162,8 @@ def tls_failed(error: OSError, mqtt: Mqtt) -> ConnectionProblem:
         )
     if any(word in reason for word in _OUR_CERTIFICATE):
         return _our_certificate(
-            "the broker refuses the client certificate because it does not know the CA that "
-            "signed it; mqtt.tls.certificate must come from a CA that the broker trusts"
+            "the broker refuses the client certificate because it does not trust the CA that "
+            "signed it; set mqtt.tls.certificate to one that is signed by a CA the broker trusts"
         )
     if any(word in reason for word in _OTHER_VERSION):
         return ConnectionProblem(
@@ -181,7 +183,7 @@ def tls_failed(error: OSError, mqtt: Mqtt) -> ConnectionProblem:
 
 
 def unusable_files(error: OSError, tls: Tls) -> ConnectionProblem:
-    """Return which files cannot be read; `check` has read them, so one has changed since."""
+    """Return the connection problem of unusable TLS files, which changed after the start."""
     files = ", ".join(str(each) for each in (tls.ca, tls.certificate, tls.key) if each)
     text = f"the files of [mqtt.tls] cannot be used ({error}); check {files}"
     return ConnectionProblem(text, Code.NAMED_FILE, lasting=True)
@@ -192,9 +194,9 @@ def _our_certificate(text: str) -> ConnectionProblem:
 
 
 def _untrusted(error: ssl.SSLCertVerificationError, mqtt: Mqtt, tls: Tls) -> ConnectionProblem:
-    """Return what is wrong with the broker's certificate."""
+    """Return the connection problem of a broker's certificate that is not trusted."""
     name = tls.server_name or mqtt.host
-    today = time.strftime("%Y-%m-%d", time.gmtime())  # with the hour, each attempt would be news
+    today = time.strftime("%Y-%m-%d", time.gmtime())  # no time: a repeated text is not logged again
     code = Code.TLS
     match error.verify_code:  # X509_V_ERR_* of OpenSSL
         case 10:
@@ -207,7 +209,7 @@ def _untrusted(error: ssl.SSLCertVerificationError, mqtt: Mqtt, tls: Tls) -> Con
             code = Code.WRONG_NAME
             text = (
                 f"the broker's certificate is not for {name!r}; set mqtt.host, or "
-                "mqtt.tls.server_name, to a name that it has"
+                "mqtt.tls.server_name, to a name in the certificate"
             )
         case 2 | 18 | 19 | 20 | 21:
             code = Code.UNKNOWN_CA

@@ -1,4 +1,4 @@
-"""Publisher: topic, payload and retention of everything that the daemon publishes."""
+"""Publisher: the topics and payloads of the daemon's messages, and which of them are retained."""
 
 from collections.abc import Mapping
 from math import inf
@@ -14,12 +14,12 @@ from edge_tvbo_adapters.payloads.of_field import activation
 
 
 class Publisher:
-    """Puts commands and documents into the outbox, as each field's settings say.
+    """Encodes the daemon's commands and documents as MQTT messages, and adds them to the outbox.
 
     Parameters
     ----------
     base : str
-        ``edge_tvbo/<instance>``, where documents go.
+        The beginning of the documents' topics: ``edge_tvbo/<instance>``.
     fields : mapping
         The settings of each field.
     outbox : Outbox
@@ -31,14 +31,14 @@ class Publisher:
         self._fields = dict(fields)
         self._activations = {name: activation(name, each) for name, each in fields.items()}
         self._outbox = outbox
-        self._pending: dict[str, str] = {}  # each field's topic with an unanswered command
+        self._pending: dict[str, str] = {}  # field: topic of its unanswered activation
 
     def status(self, word: bytes) -> None:
-        """Publish whether the daemon is online, retained; its will says ``offline``."""
+        """Publish the daemon's status, ``online`` or ``offline``, retained."""
         self._outbox.state(f"{self._base}/status", word)
 
     def send(self, field: str, command: Command) -> None:
-        """Publish what `command` says."""
+        """Publish the message of a controller's command: an activation, a decision or a notice."""
         match command:
             case Activate():
                 self._activate(field, command)
@@ -59,16 +59,16 @@ class Publisher:
         self._document("health", health)
 
     def event(self, notice: Notice, field: str | None = None) -> None:
-        """Publish a notice of the daemon, or of one of its fields, once."""
+        """Publish a notice of one field, or of the daemon if `field` is None; not retained."""
         topic = f"{self._base}/event" if field is None else f"{self._base}/{field}/event"
         self._outbox.notice(topic, msgspec.json.encode(notice))
 
     def respond(self, verb: str, response: Response) -> None:
-        """Publish the answer to a request, once."""
+        """Publish the response to a user's command, not retained."""
         self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
 
     def cancel_command(self, field: str) -> None:
-        """Withdraw the command of a field, which is answered or too late."""
+        """Withdraw a field's activation, because the sensor has replied or its time is over."""
         topic, activation = self._pending.pop(field, None), self._activations[field]
         if topic is None or activation is None:
             return
@@ -78,9 +78,10 @@ class Publisher:
             self._outbox.command(topic, activation.withdrawal.encode(), inf, qos=0)
 
     def clear_stale_commands(self, former: Mapping[str, FieldSettings]) -> None:
-        """Clear the retained commands of an earlier run, so that no sleeping sensor finds one.
+        """Clear the retained activations of an earlier run, so that no sleepy sensor obeys one.
 
-        A topic that only the `former` fields had is cleared once: another daemon may use it now.
+        A topic that only the `former` fields had is cleared in one session only, because another
+        daemon may use it afterwards.
         """
         topics = retained_command_topics(self._fields)
         for topic in topics:
@@ -111,7 +112,7 @@ class Publisher:
 
 
 def retained_command_topics(fields: Mapping[str, FieldSettings]) -> set[str]:
-    """Return the topics on which sleeping sensors find their commands."""
+    """Return the topics of the retained activations: those of the fields with sleepy sensors."""
     sleepy = [each for each in fields.values() if each.activate.mode == "sleepy"]
     topics = (activation_topic(each, sensor) for each in sleepy for sensor in each.sensors)
     return {topic for topic in topics if topic is not None and publishable(topic)}

@@ -1,4 +1,4 @@
-"""Retained state of a daemon at the broker: its status, its health and its last decisions."""
+"""Retained state: the status, health and last decisions of a daemon, as its broker stores them."""
 
 import time
 from collections.abc import Sequence
@@ -14,14 +14,17 @@ from edge_tvbo.messages.documents import Decision, Health, RetainedState
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
-VALID_TIME = "1970-01-01T00:00:00Z"  # stands for a time that a document does not have
-QUIET_S = 0.5  # without a message, after which nothing more is retained
+VALID_TIME = "1970-01-01T00:00:00Z"  # used if a document does not have this time
+QUIET_S = 0.5  # after this time without a message, no more retained messages are expected
 
 
 def read_retained(
     mqtt: Mqtt, instance: str, fields: Sequence[str], timeout_s: float
 ) -> RetainedState:
-    """Return what the broker retains of a daemon; raises `LinkError` after `timeout_s` seconds."""
+    """Return the retained state of the daemon `instance`.
+
+    Raises `LinkError` if the broker refuses, or does not answer within `timeout_s` seconds.
+    """
     documents = _Documents(instance, fields)
     with closing(ShortSession(mqtt, instance, documents.take, timeout_s=timeout_s)) as session:
         session.subscribe(sorted(documents.topics))
@@ -30,7 +33,7 @@ def read_retained(
 
 
 class _Documents:
-    """The payloads that came on a daemon's topics."""
+    """The retained payloads that arrived on a daemon's topics."""
 
     def __init__(self, instance: str, fields: Sequence[str]) -> None:
         base = f"edge_tvbo/{instance}"
@@ -40,13 +43,13 @@ class _Documents:
         self._payloads: dict[str, bytes] = {}
 
     def take(self, message: MQTTMessage) -> None:
-        """Keep a message on one of the topics."""
+        """Store the payload of a message on one of the daemon's topics."""
         topic, _ = topic_of(message)
         if topic in self.topics:
             self._payloads[topic] = bytes(message.payload)
 
     def wait(self, session: ShortSession) -> None:
-        """Wait until all is there, or nothing more comes."""
+        """Wait until every topic's payload has arrived, or no more payloads arrive."""
         before = -1
         while before < len(self._payloads) < len(self.topics):
             before = len(self._payloads)
@@ -54,7 +57,7 @@ class _Documents:
             session.listen(until, lambda: len(self._payloads) > before)  # noqa: B023 - at once
 
     def state(self) -> RetainedState:
-        """Return what came, as far as it is valid."""
+        """Return the retained state, decoded; invalid documents are left out."""
         status = self._payloads.get(self._status)
         decisions = {
             field: _decode(self._payloads.get(topic), Decision)

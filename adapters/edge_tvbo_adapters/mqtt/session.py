@@ -2,9 +2,10 @@
 
     CONNECTING ──(TCP, TLS)──▶ AWAITING_CONNACK ──(CONNACK)──▶ CONNECTED ──▶ CLOSED
 
-`interest` and `wake_at` say what to wait for; `service` then reads, writes and keeps alive, and
-returns the messages that came. Nothing blocks, nothing raises because of the network, and nothing
-calls back: what the broker answered is stored here until the caller looks.
+The caller's loop waits for the descriptor that `interest` returns, until `wake_at`. Then it calls
+`service`, which reads, writes, sends keep-alives and returns the messages that arrived. No method
+blocks, and none raises an error because of the network. The session calls no functions of the
+caller: the broker's answers are stored in attributes, which the caller reads.
 """
 
 import selectors
@@ -35,14 +36,14 @@ from edge_tvbo_adapters.mqtt.problems import (
     unusable_files,
 )
 
-MAX_BATCH = 64  # messages read at once, so that a flood delays no interval
-MAX_FILTERS = 256  # in one SUBSCRIBE: brokers limit the size of a packet
+MAX_BATCH = 64  # messages of one call of `service`, so that a flood delays no interval
+MAX_FILTERS = 256  # in one SUBSCRIBE, because brokers limit the size of a packet
 KEEPALIVE_CHECK_S = 1.0
 _PROTOCOLS = {"3.1.1": MQTTProtocolVersion.MQTTv311, "5": MQTTProtocolVersion.MQTTv5}
 
 
 class State(Enum):
-    """Progress of a session."""
+    """State of an MQTT session."""
 
     CONNECTING = "connecting"
     AWAITING_CONNACK = "awaiting CONNACK"
@@ -51,23 +52,22 @@ class State(Enum):
 
 
 class Session:
-    """A clean session with one broker; it begins to connect at once.
+    """A clean MQTT session with one broker; it begins to connect when it is made.
 
     Parameters
     ----------
     mqtt : Mqtt
         The broker and the login.
     client_id : str
-        How the broker tells clients apart.
+        The id by which the broker distinguishes its clients.
     now : float
         Monotonic time, s.
     max_packet : int
-        Bytes of a packet above which a broker that speaks MQTT 5 sends none. MQTT 3.1.1 has no
-        such limit; the broker's own is then the only one.
+        The largest packet, in bytes, that an MQTT 5 broker may send. MQTT 3.1.1 has no such limit.
     will : str, optional
         The topic on which the broker publishes ``offline``, retained, when the session breaks.
     address : str, optional
-        Where the broker was found before, for a time at which its name cannot be resolved.
+        The broker's last known IP address; it is used if the broker's name cannot be resolved.
     """
 
     def __init__(
@@ -83,18 +83,18 @@ class Session:
         self._mqtt = mqtt
         self._client_id = client_id
         self.state = State.CONNECTING
-        self.problem: ConnectionProblem | None = None  # why it is closed
-        self.delay: ConnectionProblem | None = None  # why it still connects
+        self.problem: ConnectionProblem | None = None  # why the session is closed
+        self.delay: ConnectionProblem | None = None  # why the session is not connected yet
         self.address = address
-        self.granted: list[bool] | None = None  # one for each filter, once all are answered
+        self.granted: list[bool] | None = None  # for each filter; None until all are answered
         self._messages: list[MQTTMessage] = []
         self._acknowledged: list[int] = []
-        self._unanswered: dict[int, int] = {}  # the SUBSCRIBEs by id: index of their first filter
+        self._unanswered: dict[int, int] = {}  # packet id of a SUBSCRIBE: index of its first filter
         self._answers: list[bool] = []
-        self.deadline = now + CONNECT_TIMEOUT_S  # of the present step; monotonic
+        self.deadline = now + CONNECT_TIMEOUT_S  # monotonic: when the present state times out
         self._next_check = now
         self._timed_out = False  # no packet for two keep-alives
-        self.was_reached = False  # TCP and TLS
+        self.was_reached = False  # whether TCP and TLS were connected
         self.closed_by_broker = False
         self._client = self._make_client(will)
         self._tls: tls.ServerNameContext | None = None
@@ -110,7 +110,10 @@ class Session:
     # --- what the caller's loop waits for -----------------------------------------------------
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the descriptor to wait for, and for what (`selectors`), if there is one."""
+        """Return the session's file descriptor and the `selectors` events to wait for.
+
+        Returns None if there is nothing to wait for: `service` can be called at once.
+        """
         if self._attempt is not None:
             return self._attempt.interest()
         sock: Any = self._client.socket()
@@ -120,7 +123,7 @@ class Session:
         return sock.fileno(), selectors.EVENT_READ | write
 
     def wake_at(self) -> float:
-        """Return the monotonic time at which `service` has to be called at the latest."""
+        """Return the latest monotonic time at which the session's `service` has to be called."""
         if self.interest() is None or self._pending():
             return 0.0
         if self.state is State.CONNECTED:
@@ -130,9 +133,9 @@ class Session:
     # --- in -----------------------------------------------------------------------------------
 
     def service(self, mask: int, now: float) -> Sequence[MQTTMessage]:
-        """Read, write and keep alive; return the messages that came, oldest first.
+        """Read, write and send keep-alives; return the messages that arrived, the oldest first.
 
-        `mask` is what the descriptor is ready for.
+        `mask` holds the `selectors` events for which the descriptor is ready.
         """
         self._messages = []
         if self._attempt is not None:
@@ -140,19 +143,19 @@ class Session:
         elif self.state is not State.CLOSED:
             try:
                 self._transfer(mask, now)
-            except Exception as error:  # paho raises whatever its parser runs into
+            except Exception as error:  # paho does not catch the errors of its parser
                 self.problem = not_mqtt(self._mqtt, repr(error))
             self._check(now)
         return self._messages
 
     def acknowledge(self, messages: Iterable[MQTTMessage]) -> None:
-        """Send a PUBACK for each message of QoS 1; the caller has handled them."""
+        """Send a PUBACK for each of the QoS 1 messages, which the caller has handled."""
         for message in messages:
             if message.qos:
                 self._client.ack(message.mid, message.qos)
 
     def take_acknowledged(self) -> Sequence[int]:
-        """Return the ids of publications that the broker has acknowledged since the last call."""
+        """Return the packet ids that the broker has acknowledged since the last call."""
         taken, self._acknowledged = self._acknowledged, []
         return taken
 
@@ -160,15 +163,18 @@ class Session:
 
     @property
     def can_send(self) -> bool:
-        """Whether the socket took everything so far, so that nothing piles up in paho's queue."""
+        """Whether the session is connected and paho's queue is empty.
+
+        A caller that publishes only then keeps messages out of paho's queue, which is unbounded.
+        """
         return self.state is State.CONNECTED and not self._client.want_write()
 
     def publish(self, topic: str, payload: bytes, *, qos: int = 1, retain: bool = False) -> int:
-        """Publish, and return the id by which the broker acknowledges it at QoS 1."""
+        """Publish a message; return the packet id that the broker acknowledges at QoS 1."""
         return self._client.publish(topic, payload, qos, retain).mid
 
     def subscribe(self, filters: Sequence[str], qos: int = 1) -> None:
-        """Subscribe; `granted` says later which filters the broker allows."""
+        """Subscribe to topic filters; once the broker answers, `granted` says which it allows."""
         self.granted = None
         self._answers = [False] * len(filters)
         self._unanswered = {}
@@ -181,13 +187,13 @@ class Session:
     # --- end ----------------------------------------------------------------------------------
 
     def disconnect(self) -> None:
-        """Send DISCONNECT, so that the broker does not publish the will, and close."""
+        """End the session by DISCONNECT, so that the broker does not publish the will."""
         if self.state is State.CONNECTED:
             self._client.disconnect()
         self.close()
 
     def close(self) -> None:
-        """Close the socket, whatever the state."""
+        """Close the session's socket in any state, without DISCONNECT."""
         self.state = State.CLOSED
         if self._attempt is not None:
             self._attempt.abandon()
@@ -218,7 +224,7 @@ class Session:
         return client
 
     def _connect(self, max_packet: int) -> Client:
-        """Connect; runs in the attempt's thread."""
+        """Connect paho's client and return it; this runs in the thread of the `Attempt`."""
         properties = None
         if self._mqtt.version == "5":
             properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
@@ -262,10 +268,10 @@ class Session:
         except (AttributeError, OSError):
             self._end(self._closed())
 
-    # --- a session at work --------------------------------------------------------------------
+    # --- connected ----------------------------------------------------------------------------
 
     def _transfer(self, mask: int, now: float) -> None:
-        """Read packets until none brings a message or a batch is full; write; keep alive."""
+        """Read packets until one brings no message or the batch is full; write; keep alive."""
         client, messages = self._client, self._messages
         reads = bool(mask & selectors.EVENT_READ) or self._pending()
         while reads and len(messages) < MAX_BATCH:
@@ -284,13 +290,13 @@ class Session:
         if self.problem is None and self._client.socket() is None:
             self.problem = self._closed()
         if self.state is State.AWAITING_CONNACK and now >= self.deadline and not self.problem:
-            text = "the broker accepts the connection and then sends nothing; is it MQTT?"
+            text = "the broker accepts the connection, but then sends nothing; does it speak MQTT?"
             self.problem = ConnectionProblem(text, Code.NO_ANSWER)
         if self.problem is not None:
             self.close()
 
     def _pending(self) -> bool:
-        """Return whether decrypted bytes wait, which no selector knows of."""
+        """Return whether decrypted bytes wait in the TLS layer, where no selector sees them."""
         return self._tls is not None and self._tls.pending() > 0
 
     def _end(self, problem: ConnectionProblem) -> None:
@@ -298,19 +304,20 @@ class Session:
         self.close()
 
     def _closed(self) -> ConnectionProblem:
-        """Return why paho has closed the socket."""
+        """Return the problem for which paho has closed the session's socket."""
         self.closed_by_broker = not self._timed_out
         if self.state is State.AWAITING_CONNACK:
             secured = self._tls.socket if self._tls else None
             return closed_before_connack(self._mqtt, secured.error if secured else None)
         if self._timed_out:
             return ConnectionProblem(
-                "no packet came from it for two keep-alives; the network in between is dead",
+                "the broker sent no packet for two keep-alives; check the network between the "
+                "broker and this machine",
                 Code.NO_ANSWER,
             )
         return ConnectionProblem("the connection was lost")
 
-    # --- what paho calls: each stores what came ---------------------------------------------
+    # --- callbacks of paho: each stores what arrived ------------------------------------------
 
     def _on_connect(
         self,

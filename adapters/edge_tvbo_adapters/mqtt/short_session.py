@@ -1,6 +1,7 @@
-"""Short session: a command's connection to the broker, beside the daemon's link.
+"""Short session: the connection of a command-line command to the broker.
 
-It blocks until the broker has answered, and has a client id of its own.
+It has its own client id, so it does not end the session of a running daemon. Its methods block
+until the broker has answered.
 """
 
 import os
@@ -16,13 +17,13 @@ from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, link_error
 from edge_tvbo_adapters.mqtt.session import Session, State
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
 
-ANSWER_TIMEOUT_S = 10.0  # to be connected, and for each answer of the broker
-MAX_WAIT_S = 0.1  # between two looks at the time
+ANSWER_TIMEOUT_S = 10.0  # for the connection, and for each answer of the broker
+MAX_WAIT_S = 0.1  # between two checks of the time
 MAX_PAYLOAD = 2**20  # bytes; larger messages are ignored
 
 
 class ShortSession:
-    """A session of a command; every method blocks and raises `LinkError`.
+    """MQTT session of a command-line command; every method may block and raise `LinkError`.
 
     Parameters
     ----------
@@ -31,9 +32,9 @@ class ShortSession:
     instance : str
         The daemon's instance, from which the client id is made.
     receive : callable
-        Is called with every message that comes; it must not raise.
+        Called with every message that arrives; it must not raise.
     timeout_s : float
-        Seconds for the connection, and for each answer of the broker.
+        The longest wait for the connection, and for each answer of the broker.
     """
 
     def __init__(
@@ -59,20 +60,20 @@ class ShortSession:
             raise
 
     def subscribe(self, filters: Iterable[str]) -> list[bool]:
-        """Subscribe, and return which filters the broker grants."""
+        """Subscribe to topic filters; return for each whether the broker grants it."""
         self._session.subscribe(list(filters), qos=0)
         self._wait(lambda: self._session.granted is not None)
         return self._session.granted or []
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> float:
-        """Publish at QoS 1; return the seconds until the broker has acknowledged it."""
+        """Publish a message at QoS 1; return the seconds until the broker acknowledged it."""
         start = time.monotonic()
         sent = self._session.publish(topic, payload, retain=retain)
         self._wait(lambda: sent in self._acknowledged)
         return time.monotonic() - start
 
     def listen(self, until: float, done: Callable[[], bool] = lambda: False) -> None:
-        """Receive messages until `done()`, or until monotonic `until`."""
+        """Receive messages until `done()` returns True, or until the monotonic time `until`."""
         with selectors.DefaultSelector() as selector:
             while not done() and (now := time.monotonic()) < until:
                 wake_at = min(until, self._session.wake_at(), now + MAX_WAIT_S)
@@ -85,7 +86,7 @@ class ShortSession:
                     raise link_error(self._mqtt, problem)
 
     def close(self) -> None:
-        """Disconnect."""
+        """Disconnect the short session from the broker."""
         self._session.disconnect()
 
     def _wait(self, done: Callable[[], bool]) -> None:
@@ -95,16 +96,16 @@ class ShortSession:
 
     def _no_answer(self) -> ConnectionProblem:
         if self._session.state is State.CONNECTING:
-            text = "no answer; check mqtt.host, mqtt.port and firewalls"
+            text = "no reply; check mqtt.host, mqtt.port and firewalls"
         else:
-            text = "the broker accepts the connection and then sends nothing"
+            text = "the broker accepts the connection, but then sends nothing"
         return ConnectionProblem(text, Code.NO_ANSWER)
 
 
 def _ready(
     selector: selectors.BaseSelector, interest: tuple[int, int] | None, timeout: float
 ) -> int:
-    """Wait up to `timeout` seconds; return what the descriptor is ready for."""
+    """Wait up to `timeout` seconds; return the events for which the descriptor is ready."""
     if interest is None:
         return 0
     selector.register(*interest)

@@ -1,4 +1,4 @@
-"""Subscriber: decodes messages into readings, or says why one cannot be read."""
+"""Subscriber: decodes MQTT messages into readings, or into the reasons why they are rejected."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -14,22 +14,23 @@ from edge_tvbo.messages.payloads import PayloadCodec
 from edge_tvbo_adapters.mqtt.topics import Template
 from edge_tvbo_adapters.payloads.of_field import battery_codec, reading_codec
 
-MAX_DETAIL = 200  # characters of a topic or an error that are kept
-BURST_S = 10.0  # what a sensor may send in this time, it may send at once
-UNKNOWN_SENSORS = ""  # share one allowance: sensors that the field does not have
+MAX_DETAIL = 200  # characters of a topic or an error text; the rest is cut off
+BURST_S = 10.0  # a sensor may send the messages of this time at once
+UNKNOWN_SENSORS = ""  # stands for all sensors that the field does not have; they share one limit
 Receiver = Callable[[MQTTMessage, float], bool]
 
 
 class Subscriber:
-    """Decodes messages for the fields whose topics they came on.
+    """Decodes MQTT messages for the fields that have subscribed to their topics.
 
     Parameters
     ----------
     fields : mapping
         The settings of each field.
     others : sequence of callable
-        Receive the messages on other topics: commands, the birth message of Home Assistant. Each
-        is called with a message and the monotonic time, and returns whether the message is its own.
+        Receive the messages on other topics, such as commands and the birth message of Home
+        Assistant. Each is called with a message and the monotonic time, and returns whether it has
+        processed the message.
     """
 
     def __init__(
@@ -37,17 +38,17 @@ class Subscriber:
     ) -> None:
         self._routes = [route for name, each in fields.items() for route in routes(name, each)]
         self._others = others
-        self._matches: dict[str, list[Match]] = {}  # by topics of sensors that fields have
+        self._matches: dict[str, list[Match]] = {}  # by topic, for known sensors
         self.max_payload = max((each.max_payload for each in fields.values()), default=0)
 
     def filters(self) -> list[str]:
-        """Return the topic filters of all fields, each once."""
+        """Return the topic filters of all fields, without duplicates."""
         return list(dict.fromkeys(route.template.filter for route in self._routes))
 
     def events(
         self, message: MQTTMessage, received: float, now: float
     ) -> Sequence[tuple[str, Event]]:
-        """Return ``(field, event)`` for every field that the message is for.
+        """Return ``(field, event)`` for every field whose topic the message is on.
 
         `received` is the wall time, s since 1970, and `now` the monotonic time, s.
         """
@@ -87,14 +88,14 @@ class Subscriber:
 
 
 class Route:
-    """Decoder of the messages on one topic of a field.
+    """Decoder of the messages on one topic of a field: its readings or its batteries.
 
     Parameters
     ----------
     name : str
         The field's name.
     field : FieldSettings
-        Its sensors, their names in topics, and its limits.
+        The field's sensors, their names in topics, and its limits.
     topic : str
         The topic of the messages, with ``{sensor}`` in one level.
     codec : PayloadCodec
@@ -122,21 +123,22 @@ class Route:
         self._allowances = {each: TokenBucket(field.max_rate) for each in senders}
 
     def sensor(self, topic: str) -> str | None:
-        """Return the sensor that a message on `topic` is from; None for another field's topic."""
+        """Return the sensor of a message on `topic`; None for a topic of another route."""
         name = self.template.sensor(topic)
         if name in self._renamed and name not in self._ids:
             return UNKNOWN_SENSORS
         return name if name is None else self._ids.get(name, name)
 
     def has_sensor(self, sensor: str) -> bool:
-        """Return whether the field has this sensor."""
+        """Return whether the field of this route has `sensor`."""
         return sensor != UNKNOWN_SENSORS and sensor in self._allowances
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
-        """Return the reading in a message, or why there is none; whatever the bytes are."""
+        """Return the reading in a sensor's message, or the reason why it cannot be read."""
         allowance = self._allowances.get(sensor) or self._allowances[UNKNOWN_SENSORS]
         if not allowance.allows(now):
-            return _unreadable(message, "flooding", f"more than {self._max_rate:g} a second")
+            text = f"more than {self._max_rate:g} messages per second"
+            return _unreadable(message, "flooding", text)
         payload = bytes(message.payload)  # already bytes, in spite of paho's annotation
         if len(payload) > self._max_payload:
             return _unreadable(message, "too-large", f"over {self._max_payload} bytes")
@@ -165,10 +167,10 @@ class Route:
 
 
 class BatteryRoute(Route):
-    """Decoder of the messages that hold the charge of a battery.
+    """Decoder of the messages that report the charge of a sensor's battery.
 
-    If readings come on the same topic, a message without a charge is not reported here. A retained
-    charge is of unknown age and ignored.
+    If readings arrive on the same topic, a message without a charge is not rejected here. A
+    retained charge is ignored, because its age is unknown.
     """
 
     def __init__(self, name: str, field: FieldSettings, topic: str, codec: PayloadCodec) -> None:
@@ -176,7 +178,7 @@ class BatteryRoute(Route):
         self._is_shared = topic == field.reading.topic
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
-        """Return the charge in a message, or why there is none."""
+        """Return the battery's charge in a message, or the reason why it cannot be read."""
         match super().event(sensor, message, received, now):
             case Reading() if self._is_shared and not self.has_sensor(sensor):
                 return None
@@ -189,14 +191,14 @@ class BatteryRoute(Route):
 
 
 class Match(NamedTuple):
-    """A route for which a topic is, and the sensor in the topic."""
+    """A route that matches a topic, and the sensor in that topic."""
 
     route: Route
     sensor: str
 
 
 class TokenBucket:
-    """Limit of the messages of one sensor: `rate` a second, saved up for `BURST_S` seconds.
+    """Rate limit of one sensor's messages: `rate` per second, in bursts of up to `BURST_S` seconds.
 
     >>> allowance = TokenBucket(0.1)
     >>> [allowance.allows(now) for now in (0.0, 1.0, 11.0)]
@@ -210,7 +212,7 @@ class TokenBucket:
         self._at = 0.0
 
     def allows(self, now: float) -> bool:
-        """Return whether one more message is allowed at monotonic `now`, and count it."""
+        """Return whether a message is allowed at the monotonic time `now`; if so, count it."""
         left = min(self._capacity, self._left + max(0.0, now - self._at) * self._rate)
         self._at = now
         self._left = left - 1.0 if left >= 1.0 else left
@@ -218,7 +220,7 @@ class TokenBucket:
 
 
 def routes(name: str, field: FieldSettings) -> list[Route]:
-    """Return the route of a field's readings and, where there is one, that of its batteries."""
+    """Return the routes of a field: that of its readings, then that of its batteries, if any."""
     reading = field.reading
     found = [
         Route(name, field, reading.topic, reading_codec(name, field), reading.scale, reading.offset)

@@ -1,4 +1,4 @@
-"""TLS: the context of a connection, and a socket that keeps the reason for which it broke."""
+"""TLS: the context of a broker connection, and a socket that stores the error that broke it."""
 
 import selectors
 import ssl
@@ -10,20 +10,21 @@ from edge_tvbo.config.mqtt_settings import Tls
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-VERDICT_TIMEOUT_S = 0.2
+VERDICT_TIMEOUT_S = 0.2  # from the handshake to the broker's verdict on our certificate
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
 class ErrorKeepingSocket(ssl.SSLSocket):
-    """A socket that keeps the error with which it broke; paho keeps only that it broke."""
+    """A TLS socket that stores the error that broke it, because paho does not store it."""
 
     error: ssl.SSLError | None = None
 
     def do_handshake(self, block: bool = False) -> None:
-        """Shake hands and read the broker's verdict; close the socket if that fails.
+        """Do the TLS handshake and read the broker's verdict; close the socket if either fails.
 
-        In TLS 1.3 a broker judges our certificate after our side of the handshake. What it says
-        would be lost with the connection if we sent a CONNECT meanwhile.
+        In TLS 1.3 the client's side of the handshake ends before the broker checks the client's
+        certificate. If CONNECT were sent before the verdict is read, the verdict would be lost
+        together with the connection.
         """
         try:
             super().do_handshake(block)
@@ -45,7 +46,7 @@ class ErrorKeepingSocket(ssl.SSLSocket):
             self.settimeout(timeout)
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
-        """Read, and keep an error."""
+        """Read from the TLS socket; store an error in `error`."""
         try:
             return super().recv(buflen, flags)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -55,7 +56,7 @@ class ErrorKeepingSocket(ssl.SSLSocket):
             raise
 
     def send(self, data: "Buffer", flags: int = 0) -> int:
-        """Write; if that fails, read why, in case the broker said so before it closed."""
+        """Write to the TLS socket; if that fails, read the alert that the broker may have sent."""
         try:
             return super().send(data, flags)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -67,32 +68,32 @@ class ErrorKeepingSocket(ssl.SSLSocket):
 
 
 class ServerNameContext(ssl.SSLContext):
-    """A context that checks the broker's certificate against one name.
+    """A TLS context that checks the broker's certificate against `server_name`.
 
-    paho would check the address it connects to, which is not what `mqtt.tls.server_name` says,
-    and no name at all where the broker is found by an address from before.
+    paho alone would check it against the host that it connects to. That would be wrong with
+    `mqtt.tls.server_name`, and also if paho connects to the broker's last known IP address.
     """
 
     sslsocket_class = ErrorKeepingSocket
     server_name: str
-    socket: ErrorKeepingSocket | None = None  # the last one, from the handshake on
+    socket: ErrorKeepingSocket | None = None  # the one wrapped last
 
     def wrap_socket(self, sock: Any, **options: Any) -> Any:  # type: ignore[override]
-        """Return an encrypted socket whose peer must be `server_name`, and keep it."""
+        """Return a TLS socket whose peer must have a certificate for `server_name`; store it."""
         options["server_hostname"] = self.server_name
         self.socket = super().wrap_socket(sock, **options)  # type: ignore[assignment]
         return self.socket
 
     def pending(self) -> int:
-        """Return the number of decrypted bytes that wait."""
+        """Return the number of decrypted bytes that are waiting in the TLS socket."""
         return self.socket.pending() if self.socket else 0
 
 
 def context(tls: Tls, host: str) -> ServerNameContext:
-    """Return a context that checks the broker's certificate and its name.
+    """Return the TLS context of one connection, which checks the broker's certificate and name.
 
-    It reads the certificates again for each connection, because they are renewed while the daemon
-    runs. Raises `OSError`, of which `ssl.SSLError` is one.
+    It is made for each connection, because the certificate files may be renewed while the daemon
+    runs. Raises `OSError` (`ssl.SSLError` included) if a file cannot be used.
     """
     made = ServerNameContext(ssl.PROTOCOL_TLS_CLIENT)
     made.server_name = tls.server_name or host

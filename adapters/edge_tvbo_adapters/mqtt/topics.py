@@ -1,4 +1,4 @@
-"""Topics and payloads with placeholders, and the default client id."""
+"""Topics and activation payloads with placeholders such as `{sensor}`; the default client id."""
 
 import re
 import socket
@@ -12,11 +12,11 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.commands import Activate
 
 SENSOR_PLACE = "{sensor}"
-MAX_TOPIC_LENGTH = 65_535  # bytes, [MQTT-4.7.3-3]
+MAX_TOPIC_LENGTH = 65_535  # bytes; rule MQTT-4.7.3-3 of the MQTT standard
 
 
 class Template:
-    """A topic in which ``{sensor}``, in one of its levels, stands for the sensor's id.
+    """Topic template: one of its levels contains ``{sensor}``, which stands for the sensor's id.
 
     >>> template = Template("lab/{sensor}/temperature")
     >>> template.filter, template.sensor("lab/mote-17/temperature"), template.sensor("lab/x")
@@ -36,7 +36,7 @@ class Template:
         self.filter = "/".join("+" if SENSOR_PLACE in level else level for level in self._levels)
 
     def sensor(self, topic: str) -> str | None:
-        """Return the sensor that a message on `topic` is from; None for any other topic."""
+        """Return the sensor id in `topic`; None if the topic does not match the template."""
         levels = topic.split("/")
         if len(levels) != len(self._levels):
             return None
@@ -49,7 +49,7 @@ class Template:
 
 
 def publishable(topic: str) -> bool:
-    """Return whether a broker accepts messages on `topic`.
+    """Return whether a message can be published on `topic`: its length and characters are valid.
 
     >>> publishable("lab/mote-17/activate"), publishable("lab/+/activate"), publishable("")
     (True, False, False)
@@ -62,7 +62,7 @@ def publishable(topic: str) -> bool:
 
 
 def activation_topic(field: FieldSettings, sensor: str) -> str | None:
-    """Return the topic that activates `sensor`; None without one, or for an unknown sensor."""
+    """Return the topic of a sensor's activation; None without one, or for an unknown sensor."""
     activate = field.activate
     if activate.mode == "advise" or activate.topic is None or sensor not in field.sensors:
         return None
@@ -70,13 +70,13 @@ def activation_topic(field: FieldSettings, sensor: str) -> str | None:
 
 
 def activation_payload(field: FieldSettings, template: str, activate: Activate) -> str:
-    """Return the payload that activates a sensor: `template`, its places filled in."""
+    """Return the payload of a sensor's activation: `template` with its placeholders replaced."""
     name = field.names.get(activate.sensor, activate.sensor)
     return fill_in(template, msgspec.structs.replace(activate, sensor=name))
 
 
 def fill_in(template: str, activate: Activate) -> str:
-    """Return an activation's payload with its placeholders replaced; other braces stay.
+    """Return `template` with its placeholders replaced by the activation; other braces stay.
 
     >>> fill_in('{"at": {at}}', Activate("a", 7, at=600.0, expires_at=720.5))
     '{"at": 600}'
@@ -91,7 +91,7 @@ def fill_in(template: str, activate: Activate) -> str:
 
 
 def default_client_id(instance: str) -> str:
-    """Return a client id that differs between machines and instances, and is always the same."""
+    """Return the daemon's MQTT client id, made from its instance and the machine's id."""
     try:
         machine = Path("/etc/machine-id").read_bytes()
     except OSError:

@@ -27,7 +27,7 @@ persistence false
 
 
 class Running(NamedTuple):
-    """A broker that accepts connections."""
+    """Name and address of a running local broker."""
 
     name: str
     host: str
@@ -36,14 +36,14 @@ class Running(NamedTuple):
 
 @contextmanager
 def start(port: int = 0) -> Iterator[Running]:
-    """Run a broker on loopback, at a free port unless one is named, until the context is left.
+    """Run a local broker on 127.0.0.1 until the context ends; port 0 takes a free one.
 
     Raises
     ------
     MissingExtra
-        Where there is neither mosquitto nor amqtt.
+        If neither mosquitto nor amqtt is installed.
     EdgeTvboError
-        Where the port is taken, or the broker does not start.
+        If the port is in use, or the broker does not start.
     """
     port = free_port(port)
     with tempfile.TemporaryDirectory(prefix="edge_tvbo-") as directory:
@@ -60,7 +60,11 @@ def start(port: int = 0) -> Iterator[Running]:
 
 
 def choose(port: int, directory: Path) -> tuple[str, list[str]]:
-    """Return the name and the command line of an installed broker; raises `MissingExtra`."""
+    """Return the name and the command line of an installed local broker.
+
+    A configuration file is written to `directory` if the broker needs one. Raises `MissingExtra` if
+    no broker is installed.
+    """
     mosquitto = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if mosquitto:
         configuration = directory / "mosquitto.conf"
@@ -77,7 +81,7 @@ def choose(port: int, directory: Path) -> tuple[str, list[str]]:
 
 
 def free_port(port: int = 0) -> int:
-    """Return `port`, or for 0 a free TCP port of loopback; raises `EdgeTvboError`."""
+    """Return `port`, or a free port if it is 0; raises `EdgeTvboError` if the port is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -89,7 +93,7 @@ def free_port(port: int = 0) -> int:
 
 
 def wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """Wait until `port` accepts a connection; raises `EdgeTvboError` where it does not."""
+    """Wait until the broker accepts a connection; raises `EdgeTvboError` if it does not start."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and process.poll() is None:
         try:
@@ -102,7 +106,7 @@ def wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
 
 
 async def serve(port: int) -> None:
-    """Run amqtt until the process is ended."""
+    """Run the broker amqtt on `port` until the process ends."""
     from amqtt.broker import Broker
 
     broker = Broker(

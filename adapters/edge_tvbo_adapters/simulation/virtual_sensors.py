@@ -1,6 +1,6 @@
-"""Simulated sensors of one network or of many: each answers when it is activated.
+"""Simulated sensors: they replay a recording over MQTT, and reply when they are activated.
 
-A small network has one connection for each sensor; the sensors of a fleet share `MAX_CONNECTIONS`.
+Each sensor has a connection of its own, up to `MAX_CONNECTIONS`. More sensors share them.
 """
 
 import logging
@@ -24,15 +24,15 @@ log = logging.getLogger(__name__)
 FIELD = "{field}"
 MAX_CONNECTIONS = 64
 MAX_PACKET = 65_536  # bytes
-CHECK_S = 0.2  # between two looks at keep-alives and `stop`
-ROUNDING = 1e-6  # of an interval: the error of a time that was written as text
-RETRY_S = 0.2  # until a lost connection is tried again, on average
+CHECK_S = 0.2  # between two checks of keep-alives and of `stop`
+ROUNDING = 1e-6  # of an interval: the rounding error of a time that was written as text
+RETRY_S = 0.2  # average wait until a lost session is started again
 
 
 class Activation(msgspec.Struct):
-    """The part of an activation that a sensor reads."""
+    """The part of an activation's payload that a simulated sensor reads."""
 
-    at: float  # s since 1970: the interval that it is about
+    at: float  # s since 1970: a time in the interval whose reading is wanted
 
 
 def simulate(
@@ -47,10 +47,10 @@ def simulate(
 ) -> None:
     """Simulate every sensor of every field until `stop()`; call `ready` once all are subscribed.
 
-    A sensor that receives ``{"at": ...}`` answers ``{"t": value, "ts": at}`` for the interval that
-    contains that time, and does not answer where the recording has a gap or is over. Of n fields,
-    number k starts k/n of the recording's length later and continues at its beginning.
-    ``{field}`` in a topic is the field's name.
+    A sensor that receives ``{"at": ...}`` replies ``{"t": value, "ts": at}`` with the value of the
+    interval that contains this time. It does not reply if the recording has a gap there, or is
+    over. With several fields the recording repeats, and each field begins at another place of it:
+    field k of n begins after k/n of its length. ``{field}`` in a topic stands for the field's name.
     """
     sensors = network(recording, fields, reading_topic, activate_topic)
     topics = list(sensors)
@@ -79,16 +79,16 @@ def simulate(
 def network(
     recording: Recording, fields: Sequence[str], reading_topic: str, activate_topic: str
 ) -> "dict[str, VirtualSensor]":
-    """Return every sensor of every field, by the topic that activates it.
+    """Return a dict that maps each activation topic to its simulated sensor, for all fields.
 
-    Raises `ConfigError` for an invalid topic, and for one that several fields would share.
+    Raises `ConfigError` if a topic is invalid, or if several fields would share it.
     """
     for topic in (reading_topic, activate_topic):
         Template(topic)  # raises if it is invalid
         if len(fields) > 1 and FIELD not in topic:
             raise ConfigError(
                 f"{topic!r}: {len(fields)} fields would share it; {FIELD} stands for the field, "
-                f"as in '{FIELD}/{topic}'."
+                f"such as in '{FIELD}/{topic}'."
             )
     rows = len(recording.values)
     sensors = {}
@@ -104,15 +104,18 @@ def network(
 
 
 class VirtualSensor(msgspec.Struct, frozen=True):
-    """One sensor."""
+    """One simulated sensor, which replays its column of a recording."""
 
     recording: Recording
     arm: int
-    ahead: int | None  # intervals, of a recording that repeats; None for one that ends
+    ahead: int | None  # intervals to skip in a recording that repeats; None if it ends
     reading_topic: str
 
     def measured(self, at: float) -> float | None:
-        """Return the value at `at`, s since 1970; None in a gap and outside the recording."""
+        """Return the sensor's recorded value at the time `at`, s since 1970.
+
+        Returns None in a gap, and before and after a recording that does not repeat.
+        """
         recording, rows = self.recording, len(self.recording.values)
         elapsed = (at - recording.start) / recording.interval + ROUNDING
         if self.ahead is not None:
@@ -123,16 +126,16 @@ class VirtualSensor(msgspec.Struct, frozen=True):
 
 
 class SensorConnection:
-    """One session, shared by some sensors; it reconnects when it ends.
+    """MQTT connection that one or more simulated sensors share; it reconnects when it is lost.
 
     Parameters
     ----------
     sensors : mapping
-        The sensors by the topic that activates them.
+        The sensors by their activation topics.
     mqtt : Mqtt
-        The broker.
+        The broker and the login.
     number : int
-        Tells the connections of one simulation apart.
+        Number of this connection in the simulation; it is part of the client id.
     """
 
     def __init__(self, sensors: Mapping[str, VirtualSensor], mqtt: Mqtt, number: int) -> None:
@@ -147,11 +150,11 @@ class SensorConnection:
 
     @property
     def subscribed(self) -> bool:
-        """Whether the broker has confirmed every subscription."""
+        """Whether the broker has confirmed the subscriptions to all activation topics."""
         return self._session is not None and self._session.granted is not None
 
     def keep_connected(self, selector: selectors.BaseSelector) -> None:
-        """Start a session if there is none; keep alive the one there is."""
+        """Start a session if the sensors have none, and send keep-alives if one is due."""
         now = time.monotonic()
         if self._session is None and now >= self._retry_at:
             self._retry_at = now + RETRY_S * self._rng.uniform(0.5, 1.5)
@@ -160,9 +163,10 @@ class SensorConnection:
         self.service(0, selector)
 
     def service(self, mask: int, selector: selectors.BaseSelector) -> None:
-        """Read and write what the socket is ready for; answer activations.
+        """Read and write the sensors' session, and reply to activations.
 
-        A closed socket is unregistered here: the next connection may get its descriptor.
+        A closed socket is removed from the selector at once, because the next connection may get
+        the same file descriptor.
         """
         session = self._session
         if session is None:
@@ -180,7 +184,7 @@ class SensorConnection:
         self._register(selector)
 
     def disconnect(self) -> None:
-        """Disconnect."""
+        """Disconnect the simulated sensors from the broker."""
         if self._session is not None:
             self._session.disconnect()
         self._session = None

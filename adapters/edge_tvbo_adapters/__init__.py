@@ -1,1 +1,1 @@
-"""Adapters: the outside world, one package per thing."""
+"""Adapters: the connections of edge_tvbo to the outside world, one package for each."""

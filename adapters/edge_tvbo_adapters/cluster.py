@@ -1,10 +1,9 @@
-"""Dask cluster as an executor: a scheduler that is already running, or workers started here.
+"""Dask cluster as an executor: a running scheduler with its workers, or local workers.
 
-A worker is used only if it returns what this machine would return, to the last bit: it must have
-the same versions of the packages that compute, and run one job at a time with one thread. Scheduler
-and workers run any code that is sent to them, so they must be as trusted as this machine is. TLS is
-set up in Dask's own configuration; workers started here use a certificate that exists as long as
-they do.
+The results of a worker must equal the results of this machine, to the last bit. Therefore a worker
+must have the same versions of the computing packages, and run one job at a time with one thread.
+The scheduler and the workers run any code that is sent to them, so they must be as trusted as this
+machine. TLS is set up in Dask's own configuration. Local workers use a temporary certificate.
 """
 
 import asyncio
@@ -28,33 +27,33 @@ log = logging.getLogger(__name__)
 
 LOCAL = "local"
 CONNECT_TIMEOUT_S = 10.0  # for the scheduler's reply, and for its first worker
-COMPUTING_PACKAGES = ("edge_tvbo", "numpy", "numba", "scipy")  # last digits depend on them
+COMPUTING_PACKAGES = ("edge_tvbo", "numpy", "numba", "scipy")  # results depend on their versions
 DASK_LOGGERS = ("distributed", "distributed.client")
 WORKER_COMMAND = "dask worker {address} --nthreads 1 --nworkers -1"
 
 
 @contextmanager
 def connect(address: str, workers: int) -> Iterator[Executor]:
-    """Return an executor over the cluster whose scheduler is at `address`.
+    """Return an executor over the Dask cluster whose scheduler is at `address`.
 
     Parameters
     ----------
     address : str
-        Of a Dask scheduler; "local" starts `workers` workers on this machine, which end with the
-        context.
+        The address of a Dask scheduler, or "local" to start workers on this machine. The local
+        workers end with the context.
     workers : int
-        How many workers to start; unused for a scheduler that is already running.
+        Number of local workers; unused with the address of a scheduler.
 
     Raises
     ------
     ClusterError
-        If there is no scheduler, if its workers would not return what this machine returns, or
-        if the cluster fails while the context is open.
+        If there is no scheduler, if the results of its workers could differ from the results of
+        this machine, or if the cluster fails while the context is open.
     MissingExtra
         If Dask is not installed.
     """
     try:
-        import cryptography  # noqa: F401 - local workers need it, and Dask notices only then
+        import cryptography  # noqa: F401 - local workers need it; Dask would report it late
         from dask import config
         from distributed import Client, KilledWorker
         from distributed.comm import CommClosedError
@@ -66,7 +65,9 @@ def connect(address: str, workers: int) -> Iterator[Executor]:
         logging.getLogger(name).setLevel(logging.CRITICAL)  # failures are raised as ClusterError
     chosen = _local_cluster(workers) if address == LOCAL else nullcontext(_checked_address(address))
     with (
-        config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}),  # a recording
+        config.set(
+            {"distributed.admin.large-graph-warning-threshold": "1 TB"}
+        ),  # recordings are large
         chosen as scheduler,
         Client(scheduler, timeout=CONNECT_TIMEOUT_S, set_as_default=False) as client,
     ):
@@ -76,22 +77,22 @@ def connect(address: str, workers: int) -> Iterator[Executor]:
             yield ClusterExecutor(client)
         except (CancelledError, CommClosedError):
             raise ClusterError(
-                f"scheduler {where}: the connection is lost. Start the scheduler and its workers, "
+                f"scheduler {where}: the connection was lost. Start the scheduler and its workers, "
                 "and run the same command again."
             ) from None
         except KilledWorker as error:
             raise ClusterError(
-                "Workers died again and again in the same job, the last one was "
-                f"{error.last_worker.address}. Its log names the cause, or the kernel's log if "
-                "memory ran out.",
+                "Several workers died in the same job; the last one was "
+                f"{error.last_worker.address}. The log of that worker names the cause. If its "
+                "memory ran out, the log of its kernel does.",
                 Code.WORKERS,
             ) from None
 
 
 class ClusterExecutor(Executor):
-    """An executor over Dask's workers, each of which is checked before every job.
+    """Executor over Dask's workers; each worker is checked again before every job.
 
-    Workers join and leave while jobs are running, so a check at the start would not be enough.
+    A check at the start would not be enough, because workers join while jobs are running.
     """
 
     def __init__(self, client: "Client") -> None:
@@ -101,9 +102,10 @@ class ClusterExecutor(Executor):
         self._sent: Any = None
 
     def submit(self, fn: Callable[..., Outcome], /, *args: Any, **kwargs: Any) -> "Future[Outcome]":
-        """Send a job; a function that is submitted many times in a row is sent once."""
+        """Send a job to a worker; a function that is submitted repeatedly is sent only once."""
         if fn is not self._function:
-            # Sent as a job of its own: Dask repeats it if the worker that holds the result dies.
+            # The function is sent as a job of its own: if the worker that stores it dies, Dask
+            # repeats that job.
             self._function, self._sent = fn, self._client.submit(_unchanged, fn, pure=False)
         job = partial(_run_checked, _versions(), kwargs)
         future: Future[Outcome] = self._executor.submit(job, self._sent, *args)
@@ -112,14 +114,14 @@ class ClusterExecutor(Executor):
 
 @contextmanager
 def _local_cluster(workers: int) -> Iterator[Any]:
-    """Return a cluster of processes on this machine, which accepts no other client."""
+    """Yield a Dask cluster of processes on this machine, which accepts no other client."""
     from distributed import LocalCluster
 
     with LocalCluster(
         n_workers=workers,
         threads_per_worker=1,
         memory_limit=None,
-        dashboard_address="127.0.0.1:0",  # Dask always starts it
+        dashboard_address="127.0.0.1:0",  # Dask cannot do without it
         security=True,
         silence_logs=logging.CRITICAL,
         preload=[__name__],
@@ -128,7 +130,10 @@ def _local_cluster(workers: int) -> Iterator[Any]:
 
 
 def _checked_address(address: str) -> str:
-    """Return `address` if a scheduler replies there; a `Client` would fail with a long log."""
+    """Return `address` if a Dask scheduler replies there; raises `ClusterError` if none does.
+
+    Without this check Dask's `Client` would write a long log before it fails.
+    """
     try:
         identity = asyncio.run(_identity_at(address))
     except (OSError, ValueError, TypeError) as error:
@@ -166,7 +171,7 @@ async def _identity_at(address: str) -> dict[str, Any]:
 
 
 def _check_workers(client: "Client") -> None:
-    """Raise `ClusterError` unless there are workers, all with the versions of this machine."""
+    """Raise `ClusterError` if there is no worker, or one with other versions than this machine."""
     address = client.scheduler.address
     try:
         client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
@@ -181,8 +186,8 @@ def _check_workers(client: "Client") -> None:
     others = {each for each in client.run(_processor).values() if each != _processor()}
     if others:
         log.warning(
-            "Workers have other processors (%s; here %s): the last digits of results may differ "
-            "from those of a run on this machine.",
+            "Workers have other processors (%s) than this machine (%s): their results may differ "
+            "in the last digits from results of this machine.",
             ", ".join(sorted(others)),
             _processor(),
         )
@@ -192,7 +197,7 @@ def _check_workers(client: "Client") -> None:
 
 
 def dask_setup(worker: object) -> None:
-    """Ignore Ctrl-C, which the main process handles; Dask calls this where it is preloaded."""
+    """Ignore Ctrl-C in a local worker, because the main process handles it; called by Dask."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -206,7 +211,11 @@ def _run_checked(
     function: Callable[..., Outcome],
     *arguments: Any,
 ) -> Outcome:
-    """Call `function` on this worker; raises `ClusterError` if its results could differ."""
+    """Call `function` on this Dask worker and return its result.
+
+    Raises `ClusterError` if the result could differ from a result of the main process, or if the
+    worker lacks data or a package.
+    """
     from distributed import get_worker
 
     worker = get_worker()
@@ -221,7 +230,7 @@ def _run_checked(
     try:
         return function(*arguments, **keywords)
     except (DataError, MissingExtra) as error:
-        advice = "\nWhat --data-dir names must be at the same path on the machine of every worker."
+        advice = "\nThe directory of --data-dir must be at the same path on every worker's machine."
         raise ClusterError(
             f"worker {worker.address}: {error}{advice if isinstance(error, DataError) else ''}",
             Code.WORKERS,
@@ -245,7 +254,7 @@ def _versions() -> Mapping[str, str]:
 
 
 def _deciding_versions(packages: Mapping[str, str | None]) -> Mapping[str, str]:
-    """Return the versions that results depend on: Python's first two numbers, the rest in full."""
+    """Return the versions of Python (X.Y) and of the computing packages (in full), by name."""
     python = ".".join(str(packages["python"]).split(".")[:2])
     return {"Python": python} | {name: packages[name] or "none" for name in COMPUTING_PACKAGES}
 

@@ -244,7 +244,7 @@ def test_same_command_continues_after_ctrl_c_with_local_workers(compare, compare
 
 
 def test_job_that_kills_every_worker_is_given_up(address):
-    with pytest.raises(ClusterError, match="died again and again"), connect(address, 1) as executor:
+    with pytest.raises(ClusterError, match="Several workers died"), connect(address, 1) as executor:
         list(executor.map(chores.die, [1]))
 
 
@@ -378,7 +378,7 @@ def test_jobs_option_is_rejected_for_a_remote_cluster():
 def test_lost_scheduler_gives_a_one_line_error(scheduler, address, caplog):
     """The last test: it kills the scheduler."""
     with (
-        pytest.raises(ClusterError, match="the connection is lost"),
+        pytest.raises(ClusterError, match="the connection was lost"),
         connect(address, 1) as executor,
     ):
         for _ in executor.map(chores.square_after_a_while, range(20)):

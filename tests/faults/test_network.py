@@ -216,7 +216,7 @@ def test_a_handshake_that_never_ends_blocks_nothing_and_is_given_up(certs, caplo
         list(impostor.link.service(0, time.monotonic() + 11))
         (line,) = said(caplog)
     print(line)
-    assert "no answer to the TLS handshake" in line
+    assert "no reply to the TLS handshake" in line
 
 
 def test_many_messages_in_one_tls_record_are_all_read(certs, drive):

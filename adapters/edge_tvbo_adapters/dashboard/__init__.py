@@ -2,7 +2,7 @@
 
     state.py    the state of every field, updated by messages; bounded, without I/O
     live.py     the connection to the broker, on asyncio
-    day.py      a recorded day as the page replays it
+    day.py      a recorded day, which the page replays
     server.py   the web server: the page, its files, server-sent events
     pages/      the files for the browser
 
@@ -41,24 +41,25 @@ def serve(
     instance : str
         The daemon whose messages are shown.
     mqtt : Mqtt, optional
-        The source of live data; None for recorded days only.
+        The broker from which live data come; None to show recorded days only.
     open_history : callable, optional
-        Opens the decision history; None where there is none.
+        Opens the decision history; None if there is none.
     host, port
         The address to listen on.
     root_path : str
-        The path prefix under which a proxy serves the dashboard, "/dashboard"; "" for none.
+        The path prefix under which a proxy serves the dashboard, such as "/dashboard"; "" without
+        one.
     hosts : sequence of str
-        Further host names that requests may be for.
+        Further host names that are accepted in the Host header of requests.
     ready : callable
         Called with the page's address once the page can be opened.
 
     Raises
     ------
     MissingExtra
-        Where an optional package is not installed.
+        If starlette or uvicorn is not installed.
     EdgeTvboError
-        Where the port is in use.
+        If the port is in use.
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise MissingExtra("A package that the dashboard needs, starlette or uvicorn,", "dashboard")

@@ -1,4 +1,7 @@
-"""Recorded day: one day of a field as the page replays it, from the history and live messages."""
+"""Recorded day: one day of a field, which the dashboard replays.
+
+Its intervals come from the decision history and from live messages.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -12,18 +15,18 @@ from edge_tvbo_adapters.dashboard.state import DecisionHistory, Frame, frames_of
 
 log = logging.getLogger(__name__)
 
-MAX_ENTRIES = 3000  # the newest intervals that are searched; a day of intervals of 29 s
-MAX_CELLS = 3000 * 54  # intervals times sensors: such a day of the Intel lab
+MAX_ENTRIES = 3000  # newest intervals that are read: one day if an interval has 29 s
+MAX_CELLS = 3000 * 54  # intervals times sensors: one such day with the sensors of the Intel lab
 
 
 class RecordedDay(msgspec.Struct, frozen=True):
-    """One day, interval by interval."""
+    """The intervals and notices of one recorded day of a field."""
 
-    days: list[str]  # the available days, 2026-03-07, the oldest first
-    day: str  # this one; "" where there is none
+    days: list[str]  # all available days, such as 2026-03-07, the oldest first
+    day: str  # the day of `frames` and `notices`; "" if no day is available
     frames: list[Frame]
     notices: list[Notice]
-    complete: bool = True  # False where the history could not be read
+    complete: bool = True  # False if the history could not be read
 
 
 def recorded_day(
@@ -34,9 +37,9 @@ def recorded_day(
     live_frames: Iterable[Frame],
     live_notices: Iterable[Notice],
 ) -> RecordedDay:
-    """Return `day` of `field`, or the newest day where `day` is not available.
+    """Return the recorded day `day` of `field`, or the newest day if `day` is not available.
 
-    An interval that is in the history and in `live_frames` is taken from the latter.
+    If an interval is both in the history and in `live_frames`, the live frame is used.
     """
     frames, notices, complete = _stored(field, sensors, open_history)
     frames.update((each.decision.at, each) for each in live_frames)
@@ -55,7 +58,7 @@ def recorded_day(
 def _stored(
     field: str, sensors: Sequence[str], open_history: Callable[[], DecisionHistory] | None
 ) -> tuple[dict[str, Frame], dict[tuple[str, str], Notice], bool]:
-    """Return the frames and notices of the history, and whether it could be read."""
+    """Return the frames and notices in the decision history, and whether it could be read."""
     if open_history is None:
         return {}, {}, True
     try:
@@ -63,7 +66,7 @@ def _stored(
             count = min(MAX_ENTRIES, max(1, MAX_CELLS // len(sensors)))
             entries = history.newest(field, count)
     except DataError as error:
-        log.warning("%s", error)  # its file name is not for the page
+        log.warning("%s", error)  # the text names a file, so the page does not show it
         return {}, {}, False
     frames = {each.decision.at: each for each in frames_of(entries, sensors)}
     return frames, {_key(each): each for entry in entries for each in entry.notices}, True

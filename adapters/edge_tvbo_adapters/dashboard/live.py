@@ -1,4 +1,4 @@
-"""Live messages: one MQTT session on asyncio, which only subscribes."""
+"""Live messages of the dashboard: one MQTT session on asyncio, which only subscribes."""
 
 import asyncio
 import logging
@@ -23,15 +23,18 @@ log = logging.getLogger(__name__)
 
 REFUSED = "the broker refuses the dashboard; the dashboard's log says why"
 UNREACHABLE = "the broker is unreachable"
-KEEPALIVE_S = 5  # a broker that vanished is noticed after two of them
-MAX_WAIT_S = 5.0  # between two attempts: a user may be looking at the page
+KEEPALIVE_S = 5  # short: the loss of the broker is detected after two keep-alives
+MAX_WAIT_S = 5.0  # between two attempts to connect; short, because a user may be waiting
 MAX_DESCRIPTOR_WAIT_S = 1.0
 
 
 async def listen(
     mqtt: Mqtt, instance: str, state: DashboardState, publish: Callable[[list[SseEvent]], None]
 ) -> None:
-    """Update `state` from the broker for ever, and `publish` what changed."""
+    """Update the dashboard's state by the broker's messages until the task is cancelled.
+
+    `publish` is called with the server-sent events about each change.
+    """
     logged = ""
     mqtt = replace(mqtt, keepalive=KEEPALIVE_S)
     client_id = f"{mqtt.client_id or default_client_id(instance)}-{os.getpid()}"
@@ -39,7 +42,7 @@ async def listen(
     while True:
         problem = await _run_session(mqtt, client_id, state, publish)
         if state.connections().broker.online or problem.text != logged:
-            logged = problem.text  # it may name the login, so the page gets a shorter text
+            logged = problem.text  # it may contain the login, so the page shows another text
             log.warning("broker %s:%d: %s", mqtt.host, mqtt.port, logged)
         publish(state.broker_lost(REFUSED if problem.lasting else UNREACHABLE))
         backoff.clear()
@@ -52,7 +55,7 @@ async def _run_session(
     state: DashboardState,
     publish: Callable[[list[SseEvent]], None],
 ) -> ConnectionProblem:
-    """Run one session until it ends; return why."""
+    """Run one MQTT session of the dashboard until it ends; return the problem that ended it."""
     max_packet = MAX_MESSAGE_SIZE + MAX_TOPIC_LENGTH
     subscribed = False
     with closing(Session(mqtt, client_id, time.monotonic(), max_packet=max_packet)) as session:
@@ -73,8 +76,8 @@ async def _run_session(
 
 
 async def _ready(interest: tuple[int, int] | None, timeout: float) -> int:
-    """Wait up to `timeout` seconds for a descriptor; return what it is ready for."""
-    await asyncio.sleep(0)  # the web server's turn, however fast messages come
+    """Wait up to `timeout` seconds for a descriptor; return the events for which it is ready."""
+    await asyncio.sleep(0)  # lets the web server work even if messages arrive very fast
     if interest is None:
         return 0
     loop = asyncio.get_running_loop()

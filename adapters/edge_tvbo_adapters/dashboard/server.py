@@ -1,8 +1,9 @@
 """Dashboard server: one page and its files, server-sent events, and recorded days.
 
-The server accepts GET and HEAD for known paths. It checks the Host header, so that a foreign page
-cannot reach it under a host name that resolves to this machine. The number of open pages is
-bounded, and so is the queue of a slow page; a page whose queue is full has to reconnect.
+The server answers only GET and HEAD. It checks the Host header, so that a page of another site
+cannot read from it by a host name that resolves to this machine (DNS rebinding). The number of open
+pages is bounded, and so is the queue of events for each page. If the queue of a slow page is full,
+its stream ends, and the page reconnects.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ CONTENT_TYPES = {
     ".svg": "image/svg+xml",
 }
 MAX_OPEN_PAGES = 32
-MAX_QUEUED_EVENTS = 256  # for each page
+MAX_QUEUED_EVENTS = 256  # for each open page
 MAX_CONNECTIONS = 2 * MAX_OPEN_PAGES
 HEARTBEAT_INTERVAL_S = 5.0
 SECURITY_HEADERS = {
@@ -79,11 +80,11 @@ def serve(
     hosts: Sequence[str],
     ready: Callable[[str], None],
 ) -> None:
-    """Serve until SIGINT or SIGTERM; raises `EdgeTvboError` for a used port."""
+    """Serve the dashboard until SIGINT or SIGTERM; raises `EdgeTvboError` if the port is in use."""
     listener = _listen(host, port)
     port = listener.getsockname()[1]
     if not is_loopback(host):
-        log.warning("dashboard on %s: every computer that reaches this machine can read it", host)
+        log.warning("dashboard: every computer that can connect to %s can read it", host)
     accepted = None if not is_loopback(host) and not hosts else (*hosts, host)
     application = RequestGuard(Dashboard(content).application(), root_path, accepted)
     config = uvicorn.Config(
@@ -117,7 +118,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 class Dashboard:
-    """The web application: answers requests and sends every open page what changes."""
+    """The dashboard's web application: answers requests and sends changes to every open page."""
 
     def __init__(self, content: DashboardContent) -> None:
         self._content = content
@@ -127,7 +128,7 @@ class Dashboard:
         self._load_history()
 
     def application(self) -> Starlette:
-        """Return the ASGI application; it listens to the broker while it runs."""
+        """Return the dashboard's ASGI application, which receives live messages while it runs."""
         files = {each.name: each for each in PAGES.iterdir() if each.suffix in CONTENT_TYPES}
         routes = [Route("/", _file(files["index.html"]))]
         routes += [Route(f"/{name}", _file(path)) for name, path in files.items()]
@@ -150,7 +151,7 @@ class Dashboard:
                 await task
 
     def _load_history(self) -> None:
-        """Add the newest entries of the history to a live state."""
+        """Add the newest history entries to the state, if the dashboard shows live data."""
         if self._content.mqtt is None or self._content.open_history is None:
             return
         try:
@@ -211,7 +212,7 @@ class Dashboard:
             self._pages.discard(queue)
 
     def _send(self, events: list[SseEvent]) -> None:
-        """Queue the events for every open page."""
+        """Queue server-sent events for every open page."""
         for name, document in events:
             event = _encode_event(name, document)
             for queue in list(self._pages):
@@ -221,7 +222,7 @@ class Dashboard:
                     queue.put_nowait(event)
 
     def _disconnect(self, queue: asyncio.Queue[bytes | None]) -> None:
-        """End the stream of a page that is too slow; it reconnects and receives the whole state."""
+        """End the event stream of a slow page, which then reconnects and gets the whole state."""
         self._pages.discard(queue)
         while not queue.empty():
             queue.get_nowait()
@@ -229,16 +230,17 @@ class Dashboard:
 
 
 class RequestGuard:
-    """ASGI middleware: rejects foreign requests, removes the prefix, adds security headers.
+    """ASGI middleware of the dashboard: checks requests, removes the prefix, adds headers.
 
     Parameters
     ----------
     application : ASGIApp
         Answers the accepted requests.
     root_path : str
-        The prefix that a proxy may leave before the paths, "/dashboard"; "" for none.
+        The path prefix of a proxy, such as "/dashboard"; "" without one. Paths are accepted with
+        and without the prefix.
     hosts : sequence of str, optional
-        Accepted host names, beside those of the loopback interface; None accepts any.
+        Accepted host names, in addition to those of the loopback interface; None accepts all.
     """
 
     def __init__(self, application: ASGIApp, root_path: str, hosts: Sequence[str] | None) -> None:
@@ -247,7 +249,7 @@ class RequestGuard:
         self._hosts = None if hosts is None else frozenset(map(str.lower, hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one HTTP request of the dashboard, or reject it."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return

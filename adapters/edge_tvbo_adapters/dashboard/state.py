@@ -25,96 +25,96 @@ from edge_tvbo.messages.history import HistoryEntry, QuantizedArray
 
 MAX_FRAMES = 1500  # intervals stored for each field
 MAX_CELLS = 150_000  # intervals times sensors stored for each field
-MAX_SELECTIONS = 400  # sent to a page
-MAX_NOTICES = 200
+MAX_SELECTIONS = 400  # intervals of the timeline that are sent to a page
+MAX_NOTICES = 200  # stored for each field, and for the daemon
 MAX_MESSAGE_SIZES = {"selected": 2**14, "event": 2**12}  # bytes, by the last topic level
 MAX_MESSAGE_SIZE = 2**18  # bytes of any other message
-DECIMALS = 3  # of numbers that the history stores in 255 steps
+DECIMALS = 3  # of values from the history, which stores them with limited precision
 
 Ending = Literal["answered", "missed"]
-SseEvent = tuple[str, Any]  # the name of a server-sent event, and its document
+SseEvent = tuple[str, Any]  # a server-sent event: its name, and the document to send as JSON
 
 
 class DashboardField(msgspec.Struct, frozen=True):
-    """One field, as the pages draw it."""
+    """The properties of one field that the dashboard shows."""
 
     sensors: tuple[str, ...]
     unit: str
     objective: Literal["max", "min"]
-    interval: float | None  # s; None where intervals follow the readings
-    positions: tuple[tuple[float, float], ...] | None  # in m, by sensor; None where unknown
+    interval: float | None  # s; None if each reading ends an interval
+    positions: tuple[tuple[float, float], ...] | None  # in m, by sensor; None if unknown
 
 
 class DecisionHistory(Protocol):
-    """A decision history, as the dashboard reads it; every method may raise `DataError`."""
+    """Decision history that the dashboard reads; every method may raise `DataError`."""
 
     def newest(self, field: str, count: int) -> list[HistoryEntry]:
-        """Return the last `count` entries of `field`, the newest first."""
+        """Return the last `count` history entries of `field`, the newest first."""
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the history file."""
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """One interval: the decision, the posterior before the reply, and the reply."""
+    """One interval of a field: the decision, the posterior before the reply, and the reply."""
 
     decision: Decision
-    ending: Ending | None = None  # None while the interval runs, and where it is unknown
+    ending: Ending | None = None  # None if it is unknown, or if the interval has not ended
     value: float | None = None  # the reply
-    mean: list[float] | None = None  # by sensor in the field's order; None where not published
-    std: list[float] | None = None
+    mean: list[float] | None = None  # by sensor in the field's order; None if not published
+    std: list[float] | None = None  # likewise
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """What the timeline shows of one interval."""
+    """The part of an interval that the dashboard's timeline shows."""
 
     interval: int
     at: str
     sensor: str
-    activated: bool  # False where no sensor was activated, to save energy
-    resets: int
+    activated: bool  # False if no sensor was activated, to save energy
+    resets: int  # of the model, so far
     ending: Ending | None
     value: float | None
 
 
 class BrokerConnection(msgspec.Struct, frozen=True):
-    """Whether the broker is connected, and since when."""
+    """State of the dashboard's connection to the broker, and its beginning."""
 
     online: bool
     since: str  # RFC 3339, UTC
-    reason: str = ""  # why it is not connected; "" before the first attempt ended
+    reason: str = ""  # why it is not connected; "" before the first attempt has failed
 
 
 class ConnectionState(msgspec.Struct, frozen=True):
-    """The connections that the pages depend on: broker and daemon."""
+    """State of the broker and of the daemon, on which the pages depend."""
 
-    at: str  # by the clock of the dashboard server
+    at: str  # the present time by the clock of the dashboard server
     broker: BrokerConnection
-    daemon: str | None  # "online", "offline"; None before its first status
-    health: Health | None
+    daemon: str | None  # "online" or "offline"; None before the first status arrives
+    health: Health | None  # of the daemon; None before it arrives
 
 
 class FieldView(msgspec.Struct, frozen=True):
-    """The whole state of one field."""
+    """The state of one field, as it is sent to a page that opens."""
 
     selections: list[Selection]
     decision: Decision | None
     posterior: PublishedPosterior | None
-    prediction: PublishedPosterior | None  # the posterior before the reply of its interval
+    prediction: PublishedPosterior | None  # the posterior before the reply of the interval
     hotspot: Hotspot | None
     notices: list[Notice]
 
 
 class View(msgspec.Struct, frozen=True):
-    """The whole state."""
+    """The whole state of the dashboard, as it is sent to a page that opens."""
 
     connections: ConnectionState
     fields: dict[str, FieldView]
-    notices: list[Notice]  # of the daemon
+    notices: list[Notice]  # of the daemon; the notices of a field are in `fields`
 
 
 class FieldState:
-    """State of one field."""
+    """State of one field on the dashboard."""
 
     def __init__(self, field: DashboardField) -> None:
         self._order = {sensor: index for index, sensor in enumerate(field.sensors)}
@@ -126,7 +126,7 @@ class FieldState:
         self.hotspot: Hotspot | None = None
 
     def load_history(self, history: DecisionHistory, name: str) -> None:
-        """Add the newest entries of the field `name`; raises `DataError`."""
+        """Add the newest history entries of the field `name`; raises `DataError`."""
         entries = history.newest(name, self.frames.maxlen or 0)[::-1]
         self.frames.extend(frames_of(entries, list(self._order)))
         self.notices.extend(notice for entry in entries for notice in entry.notices)
@@ -144,7 +144,7 @@ class FieldState:
         self._update_last_frame()
 
     def add_posterior(self, posterior: PublishedPosterior) -> None:
-        """Replace the posterior; raises `ValueError` for columns of different lengths."""
+        """Replace the field's posterior; raises `ValueError` for columns of different lengths."""
         columns = (posterior.mean, posterior.std, posterior.last, posterior.age_s)
         if any(len(each) != len(posterior.sensors) for each in columns):
             raise ValueError("the columns differ in length")
@@ -154,7 +154,7 @@ class FieldState:
         self._update_last_frame()
 
     def view(self) -> FieldView:
-        """Return the whole state."""
+        """Return the field's state for a page that opens."""
         skipped = max(0, len(self.frames) - MAX_SELECTIONS)
         return FieldView(
             selections=[selection_of(each) for each in islice(self.frames, skipped, None)],
@@ -166,7 +166,7 @@ class FieldState:
         )
 
     def changed_by(self, topic: str) -> dict[str, Any]:
-        """Return the parts of the state that a message on `topic` can have changed."""
+        """Return the parts of the field's state that a message on `topic` may have changed."""
         last = self.frames[-1] if self.frames else None
         changed = {"selection": selection_of(last) if last else None}
         match topic:
@@ -178,7 +178,7 @@ class FieldState:
                 return {**changed, "hotspot": self.hotspot}
 
     def _update_last_frame(self) -> None:
-        """Copy the posterior to the last frame, if it is of the same interval."""
+        """Copy the posterior to the last frame, if both are of the same interval."""
         posterior = self.posterior
         if not self.frames or posterior is None:
             return
@@ -203,7 +203,7 @@ class FieldState:
 
 
 class DashboardState:
-    """State of a daemon and its fields, updated by the broker's messages.
+    """State of a daemon and its fields on the dashboard, updated by the broker's messages.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ class DashboardState:
     fields : dict of str to FieldState
         The state of each field.
     unreadable : int
-        Messages that could not be decoded.
+        Number of messages that could not be decoded.
     """
 
     def __init__(self, instance: str, fields: Mapping[str, DashboardField]) -> None:
@@ -231,7 +231,7 @@ class DashboardState:
 
     @property
     def topics(self) -> list[str]:
-        """Topics to subscribe to."""
+        """Topics to which the dashboard subscribes."""
         of_daemon = [f"{self._base}/{each}" for each in ("status", "health", "event")]
         levels = ("selected", "posterior", "hotspot", "event")
         return of_daemon + [
@@ -239,7 +239,7 @@ class DashboardState:
         ]
 
     def process(self, topic: str, payload: bytes) -> list[SseEvent]:
-        """Update the state by a message and return the events for the open pages.
+        """Update the dashboard's state by a message; return the events for the open pages.
 
         A message that cannot be decoded is counted in `unreadable`.
         """
@@ -250,19 +250,19 @@ class DashboardState:
             return []
 
     def broker_connected(self) -> list[SseEvent]:
-        """Store that the broker is connected and return the events for the open pages."""
+        """Store that the broker is connected; return the events for the open pages."""
         return self._set_broker(online=True)
 
     def broker_lost(self, reason: str) -> list[SseEvent]:
-        """Store that the broker is not connected and return the events for the open pages."""
+        """Store why the broker is not connected; return the events for the open pages."""
         return self._set_broker(online=False, reason=reason)
 
     def connections(self) -> ConnectionState:
-        """Return the state of the connections."""
+        """Return the present state of the broker and of the daemon."""
         return ConnectionState(now(), self._broker, self._daemon, self._health)
 
     def view(self) -> View:
-        """Return the whole state."""
+        """Return the whole state of the dashboard, for a page that opens."""
         fields = {name: each.view() for name, each in self.fields.items()}
         return View(self.connections(), fields, list(self._notices))
 
@@ -307,7 +307,7 @@ def _update_field(field: FieldState, level: str, payload: bytes) -> None:
 
 
 def frames_of(entries: Iterable[HistoryEntry], sensors: Sequence[str]) -> Iterator[Frame]:
-    """Yield the entries of a history as frames, without those of removed sensors."""
+    """Yield a frame for each history entry, except entries of removed sensors."""
     for entry in entries:
         if entry.decision.sensor not in sensors:
             continue
@@ -322,13 +322,13 @@ def frames_of(entries: Iterable[HistoryEntry], sensors: Sequence[str]) -> Iterat
 
 
 def _column(stored: Sequence[str], array: QuantizedArray, sensors: Sequence[str]) -> list[float]:
-    """Return the numbers of a stored array in the order of `sensors`; NaN for a new sensor."""
+    """Return the numbers of a history array in the order of `sensors`; NaN for a new sensor."""
     by_sensor = dict(zip(stored, array.values(), strict=False))
     return [round(by_sensor.get(sensor, nan), DECIMALS) for sensor in sensors]
 
 
 def selection_of(frame: Frame) -> Selection:
-    """Return what the timeline shows of a frame."""
+    """Return the part of a frame that the timeline shows."""
     decision = frame.decision
     return Selection(
         decision.interval,
@@ -342,5 +342,5 @@ def selection_of(frame: Frame) -> Selection:
 
 
 def now() -> str:
-    """Return the present time, RFC 3339 in UTC."""
+    """Return the present time of the dashboard server, as RFC 3339 text in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

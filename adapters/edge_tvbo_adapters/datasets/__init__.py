@@ -1,7 +1,7 @@
 """Datasets: recorded sensor networks, one module for each.
 
-A new one needs its module and a line of the table below. Datasets of other packages register under
-the entry point `edge_tvbo.datasets`.
+A new dataset needs a module and a line in the table below. Other packages register their datasets
+under the entry point `edge_tvbo.datasets`.
 """
 
 from typing import TYPE_CHECKING
@@ -23,11 +23,11 @@ DATASETS = Registry(
 
 
 def find(name: str) -> "Dataset":
-    """Return the dataset `name`; raises `ConfigError` with all names if there is none."""
+    """Return the dataset `name`; raises a `ConfigError` that lists all names if there is none."""
     dataset: Dataset = DATASETS.load(name)
     return dataset
 
 
 def names() -> list[str]:
-    """Return the names of all datasets, those of other packages included, sorted."""
+    """Return the sorted names of all datasets, including the datasets of other packages."""
     return list(DATASETS)

@@ -1,9 +1,10 @@
 """The dataset `csv`: any sensor network from a CSV file, wide or long.
 
-A wide file has a column for each sensor, a long file a row for each reading. The readings are put
-on a regular grid. Its interval is the most common step from one time to the next (in a long file:
-of one sensor), or the median step if no step is that common. Readings are averaged at the nearest
-grid point; gaps are filled and marked as not observed.
+A wide file has a column for each sensor, a long file has a row for each reading. The readings are
+put on a regular grid in time. The interval of the grid is the most common step between consecutive
+times, in a long file between consecutive times of a sensor. If less than half of the steps are
+equal to it, the median step is used. Readings with the same nearest grid point are averaged. Gaps
+are filled and marked as not observed.
 """
 
 import csv
@@ -27,24 +28,25 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Names of columns: of times, sensors and values.
 TIMES = ("time", "timestamp", "datetime", "date", "at", "step", "timestamp_centre")
 SENSORS = ("sensor", "sensor_id", "id", "mote_id", "device", "device_id", "node")
 READINGS = ("value", "temperature", "temperature_c", "reading", "measurement")
 EMPTY = frozenset({"", "nan", "na", "n/a", "null", "none"})
-DEFAULT_COUNT_INTERVAL = 60.0  # s per step, where times are a step count
+DEFAULT_COUNT_INTERVAL = 60.0  # s per step, if the times of a file are a step count
 UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
 ADVICE = "Give the file with --data-dir:  --data-dir readings.csv"
 
 
 class TimeFormat(msgspec.Struct, frozen=True):
-    """How the times of a file are written."""
+    """Format of the times in a CSV file."""
 
     kind: str  # "iso", "seconds", "milliseconds" or "count"
-    naive: bool = False  # ISO times without a zone
+    naive: bool = False  # True for ISO times without a time zone
 
 
 class Table(msgspec.Struct, frozen=True):
-    """The readings of a file, wide or long, as a long table."""
+    """The readings of a CSV file, wide or long, as a long table."""
 
     time_format: TimeFormat
     times: list[float]  # of each row of the file, in the unit of the format
@@ -52,7 +54,7 @@ class Table(msgspec.Struct, frozen=True):
     sensor: list[int]  # (n,), indices of sensors
     reading: list[float]  # (n,), NaN for an empty cell
     sensors: list[str]  # (M,), valid names
-    is_long: bool  # as the file was
+    is_long: bool  # whether the file was long
 
 
 class Csv:
@@ -63,18 +65,20 @@ class Csv:
     url: str | None = None
 
     def load(self, directories: Iterable[str]) -> Recording:
-        """Read the given file, or the only CSV file of a given directory; raises `DataError`."""
+        """Read the given CSV file, or the only one in a given directory; raises `DataError`."""
         return read(choose_file(list(directories)))
 
     def fetch(self, directory: Path, progress: Progress) -> None:
-        """Raise `DataError`: the file is the user's own."""
+        """Raise `DataError`, because the CSV file is the user's own and cannot be downloaded."""
         cannot_fetch(self.name, f"It is your own file. {ADVICE}")
 
 
 def choose_file(directories: list[str]) -> Path:
-    """Return the first entry that is a file, or the CSV file of the first directory with one.
+    """Return the CSV file to read: an entry that is a file, or the CSV file in a directory.
 
-    Raises `DataError` if there is none, or if that directory holds several.
+    The first such entry of `directories` is used.
+
+    Raises `DataError` if there is none, or if a directory has several CSV files.
     """
     for entry in map(Path, directories):
         if is_file(entry):
@@ -90,7 +94,7 @@ def choose_file(directories: list[str]) -> Path:
 
 
 def read(path: Path) -> Recording:
-    """Read one CSV file; raises `DataError` with the file, the line and what was found."""
+    """Return the recording in a CSV file; raises a `DataError` that names the file and the line."""
     verify(path)
     with open_text(path) as text:
         table = read_table(path, text)
@@ -101,7 +105,7 @@ def read(path: Path) -> Recording:
 
 
 def read_table(path: Path, text: Iterable[str]) -> Table:
-    """Return the readings of a file; its first line tells whether it is wide or long."""
+    """Return the readings of a CSV file, whose first line shows whether it is wide or long."""
     lines = iter(text)
     first = next(lines, "")
     separator = max(",;\t", key=first.count)
@@ -121,7 +125,10 @@ def read_table(path: Path, text: Iterable[str]) -> Table:
 def numbered_rows(
     path: Path, lines: Iterable[str], separator: str, width: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and cells of the rows that are not blank."""
+    """Yield the line number and the cells of each CSV row that is not blank.
+
+    Raises `DataError` for a row that does not have `width` cells.
+    """
     reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
         for row in reader:
@@ -138,7 +145,7 @@ def numbered_rows(
 
 
 def long_columns(path: Path, header: list[str]) -> tuple[int, int, int] | None:
-    """Return the columns of time, sensor and value in a long file; None for a wide one."""
+    """Return the column numbers of time, sensor and value in a long file; None for a wide file."""
     names = [name.lower() for name in header]
     at, sensor = _first(names, TIMES), _first(names, SENSORS)
     if at is None or sensor is None:
@@ -159,7 +166,7 @@ def _first(names: list[str], known: tuple[str, ...]) -> int | None:
 
 
 def read_wide(path: Path, header: list[str], rows: Iterable[tuple[int, list[str]]]) -> Table:
-    """Return the readings of a file with a column per sensor."""
+    """Return the readings of a wide CSV file, which has a column for each sensor."""
     sensors = topic_names(path, header[1:])
     parser = TimeParser(path, header[0])
     width = len(sensors)
@@ -185,7 +192,7 @@ def read_long(
     columns: tuple[int, int, int],
     rows: Iterable[tuple[int, list[str]]],
 ) -> Table:
-    """Return the readings of a file with a row per reading; sensors in order of appearance."""
+    """Return the readings of a long CSV file, which has a row for each reading."""
     at, name, value = columns
     parser = TimeParser(path, header[at])
     index: dict[str, int] = {}
@@ -208,7 +215,7 @@ def read_long(
 
 
 def topic_names(path: Path, names: list[str]) -> list[str]:
-    """Return names fit for a topic level; raises `DataError` if two become the same.
+    """Return sensor names that are valid in a topic; raises `DataError` if two become equal.
 
     >>> topic_names(Path("a.csv"), ["north hall", "n1"])
     ['north-hall', 'n1']
@@ -228,7 +235,10 @@ def topic_names(path: Path, names: list[str]) -> list[str]:
 
 
 def read_values(path: Path, number: int, cells: list[str], sensors: list[str]) -> list[float]:
-    """Return the readings of one row, NaN for an empty cell."""
+    """Return the readings in the cells of one CSV row, NaN for an empty cell.
+
+    `sensors` are the sensors of the cells. Raises `DataError` for a cell that is not a number.
+    """
     try:
         values = [float(cell) if cell else nan for cell in cells]
     except ValueError:
@@ -259,7 +269,7 @@ def _not_a_number(path: Path, number: int, cell: str, sensor: str) -> DataError:
 
 
 class TimeParser:
-    """Reads the time column of one file; the first time decides the format of all."""
+    """Parser of the time column of a CSV file; the first time determines the format of all."""
 
     def __init__(self, path: Path, header: str) -> None:
         self._path = path
@@ -269,11 +279,11 @@ class TimeParser:
         self._known: dict[str, float] = {}
 
     def time_format(self) -> TimeFormat:
-        """Return how the times were written."""
+        """Return the format of the times that were parsed."""
         return TimeFormat(self._kind or "count", self._naive)
 
     def read(self, number: int, text: str) -> float:
-        """Return the time of a row: s since 1970, or ms or steps, as in the file."""
+        """Return the time in a row of a CSV file: a number of s or ms since 1970, or of steps."""
         at = self._known.get(text)
         if at is None:
             at = self._known[text] = self._parse(number, text.strip())
@@ -304,7 +314,7 @@ class TimeParser:
 
 
 def time_kind(text: str) -> str:
-    """Return the format of a time.
+    """Return the kind of format in which a time is written.
 
     >>> [time_kind(t) for t in ("2026-03-02 08:00", "1772438400", "1772438400000", "12")]
     ['iso', 'seconds', 'milliseconds', 'count']
@@ -328,7 +338,7 @@ def _is_time(text: str) -> bool:
 
 
 def interval_in_name(path: Path) -> float | None:
-    """Return the interval in a file name, in s.
+    """Return the interval that a CSV file's name contains, in s; None if it contains none.
 
     >>> interval_in_name(Path("speed_10min.csv.gz")), interval_in_name(Path("speed.csv"))
     (600.0, None)
@@ -341,7 +351,7 @@ def interval_in_name(path: Path) -> float | None:
 
 
 def to_grid(path: Path, table: Table) -> Recording:
-    """Return the recording: readings averaged on a regular grid, gaps filled."""
+    """Return the recording of a CSV file: its readings averaged on a grid, its gaps filled."""
     import numpy as np
 
     times = np.array(table.times, dtype=np.float64)
@@ -373,9 +383,9 @@ def to_grid(path: Path, table: Table) -> Recording:
 
 
 def spacing(path: Path, times: "NDArray[np.float64]", sensor: "NDArray[np.intp] | None") -> float:
-    """Return the step of the grid in the unit of the times.
+    """Return the interval of a CSV file's grid, in the unit of its times.
 
-    `sensor` is the sensor of each time in a long file, None for a wide one.
+    `sensor` is the sensor of each time in a long file; None for a wide file.
     """
     import numpy as np
 
@@ -387,7 +397,7 @@ def spacing(path: Path, times: "NDArray[np.float64]", sensor: "NDArray[np.intp] 
     steps = steps[steps > 0]
     if not len(steps):
         raise DataError(
-            f"{path}: has no two readings of a sensor at different times; an interval needs two."
+            f"{path}: no sensor has readings at two different times, so there is no interval."
         )
     common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
     if 2 * count >= len(steps):
@@ -399,7 +409,10 @@ def spacing(path: Path, times: "NDArray[np.float64]", sensor: "NDArray[np.intp] 
 def grid_index(
     path: Path, times: "NDArray[np.float64]", step: float, sensors: int
 ) -> "tuple[NDArray[np.intp], int]":
-    """Return the nearest grid point of each time, and the number of grid points."""
+    """Return the nearest grid point of each time, and the number of grid points.
+
+    Raises `DataError` if the grid would have too many cells.
+    """
     import numpy as np
 
     exact = (times - times.min()) / step
@@ -414,12 +427,12 @@ def grid_index(
 
 
 def time_unit(path: Path, time_format: TimeFormat, step: float) -> tuple[float, str]:
-    """Return the seconds in a unit of the file's times, and a description for `source`."""
+    """Return the number of seconds in the unit of a file's times, and a text about the times."""
     if time_format.kind == "count":
         named = interval_in_name(path)
         interval = DEFAULT_COUNT_INTERVAL if named is None else named
-        why = "by default" if named is None else "as the file name says"
-        return interval / step, f"times are a step count, taken as {interval:g} s a step {why}"
+        why = "by default" if named is None else "according to the file name"
+        return interval / step, f"times are a step count, with {interval:g} s per step {why}"
     if time_format.kind == "milliseconds":
         return 1e-3, "times in milliseconds since 1970"
     if time_format.kind == "seconds":

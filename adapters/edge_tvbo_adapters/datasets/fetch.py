@@ -1,4 +1,4 @@
-"""Download of a dataset's files from their publisher, by pooch."""
+"""Download of a dataset's files from their publisher, with the package pooch."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,18 +8,18 @@ from urllib.parse import urlsplit
 from edge_tvbo.errors import DataError, MissingExtra
 from edge_tvbo_adapters.datasets.files import keep_sha256, recorded_sha256, sha256_of
 
-Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if the server says so
+Progress = Callable[[int, int | None], None]  # bytes so far, and in total if that is known
 RemoteFile = tuple[str, str, str | None]  # url, file name, SHA-256 if the publisher states it
 
 CHUNK_SIZE = 1 << 16  # bytes
-TIMEOUT_S = 30.0  # without a byte
+TIMEOUT_S = 30.0  # in which the server sends no byte
 
 
 def fetch_files(files: Iterable[RemoteFile], directory: Path, progress: Progress) -> None:
-    """Download to `directory` every file that is missing there or has another SHA-256.
+    """Download a dataset's files that are missing in `directory` or have a wrong SHA-256.
 
-    Where the publisher states no SHA-256, that of the first download is kept beside the file, as
-    `<name>.sha256`, and later downloads must agree with it.
+    If the publisher states no SHA-256, the SHA-256 of the first download is recorded beside the
+    file, as `<name>.sha256`. Later downloads must have the same SHA-256.
     """
     for url, name, published in files:
         target = directory / name
@@ -32,14 +32,14 @@ def fetch_files(files: Iterable[RemoteFile], directory: Path, progress: Progress
 
 
 def fetch(url: str, target: Path, sha256: str | None, progress: Progress) -> str:
-    """Download `url` to `target` and return its SHA-256.
+    """Download one file of a dataset from `url` to `target`; return its SHA-256.
 
-    `target` is replaced only by a complete file; a failed download leaves nothing behind.
+    `target` is replaced only by a complete file; a failed download leaves no file behind.
 
     Raises
     ------
     DataError
-        If the download fails or ends early, or the file has another SHA-256 than `sha256`.
+        If the download fails or ends early, or if the SHA-256 of the file is not `sha256`.
     MissingExtra
         If pooch is not installed.
     """
@@ -60,44 +60,44 @@ def fetch(url: str, target: Path, sha256: str | None, progress: Progress) -> str
     known = None if sha256 is None else sha256.lower()
     part = target.with_name(f"{target.name}.part")
     try:
-        part.unlink(missing_ok=True)  # pooch would keep it
+        part.unlink(missing_ok=True)  # pooch would not replace it
         pooch.retrieve(url, known, part.name, part.parent, downloader=downloader)
         part.replace(target)
     except OSError as error:
         raise DataError(
             f"{url}: could not be fetched to {target}: {error}.\nCheck the network and the free "
-            f"space, or download it by other means and put it there."
+            "space, or download the file by other means and save it at this path."
         ) from error
     except ValueError as error:
         raise DataError(
-            f"{url}: {error}\nIt was damaged on the way or changed by its publisher: try again, "
-            "and if it persists compare with the publisher's page."
+            f"{url}: {error}\nThe file was damaged on the way, or its publisher has changed it. "
+            "Try again; if that fails too, look for news on the publisher's page."
         ) from error
     progress(target.stat().st_size, bar.total or None)
     return sha256_of(target)
 
 
 class _PoochProgress:
-    """A progress bar as pooch expects it, which reports the bytes of the finished chunks."""
+    """Progress bar with the methods that pooch calls; it reports the bytes of finished chunks."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._done = 0
         self._ended = False
-        self.total = 0  # set by pooch; 0 if the server does not state it
+        self.total = 0  # bytes; set by pooch, 0 if unknown
 
     def update(self, size: int) -> None:
-        """Report the bytes before a chunk: the last one may be shorter than `size`."""
+        """Report the bytes of the chunks before this one, whose length may be below `size`."""
         if not self._ended:
             self._progress(self._done, self.total or None)
             self._done += size
 
     def reset(self) -> None:
-        """Stop reporting: pooch calls `update` once more, with the total."""
+        """Stop reporting, because pooch calls `update` once more, with the total size."""
         self._ended = True
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing; pooch closes its progress bars."""
 
 
 def cannot_fetch(name: str, advice: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Files of a dataset on disk: the search for them, and the check of their SHA-256."""
+"""Files of a dataset on disk: finding them, and checking their SHA-256."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -8,12 +8,21 @@ from edge_tvbo.errors import DataError
 
 
 def find(directories: Iterable[str], names: Sequence[str], advice: str) -> Path:
-    """Return what `look_for` finds, its SHA-256 verified if one was kept.
+    """Return the path of a dataset's file, after checking its SHA-256 if that is recorded.
+
+    Parameters
+    ----------
+    directories : iterable of str
+        The directories to search, as in `look_for`.
+    names : sequence of str
+        The possible names of the file, the preferred one first.
+    advice : str
+        The end of the error text if no file is found.
 
     Raises
     ------
     DataError
-        If there is no such file; the text lists the directories, followed by `advice`.
+        If there is no such file, or if its SHA-256 is wrong.
     """
     searched = [str(directory) for directory in directories]
     path = look_for(searched, names)
@@ -25,9 +34,10 @@ def find(directories: Iterable[str], names: Sequence[str], advice: str) -> Path:
 
 
 def look_for(directories: Iterable[str], names: Sequence[str]) -> Path | None:
-    """Return the first of `names` in the first directory that holds one; None if none does.
+    """Return the path of a dataset's file, searching the directories in order; None without one.
 
-    An entry of `directories` may also be such a file itself.
+    In each directory the first existing file of `names` is taken. An entry of `directories` may
+    also be the path of such a file.
     """
     for entry in map(Path, directories):
         if entry.name in names and is_file(entry):
@@ -39,7 +49,7 @@ def look_for(directories: Iterable[str], names: Sequence[str]) -> Path | None:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether `path` is a file that can be seen; False in an unreadable directory."""
+    """Return whether `path` is a file; False if its directory is unreadable."""
     try:
         return path.is_file()
     except OSError:
@@ -47,13 +57,13 @@ def is_file(path: Path) -> bool:
 
 
 def verify(path: Path) -> None:
-    """Raise `DataError` if the file has another SHA-256 than the one kept beside it."""
+    """Raise `DataError` if a dataset's file changed: its SHA-256 differs from the recorded one."""
     expected = recorded_sha256(path)
     if expected is not None and (found := sha256_of(path)) != expected:
         raise DataError(
             f"{path}: has SHA-256 {found}; {_sidecar(path).name} says {expected}.\n"
-            "The file changed since it was fetched. Remove it and fetch it again, or, if the "
-            "change is meant, remove the .sha256 file."
+            "The file changed since it was fetched. Remove it and fetch it again. If you changed "
+            "it intentionally, remove the .sha256 file."
         )
 
 
@@ -67,27 +77,27 @@ def sha256_of(path: Path) -> str:
 
 
 def recorded_sha256(path: Path) -> str | None:
-    """Return the SHA-256 kept beside `path` when it was fetched; None if there is none."""
+    """Return the SHA-256 recorded beside a dataset's file when it was fetched; None without one."""
     sidecar = _sidecar(path)
     if not sidecar.is_file():
         return None
     words = sidecar.read_text(encoding="ascii", errors="replace").split()
     if not words or len(words[0]) != 64:
         raise DataError(
-            f"{sidecar}: holds no SHA-256; a line '<64 hex digits>  {path.name}' is "
-            "expected.\nRemove it to do without the check."
+            f"{sidecar}: has no SHA-256; a line '<64 hex digits>  {path.name}' is "
+            "expected.\nRemove this file to skip the check."
         )
     return words[0].lower()
 
 
 def keep_sha256(path: Path, sha256: str) -> None:
-    """Write the SHA-256 of `path` to a file beside it."""
+    """Record the SHA-256 of a dataset's file in a file `<name>.sha256` beside it."""
     try:
         _sidecar(path).write_text(f"{sha256}  {path.name}\n", encoding="ascii")
     except OSError as error:
         raise DataError(
-            f"{_sidecar(path)}: cannot be written: {error}.\n{path.name} itself is complete; "
-            "without this file a later change to it would not be noticed."
+            f"{_sidecar(path)}: cannot be written: {error}.\n{path.name} itself is complete, "
+            "but without its .sha256 file a later change to it would not be noticed."
         ) from error
 
 

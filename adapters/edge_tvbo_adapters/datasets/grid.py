@@ -1,4 +1,4 @@
-"""Regular grids of readings, from text to arrays: opening files, averaging, filling gaps."""
+"""Regular grids of readings: opening a dataset's text files, averaging, filling gaps."""
 
 import gzip
 import zlib
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MAX_CELLS = 50_000_000  # of a grid: 400 MB of float64
+MAX_CELLS = 50_000_000  # of a grid, which then has 400 MB of float64
 
 
 def bin_means(
@@ -27,16 +27,18 @@ def bin_means(
     Parameters
     ----------
     step, sensor : intp[n]
-        The cell of each reading, inside `shape`.
+        The row and the column of each reading in the grid.
     reading : float64[n]
         Finite readings.
     shape : (T, M)
+        The numbers of steps and sensors.
 
     Returns
     -------
     means : float64[T, M]
-        0.0 where no reading fell.
+        The mean readings; 0.0 in a cell without a reading.
     observed : bool[T, M]
+        Whether a cell has a reading.
 
     >>> import numpy as np
     >>> means, observed = bin_means(
@@ -58,9 +60,10 @@ def bin_means(
 def fill_gaps(
     values: "NDArray[np.float64]", observed: "NDArray[np.bool_]"
 ) -> "NDArray[np.float64]":
-    """Return a copy in which gaps are interpolated linearly in time, and constant at the ends.
+    """Return a copy of a grid in which gaps between readings are interpolated linearly in time.
 
-    Every sensor (column) needs at least one observed value.
+    A gap at the beginning or end of a column is filled with the nearest reading. Every sensor
+    (column) needs at least one observed value.
 
     >>> import numpy as np
     >>> y = np.array([[0.0], [1.0], [0.0], [3.0]])
@@ -79,7 +82,10 @@ def fill_gaps(
 
 @contextmanager
 def open_text(path: Path) -> Iterator[TextIO]:
-    """Open a plain or gzipped text file; raises `DataError` where reading finds damage."""
+    """Open a text file of a dataset, plain or gzipped; raises `DataError` if it is unreadable.
+
+    Errors that occur while the file is read in the context are converted, too.
+    """
     try:
         if path.suffix == ".gz":
             with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as text:

@@ -1,11 +1,11 @@
 """The dataset `intel-lab`: temperature at 54 motes of the Intel Berkeley Research Lab, 2004.
 
-Two files contain it: the publisher's `data.txt`, with a line for each sample, and
-`intel_lab_10min.csv`, already averaged over 10 minutes. Both give the recording of the papers:
-46 motes, 2004-03-01 to 2004-03-08, 1152 intervals.
+It can be read from two files: the publisher's `data.txt`, with a line for each sample, and
+`intel_lab_10min.csv`, with averages over 10 minutes. Both lead to the recording that the papers
+use: 46 motes, 2004-03-01 to 2004-03-08, 1152 intervals.
 
-The publisher's text is raw: unsorted, with truncated lines and invalid mote ids; and motes whose
-battery is below about 2.35 V report up to 122 °C.
+`data.txt` contains raw data. Its lines are not sorted, some are truncated, and some have invalid
+mote ids. Motes whose battery is below about 2.35 V report temperatures of up to 122 °C.
 """
 
 from array import array
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     Grid = tuple[NDArray[np.float64], NDArray[np.bool_]]
 
-Row = tuple[str, str, str, str]  # "2004-03-01?00:1", mote, °C, V, as written
+Row = tuple[str, str, str, str]  # "2004-03-01 00:1", mote, °C, V, as written
 
 MOTES = 54  # the lab's motes are 1..54
-KEPT = 46
+KEPT = 46  # motes of the recording
 DAYS = range(1, 9)  # of March 2004
 INTERVAL = 600.0  # s
 MIN_VOLTAGE = 2.35  # V; below it the thermometers drift upwards
@@ -54,7 +54,7 @@ class IntelLab:
     )
 
     def load(self, directories: Iterable[str]) -> Recording:
-        """Read the 46 x 1152 recording; raises `DataError`."""
+        """Read the recording of 46 motes and 1152 intervals; raises `DataError`."""
         directories = list(directories)
         path = find(directories, DATA, f"{self.name} is not on this machine. {ADVICE}")
         values, observed, motes = choose_motes(*valid_means(path))
@@ -74,17 +74,19 @@ class IntelLab:
         )
 
     def fetch(self, directory: Path, progress: Progress) -> None:
-        """Download the publisher's text and the positions of the motes; raises `DataError`."""
+        """Download `data.txt.gz` and the positions of the motes; raises `DataError`."""
         fetch_files(self.files, directory, progress)
 
 
 def valid_means(path: Path) -> "Grid":
-    """Return the 10-minute means of all motes, and which are valid and from a good battery.
+    """Return the 10-minute means of all motes, and which of them can be used.
 
     Returns
     -------
-    values : float64[T, 54], °C
+    values : float64[T, 54]
+        Mean temperatures, °C.
     observed : bool[T, 54]
+        Whether the mote has plausible samples in the interval, and a battery that is not low.
     """
     import numpy as np
 
@@ -94,7 +96,7 @@ def valid_means(path: Path) -> "Grid":
     step, mote = step[valid], mote[valid]
     values, observed = bin_means(step, mote, reading[valid], shape)
     volts, _ = bin_means(step, mote, voltage[valid], shape)
-    observed &= volts >= MIN_VOLTAGE  # mean of the interval, as in the papers' arrays
+    observed &= volts >= MIN_VOLTAGE  # the papers, too, use the interval's mean
     if not observed.any():
         raise DataError(
             f"{path}: holds no valid reading of 2004-03-{DAYS[0]:02} to 2004-03-{DAYS[-1]:02}.\n"
@@ -106,9 +108,9 @@ def valid_means(path: Path) -> "Grid":
 def choose_motes(
     values: "NDArray[np.float64]", observed: "NDArray[np.bool_]"
 ) -> "tuple[NDArray[np.float64], NDArray[np.bool_], list[int]]":
-    """Return values, observed and ids of the motes with most valid intervals.
+    """Return the columns and the ids of the 46 motes that have the most valid intervals.
 
-    Of motes with equally many, the lower id is taken.
+    If two motes have equally many, the one with the lower id is preferred.
     """
     import numpy as np
 
@@ -121,7 +123,7 @@ def choose_motes(
 def samples(
     path: Path,
 ) -> "tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]":
-    """Return interval, mote - 1, °C and V of each sample in the 8 days, each (n,)."""
+    """Return the samples of the 8 days as arrays (n,): interval, mote - 1, °C and V."""
     import numpy as np
 
     steps = interval_table()
@@ -147,7 +149,9 @@ def samples(
 
 
 def interval_table() -> dict[str, int]:
-    """Return a table from the first 15 characters of a time, up to tens of minutes, to intervals.
+    """Return a dict that maps the first 15 characters of a time to the number of its interval.
+
+    These characters end with the tens of the minutes, so each interval has 10 minutes.
 
     >>> interval_table()["2004-03-02 01:2"]
     152
@@ -157,13 +161,16 @@ def interval_table() -> dict[str, int]:
 
 
 def rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of either file."""
+    """Yield the rows of a file of the Intel lab, whether `data.txt` or `intel_lab_10min.csv`."""
     with open_text(path) as lines:
         yield from csv_rows(path, lines) if ".csv" in path.suffixes else raw_rows(lines)
 
 
 def raw_rows(lines: Iterable[str]) -> Iterator[Row]:
-    """Yield the complete lines: `date time epoch moteid temperature humidity light voltage`."""
+    """Yield a row for each complete line of `data.txt`.
+
+    A complete line is `date time epoch moteid temperature humidity light voltage`.
+    """
     for line in lines:
         words = line.split()
         if len(words) == 8:
@@ -183,14 +190,14 @@ def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[Row]:
         cells = line.strip().split(",")
         if len(cells) != len(header):
             raise DataError(
-                f"{path}, line {number}: has {len(cells)} cells where the first line has "
+                f"{path}, line {number}: has {len(cells)} cells, but the first line has "
                 f"{len(header)}.\nThe file is damaged; remove it and get it again."
             )
         yield cells[at][:15].replace("T", " "), cells[mote], cells[reading], cells[voltage]
 
 
 def read_positions(directories: Iterable[str], motes: list[int]) -> "NDArray[np.float64] | None":
-    """Return the positions of the motes, (M, 2) m; None if there is no `mote_locs.txt`."""
+    """Return the positions of the motes, (M, 2) in m; None if there is no `mote_locs.txt`."""
     import numpy as np
 
     path = look_for(directories, (LOCATIONS,))

@@ -1,7 +1,8 @@
-"""The dataset `lab-sample`: a synthetic laboratory, for use where no recording is at hand.
+"""The dataset `lab-sample`: a synthetic laboratory, for users without a recording.
 
-Its hot spot moves: the sun shines through the east windows, then the south and the west ones,
-cooling is switched on and off in working hours, and slow anomalies drift through the rooms.
+Its hot spot moves, for three reasons: The sun shines first through the windows in the east, then
+through those in the south and in the west. Cooling is switched on and off in working hours. Slow
+temperature anomalies drift through the rooms.
 """
 
 from collections.abc import Iterable
@@ -30,7 +31,7 @@ VENTS = ((10.0, 21.0), (30.0, 21.0), (12.0, 9.0), (28.0, 9.0))  # m, one for eac
 
 
 class LabSample:
-    """The dataset `lab-sample`; another seed gives another week in another laboratory."""
+    """The dataset `lab-sample`; each seed generates the week of another laboratory."""
 
     name = "lab-sample"
     summary = "synthetic: 46 sensors in a laboratory of 40 x 30 m, temperature, 10 min, 8 days"
@@ -40,13 +41,13 @@ class LabSample:
         self._seed = seed
 
     def load(self, directories: Iterable[str] = ()) -> Recording:
-        """Generate the recording, the same bytes for the same seed; no file is read."""
+        """Generate the recording; the same seed generates the same bytes. No file is read."""
         import numpy as np
 
         rng = np.random.default_rng(self._seed)
         places = layout(rng)
         observed = ~dropouts(rng, (DAYS * PER_DAY, SENSORS))
-        values = temperatures(rng, places).round(2)  # as a sensor does
+        values = temperatures(rng, places).round(2)  # as if measured by a sensor
         return Recording(
             name=self.name,
             unit="°C",
@@ -61,12 +62,12 @@ class LabSample:
         )
 
     def fetch(self, directory: Path, progress: Progress) -> None:
-        """Raise `DataError`: the dataset has no files."""
+        """Raise `DataError`, because the synthetic dataset has no files to download."""
         cannot_fetch(self.name, "It is generated when it is loaded and needs no file.")
 
 
 def layout(rng: "Generator") -> "Array":
-    """Return the sensors' positions, (M, 2) m: a disturbed grid of 8 x 6 without two corners."""
+    """Return the sensors' positions, (M, 2) in m: an irregular 8 x 6 grid without two corners."""
     import numpy as np
 
     x, y = np.meshgrid((np.arange(8) + 0.5) * WIDTH / 8, (np.arange(6) + 0.5) * DEPTH / 6)
@@ -77,7 +78,7 @@ def layout(rng: "Generator") -> "Array":
 
 
 def temperatures(rng: "Generator", places: "Array") -> "Array":
-    """Return the temperature at each sensor, (T, M) °C."""
+    """Return the synthetic temperature at each sensor and time, (T, M) in °C."""
     import numpy as np
 
     hour = np.arange(DAYS * PER_DAY) * 24.0 / PER_DAY
@@ -89,7 +90,7 @@ def temperatures(rng: "Generator", places: "Array") -> "Array":
 
 
 def sunshine(rng: "Generator", hour: "Array", places: "Array") -> "Array":
-    """Return the warming by the sun, (T, M) °C: a patch that moves along the windows, delayed."""
+    """Return the warming by the sun, (T, M) in °C: a warm patch that moves along the windows."""
     import numpy as np
 
     through = (hour % 24 - SUNRISE) / (SUNSET - SUNRISE)  # of the day: 0 at sunrise, 1 at sunset
@@ -103,7 +104,7 @@ def sunshine(rng: "Generator", hour: "Array", places: "Array") -> "Array":
 
 
 def cooling(rng: "Generator", hour: "Array", places: "Array") -> "Array":
-    """Return the cooling by the vents, (T, M) °C: zones are switched on in working hours."""
+    """Return the cooling by the vents, (T, M) in °C; each zone is on at times in working hours."""
     import numpy as np
 
     flips = rng.random((len(hour), len(VENTS))) < 1 / 9  # on average every 90 minutes
@@ -116,7 +117,7 @@ def cooling(rng: "Generator", hour: "Array", places: "Array") -> "Array":
 
 
 def drift(rng: "Generator", places: "Array") -> "Array":
-    """Return slow anomalies, (T, M) °C: correlated in space, AR(2) in time (with momentum)."""
+    """Return slow temperature anomalies, (T, M) in °C: correlated in space, AR(2) in time."""
     import numpy as np
 
     x, y = np.meshgrid(np.linspace(0, WIDTH, 9), np.linspace(0, DEPTH, 7))
@@ -124,13 +125,15 @@ def drift(rng: "Generator", places: "Array") -> "Array":
     reach = np.exp(-away / (2 * 4.0**2))
     reach /= np.sqrt((reach**2).sum(axis=1, keepdims=True))
     sources = rng.normal(0.0, 1.0, (DAYS * PER_DAY + PER_DAY, x.size))
-    slow = lagged(lagged(sources, keep=0.96), keep=0.9)[PER_DAY:]  # without the transient
+    slow = lagged(lagged(sources, keep=0.96), keep=0.9)[PER_DAY:]  # without the filter's transient
     anomaly: Array = 0.8 * (slow / slow.std()) @ reach.T
     return anomaly
 
 
 def lagged(drive: "Array", keep: float) -> "Array":
-    """Return `drive` after a first-order low-pass filter along time, which keeps the share `keep`.
+    """Return the signals `drive` (T, n) after a first-order low-pass filter along time.
+
+    In each step the filter keeps the share `keep` of its output.
 
     >>> import numpy as np
     >>> lagged(np.array([[1.0], [1.0], [0.0]]), keep=0.5).ravel().tolist()
@@ -147,7 +150,7 @@ def lagged(drive: "Array", keep: float) -> "Array":
 
 
 def dropouts(rng: "Generator", shape: tuple[int, int]) -> "NDArray[np.bool_]":
-    """Return which readings were lost, bool (T, M): about 1 %, in gaps of up to 70 minutes."""
+    """Return which synthetic readings are lost, bool (T, M): 1 % of all, in gaps up to 70 min."""
     import numpy as np
 
     lost = np.zeros(shape, dtype=np.bool_)

@@ -35,7 +35,10 @@ class MetrLa:
     url: str | None = None
 
     def load(self, directories: Iterable[str]) -> Recording:
-        """Read the week; raises `DataError`. A speed of 0 means a missing reading in METR-LA."""
+        """Read the week of traffic speeds; raises `DataError`.
+
+        In METR-LA a speed of 0 means a missing reading.
+        """
         directories = list(directories)
         path = find(directories, DATA, f"{self.name} is not on this machine. {ADVICE}")
         week = table.read(path)
@@ -44,7 +47,8 @@ class MetrLa:
             s for s, seen in zip(week.sensors, observed.any(axis=0), strict=True) if not seen
         ]:
             raise DataError(
-                f"{path}: detector {', '.join(silent)} has no reading but 0; remove its column."
+                f"{path}: detector {', '.join(silent)} has only readings of 0, which means "
+                "missing; remove its column."
             )
         return Recording(
             name=self.name,
@@ -61,14 +65,14 @@ class MetrLa:
         )
 
     def fetch(self, directory: Path, progress: Progress) -> None:
-        """Raise `DataError`, which says where the data can be found."""
+        """Raise a `DataError` that says where the traffic data can be downloaded."""
         cannot_fetch(self.name, ADVICE)
 
 
 def read_positions(
     directories: Iterable[str], sensors: tuple[str, ...]
 ) -> "NDArray[np.float64] | None":
-    """Return the positions of the detectors, (M, 2) m; None without the file of locations."""
+    """Return the positions of the loop detectors, (M, 2) in m; None without a locations file."""
     path = look_for(directories, LOCATIONS)
     if path is None:
         return None
@@ -96,9 +100,9 @@ def _place(path: Path, number: int, line: str) -> tuple[str, tuple[float, float]
 
 
 def degrees_to_metres(places: list[tuple[float, float]]) -> "NDArray[np.float64]":
-    """Convert (latitude, longitude) to metres east and north of the south-west corner, (M, 2).
+    """Convert (latitude, longitude) to (east, north) in m, measured from the south-west corner.
 
-    The approximation holds for places within a few 100 km.
+    The approximation holds for places within a few 100 km. Returns an array (M, 2).
 
     >>> degrees_to_metres([(34.0, -118.0), (34.0, -118.1)]).round(0).tolist()
     [[9218.0, 0.0], [0.0, 0.0]]

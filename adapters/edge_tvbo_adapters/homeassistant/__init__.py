@@ -1,1 +1,1 @@
-"""Home Assistant: MQTT discovery."""
+"""Home Assistant: the daemon's MQTT discovery message."""

@@ -1,16 +1,16 @@
-"""Home Assistant discovery: the message by which the daemon appears there as one device.
+"""Home Assistant discovery: the message by which the daemon appears as one device.
 
 One retained message describes all entities:
 
     <prefix>/device/edge_tvbo_<instance>/config
 
-It is published where the broker's copy differs, and after each start of Home Assistant; it never
-contains a state. An entity of a removed field is named in it with nothing but its platform, which
-is how Home Assistant removes an entity. The broker's copy lists the earlier entities, so the daemon
-stores nothing.
+It contains no states. It is published after each start of Home Assistant, and whenever the copy
+that the broker retains differs from it. To remove the entity of a removed field, the message names
+the entity with its platform only. The daemon finds such entities in the broker's copy, so it does
+not have to store them.
 
-The rules are those of Home Assistant 2026.11: `components/mqtt/schemas.py` and one module for each
-platform. `tests/support/ha_schema.py` checks them.
+The message follows the rules of Home Assistant 2026.11, in `components/mqtt/schemas.py` and one
+module for each platform. `tests/support/ha_schema.py` checks them.
 """
 
 import re
@@ -27,10 +27,10 @@ from edge_tvbo.config.settings import HomeAssistant
 from edge_tvbo.messages.documents import NoticeKind, Reason
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
-COPY_TIMEOUT_S = 2.0  # a broker with a copy sends it within this time after the subscription
+COPY_TIMEOUT_S = 2.0  # from the subscription until the broker has sent its copy, if it has one
 BIRTH_DELAY_S = (1.0, 10.0)  # random delay after Home Assistant's start, to spread the load
 EXPIRE_AFTER_INTERVALS = 3  # intervals without a message until a state becomes unknown
-MAX_OPTIONS = 100  # sensors listed as options; with more, the selected sensor is a plain text
+MAX_OPTIONS = 100  # sensors that can be listed as options; with more sensors none is listed
 
 PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button")
 _KEY = re.compile(r"[a-z0-9_-]{1,128}")
@@ -54,19 +54,19 @@ Component = dict[str, Any]
 
 
 class DiscoveryField(msgspec.Struct, frozen=True):
-    """One field as the discovery message describes it."""
+    """The properties of one field that the discovery message describes."""
 
     sensors: tuple[str, ...]
     unit: str
     decimals: int  # of values in `unit`
-    interval: float | None  # s; None where intervals follow the readings
+    interval: float | None  # s; None if each reading ends an interval
 
 
 # --- the message ----------------------------------------------------------------------------------
 
 
 def topic_for(prefix: str, instance: str) -> str:
-    """Return the topic of the discovery message.
+    """Return the topic of a daemon's discovery message.
 
     >>> topic_for("homeassistant", "pi1")
     'homeassistant/device/edge_tvbo_pi1/config'
@@ -106,7 +106,7 @@ def payload(instance: str, fields: Mapping[str, DiscoveryField], version: str) -
 
 
 def _entity(instance: str, key: str, platform: str, name: str, **rest: Any) -> Component:
-    daemon = instance.replace("_", "U")  # no _ in it, so that a_b + c and a + b_c differ
+    daemon = instance.replace("_", "U")  # without _, so that the ids of a_b + c and a + b_c differ
     readable = re.sub("[_-]+", "_", f"edge_tvbo_{instance}_{key}").strip("_")
     return {
         "platform": platform,
@@ -252,7 +252,7 @@ def _event_entity(instance: str, key: str, name: str, topic: str) -> Component:
 
 
 def _expiry(interval: float | None) -> Component:
-    """Return the time without a message until a state becomes unknown, if there is one."""
+    """Return the setting `expire_after` of an entity; empty if the field has no fixed interval."""
     return {} if interval is None else {"expire_after": ceil(EXPIRE_AFTER_INTERVALS * interval)}
 
 
@@ -274,7 +274,7 @@ def _title(field: str) -> str:
 
 
 class Discovery:
-    """Schedule of the discovery message: when it is published, and with which removals.
+    """Schedule of the discovery message, and the entities that it has to remove.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ class Discovery:
     filters : list of str
         Topics to subscribe to.
     max_size : int
-        Bytes of the largest copy of the message that is worth reading.
+        Maximal size of the broker's copy that is read, in bytes.
     """
 
     def __init__(
@@ -313,18 +313,18 @@ class Discovery:
         self._message = payload(instance, fields, version)
         self._rng = rng
         self._payload = msgspec.json.encode(self._message)
-        self._copy = b""  # the message that the broker has stored
+        self._copy = b""  # the message that the broker retains
         self._compare_at = inf  # monotonic
         self._repeat_at = inf  # monotonic
         self.max_size = 4 * len(self._payload)
 
     def begin(self, now: float) -> None:
-        """Wait for the broker's copy at the start of a session."""
+        """Start a session: wait for the copy of the discovery message that the broker retains."""
         self._copy = b""
         self._compare_at, self._repeat_at = now + COPY_TIMEOUT_S, inf
 
     def put(self, message: MQTTMessage, now: float) -> bool:
-        """Process a message on one of the filters; return False for any other message."""
+        """Process the broker's copy or a birth message; return False for any other message."""
         topic, _ = topic_of(message)
         if topic == self.topic:
             if message.retain:
@@ -337,7 +337,7 @@ class Discovery:
         return True
 
     def due(self, now: float) -> bytes | None:
-        """Return the message if it has to be published now."""
+        """Return the discovery message if it has to be published now, otherwise None."""
         is_due = now >= self._repeat_at
         if is_due:
             self._repeat_at = inf
@@ -349,9 +349,10 @@ class Discovery:
 
 
 def with_removals(message: Mapping[str, Any], copy: bytes) -> dict[str, Any]:
-    """Return the message with a removal for each entity that only the broker's copy has.
+    """Return the discovery message with a removal for each entity that only the copy has.
 
-    Any client can have written the copy, so only its keys and platforms are used.
+    `copy` is the message that the broker retains. Any client can have written it, so only its keys
+    and platforms are used.
     """
     try:
         earlier = msgspec.json.decode(copy, type=_Copy).components if copy else {}

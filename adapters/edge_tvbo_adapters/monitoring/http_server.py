@@ -1,8 +1,8 @@
 """HTTP server of the daemon's loop: answers GET and HEAD for a few short pages, without threads.
 
 Each connection carries one request. The size of a request, its duration and the number of
-connections are bounded. The server's own selector holds the sockets; the loop waits for that
-selector's descriptor.
+connections are bounded. The server registers its sockets with a selector of its own, and the
+daemon's loop waits for the file descriptor of that selector.
 """
 
 import logging
@@ -35,24 +35,24 @@ class Page(NamedTuple):
 
 
 class Connection:
-    """One connection of a client."""
+    """One connection of an HTTP client."""
 
     def __init__(self, sock: socket.socket, deadline: float) -> None:
         self.sock = sock
         self.deadline = deadline  # monotonic
         self.received = b""
-        self.response = b""  # what is still to be sent
+        self.response = b""  # the bytes of the response that are not sent yet
 
 
 class HttpServer:
-    """A service of the loop that answers HTTP requests; raises `EdgeTvboError` for a used port.
+    """HTTP server that the daemon's loop drives; raises `EdgeTvboError` if the port is in use.
 
     Parameters
     ----------
     host, port
         The address to listen on; port 0 takes a free one.
     page : callable
-        Returns the page at a path, None where there is none.
+        Returns the page at a path; None if there is no such page.
     """
 
     def __init__(self, host: str, port: int, page: Callable[[str], Page | None]) -> None:
@@ -74,17 +74,17 @@ class HttpServer:
         self._resume_accept(0.0)
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable when a socket is ready."""
+        """Return the server's file descriptor, which is readable when a socket is ready."""
         return self._selector.fileno()
 
     def wake_at(self) -> float:
-        """Return the time of the next timeout, or of the next attempt to accept."""
+        """Return the monotonic time of the next timeout, or of the next attempt to accept."""
         is_waiting = not self._is_accepting and len(self._connections) < MAX_CONNECTIONS
         accept_at = self._accept_at if is_waiting else inf
         return min(accept_at, *(each.deadline for each in self._connections), inf)
 
     def service(self, now: float) -> None:
-        """Accept, read and answer what is ready, and close connections that timed out."""
+        """Accept connections, answer requests, and close connections that timed out."""
         for key, _ in self._selector.select(0):
             if key.data is None:
                 self._accept(now)
@@ -95,7 +95,7 @@ class HttpServer:
         self._resume_accept(now)
 
     def close(self) -> None:
-        """Close all connections and stop listening."""
+        """Close all connections of the HTTP server and stop listening."""
         for each in list(self._connections):
             self._close(each)
         self._selector.close()
@@ -118,7 +118,9 @@ class HttpServer:
             sock, _ = self._listener.accept()
         except BlockingIOError:
             return
-        except OSError as error:  # out of descriptors: the waiting client would wake us at once
+        except (
+            OSError
+        ) as error:  # no descriptor is left: the waiting client would wake the loop at once
             log.warning("metrics: cannot accept a connection: %s", error.strerror or error)
             self._pause_accept()
             self._accept_at = now + ACCEPT_RETRY_DELAY_S
@@ -179,7 +181,7 @@ class HttpServer:
 
 
 def status_page(status: HTTPStatus) -> Page:
-    """Return a page that consists of its status."""
+    """Return a page that shows only an HTTP status, such as "404 Not Found"."""
     return Page(status, "text/plain; charset=utf-8", f"{status.value} {status.phrase}\n".encode())
 
 

@@ -1,7 +1,7 @@
 """Prometheus metrics: `/metrics` in the text format, and `/healthz` in JSON.
 
-The daemon's loop answers each scrape from its present status. The series of a sensor without
-readings, or of a sensor that left the configuration, are absent.
+The daemon's loop answers each scrape from the current status. A sensor without readings has no
+series, and neither has a sensor that was removed from the configuration.
 """
 
 import logging
@@ -39,18 +39,22 @@ COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (he
 
 
 def open_endpoint(host: str, port: int, status: Callable[[], Status]) -> HttpServer:
-    """Return a server of the metrics; raises `MissingExtra`, or `EdgeTvboError` for a used port."""
+    """Return an HTTP server of the metrics.
+
+    Raises `MissingExtra` if prometheus-client is not installed, and `EdgeTvboError` if the port is
+    in use.
+    """
     if find_spec("prometheus_client") is None:
         raise MissingExtra("The package prometheus-client, which [metrics] needs,", "metrics")
     server = HttpServer(host, port, partial(page, status))
     if not is_loopback(host):
-        log.warning("metrics: on %s, every computer that reaches this machine can read them", host)
+        log.warning("metrics: every computer that can connect to %s can read the metrics", host)
     log.info("metrics: http://%s:%d/metrics", f"[{host}]" if ":" in host else host, server.port)
     return server
 
 
 def page(status: Callable[[], Status], path: str) -> Page | None:
-    """Return the page at `path`; None for an unknown path."""
+    """Return the page `/metrics` or `/healthz`; None for any other path."""
     match path:
         case "/metrics":
             body = encode_metrics(status())
@@ -75,7 +79,7 @@ def _health_page(status: Status) -> Page:
 
 
 def encode_metrics(status: Status) -> bytes:
-    """Return `status` in Prometheus's text format."""
+    """Return the metrics of the daemon's `status`, in Prometheus's text format."""
     from prometheus_client import CollectorRegistry, generate_latest
 
     class StatusCollector:

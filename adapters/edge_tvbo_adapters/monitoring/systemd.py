@@ -1,6 +1,6 @@
 """systemd notifications: sd_notify(3) datagrams, without libsystemd.
 
-Nothing here raises or waits. Without ``$NOTIFY_SOCKET`` every method does nothing.
+No method raises an error or blocks. Without ``$NOTIFY_SOCKET`` the methods do nothing.
 """
 
 import logging
@@ -30,28 +30,28 @@ class SystemdNotifier:
 
     @property
     def watchdog_timeout(self) -> float | None:
-        """Seconds without `alive` after which systemd restarts the daemon; None for never."""
+        """Seconds without a call of `alive` after which systemd restarts the daemon, or None."""
         return self._timeout
 
     def ready(self, text: str) -> None:
-        """Report that the start, or a reload, is complete."""
+        """Report to systemd that the start, or a reload, is complete."""
         self._send(f"READY=1\nSTATUS={self._line(text)}")
 
     def status(self, text: str) -> None:
-        """Report a one-line status, unless it is the last one again."""
+        """Report a one-line status to systemd, unless it has not changed."""
         if text != self._status:
             self._send(f"STATUS={self._line(text)}")
 
     def alive(self) -> None:
-        """Report that the daemon makes progress."""
+        """Report to systemd's watchdog that the daemon makes progress."""
         self._send("WATCHDOG=1")
 
     def reloading(self) -> None:
-        """Report a reload; Type=notify-reload requires the time too."""
+        """Report a reload to systemd, with its time, which Type=notify-reload requires."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """Report that the daemon is stopping."""
+        """Report to systemd that the daemon is stopping."""
         self._send("STOPPING=1")
 
     def _line(self, text: str) -> str:
@@ -65,12 +65,12 @@ class SystemdNotifier:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
                 sock.setblocking(False)
                 sock.sendto(message.encode(), self._address)
-        except OSError as error:  # gone, or full: the next message may get through
+        except OSError as error:  # the socket is gone or full; a later message may succeed
             log.debug("systemd did not receive %r: %s", message, error)
 
 
 def socket_address(text: str) -> str:
-    r"""Return the address of a path or, with @, of an abstract name; "" for anything else.
+    r"""Return the address of systemd's socket, given a path or @ and an abstract name; or "".
 
     >>> socket_address("/run/systemd/notify"), socket_address("@/org/systemd")
     ('/run/systemd/notify', '\x00/org/systemd')
@@ -83,7 +83,7 @@ def socket_address(text: str) -> str:
 
 
 def watchdog_timeout(environment: Mapping[str, str]) -> float | None:
-    """Return the seconds of ``$WATCHDOG_USEC``; None where it is not meant for this process.
+    """Return ``$WATCHDOG_USEC`` in s; None if it is invalid or meant for another process.
 
     >>> watchdog_timeout({"WATCHDOG_USEC": "30000000"}), watchdog_timeout({"WATCHDOG_USEC": "soon"})
     (30.0, None)

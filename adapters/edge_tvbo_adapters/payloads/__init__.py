@@ -1,7 +1,8 @@
 """Payload formats: how each integration encodes a reading.
 
-A format is one module and one line in `FORMATS`. The module has a function `codec`, which returns
-the codec for given settings, and a `preset` where the integration has usual topics.
+Each format is one module and one line in `FORMATS`. The module has a function `codec`, which
+returns the codec for given settings. If the integration has default topics, the module also has a
+`preset`.
 """
 
 from collections.abc import Mapping
@@ -31,17 +32,17 @@ FORMATS = Registry(
 
 
 def make_codec(name: str, settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the codec of the format `name`; raises `ConfigError`."""
+    """Return the codec of the payload format `name`; raises `ConfigError`."""
     codec: PayloadCodec = FORMATS.load(name)(settings)
     return codec
 
 
 def preset_of(name: str) -> Preset | None:
-    """Return the preset of the format `name`; None for a format without usual topics."""
+    """Return the preset of the payload format `name`; None for a format without default topics."""
     return getattr(import_module(FORMATS.load(name).__module__), "preset", None)
 
 
 def all_presets() -> dict[str, Preset]:
-    """Return every preset by the name of its format."""
+    """Return a dict that maps the names of payload formats to their presets."""
     found = {name: preset_of(name) for name in FORMATS}
     return {name: preset for name, preset in found.items() if preset is not None}

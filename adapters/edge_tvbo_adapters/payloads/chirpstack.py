@@ -1,8 +1,8 @@
 """ChirpStack 4 payloads: ``application/<application>/device/<DevEUI>/event/up``.
 
 ChirpStack decodes the device's bytes into ``object``, with the codec of the device profile. A
-downlink waits in a queue until the device's next uplink. It cannot be removed over MQTT, so the
-downlinks for an unresponsive device pile up.
+downlink waits in a queue until the next uplink of the device. Downlinks cannot be removed over
+MQTT, so they accumulate if a device does not respond.
 
 https://www.chirpstack.io/docs/chirpstack/integrations/events.html
 https://www.chirpstack.io/docs/chirpstack/integrations/mqtt.html
@@ -18,7 +18,7 @@ from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the codec for the path ``value``, which starts below ``object``.
+    """Return the ChirpStack codec for the path ``value``, which starts below ``object``.
 
     >>> codec({})(
     ...     b'{"time": "2022-07-18T09:34:15.775023242+00:00", "deviceInfo": {},'

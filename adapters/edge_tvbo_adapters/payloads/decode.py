@@ -9,7 +9,7 @@ SHOWN = 40  # characters of a payload that an error message quotes
 
 
 def decode_text(payload: bytes) -> str:
-    """Return the payload as text; raises `PayloadError` where it is not UTF-8."""
+    """Return a payload as text; raises `PayloadError` if it is not UTF-8."""
     try:
         return payload.decode("utf-8")
     except UnicodeDecodeError:
@@ -17,7 +17,7 @@ def decode_text(payload: bytes) -> str:
 
 
 def parse_number(text: str) -> float:
-    """Return the finite number written in `text`; raises `PayloadError`.
+    """Return the finite number written in a payload's `text`; raises `PayloadError` without one.
 
     >>> parse_number(" 21.3 ")
     21.3
@@ -36,14 +36,14 @@ def parse_number(text: str) -> float:
 
 
 def finite(value: float) -> float:
-    """Return `value`; raises `PayloadError` where it is NaN or infinite."""
+    """Return a decoded value unchanged; raises `PayloadError` if it is NaN or infinite."""
     if not isfinite(value):
         raise PayloadError("non-finite", f"the value is {value}")
     return value
 
 
 def check_settings(settings: Mapping[str, str], known: tuple[str, ...], payload: str) -> None:
-    """Raise `ConfigError` for a setting that the format `payload` does not have."""
+    """Raise `ConfigError` for a setting that the payload format `payload` does not have."""
     for name in settings:
         if name not in known:
             has = ", ".join(known) or "none"

@@ -11,7 +11,7 @@ from edge_tvbo_adapters.payloads.presets import DevicePreset, expect_number
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the codec; the format has no settings.
+    """Return the ESPHome codec; the format has no settings.
 
     >>> codec({})(b"21.3")
     (21.3, None)

@@ -1,8 +1,8 @@
 """Homie 5 payloads: ``homie/5/<device>/<node>/<property>`` carries ``21.5``.
 
 The broker retains the values, so the first value after a connection is rejected as ``retained``.
-The unit is in the device's ``$description``, which this format does not read: the user has to set
-the same unit in the field.
+The unit is in the device's ``$description``, which is not read here. The user has to configure the
+same unit for the field.
 
 https://homieiot.github.io/specification/
 """
@@ -15,7 +15,7 @@ from edge_tvbo_adapters.payloads.presets import DevicePreset, expect_number
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the codec for integer and float properties; the format has no settings.
+    """Return the Homie codec for integer and float properties; the format has no settings.
 
     >>> codec({})(b"21.5")
     (21.5, None)

@@ -1,4 +1,4 @@
-"""Payload format `jmespath`: any JSON, read by JMESPath expressions, for what no other format fits.
+"""Payload format `jmespath`: JSON documents of any form, read by JMESPath expressions.
 
 https://jmespath.org/specification.html
 """
@@ -11,11 +11,11 @@ from edge_tvbo.messages.payloads import PayloadCodec
 from edge_tvbo_adapters.payloads.decode import check_settings
 from edge_tvbo_adapters.payloads.json import load_timezone, parse_json, to_number, to_seconds
 
-MAX_DETAIL_LENGTH = 200  # characters of an error of the library
+MAX_DETAIL_LENGTH = 200  # characters of an error text of the library
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the codec for the expressions ``value`` and, optionally, ``time``.
+    """Return the JMESPath codec for the expressions ``value`` and, optionally, ``time``.
 
     >>> codec({"value": "sensors[?type=='temp'].reading | [0]", "time": "at"})(
     ...     b'{"at": 1078646400, "sensors": [{"type": "rh", "reading": 40},'
@@ -39,14 +39,15 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 class Expression:
     """A compiled JMESPath expression.
 
-    The library is imported here, because that takes 16 ms and few configurations need it.
+    The library is imported only when an expression is made, because the import takes 16 ms and few
+    configurations need it.
 
     Parameters
     ----------
     text : str
         The expression; an invalid one raises `ConfigError`.
     reason : str
-        The reason of the `PayloadError` for a document in which the expression finds nothing.
+        The reason in the `PayloadError` that is raised if the expression finds nothing.
     """
 
     def __init__(self, text: str, reason: str) -> None:

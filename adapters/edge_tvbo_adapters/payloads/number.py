@@ -7,7 +7,7 @@ from edge_tvbo_adapters.payloads.decode import check_settings, decode_text, pars
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the codec; the format has no settings.
+    """Return the codec of plain numbers; the format has no settings.
 
     >>> codec({})(b"21.3")
     (21.3, None)

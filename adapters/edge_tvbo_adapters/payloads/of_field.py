@@ -1,6 +1,6 @@
-"""Payloads of one field: the codecs and the activation that its settings name.
+"""Payloads of one field: the codecs and the activation of its settings.
 
-Nothing here imports numpy, so that `edge-tvbo check` can make all of them.
+This module does not import numpy, so that `edge-tvbo check` can use it and still be fast.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from edge_tvbo_adapters.payloads import make_codec, preset_of
 
 
 def check_payloads(fields: Mapping[str, FieldSettings]) -> None:
-    """Make everything that the link makes of `fields`; raises `ConfigError`."""
+    """Check the payload settings of all fields by making the codecs; raises `ConfigError`."""
     for name, field in fields.items():
         reading_codec(name, field)
         battery_codec(name, field)
@@ -25,7 +25,7 @@ def reading_codec(name: str, field: FieldSettings) -> PayloadCodec:
 
 
 def battery_codec(name: str, field: FieldSettings) -> PayloadCodec | None:
-    """Return the codec of the batteries' charges; None where no topic has them.
+    """Return the codec of the battery charges of the field `name`; None without such a topic.
 
     Raises `ConfigError`.
     """
@@ -36,10 +36,10 @@ def battery_codec(name: str, field: FieldSettings) -> PayloadCodec | None:
 
 
 def activation(name: str, field: FieldSettings) -> Activation | None:
-    """Return how the sensors of the field `name` are activated; None where they are not.
+    """Return the activation of the field's sensors; None if the daemon activates none.
 
-    The payload of a downlink is by default that of the reading's integration. Raises `ConfigError`
-    where that has none.
+    Without the setting `activate.payload`, a LoRaWAN downlink has the payload of the preset. Raises
+    `ConfigError` if the preset has none.
     """
     activate = field.activate
     if activate.mode == "advise" or activate.topic is None:
@@ -52,7 +52,7 @@ def activation(name: str, field: FieldSettings) -> Activation | None:
     if not payload:
         raise ConfigError(
             f"fields.{name}.activate.payload is missing; only the-things-stack and chirpstack"
-            " have a downlink of their own. It can be what your network server takes."
+            " have a default. Set it to a downlink message of your network server."
         )
     return Activation(activate.mode, activate.topic, payload, usual.withdrawal if usual else None)
 

@@ -1,4 +1,4 @@
-"""Device presets: the usual topics of an integration, by which its sensors are recognised."""
+"""Device presets: the default topics of an integration, by which its sensors are recognised."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -11,23 +11,23 @@ from edge_tvbo.messages.payloads import Activation, DetectedSensor
 from edge_tvbo_adapters.payloads.decode import decode_text, parse_number
 from edge_tvbo_adapters.payloads.json import parse_json
 
-MAX_DEPTH = 4  # levels of a document that are searched for numbers
-MAX_VALUES = 64  # numbers that are listed of one message
-LEVEL = "[^/+#$][^/+#]*"  # one topic level of a sensor; $ starts a level that is not a sensor's
+MAX_DEPTH = 4  # nested objects of a document that are searched for numbers
+MAX_VALUES = 64  # numbers of one message that are listed
+LEVEL = "[^/+#$][^/+#]*"  # one topic level; a level that starts with $ is not a sensor's
 
 
 class DevicePreset(msgspec.Struct, frozen=True):
-    """A `Preset`: the topic pattern of an integration, and how its payloads are recognised.
+    """Preset of an integration: the pattern of its topics, and a check of its payloads.
 
     Attributes
     ----------
     topic : str
-        Topic of the readings. Each ``{word}`` is one level or a part of one.
+        Topic of the readings. Each ``{word}`` stands for a level, or for a part of a level.
     values : callable
         Returns the possible settings ``value`` for a payload; raises `PayloadError` for the
         payload of another integration.
     activate : Activation, optional
-        How a sensor is polled.
+        The command that activates a sensor; None if the integration has no such command.
     alternative : DevicePreset, optional
         A second topic of the same integration.
 
@@ -61,10 +61,10 @@ class DevicePreset(msgspec.Struct, frozen=True):
 
 
 def numbers_below(*path: str) -> Callable[[bytes], tuple[str, ...]]:
-    """Return a function that lists the paths of the numbers in a JSON object, from `path` on.
+    """Return a function that lists the paths of all numbers below `path` in a JSON payload.
 
-    The paths are as in the setting ``value``. The function raises `PayloadError` for a payload
-    without a number there.
+    The paths are relative to `path`, as in the setting ``value``. The function raises
+    `PayloadError` if there is no number below `path`.
     """
 
     def values(payload: bytes) -> tuple[str, ...]:
@@ -81,13 +81,13 @@ def numbers_below(*path: str) -> Callable[[bytes], tuple[str, ...]]:
 
 
 def expect_number(payload: bytes) -> tuple[str, ...]:
-    """Return no path, as the payload is one number; raises `PayloadError` for any other payload."""
+    """Return no path if the payload is one number; raises `PayloadError` for other payloads."""
     parse_number(decode_text(payload))
     return ()
 
 
 def _number_paths(document: Any, levels: int) -> Iterator[str]:
-    """Yield the paths of the numbers in an object; nothing for any other document."""
+    """Yield the paths of the numbers in a JSON object, down to `levels` nested objects."""
     if not isinstance(document, dict) or levels == 0:
         return
     for name, value in document.items():
@@ -100,7 +100,7 @@ def _number_paths(document: Any, levels: int) -> Iterator[str]:
 
 
 def _pattern(template: str) -> str:
-    """Return a regular expression for the topics that match `template`."""
+    """Return the regular expression of the topics that match a preset's topic."""
     return re.sub(r"\\\{(\w+)\\\}", rf"(?P<\1>{LEVEL})", re.escape(template))
 
 

@@ -1,8 +1,8 @@
 """SenML payloads: sensor measurement lists in JSON, RFC 8428.
 
 ``[{"bn": "urn:dev:ow:10e2073a01080063:", "bt": 1.320067464e+09, "bu": "%RH", "v": 20}, ...]``:
-fields that start with b are the base of their own and every later record. A time below 2^28 is
-relative to the arrival.
+A field whose name starts with b is the base of another field (``bt`` of ``t``), in its own record
+and in all later records. A time below 2^28 is relative to the arrival of the message.
 
 https://www.rfc-editor.org/rfc/rfc8428 (sections 4.3 to 4.6)
 """
@@ -18,8 +18,8 @@ from edge_tvbo.messages.payloads import PayloadCodec
 from edge_tvbo_adapters.payloads.decode import SHOWN, check_settings
 from edge_tvbo_adapters.payloads.json import json_type, parse_json, to_number
 
-VERSION = 10  # the newest supported version, and the default of the RFC
-MIN_ABSOLUTE_TIME_S = 2**28  # a smaller time is relative to the arrival
+VERSION = 10  # the newest supported version of SenML, and the default of the RFC
+MIN_ABSOLUTE_TIME_S = 2**28  # a smaller time is relative to the arrival of the message
 _FIELDS = frozenset(
     {"bn", "bt", "bu", "bv", "bs", "bver", "n", "u", "v", "vs", "vb", "vd", "s", "t", "ut"}
 )
@@ -31,19 +31,19 @@ class Measurement(msgspec.Struct, frozen=True):
     name: str
     unit: str
     value: float
-    time: float  # s since 1970; below `MIN_ABSOLUTE_TIME_S` relative to the arrival
+    time: float  # s since 1970, or below `MIN_ABSOLUTE_TIME_S` in s relative to the arrival
 
     @property
     def recency(self) -> tuple[bool, float]:
-        """Sort key: the newest last; relative times count as newer than absolute ones."""
+        """Sort key by which the newest is last; relative times are newer than absolute times."""
         return self.time < MIN_ABSOLUTE_TIME_S, self.time
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the codec for the name ``value`` and the ``unit``, both optional.
+    """Return the SenML codec for the settings ``value`` and ``unit``, both optional.
 
-    ``value`` is the whole name of a record or its end. Of several records, the codec returns the
-    newest.
+    ``value`` is the name of a record, or the end of its name. If several records match, the codec
+    returns the newest.
 
     >>> codec({"value": "current"})(
     ...     b'[{"bn": "urn:dev:ow:10e2073a0108006:", "bt": 1.276020076e+09, "bu": "A",'
@@ -70,7 +70,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 
 
 def measurements(pack: Any) -> Iterator[Measurement]:
-    """Yield the numeric records of a SenML pack; raises `PayloadError` for any other document."""
+    """Yield the numeric records of a SenML array; raises `PayloadError` for any other document."""
     if not isinstance(pack, list):
         raise PayloadError("not-senml", f"the document is {json_type(pack)}, not an array")
     base: dict[str, Any] = {}
@@ -88,7 +88,7 @@ def measurements(pack: Any) -> Iterator[Measurement]:
 
 
 def resolved(record: dict[str, Any], base: dict[str, Any]) -> Measurement:
-    """Return a record with the base fields added; raises `PayloadError`."""
+    """Return a SenML record with the base fields added; raises `PayloadError`."""
     return Measurement(
         name=to_text(base.get("bn", "")) + to_text(record.get("n", "")),
         unit=to_text(record.get("u", base.get("bu", ""))),
@@ -98,14 +98,17 @@ def resolved(record: dict[str, Any], base: dict[str, Any]) -> Measurement:
 
 
 def to_text(value: Any) -> str:
-    """Return a name or a unit; raises `PayloadError` where it is not a text."""
+    """Return a SenML name or unit; raises `PayloadError` if it is not a text."""
     if not isinstance(value, str):
         raise PayloadError("not-senml", f"a name or unit is {json_type(value)}, not a text")
     return value
 
 
 def absolute_or_relative(time: float) -> float | timedelta:
-    """Return seconds since 1970, or an offset from the arrival; raises `PayloadError`."""
+    """Return a SenML time as seconds since 1970, or as an offset from the arrival.
+
+    Raises `PayloadError` if the offset is too large.
+    """
     if time >= MIN_ABSOLUTE_TIME_S:
         return time
     try:

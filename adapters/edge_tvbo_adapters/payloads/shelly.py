@@ -16,13 +16,14 @@ from edge_tvbo_adapters.payloads.json import find, parse_json, parse_path, to_nu
 from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
 STATUS_METHODS = ("NotifyStatus", "NotifyFullStatus")
-MIN_CLOCK_S = 1e9  # s since 1970; a device whose clock was never set counts from its start
+MIN_CLOCK_S = 1e9  # s since 1970; a smaller time is of a device whose clock was never set
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the codec for the path ``value``: a component and a key, ``temperature:0.tC``.
+    """Return the Shelly codec for the path ``value``, such as ``temperature:0.tC``.
 
-    On a status topic, which names the component already, only the key is used.
+    The path consists of a component and a key. A status topic names the component already, so only
+    the key is used there.
 
     >>> codec({})(b'{"id": 0, "tC": 19.9, "tF": 67.8}')
     (19.9, None)

@@ -1,10 +1,11 @@
 """Tasmota payloads: ``tele/<topic>/SENSOR`` carries ``{"DS18B20": {"Temperature": 21.3}}``.
 
-``Time`` is local and without a zone. It is used where the setting ``timezone`` names the zone;
-otherwise a reading has the time of its arrival. Temperatures are in ``TempUnit``.
+``Time`` is a local time without a zone. It is used if the setting ``timezone`` names the zone.
+Otherwise a reading has the time of its arrival. Temperatures are in ``TempUnit``. The command
+TelePeriod without a payload makes a device publish its readings at once.
 
-https://tasmota.github.io/docs/MQTT/ and https://tasmota.github.io/docs/Commands/ (TelePeriod: the
-command without a payload publishes the sensors at once)
+https://tasmota.github.io/docs/MQTT/
+https://tasmota.github.io/docs/Commands/
 """
 
 from collections.abc import Mapping
@@ -29,9 +30,10 @@ TEMPERATURES = ("Temperature", "DewPoint")
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the codec for the path ``value``, or for a key that only one of the sensors has.
+    """Return the Tasmota codec for the path ``value`` and the ``unit`` of temperatures, C or F.
 
-    Temperatures are converted to ``unit``, C or F.
+    ``value`` is a path such as ``SCD30.Temperature``. A key alone, such as ``Temperature``, is
+    enough if only one sensor of the device has it.
 
     >>> codec({"value": "SCD30.Temperature", "timezone": "America/Denver"})(
     ...     b'{"Time": "2022-09-06T08:52:59", "ANALOG": {"A0": 542},'
@@ -58,7 +60,11 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 
 
 def full_path(document: Any, value_path: Path) -> Path:
-    """Return the path to a key that one sensor has, from the top; raises `PayloadError`."""
+    """Return the path from the top of a Tasmota document; raises `PayloadError`.
+
+    A path of one key is completed by the sensor that has the key. If several sensors have it, the
+    path is ambiguous.
+    """
     if not isinstance(document, dict):
         raise PayloadError("missing-value", f"the document is {json_type(document)}, not an object")
     if len(value_path) != 1:

@@ -1,7 +1,8 @@
 """The Things Stack 3 payloads (The Things Network): ``v3/<application>/devices/<device>/up``.
 
 The network decodes the device's bytes, with the payload formatter of the device or application. A
-downlink waits in a queue until the device's next uplink, after which a class A device listens.
+downlink waits in a queue until the next uplink of the device, because a class A device receives
+only after an uplink.
 
 https://www.thethingsindustries.com/docs/integrations/data-formats/
 https://www.thethingsindustries.com/docs/integrations/other-integrations/mqtt/
@@ -17,9 +18,9 @@ from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the codec for the path ``value``, which starts below ``decoded_payload``.
+    """Return the codec of The Things Stack for a path ``value`` below ``decoded_payload``.
 
-    The time is that at which the network received the uplink.
+    The time of a reading is the time at which the network received the uplink.
 
     >>> codec({"value": "temperature"})(
     ...     b'{"received_at": "2021-12-02T09:34:06.596658678Z",'

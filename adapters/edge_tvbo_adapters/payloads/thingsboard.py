@@ -1,8 +1,9 @@
 """ThingsBoard payloads: telemetry in each of its forms.
 
-``{"temperature": 42}``, ``{"ts": 1451649600512, "values": {"temperature": 42}}`` with milliseconds
-since 1970, an array of either, and a gateway's ``{"Device A": [...]}`` with one device in it.
-ThingsBoard's own topics do not name the sensor: the sensors have to publish to topics that do.
+A record is ``{"temperature": 42}``, or ``{"ts": 1451649600512, "values": {"temperature": 42}}``
+with milliseconds since 1970. A payload is a record, an array of records, or a gateway's message
+``{"Device A": [...]}`` about one device. The default topics of ThingsBoard do not contain the
+sensor, so the sensors have to publish on other topics.
 
 https://thingsboard.io/docs/reference/mqtt-api/telemetry/
 https://thingsboard.io/docs/reference/gateway-api/telemetry/
@@ -27,7 +28,7 @@ from edge_tvbo_adapters.payloads.json import (
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the codec for the path ``value``; of several readings, it returns the newest.
+    """Return the ThingsBoard codec for the path ``value``; it returns the newest reading.
 
     >>> codec({})(
     ...     b'[{"ts": 1451649601000, "values": {"temperature": 22.7}},'
@@ -49,7 +50,10 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 
 
 def records(document: Any) -> list[Any]:
-    """Return the records of a document; raises `PayloadError` where several devices sent them."""
+    """Return the records of a ThingsBoard document.
+
+    Raises `PayloadError` for a document of another type, or with records of several devices.
+    """
     if isinstance(document, list):
         return document
     if not isinstance(document, dict):
@@ -65,7 +69,7 @@ def records(document: Any) -> list[Any]:
 
 
 def readings(records: list[Any], value_path: Path) -> Iterator[tuple[Any, float]]:
-    """Yield each record's value and time; the time is inf for a record without one."""
+    """Yield the value and the time of each ThingsBoard record; a missing time is inf."""
     for record in records:
         if isinstance(record, dict) and isinstance(record.get("values"), dict):
             time = to_seconds(record["ts"]) if "ts" in record else inf

@@ -1,8 +1,8 @@
 """Zigbee2MQTT payloads: ``zigbee2mqtt/<friendly name>`` carries ``{"temperature": 27.34}``.
 
 When Zigbee2MQTT starts, it repeats its cached values (``cache_state_send_on_startup``). Only
-``last_seen`` distinguishes them from new values: set ``advanced.last_seen`` to ``ISO_8601``. A
-friendly name with a slash cannot be a sensor's name here; rename the device.
+``last_seen`` distinguishes them from new values, so set ``advanced.last_seen`` to ``ISO_8601``. A
+sensor's name cannot contain a slash: rename a device whose friendly name has one.
 
 https://www.zigbee2mqtt.io/guide/usage/mqtt_topics_and_messages.html
 """
@@ -17,7 +17,7 @@ from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the codec for the path ``value``; the time is ``last_seen``, where it is present.
+    """Return the Zigbee2MQTT codec for the path ``value``; the time is ``last_seen``, if present.
 
     >>> codec({})(b'{"temperature": 27.34, "last_seen": "2020-02-17T07:49:00+01:00"}')
     (27.34, 1581922140.0)

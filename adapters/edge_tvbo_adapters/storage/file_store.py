@@ -1,8 +1,8 @@
-"""State files: the newest document of a daemon and the one before it, in one directory.
+"""State files: the two newest checkpoints of a daemon, in one directory.
 
-A document is written to a new file, flushed to the disk and renamed, so that after a power cut at
-any moment at least one complete file is left. A few rejected files are kept for the user to
-inspect.
+A checkpoint is written to a new file, flushed to the disk and renamed, so that after a power cut at
+any moment at least one complete file is left. A few rejected files are kept, so that the user can
+inspect them.
 """
 
 import logging
@@ -20,7 +20,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class FileStore:
-    """Two generations of the state of one daemon, as files.
+    """Store of the two newest state files of one daemon.
 
     Parameters
     ----------
@@ -41,16 +41,16 @@ class FileStore:
 
     @property
     def written(self) -> int:
-        """Bytes written since the start."""
+        """Bytes written to state files since the start."""
         return self._written
 
     @property
     def newest(self) -> str:
-        """Name of the file that is written."""
+        """Path of the newest state file."""
         return str(self._current)
 
     def generations(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and the content of each state file, the newest first."""
+        """Yield the path and the content of each state file, the newest first."""
         for path in (self._current, self._previous):
             try:
                 with path.open("rb") as file:
@@ -63,7 +63,10 @@ class FileStore:
             yield str(path), content
 
     def set_aside(self, generation: str, why: str) -> str:
-        """Rename a state file to ``.<why>-<number>``, delete the oldest, and return a log text."""
+        """Rename a rejected state file by appending ``.<why>-<number>``; return a log text.
+
+        The oldest rejected files are deleted if there are more than `MAX_REJECTED_FILES`.
+        """
         path = Path(generation)
         try:
             older = sorted(self._rejected_files())
@@ -77,7 +80,10 @@ class FileStore:
         return f"the file is now {target.name}"
 
     def save(self, document: bytes) -> bool:
-        """Write `document` to the newest file, after renaming that to the previous one."""
+        """Store `document` as the newest state file, and keep the file before it as the previous.
+
+        Returns whether it was stored; an error of the disk is logged.
+        """
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._write(document)
@@ -94,7 +100,7 @@ class FileStore:
         return True
 
     def _rejected_files(self) -> Iterator[tuple[int, Path]]:
-        """Yield the number and the path of each file that was set aside."""
+        """Yield the number and the path of each rejected state file."""
         for path in self._directory.iterdir():
             name, _, number = path.name.rpartition("-")
             is_ours = name.startswith(f"{self._current.name}.")
@@ -114,7 +120,7 @@ class FileStore:
             os.close(descriptor)
 
     def _log_problem(self, problem: str) -> None:
-        """Log a problem of the disk, or its end, once."""
+        """Log once that the state cannot be stored, and once that it is stored again."""
         if problem == self._logged_problem:
             return
         self._logged_problem = problem
@@ -130,7 +136,7 @@ class FileStore:
 
 
 def _flush(directory: Path) -> None:
-    """Flush the renames in `directory` to the disk, where the file system supports that."""
+    """Flush the renames in `directory` to the disk, if the file system supports that."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,15 +1,15 @@
 """History database: the decision history of a daemon in one SQLite file of bounded size.
 
-A row of `batches` holds the entries of one field that were written together: a JSON array, deflated
-as a whole. That takes a third of the bytes of one row for each entry, and each byte written wears a
-memory card. An entry can occur in several rows; the last one counts. Rows are ordered by `id`,
-because the numbers of the intervals restart where the daemon lost its state. The oldest rows are
-deleted when the file is full.
+A row of `batches` holds the entries of one field that were written together, as one compressed JSON
+array. One row for each entry would take three times as many bytes, and each byte written wears a
+memory card. An entry can occur in several rows; the last one is valid. Rows are ordered by `id`,
+because the interval numbers start again if the daemon loses its state. When the file is full,
+the oldest rows are deleted.
 
-The file is in WAL mode, so that `HistoryReader` can read while the daemon writes. A batch is one
-transaction. Once the WAL exceeds `MIN_FOLDED_WAL_SIZE`, it is flushed to the disk and folded into
-the file; a power cut costs at most the batches since then, and never the file. Space for a batch is
-made before it is written, so the file never exceeds its maximal size.
+The file is in WAL mode, so that `HistoryReader` can read while the daemon writes. Each batch is one
+transaction. When the WAL exceeds `MIN_FOLDED_WAL_SIZE`, it is flushed to the disk and folded into
+the file. A power cut loses at most the batches after that, and never damages the file. Space for a
+batch is made before it is written, so the file never exceeds its maximal size.
 """
 
 import logging
@@ -30,7 +30,7 @@ from edge_tvbo.messages.history import HistoryEntry
 
 log = logging.getLogger(__name__)
 
-SCHEMAS = (  # each leads from one version of the file to the next; a new file has version 0
+SCHEMAS = (  # each step converts the file from one version to the next; a new file has version 0
     """
     CREATE TABLE batches (
         id INTEGER PRIMARY KEY,
@@ -44,11 +44,11 @@ SCHEMAS = (  # each leads from one version of the file to the next; a new file h
 VERSION = len(SCHEMAS)
 PAGE_SIZE = 2048  # bytes; small, because each batch leaves some pages partly filled
 MIN_FOLDED_WAL_SIZE = 2**20  # bytes; a larger WAL is folded into the file
-MAX_WAL_SIZE = 2**22  # bytes; it grows beyond the above only while a reader blocks the folding
+MAX_WAL_SIZE = 2**22  # bytes; reached only if a reader prevents the folding for long
 MAX_BATCH_SIZE = 2**26  # bytes of one batch, uncompressed
-DELETED_ROWS = 8  # deleted at a time to make space
+DELETED_ROWS = 8  # rows that are deleted at a time to make space
 LOCK_TIMEOUT_S = 0.1
-DAMAGE_ERRORS = (  # SQLITE_ERROR: a table that is not as in `SCHEMAS`
+DAMAGE_ERRORS = (  # SQLITE_ERROR means a table that differs from `SCHEMAS`
     sqlite3.SQLITE_ERROR,
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
@@ -74,9 +74,9 @@ class HistoryDatabase:
     directory : str
         The state directory of the daemon.
     instance : str
-        Its name.
+        The daemon's name.
     max_size : int
-        Bytes of its files together, at least twice `MAX_WAL_SIZE`.
+        Maximal size of the file and its WAL together, in bytes; at least twice `MAX_WAL_SIZE`.
     """
 
     def __init__(self, directory: str, instance: str, max_size: int) -> None:
@@ -90,11 +90,14 @@ class HistoryDatabase:
 
     @property
     def written(self) -> int:
-        """Bytes written since the start, at most."""
+        """Upper bound of the bytes written to the history since the start."""
         return self._written
 
     def store(self, entries: Sequence[HistoryEntry]) -> bool:
-        """Store `entries`, all or none, replacing earlier ones of the same interval."""
+        """Store entries of the decision history, all or none; return whether they were stored.
+
+        An entry replaces an earlier one of the same interval. An error is logged.
+        """
         try:
             connection = self._connect()
             batches = list(packed(entries))
@@ -113,7 +116,7 @@ class HistoryDatabase:
         return True
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest entry of `field`; None where there is none or it cannot be read."""
+        """Return the newest history entry of `field`; None if there is none or it is unreadable."""
         try:
             if not self._path.exists():
                 return None
@@ -127,7 +130,7 @@ class HistoryDatabase:
         return None
 
     def close(self) -> None:
-        """Fold the WAL into the file and close it."""
+        """Fold the WAL into the history file and close the file."""
         if self._connection:
             self._written += self._wal_size()
             with suppress(sqlite3.Error):
@@ -147,7 +150,7 @@ class HistoryDatabase:
         return self._connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        """Bring the file to this version and to its maximal size."""
+        """Convert the history file to the present version, and reduce it to the maximal size."""
         version = _pragma(connection, "user_version")
         if version > VERSION:
             raise sqlite3.NotSupportedError(
@@ -165,7 +168,7 @@ class HistoryDatabase:
         connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
 
     def _make_space(self, connection: sqlite3.Connection, size: int) -> None:
-        """Delete the oldest batches until `size` bytes fit."""
+        """Delete the oldest batches of the history until `size` bytes fit."""
         needed = ceil(2 * size / PAGE_SIZE) + 16  # at worst, pages are half full
         oldest = f"SELECT id FROM batches ORDER BY id LIMIT {DELETED_ROWS}"
         while self._free_pages(connection) < needed:
@@ -177,7 +180,10 @@ class HistoryDatabase:
         return self._max_pages - used
 
     def _fold_wal(self, connection: sqlite3.Connection, size: int) -> None:
-        """Fold a large WAL into the file; raise where a reader leaves no space for `size` bytes."""
+        """Fold a large WAL into the file.
+
+        Raises `sqlite3.OperationalError` if a reader prevents that and `size` bytes do not fit.
+        """
         before = self._wal_size()
         if before > MIN_FOLDED_WAL_SIZE:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -197,7 +203,7 @@ class HistoryDatabase:
     # --- errors -------------------------------------------------------------------------------
 
     def _close_after(self, error: sqlite3.Error | OSError) -> None:
-        """Close the file after an error, rename it if it is damaged, and log that once."""
+        """Close the history file after an error, rename it if it is damaged, and log the error."""
         if self._connection:
             with suppress(sqlite3.Error):
                 self._connection.close()
@@ -209,7 +215,7 @@ class HistoryDatabase:
         self._log_problem(problem)
 
     def _set_aside(self) -> str:
-        """Rename the damaged file, replacing an earlier one; return a log text."""
+        """Rename the damaged history file, replacing an earlier one; return a log text."""
         target = self._path.with_name(f"{self._path.name}.damaged")
         try:
             self._path.replace(target)
@@ -221,7 +227,7 @@ class HistoryDatabase:
         return f"it was renamed to {target.name}, and a new history starts"
 
     def _log_problem(self, problem: str) -> None:
-        """Log a problem of the disk, or its end, once."""
+        """Log once that the history cannot be stored, and once that it is stored again."""
         if problem == self._logged_problem:
             return
         self._logged_problem = problem
@@ -244,7 +250,7 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def packed(entries: Sequence[HistoryEntry]) -> Iterator[tuple[str, int, int, bytes]]:
-    """Yield a row for each field: its name, the first and last interval, and the entries."""
+    """Yield a database row for each field: its name, first and last interval, and the entries."""
     field_of = attrgetter("field")
     for field, group in groupby(sorted(entries, key=field_of), key=field_of):
         batch = list(group)
@@ -253,7 +259,10 @@ def packed(entries: Sequence[HistoryEntry]) -> Iterator[tuple[str, int, int, byt
 
 
 def unpacked(blob: bytes) -> list[HistoryEntry]:
-    """Return the entries of a row, at least one, the oldest first; raises `DataError`."""
+    """Return the history entries of a database row, the oldest first.
+
+    Raises `DataError` if the row cannot be decoded or is empty.
+    """
     try:
         reader = zlib.decompressobj()
         batch = msgspec.json.decode(

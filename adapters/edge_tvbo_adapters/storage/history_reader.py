@@ -1,7 +1,7 @@
-"""History reader: reads a daemon's decision history while the daemon runs or after it stopped.
+"""History reader: reads a daemon's decision history, whether the daemon is running or not.
 
 It writes nothing and does not block the daemon. Entries that the daemon has not written yet are
-missing. A batch that cannot be decoded is skipped and logged once.
+missing. A batch that cannot be decoded is skipped; the first such batch is logged.
 """
 
 import logging
@@ -26,7 +26,7 @@ class HistoryReader:
     directory : str
         The state directory of the daemon.
     instance : str
-        Its name.
+        The daemon's name.
     """
 
     def __init__(self, directory: str, instance: str) -> None:
@@ -37,36 +37,39 @@ class HistoryReader:
             self._connection = _connect(path)
 
     def fields(self) -> list[str]:
-        """Return the fields that have entries, sorted."""
+        """Return the names of the fields that have entries in the history, sorted."""
         with self._errors():
             rows = self._connection.execute("SELECT DISTINCT field FROM batches ORDER BY field")
             return [field for (field,) in rows]
 
     def span(self, field: str) -> tuple[int, int] | None:
-        """Return the numbers of the first and the last stored interval; None without any."""
+        """Return the numbers of a field's first and last stored interval; None without any."""
         with self._errors():
             query = "SELECT min(first), max(last) FROM batches WHERE field = ?"
             first, last = self._connection.execute(query, (field,)).fetchone()
         return None if first is None else (first, last)
 
     def entry(self, field: str, interval: int) -> HistoryEntry | None:
-        """Return the entry of one interval; None where it is not stored."""
+        """Return the history entry of one interval; None if it is not stored."""
         return next(self._entries(field, interval, interval), None)
 
     def newest(self, field: str, count: int) -> list[HistoryEntry]:
-        """Return the last `count` entries, the newest first."""
+        """Return the last `count` history entries of a field, the newest first."""
         return list(islice(self._entries(field, 0, 2**62), count))
 
     def between(self, field: str, first: int, last: int) -> list[HistoryEntry]:
-        """Return the entries of the intervals `first` to `last`, the oldest first."""
+        """Return the history entries of the intervals `first` to `last`, the oldest first."""
         return list(self._entries(field, first, last))[::-1]
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the history file."""
         self._connection.close()
 
     def _entries(self, field: str, first: int, last: int) -> Iterator[HistoryEntry]:
-        """Yield the last version of each entry in the range, the newest first."""
+        """Yield the history entries of the intervals `first` to `last`, the newest first.
+
+        If an interval is stored more than once, only its last entry is yielded.
+        """
         query = "SELECT id, entries FROM batches WHERE field = ? AND first <= ? AND last >= ?"
         ordered = f"{query} ORDER BY id DESC"
         yielded = set()
@@ -79,7 +82,7 @@ class HistoryReader:
                         yield entry
 
     def _unpacked(self, number: int, blob: bytes) -> list[HistoryEntry]:
-        """Return the entries of a batch; none, and a log line, where it cannot be decoded."""
+        """Return the history entries of a batch; an empty list if it cannot be decoded."""
         try:
             return unpacked(blob)
         except DataError as error:
@@ -90,7 +93,7 @@ class HistoryReader:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Raise `DataError` for an error of the file."""
+        """Convert an error of the history file to a `DataError`."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
@@ -100,8 +103,8 @@ class HistoryReader:
 def _connect(path: Path) -> sqlite3.Connection:
     if not path.exists():
         raise DataError(
-            f"{path}: there is no history. The daemon stores one where [state] has\n"
-            'history = "64MiB"; it writes it every state.checkpoint and when it stops.'
+            f"{path}: there is no history. The daemon stores one if [state] has\n"
+            'history = "64MiB"; it is written at every state.checkpoint and when the daemon stops.'
         )
     connection = _open(path)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -111,7 +114,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     program = (
         "use the version that wrote it"
         if version > VERSION
-        else "start the daemon once, which converts it"
+        else "start the daemon once: it converts the history"
     )
     raise DataError(
         f"{path}: the history has format {version}, and this version of edge_tvbo reads "
@@ -120,7 +123,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the file for reading, even in a read-only directory."""
+    """Open the history file for reading, even in a read-only directory."""
     uri = path.absolute().as_uri()
     connection = sqlite3.connect(f"{uri}?mode=ro", uri=True)
     try:

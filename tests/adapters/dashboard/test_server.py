@@ -107,7 +107,7 @@ def test_allowed_host_name_of_a_proxy_is_accepted(laboratory, tmp_path, shared):
 def test_listening_on_the_network_logs_a_warning(laboratory, tmp_path, shared):
     served = DashboardProcess(tmp_path / "log", laboratory.config, "--host", "0.0.0.0")
     shared.callback(served.stop)
-    assert "every computer that reaches this machine can read it" in served.output()
+    assert "every computer that can connect to" in served.output()
 
 
 def test_number_of_open_pages_is_limited(dashboard):

@@ -264,7 +264,7 @@ class TestMetrLa:
     def test_detector_that_reads_only_zero_is_a_data_error(self, tmp_path):
         rows = "timestamp,1,2\n2012-03-01T00:00:00,50,0\n2012-03-01T00:05:00,50,0\n"
         (tmp_path / "metr_la_week_5min.csv").write_text(rows)
-        with pytest.raises(DataError, match="detector 2 has no reading but 0"):
+        with pytest.raises(DataError, match="detector 2 has only readings of 0"):
             metr_la.dataset.load([str(tmp_path)])
 
     @pytest.mark.parametrize(
@@ -396,8 +396,8 @@ class TestCsv:
             ("", "line 1: found ''"),
             ("0,20.5,21\n1,20,21\n", "line 1: found '0,20.5,21'"),
             ("2026-03-02,20.5\n", "line 1: found '2026-03-02,20.5'"),
-            ("t,n1\n", "no two readings"),
-            ("t,n1\n0,1\n", "no two readings"),
+            ("t,n1\n", "no sensor has readings at two different times"),
+            ("t,n1\n0,1\n", "no sensor has readings at two different times"),
             ("t,n1,n2\n0,1,2\n\n1,1\n", "line 4: has 2 cells; the first line has 3"),
             ("t,n1\n0,1\n1,warm\n", "line 3: n1 reads 'warm'"),
             ("t,n1,n2\n0,1,1\n1,1,inf\n", "line 3: n2 reads 'inf'"),

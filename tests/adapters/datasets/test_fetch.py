@@ -205,7 +205,7 @@ class TestFind:
 
     def test_empty_checksum_file_is_a_data_error(self, tmp_path):
         (tmp_path / "data.txt.sha256").write_text("\n")
-        with pytest.raises(DataError, match="holds no SHA-256"):
+        with pytest.raises(DataError, match="has no SHA-256"):
             verify(tmp_path / "data.txt")
 
     def test_files_are_found_without_pooch(self, tmp_path, monkeypatch):

@@ -335,4 +335,4 @@ def test_listening_on_the_network_logs_a_warning(caplog):
     service = open_endpoint("0.0.0.0", 0, status)
     service.close()
 
-    assert "every computer that reaches this machine can read them" in caplog.text
+    assert "every computer that can connect to" in caplog.text

@@ -270,7 +270,7 @@ def test_older_format_is_converted(tmp_path, monkeypatch):
     monkeypatch.setattr(history_db, "SCHEMAS", (*history_db.SCHEMAS, step))
     monkeypatch.setattr(history_db, "VERSION", 2)
     monkeypatch.setattr("edge_tvbo_adapters.storage.history_reader.VERSION", 2)
-    with pytest.raises(DataError, match="start the daemon once, which converts it"):
+    with pytest.raises(DataError, match="start the daemon once: it converts the history"):
         HistoryReader(str(tmp_path), "k")
     with open_database(tmp_path) as history:
         assert history.store([history_entry(1)])

@@ -94,13 +94,13 @@ def test_four_connection_errors_have_four_explanations_without_the_password(mosq
             daemons[name].start(by=VERBOSE)
             stack.callback(daemons[name].close)
         for daemon in daemons.values():
-            daemon.hears(" ERROR ", " DEBUG ")
+            daemon.wait_for_log(" ERROR ", " DEBUG ")
         for daemon in daemons.values():
             daemon.stop()
 
     explanations = {}
     for name, (*_, words) in CONNECTION_ERRORS.items():
-        log = daemons[name].said()
+        log = daemons[name].log_text()
         assert SECRET not in log
         (explanations[name],) = [
             line.partition(" ERROR ")[2] for line in log.splitlines() if " ERROR " in line

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import numpy as np
 from support.controllers import controller_settings
-from support.link import ACCEPTED, Impostor
+from support.link import ACCEPTED, FakeBroker
 from support.mqtt_bytes import publish
 
 from edge_tvbo.control.controller import Controller
@@ -70,12 +70,12 @@ def level(module):
     return next(i for i, names in enumerate(LEVELS) if name.startswith(names))
 
 
-def turn_with_a_reading(loop, impostor, value, age):
+def turn_with_a_reading(loop, fake_broker, value, age):
     """Send a reading to the link, and run the turn of the loop that handles it."""
     measured = int(time.time()) - age
-    impostor.says(publish("lab/a/reading", b'{"t": %g, "ts": %d}' % (value, measured)))
+    fake_broker.send(publish("lab/a/reading", b'{"t": %g, "ts": %d}' % (value, measured)))
     with selectors.DefaultSelector() as selector:
-        selector.register(*impostor.link.interest())
+        selector.register(*fake_broker.link.interest())
         assert selector.select(20)
     loop.turn(selectors.EVENT_READ)
 
@@ -92,15 +92,17 @@ def test_a_reading_takes_few_calls_to_the_kernel_and_none_upwards(monkeypatch):
         condition(*arguments)
 
     monkeypatch.setattr(state_space.state_space, "condition", observed_condition)
-    with Impostor() as impostor:
-        impostor.says(ACCEPTED + SUBACK)
-        impostor.until(lambda: impostor.link.online)
+    with FakeBroker() as fake_broker:
+        fake_broker.send(ACCEPTED + SUBACK)
+        fake_broker.until(lambda: fake_broker.link.online)
         scheduler = Scheduler({"lab": 600.0}, clock, first=600.0)
-        with closing(Loop(impostor.link, {"lab": controller}, scheduler, clock)) as loop:
-            turn_with_a_reading(loop, impostor, 20.5, age=10)  # the first of a topic is looked up
+        with closing(Loop(fake_broker.link, {"lab": controller}, scheduler, clock)) as loop:
+            turn_with_a_reading(
+                loop, fake_broker, 20.5, age=10
+            )  # the first of a topic is looked up
             sys.setprofile(calls)
             try:
-                turn_with_a_reading(loop, impostor, 20.6, age=0)
+                turn_with_a_reading(loop, fake_broker, 20.6, age=0)
             finally:
                 sys.setprofile(None)
 

@@ -1,4 +1,4 @@
-"""What the shipped broker configuration promises where readings come faster than we take them."""
+"""Back-pressure: the shipped broker configuration if readings arrive faster than they are read."""
 
 import re
 import time
@@ -11,13 +11,13 @@ from support.wire import Daemon, values
 
 SHIPPED = (ROOT / "deploy" / "mosquitto.conf").read_text()
 LIMITS = "".join(re.findall(r"^(?:max_queued|max_inflight|memory).*\n", SHIPPED, re.MULTILINE))
-AGES = 2.0  # s; a thousand readings take a twentieth of one
-KEPT = int(re.search(r"max_queued_messages (\d+)", LIMITS)[1])
+PROCESSING_TIME_S = 2.0  # a thousand readings take 0.05 s
+QUEUE_LIMIT = int(re.search(r"max_queued_messages (\d+)", LIMITS)[1])
 
 
 @pytest.fixture
 def daemon(mosquitto, monkeypatch, tmp_path):
-    """Give a daemon at a broker with the limits of deploy/mosquitto.conf."""
+    """Yield a daemon whose broker has the limits of deploy/mosquitto.conf."""
     ample = local_broker.MOSQUITTO
     limited = ample.replace("max_queued_messages 100000\n", LIMITS)
     assert limited != ample
@@ -28,16 +28,16 @@ def daemon(mosquitto, monkeypatch, tmp_path):
         yield running
 
 
-def test_none_is_lost_of_as_many_readings_as_the_broker_keeps_while_the_daemon_stands_still(daemon):
+def test_no_reading_is_lost_up_to_the_queue_limit_of_the_broker(daemon):
     for seed in range(3):
-        daemon.per_second(values(KEPT, seed))  # which sees that the model has taken in all of them
+        daemon.per_second(values(QUEUE_LIMIT, seed))  # checks that the model received all of them
 
 
-def test_of_more_than_the_broker_keeps_the_last_are_lost_although_it_acknowledged_them(daemon):
-    """As the pages say: an acknowledgement of mosquitto's is no promise beyond its limits."""
+def test_readings_above_the_queue_limit_are_lost_although_the_broker_acknowledged_them(daemon):
+    """The documentation says so: mosquitto acknowledges messages that it then drops."""
     daemon.stand_still()
-    daemon.wire.burst(daemon.readings(values(3 * KEPT, 1)))
+    daemon.wire.burst(daemon.readings(values(3 * QUEUE_LIMIT, 1)))
     daemon.go_on()
-    time.sleep(AGES)
+    time.sleep(PROCESSING_TIME_S)
     daemon.microseconds(b"20.5")
-    assert KEPT < daemon.observations < 3 * KEPT
+    assert QUEUE_LIMIT < daemon.observations < 3 * QUEUE_LIMIT

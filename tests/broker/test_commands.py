@@ -1,4 +1,4 @@
-"""Commands through a real mosquitto to a real daemon, and to a link where there are too many."""
+"""User commands over a real mosquitto: to a real daemon, and floods of them to a link."""
 
 import json
 import subprocess
@@ -19,27 +19,29 @@ BASE = "edge_tvbo/k"
 
 
 class Operator:
-    """Whoever gives commands, and waits for what is said to them."""
+    """A client that sends commands to the daemon and waits for the responses."""
 
     def __init__(self, peer):
         self.peer = peer
-        self.given = 0
+        self.requests = 0
 
-    def says(self, verb, **request):
-        """Give a command, and give the answer."""
-        self.given += 1
-        request["transaction"] = self.given
+    def request(self, verb, **request):
+        """Send a command; return the response to it."""
+        self.requests += 1
+        request["transaction"] = self.requests
         self.peer.publish(f"{BASE}/cmd/{verb}", json.dumps(request))
-        return self.answered(verb if verb in VERBS else "unknown", self.given)
+        return self.response(verb if verb in VERBS else "unknown", self.requests)
 
-    def answered(self, verb, transaction):
-        def answers():
-            heard = map(json.loads, self.peer.on(f"{BASE}/response/{verb}"))
-            return [each for each in heard if each["transaction"] == transaction]
+    def response(self, verb, transaction):
+        """Return the only response with `transaction`, once it has arrived."""
 
-        self.peer.wait(answers)
-        (answer,) = answers()
-        return answer
+        def matching():
+            responses = map(json.loads, self.peer.on(f"{BASE}/response/{verb}"))
+            return [each for each in responses if each["transaction"] == transaction]
+
+        self.peer.wait(matching)
+        (response,) = matching()
+        return response
 
     def last(self, topic):
         return json.loads(self.peer.on(f"{BASE}/{topic}")[-1])
@@ -58,25 +60,25 @@ def operator(broker, peer):
     return Operator(peer(broker.port, "edge_tvbo/k/#"))
 
 
-def test_a_pause_stops_everything_survives_a_restart_and_is_ended(gateway, operator, peer, broker):
+def test_a_pause_stops_activations_and_survives_a_restart(gateway, operator, peer, broker):
     gateway.start()
-    gateway.asks()
-    assert operator.says("pause")["status"] == "ok"
+    gateway.wait_for_activations()
+    assert operator.request("pause")["status"] == "ok"
     operator.peer.wait(lambda: operator.last("health")["paused"])
     time.sleep(0.3)
-    before = len(gateway.asked)
+    before = len(gateway.activations)
     time.sleep(1.0)
     gateway.stop()
     gateway.start()
-    gateway.hears("ready:")
+    gateway.wait_for_log("ready:")
     time.sleep(1.5)
     late = peer(broker.port, f"{BASE}/health")
-    late.wait(lambda: late.heard)
-    assert len(gateway.asked) == before
-    assert late.heard[0][2] and json.loads(late.heard[0][1])["paused"]  # retained
+    late.wait(lambda: late.received)
+    assert len(gateway.activations) == before
+    assert late.received[0][2] and json.loads(late.received[0][1])["paused"]  # retained
 
-    assert operator.says("pause", paused=False)["status"] == "ok"  # the switch of Home Assistant
-    gateway.asks()
+    assert operator.request("pause", paused=False)["status"] == "ok"  # the switch of Home Assistant
+    gateway.wait_for_activations()
     operator.peer.wait(lambda: not operator.last("health")["paused"])
     gateway.stop()
     gateway.assert_never_twice()
@@ -85,14 +87,14 @@ def test_a_pause_stops_everything_survives_a_restart_and_is_ended(gateway, opera
 def test_sensor_is_activated_model_reset_and_status_returned_on_command(gateway, operator):
     gateway.configure(interval="10s")
     gateway.start()
-    gateway.asks(1)
+    gateway.wait_for_activations(1)
     for sensor in ("c", "a"):
-        assert operator.says("activate", sensor=sensor)["status"] == "ok"
+        assert operator.request("activate", sensor=sensor)["status"] == "ok"
         operator.peer.wait(lambda: operator.last("lab/selected")["reason"] == "asked")
         assert operator.last("lab/selected")["sensor"] == sensor
-    assert operator.says("reset", field="lab")["status"] == "ok"
+    assert operator.request("reset", field="lab")["status"] == "ok"
     operator.peer.wait(lambda: operator.peer.on(f"{BASE}/lab/event"))
-    data = operator.says("status")["data"]
+    data = operator.request("status")["data"]
     gateway.stop()
 
     assert operator.last("lab/event")["event"] == "model-reset"
@@ -100,37 +102,37 @@ def test_sensor_is_activated_model_reset_and_status_returned_on_command(gateway,
     assert data["health"]["paused"] is False
 
 
-def test_the_hotspot_is_there_for_whoever_comes_late(gateway, operator, peer, broker):
+def test_the_hotspot_is_retained_for_late_subscribers(gateway, operator, peer, broker):
     gateway.start()
-    gateway.asks(5)
+    gateway.wait_for_activations(5)
     late = peer(broker.port, f"{BASE}/lab/hotspot")
-    late.wait(lambda: late.heard)
+    late.wait(lambda: late.received)
     gateway.stop()
-    hotspot = json.loads(late.heard[0][1])
+    hotspot = json.loads(late.received[0][1])
 
-    assert late.heard[0][2], "retained"
+    assert late.received[0][2], "retained"
     assert hotspot["sensor"] in ("a", "b", "c") and 15.0 < hotspot["value"] < 30.0
     assert len(str(hotspot["value"])) <= 5  # no float noise
 
 
-def test_what_cannot_be_done_is_answered_with_what_can(gateway, operator):
+def test_an_impossible_command_is_answered_with_the_allowed_values(gateway, operator):
     gateway.start()
-    gateway.asks(1)
+    gateway.wait_for_activations(1)
     mistakes = [
-        operator.says("activate", sensor="nobody"),
-        operator.says("activate"),
-        operator.says("pause", field="attic"),
-        operator.says("pause", feild="lab"),
-        operator.says("explode"),
+        operator.request("activate", sensor="unknown"),
+        operator.request("activate"),
+        operator.request("pause", field="attic"),
+        operator.request("pause", feild="lab"),
+        operator.request("explode"),
     ]
-    operator.says("pause")
-    mistakes.append(operator.says("activate", sensor="a"))
+    operator.request("pause")
+    mistakes.append(operator.request("activate", sensor="a"))
     operator.peer.publish(f"{BASE}/cmd/status", "{")
-    mistakes.append(operator.answered("status", None))
+    mistakes.append(operator.response("status", None))
     operator.peer.wait(lambda: operator.last("health")["refused"].get("bad-request") == 2)
     gateway.stop()
 
-    said = [
+    expected = [
         "No such sensor",
         "Name the sensor",
         "the fields are: lab",
@@ -138,19 +140,19 @@ def test_what_cannot_be_done_is_answered_with_what_can(gateway, operator):
         "pause, resume",
         "resume",
     ]
-    for mistake, words in zip(mistakes, [*said, "allowed"], strict=True):
+    for mistake, words in zip(mistakes, [*expected, "allowed"], strict=True):
         assert mistake["status"] == "error"
         assert words in mistake["error"]
 
 
-def test_health_says_that_nothing_can_be_kept_until_it_can(gateway, operator, tmp_path):
+def test_health_reports_that_the_state_cannot_be_stored_until_it_can(gateway, operator, tmp_path):
     gateway.configure(dir="blocked/state")
     kept = 'checkpoint = "1s"\n'
     text = gateway.config.read_text().replace(kept, kept + 'history = "16MiB"\n')
     gateway.config.write_text('health = "1s"\n' + text)
     (tmp_path / "blocked").write_text("where a directory should be")
     gateway.start()
-    gateway.asks()
+    gateway.wait_for_activations()
     problem = "the state cannot be stored; the history cannot be stored"
     operator.peer.wait(lambda: operator.last("health")["problem"] == problem)
     (tmp_path / "blocked").unlink()
@@ -158,50 +160,50 @@ def test_health_says_that_nothing_can_be_kept_until_it_can(gateway, operator, tm
     gateway.stop()
 
 
-def test_a_command_that_the_broker_kept_is_ignored_and_said_how_to_clear(gateway, operator):
+def test_a_retained_command_is_ignored_and_the_log_says_how_to_clear_it(gateway, operator):
     operator.peer.publish(f"{BASE}/cmd/pause", "{}", retain=True)
     gateway.start()
-    gateway.asks(5)
+    gateway.wait_for_activations(5)
     operator.peer.wait(lambda: operator.last("health")["refused"] == {"retained": 1})
     operator.peer.publish(f"{BASE}/cmd/pause", "", retain=True)
-    gateway.hears(f"mosquitto_pub -n -r -t {BASE}/cmd/pause")
-    gateway.asks()  # what clears it is no pause either
+    gateway.wait_for_log(f"mosquitto_pub -n -r -t {BASE}/cmd/pause")
+    gateway.wait_for_activations()  # the empty message that clears it is no pause either
     gateway.stop()
 
     assert not operator.last("health")["paused"]
 
 
-def test_while_it_is_paused_nobody_has_to_be_heard(gateway, operator):
+def test_a_paused_daemon_does_not_reconnect_because_of_silent_sensors(gateway, operator):
     text = gateway.config.read_text()
     gateway.config.write_text(text.replace("[mqtt]\n", '[mqtt]\nsilence = "1s"\n'))
     gateway.start()
-    gateway.asks()
-    operator.says("pause")
+    gateway.wait_for_activations()
+    operator.request("pause")
     time.sleep(3.0)
-    operator.says("resume")
-    gateway.asks()
+    operator.request("resume")
+    gateway.wait_for_activations()
     gateway.stop()
 
-    assert "no sensor was heard" not in gateway.said()
+    assert "no message from any sensor" not in gateway.log_text()
 
 
-def test_where_commands_are_off_nobody_listens(gateway, operator):
+def test_commands_are_not_answered_if_they_are_disabled(gateway, operator):
     text = gateway.config.read_text()
     gateway.config.write_text("commands = false\n" + text)
     gateway.start()
-    gateway.asks()
+    gateway.wait_for_activations()
     operator.peer.publish(f"{BASE}/cmd/pause", "{}")
-    gateway.asks(10)
+    gateway.wait_for_activations(10)
     gateway.stop()
 
-    assert not [each for each, _, _ in operator.peer.heard if "response" in each]
+    assert not [each for each, _, _ in operator.peer.received if "response" in each]
 
 
-def test_a_flood_of_commands_is_counted_and_grows_nothing(drive, broker, peer):
+def test_a_flood_of_commands_is_counted_and_mostly_not_answered(drive, broker, peer):
     link = connect(mqtt_settings(broker.port), "k", {}, commands=True)
     driver, came = drive(link), []
     driver.online()
-    hears = peer(broker.port, f"{BASE}/response/#")
+    listener = peer(broker.port, f"{BASE}/response/#")
     flood = peer(broker.port, "nothing")
     for _ in range(1000):
         flood.client.publish(f"{BASE}/cmd/explode", b"{}", qos=1)
@@ -215,14 +217,14 @@ def test_a_flood_of_commands_is_counted_and_grows_nothing(drive, broker, peer):
     assert len(reasons) == 1000
     allowed = MAX_RATE * BURST_S
     assert allowed <= reasons.count("unknown-verb") <= allowed + 20 * MAX_RATE
-    assert len(hears.heard) == reasons.count("unknown-verb")
+    assert len(listener.received) == reasons.count("unknown-verb")
 
 
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [(b"{}" + b" " * 5000, "too-large"), (b"[" * 4000, "bad-request"), (b"\xff", "bad-request")],
 )
-def test_bytes_that_are_no_request_are_refused(drive, broker, peer, payload, reason):
+def test_an_invalid_request_is_rejected_with_a_reason(drive, broker, peer, payload, reason):
     link = connect(mqtt_settings(broker.port), "k", {}, commands=True)
     driver, came = drive(link), []
     driver.online()
@@ -235,7 +237,7 @@ def test_bytes_that_are_no_request_are_refused(drive, broker, peer, payload, rea
     assert came[1] == ("status", Request(transaction="x"))
 
 
-def test_the_settings_are_explained():
+def test_config_explain_lists_the_settings_of_commands_and_discovery():
     shown = subprocess.run(
         [sys.executable, "-m", "edge_tvbo", "config", "explain"],
         cwd=ROOT,

@@ -23,7 +23,7 @@ def test_demo_prints_decisions_with_reasons_and_writes_a_report(tmp_path):
             if found := re.match(r"Broker: .* on 127\.0\.0\.1:(\d+)", line):
                 peer = Peer(int(found[1]), ["edge_tvbo/#"])
         assert process.wait(timeout=30) == 0, "".join(lines)
-    received = [(topic, payload) for topic, payload, _ in peer.heard]
+    received = [(topic, payload) for topic, payload, _ in peer.received]
     peer.close()
     decisions = [json.loads(payload) for topic, payload in received if topic.endswith("/selected")]
     assert len({each["interval"] for each in decisions}) > 250

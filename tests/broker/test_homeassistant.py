@@ -62,7 +62,7 @@ def test_restart_and_retained_birth_do_not_repeat_the_message(gateway, broker, p
     client.publish("homeassistant/status", b"online", retain=True)
     for seconds in (11.0, 3.0):
         gateway.start()
-        gateway.asks(1)
+        gateway.wait_for_activations(1)
         time.sleep(seconds)
         gateway.stop()
     client.publish("homeassistant/status", b"", retain=True)
@@ -85,7 +85,7 @@ def test_removing_the_device_leaves_no_message(gateway, broker, peer):
     assert early.returncode == 2 and "Stop it first" in early.stderr
     assert (done.returncode, done.stdout) == (0, f"Removed {TOPIC}\n")
     assert again.stdout == f"There was nothing on {TOPIC}\n"
-    assert late.heard == []
+    assert late.received == []
 
 
 @pytest.mark.acceptance(16)
@@ -99,7 +99,7 @@ def test_renamed_instance_is_removed_by_its_old_name(gateway, broker, peer):
 
     assert done.stdout == f"Removed {old}\n"
     assert wrong.returncode == 2 and "--instance is '+'" in wrong.stderr
-    assert late.heard == []
+    assert late.received == []
 
 
 def test_unreachable_broker_is_named(gateway):

@@ -1,4 +1,4 @@
-"""The link, over a real mosquitto: what goes in and out, and every way the network can fail."""
+"""MQTT link over a real mosquitto: readings, publications, outages, invalid packets."""
 
 import json
 import logging
@@ -19,12 +19,12 @@ from support.link import (
     LAB,
     READ,
     STAMPED,
-    Impostor,
+    FakeBroker,
     cut,
     decision,
     health,
     link_to,
-    said,
+    logged,
     strict,
 )
 from support.paths import ROOT
@@ -39,7 +39,7 @@ from edge_tvbo.messages.events import Reading, Unreadable
 # --- in and out -----------------------------------------------------------------------------
 
 
-def test_readings_come_in_with_their_time_and_in_order(broker, drive, peer):
+def test_readings_arrive_in_order_with_their_time(broker, drive, peer):
     driver = drive(link_to(broker.port))
     driver.online()
     sender = peer(broker.port)
@@ -55,7 +55,7 @@ def test_readings_come_in_with_their_time_and_in_order(broker, drive, peer):
 
 
 @pytest.mark.acceptance(7)
-def test_a_reading_that_the_broker_kept_arrives_as_retained(broker, drive, peer):
+def test_a_retained_reading_is_marked_as_retained(broker, drive, peer):
     sender = peer(broker.port)
     field = field_settings(("a",), "kept/{sensor}/reading", ("json", {"value": "t"}))
     sender.publish("kept/a/reading", '{"t": 5}', retain=True)
@@ -70,7 +70,7 @@ def test_a_reading_that_the_broker_kept_arrives_as_retained(broker, drive, peer)
     sender.publish("kept/a/reading", b"", retain=True)
 
 
-def test_what_is_published_is_strict_json_and_only_states_are_retained(broker, drive, peer):
+def test_published_documents_are_strict_json_and_only_states_are_retained(broker, drive, peer):
     before = peer(broker.port, "edge_tvbo/out/#", "lab/+/activate")
     link = link_to(broker.port, instance="out")
     driver = drive(link)
@@ -81,7 +81,7 @@ def test_what_is_published_is_strict_json_and_only_states_are_retained(broker, d
     link.report(health())
     base = "edge_tvbo/out"
     topics = {f"{base}/lab/selected", f"{base}/lab/event", f"{base}/health", f"{base}/status"}
-    driver.until(lambda: topics | {"lab/b/activate"} == {topic for topic, *_ in before.heard})
+    driver.until(lambda: topics | {"lab/b/activate"} == {topic for topic, *_ in before.received})
     selected = strict(before.on(f"{base}/lab/selected")[0])
     assert (selected["sensor"], selected["unit"], selected["reason"]) == ("a", "°C", "exploit")
     event = strict(before.on(f"{base}/lab/event")[0])
@@ -90,13 +90,13 @@ def test_what_is_published_is_strict_json_and_only_states_are_retained(broker, d
     assert strict(before.on("lab/b/activate")[0]) == {"id": "b", "at": 600}
     assert before.on(f"{base}/status") == [b"online"]
     after = peer(broker.port, "edge_tvbo/out/#", "lab/+/activate")
-    after.wait(lambda: len(after.heard) >= 3)
+    after.wait(lambda: len(after.received) >= 3)
     driver.for_seconds(0.2)
-    assert {topic for topic, *_ in after.heard} == topics - {f"{base}/lab/event"}
-    assert all(retained for *_, retained in after.heard)
+    assert {topic for topic, *_ in after.received} == topics - {f"{base}/lab/event"}
+    assert all(retained for *_, retained in after.received)
 
 
-def test_a_number_that_json_has_no_word_for_is_published_as_null(broker, drive, peer):
+def test_nan_is_published_as_null(broker, drive, peer):
     watcher = peer(broker.port)
     link = link_to(broker.port, instance="nan")
     driver = drive(link)
@@ -114,9 +114,9 @@ def test_a_sensor_that_the_field_does_not_have_is_never_activated(broker, drive,
     for sensor in ("c", "a/x", "#", ""):
         link.send("lab", Activate(sensor, 1, 0.0, 1.0))
     link.send("lab", Activate("a", 1, 0.0, 1.0))
-    driver.until(lambda: watcher.heard)
+    driver.until(lambda: watcher.received)
     driver.for_seconds(0.1)
-    assert [topic for topic, *_ in watcher.heard] == ["lab/a/activate"]
+    assert [topic for topic, *_ in watcher.received] == ["lab/a/activate"]
 
 
 # --- hostile messages -----------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_a_sensor_that_the_field_does_not_have_is_never_activated(broker, drive,
 odd = st.text(st.characters(exclude_characters="/+#\0", exclude_categories=["Cs", "Cc", "Cn"]))
 hostile = st.lists(
     st.tuples(
-        st.sampled_from(["a", "b", "nobody"]) | odd.map(lambda text: text[:20]),
+        st.sampled_from(["a", "b", "unknown"]) | odd.map(lambda text: text[:20]),
         st.binary(max_size=200) | st.text(max_size=100).map(str.encode),
     ),
     max_size=10,
@@ -145,13 +145,13 @@ hostile = st.lists(
         ("a", b"x" * 2_000_000),
         ("a", b"[" * 10_000 + b"]" * 10_000),
         ("a", b'{"t": ' * 10_000),
-        ("nobody", b'{"t": 1, "ts": 2}'),
+        ("unknown", b'{"t": 1, "ts": 2}'),
         ("Büro 7 ${x} {sensor} %s", b'{"t": 1, "ts": 2}'),
         ("", b'{"t": 1, "ts": 2}'),
         ("a", b'{"t": 1e308, "ts": -1e308}'),
     ]
 )
-def test_no_message_hurts_and_each_is_accounted_for(broker, loud, messages):
+def test_any_message_becomes_a_reading_or_a_reason(broker, loud, messages):
     driver, sender = loud
     driver.events.clear()
     for sensor, payload in messages:
@@ -187,13 +187,13 @@ HOSTILE_REASONS = {
 
 @pytest.fixture
 def loud(broker, drive, peer):
-    """Give a driver with one link that is online, and a peer that is about to trouble it."""
+    """Return a driver with one link that is online, and a peer that publishes to it."""
     driver = drive(link_to(broker.port))
     driver.online()
     return driver, peer(broker.port)
 
 
-def test_the_reasons_are_the_right_ones(loud):
+def test_each_invalid_payload_has_its_own_reason(loud):
     driver, sender = loud
     expected = {
         b"NaN": "non-finite",
@@ -211,10 +211,10 @@ def test_the_reasons_are_the_right_ones(loud):
     assert [event.reason for _, event in driver.events] == list(expected.values())
 
 
-# --- coming, going, and coming back -----------------------------------------------------------
+# --- connecting, closing and reconnecting -----------------------------------------------------
 
 
-def test_the_broker_says_offline_when_the_connection_breaks(broker, drive, peer):
+def test_the_broker_publishes_offline_when_the_connection_breaks(broker, drive, peer):
     watcher = peer(broker.port)
     link = link_to(broker.port, instance="will")
     driver = drive(link)
@@ -226,7 +226,7 @@ def test_the_broker_says_offline_when_the_connection_breaks(broker, drive, peer)
     driver.online()
 
 
-def test_closing_publishes_offline_once_and_leaves_nothing_open(broker, drive, peer):
+def test_closing_publishes_offline_once_and_closes_the_socket(broker, drive, peer):
     watcher = peer(broker.port)
     link = link_to(broker.port, instance="bye")
     driver = drive(link)
@@ -242,14 +242,14 @@ def test_closing_publishes_offline_once_and_leaves_nothing_open(broker, drive, p
     link.close()
 
 
-def test_closing_before_there_was_a_broker_is_no_error(mosquitto, drive):
+def test_a_link_without_a_broker_can_be_closed(mosquitto, drive):
     link = link_to(mosquitto().port)
     link.close()
     driver = drive(link_to(mosquitto().port))
     driver.for_seconds(0.2)
 
 
-def test_after_a_restart_of_the_broker_the_link_hears_again_and_tells_the_newest(
+def test_after_a_restart_of_the_broker_the_newest_states_are_published_and_readings_arrive(
     mosquitto, drive, peer, caplog
 ):
     caplog.set_level(logging.INFO)
@@ -267,60 +267,60 @@ def test_after_a_restart_of_the_broker_the_link_hears_again_and_tells_the_newest
     link.send("lab", decision(3, "a"))
     link.report(health(3))
     link.send("lab", Activate("a", 3, 600.0, 660.0))
-    notice = Notify(Notice("all-suspect", "2004-03-07T08:00:00Z", "nobody answers"))
+    notice = Notify(Notice("all-suspect", "2004-03-07T08:00:00Z", "no sensor replies"))
     link.send("lab", notice)
     driver.for_seconds(0.5)
     broker.start()
     watcher = peer(broker.port, "edge_tvbo/#", "lab/+/activate")
     driver.online()
     topics = {f"edge_tvbo/back/{each}" for each in ("status", "health", "lab/selected")}
-    driver.until(lambda: topics <= {topic for topic, *_ in watcher.heard})
+    driver.until(lambda: topics <= {topic for topic, *_ in watcher.received})
     driver.until(lambda: watcher.on("edge_tvbo/back/lab/event"))
     assert [strict(each)["interval"] for each in watcher.on("edge_tvbo/back/lab/selected")] == [3]
     watcher.publish("lab/a/reading", '{"t": 1, "ts": 2}')
     driver.until(lambda: driver.events)
     driver.for_seconds(0.2)
-    assert watcher.on("lab/a/activate") == []  # it would be a command from the past
+    assert watcher.on("lab/a/activate") == []  # its time is over
     later = peer(broker.port)
-    later.wait(lambda: topics == {topic for topic, *_ in later.heard})
-    assert all(retained for *_, retained in later.heard)
-    assert len(said(caplog)) <= 2  # lost, and then refused
+    later.wait(lambda: topics == {topic for topic, *_ in later.received})
+    assert all(retained for *_, retained in later.received)
+    assert len(logged(caplog)) <= 2  # the connection was lost, and then refused
     assert len(
         [
             line
-            for line in said(caplog, logging.INFO)
+            for line in logged(caplog, logging.INFO)
             if "1 activations or notices were lost" in line
         ]
     )
 
 
-def test_a_broker_that_comes_later_is_waited_for_and_said_once(mosquitto, drive, caplog):
+def test_a_broker_that_starts_later_is_one_error_and_then_one_connection(mosquitto, drive, caplog):
     caplog.set_level(logging.INFO)
     broker = mosquitto()
     link = link_to(broker.port)
     driver = drive(link)
     driver.for_seconds(1.0)
     assert not link.online
-    (line,) = said(caplog)
+    (line,) = logged(caplog)
     assert f"127.0.0.1:{broker.port}: the connection is refused" in line
     broker.start()
     driver.online()
-    assert len(said(caplog)) == 1
-    assert len([each for each in said(caplog, logging.INFO) if "connected" in each]) == 1
+    assert len(logged(caplog)) == 1
+    assert len([each for each in logged(caplog, logging.INFO) if "connected" in each]) == 1
 
 
-def test_an_unknown_host_is_a_state_and_not_an_error(drive, caplog):
+def test_an_unknown_host_is_logged_and_does_not_stop_the_link(drive, caplog):
     mqtt = mqtt_settings(1883, host="no host", reconnect_min=0.05)
     link = connect(mqtt, "x", {"lab": LAB})
     driver = drive(link)
-    driver.until(lambda: said(caplog))
-    assert "mqtt.host" in said(caplog)[0]
+    driver.until(lambda: logged(caplog))
+    assert "mqtt.host" in logged(caplog)[0]
 
 
 @pytest.mark.parametrize(
-    ("user", "password"), [("daemon", "wrong"), ("nobody", "right"), (None, None)]
+    ("user", "password"), [("daemon", "wrong"), ("unknown", "right"), (None, None)]
 )
-def test_a_wrong_password_has_a_message_of_its_own(
+def test_a_wrong_login_is_logged_with_its_settings(
     mosquitto, drive, caplog, tmp_path, user, password
 ):
     accounts = tmp_path / "accounts"
@@ -328,30 +328,32 @@ def test_a_wrong_password_has_a_message_of_its_own(
     broker = mosquitto(f"allow_anonymous false\npassword_file {accounts}\n")
     broker.start()
     refused = drive(link_to(broker.port, username=user, password=password))
-    refused.until(lambda: said(caplog))
+    refused.until(lambda: logged(caplog))
     refused.for_seconds(0.5)
-    (line,) = said(caplog)
+    (line,) = logged(caplog)
     assert "not authorised" in line or "wrong user or password" in line
     assert "mqtt.username" in line
     drive(link_to(broker.port, username="daemon", password="right")).online()
 
 
-def test_of_two_links_with_one_client_id_each_loser_names_it_once(broker, drive, caplog):
+def test_two_links_with_one_client_id_each_log_it_once(broker, drive, caplog):
     caplog.set_level(logging.INFO)
     options = {"client_id": "twin", "reconnect_min": 0.02, "reconnect_max": 0.2}
     driver = drive(link_to(broker.port, **options), link_to(broker.port, **options))
 
     def naming():
-        return [line for line in said(caplog) if "'twin'" in line and "mqtt.client_id" in line]
+        return [line for line in logged(caplog) if "'twin'" in line and "mqtt.client_id" in line]
 
     driver.until(naming)
-    connected = [line for line in said(caplog, logging.INFO) if "connected" in line]
+    connected = [line for line in logged(caplog, logging.INFO) if "connected" in line]
     assert len(connected) <= 8
     driver.for_seconds(2.0)
     assert len(naming()) <= 2
 
 
-def test_an_outage_after_short_sessions_is_not_blamed_on_a_rival(mosquitto, drive, caplog):
+def test_an_outage_after_short_sessions_is_not_logged_as_a_duplicate_client_id(
+    mosquitto, drive, caplog
+):
     broker = mosquitto()
     broker.start()
     link = link_to(broker.port)
@@ -362,76 +364,76 @@ def test_an_outage_after_short_sessions_is_not_blamed_on_a_rival(mosquitto, driv
         driver.until(lambda: not link.online)
     driver.online()
     broker.stop()
-    driver.until(lambda: said(caplog))
-    (line,) = said(caplog)
+    driver.until(lambda: logged(caplog))
+    (line,) = logged(caplog)
     assert "refused" in line
 
 
-# --- something else listens there -------------------------------------------------------------
+# --- a server that is not a broker ------------------------------------------------------------
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.booleans(), st.binary(min_size=1, max_size=60))
 @example(False, b"HTTP/1.1 400 Bad Request\r\n\r\n")
-@example(False, b"\x20\x02\x00\x07")  # a CONNACK with a reason there is not
+@example(False, b"\x20\x02\x00\x07")  # a CONNACK with an unknown reason
 @example(False, b"\x20\x01\x00")
 @example(True, ACCEPTED)
-@example(True, b"\x90\x03\x00\x01\x55")  # a SUBACK with a grant there is not
+@example(True, b"\x90\x03\x00\x01\x55")  # a SUBACK with an unknown grant
 @example(True, b"\x90\x02\x00\x01")
 @example(True, b"\x32\x05\x00\x09lab")
 @example(True, b"\x30\x04\x00\x02\xff\xfe")
 @example(True, b"\x40\x01\x00")
 @example(True, b"\xff\xff\xff\xff\xff\xff")
-def test_bytes_that_are_no_mqtt_leave_the_link_alive(accepted, noise):
-    with Impostor() as impostor:
-        impostor.says(ACCEPTED * accepted + noise, and_hangs_up=True)
-        impostor.until(lambda: impostor.link.interest() is None)
+def test_invalid_mqtt_packets_end_only_the_session(accepted, noise):
+    with FakeBroker() as fake_broker:
+        fake_broker.send(ACCEPTED * accepted + noise, and_close=True)
+        fake_broker.until(lambda: fake_broker.link.interest() is None)
 
 
-def test_a_refused_subscription_is_said_and_does_not_count_as_online(caplog):
-    with Impostor() as impostor:
-        impostor.says(ACCEPTED + b"\x90\x03\x00\x01\x80")
-        impostor.until(lambda: said(caplog))
-        (line,) = said(caplog)
+def test_a_refused_subscription_is_logged_and_the_link_is_not_online(caplog):
+    with FakeBroker() as fake_broker:
+        fake_broker.send(ACCEPTED + b"\x90\x03\x00\x01\x80")
+        fake_broker.until(lambda: logged(caplog))
+        (line,) = logged(caplog)
         assert "lab/+/reading" in line
         assert "ACL" in line
-        assert not impostor.link.online
+        assert not fake_broker.link.online
 
 
-def test_to_be_refused_commands_is_said_and_no_reason_to_be_offline(caplog):
-    with Impostor(commands=True) as impostor:
-        impostor.says(ACCEPTED + b"\x90\x04\x00\x01\x01\x80")
-        impostor.until(lambda: impostor.link.online)
+def test_a_refused_subscription_to_commands_is_logged_and_the_link_is_online(caplog):
+    with FakeBroker(commands=True) as fake_broker:
+        fake_broker.send(ACCEPTED + b"\x90\x04\x00\x01\x01\x80")
+        fake_broker.until(lambda: fake_broker.link.online)
         (line,) = caplog.messages
         assert "/cmd/+" in line
         assert "ACL" in line
 
 
-def test_a_granted_subscription_counts_as_online():
-    with Impostor() as impostor:
-        impostor.says(ACCEPTED + b"\x90\x03\x00\x01\x01")
-        impostor.until(lambda: impostor.link.online)
-        list(impostor.link.service(0, time.monotonic() + 11))
-        assert impostor.link.online
+def test_the_link_is_online_after_a_granted_subscription():
+    with FakeBroker() as fake_broker:
+        fake_broker.send(ACCEPTED + b"\x90\x03\x00\x01\x01")
+        fake_broker.until(lambda: fake_broker.link.online)
+        list(fake_broker.link.service(0, time.monotonic() + 11))
+        assert fake_broker.link.online
 
 
-def test_a_broker_that_never_answers_the_subscription_is_left(caplog):
+def test_the_session_ends_if_the_broker_never_answers_the_subscription(caplog):
     caplog.set_level(logging.INFO)
-    with Impostor() as impostor:
-        impostor.says(ACCEPTED)
-        impostor.until(lambda: b"lab/+/reading" in impostor.heard())
-        assert impostor.link.interest() is not None
-        list(impostor.link.service(0, time.monotonic() + 11))
-        assert impostor.link.interest() is None
-        assert "subscription" in said(caplog)[0]
+    with FakeBroker() as fake_broker:
+        fake_broker.send(ACCEPTED)
+        fake_broker.until(lambda: b"lab/+/reading" in fake_broker.received())
+        assert fake_broker.link.interest() is not None
+        list(fake_broker.link.service(0, time.monotonic() + 11))
+        assert fake_broker.link.interest() is None
+        assert "subscription" in logged(caplog)[0]
 
 
-# --- simulated nodes --------------------------------------------------------------------------
+# --- simulated sensors ------------------------------------------------------------------------
 
 
 @pytest.fixture
 def nodes():
-    """Give a maker of simulated networks, each a process that is ended by its own id."""
+    """Yield a function that starts a process of simulated sensors; it is terminated at the end."""
     processes = []
 
     def start(port):
@@ -446,7 +448,7 @@ def nodes():
         processes.append(process)
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
-            assert selector.select(60), "the nodes were not ready in 60 s"
+            assert selector.select(60), "the sensors were not ready in 60 s"
         line = process.stdout.readline()
         assert line.startswith("ready: "), line + process.stderr.read()
         return process
@@ -458,13 +460,13 @@ def nodes():
 
 
 def recording():
-    """Give the recording whose sensors the nodes are, and its sensor with both gap and value."""
+    """Return the recording that the simulated sensors replay."""
     from edge_tvbo_adapters.datasets import lab_sample
 
     return lab_sample.dataset.load([])
 
 
-def test_a_node_answers_for_the_interval_it_is_asked_about_and_is_silent_in_a_gap(
+def test_a_simulated_sensor_replies_for_the_given_interval_and_not_in_a_gap(
     mosquitto, drive, nodes
 ):
     lab = recording()
@@ -487,7 +489,7 @@ def test_a_node_answers_for_the_interval_it_is_asked_about_and_is_silent_in_a_ga
         return at
 
     ask(gap)
-    ask(len(lab.values))  # after its end
+    ask(len(lab.values))  # after the end of the recording
     at = ask(row)
     driver.until(lambda: driver.events)
     driver.for_seconds(0.3)
@@ -509,7 +511,7 @@ def test_a_node_answers_for_the_interval_it_is_asked_about_and_is_silent_in_a_ga
     assert process.poll() is None
 
 
-def test_a_node_bears_whatever_it_is_sent(mosquitto, nodes, peer):
+def test_simulated_sensors_survive_invalid_activations(mosquitto, nodes, peer):
     broker = mosquitto()
     broker.start()
     process = nodes(broker.port)
@@ -521,11 +523,11 @@ def test_a_node_bears_whatever_it_is_sent(mosquitto, nodes, peer):
         sender.publish(topic, payload)
     row = int(lab.observed[:, 0].argmax())
     sender.publish(topic, json.dumps({"at": lab.start + row * lab.interval}))
-    sender.wait(lambda: sender.heard)
+    sender.wait(lambda: sender.received)
     assert process.poll() is None
 
 
-def test_a_connection_may_get_the_descriptor_that_another_has_just_lost(mosquitto):
+def test_a_connection_can_reuse_the_descriptor_of_a_closed_one(mosquitto):
     broker = mosquitto()
     broker.start()
     there = mqtt_settings(broker.port)
@@ -558,7 +560,7 @@ def test_a_connection_may_get_the_descriptor_that_another_has_just_lost(mosquitt
             each.disconnect()
 
 
-def test_a_broker_of_ones_own_does_not_mistake_another_for_itself(broker):
+def test_a_local_broker_on_a_used_port_is_an_error(broker):
     with (
         pytest.raises(EdgeTvboError, match=f"Port {broker.port} "),
         local_broker.start(broker.port),

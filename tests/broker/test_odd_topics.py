@@ -1,4 +1,4 @@
-"""Topics that are no UTF-8, which mosquitto lets nobody send: from a broker that is made up."""
+"""Topics that are not UTF-8: a fake broker sends them, because mosquitto rejects them."""
 
 import asyncio
 import socket
@@ -15,8 +15,11 @@ STATUS = b"edge_tvbo/lab/status"
 
 
 @contextmanager
-def impostor(subscriptions):
-    """Give a broker that grants so many subscriptions, then sends an odd topic and our status."""
+def broker_with_odd_topic(subscriptions):
+    """Yield the settings of a fake broker that sends a topic that is not UTF-8, then a status.
+
+    Before that, it grants `subscriptions` topic filters.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve():
@@ -42,29 +45,29 @@ def published(topic):
     return bytes([0x30, len(body)]) + body
 
 
-def test_who_asks_for_the_status_gets_it_beside_a_topic_that_is_no_utf8():
-    with impostor(2) as broker:
+def test_the_status_is_read_despite_a_topic_that_is_not_utf8():
+    with broker_with_odd_topic(2) as broker:
         assert read_retained(broker, "lab", (), 5.0).status == "online"
 
 
 @pytest.mark.timeout(60)
-def test_the_dashboard_goes_on_listening_after_a_topic_that_is_no_utf8():
+def test_the_dashboard_continues_after_a_topic_that_is_not_utf8():
     board = DashboardState("lab", {})
 
-    async def until_told(broker):
-        told = asyncio.Event()
+    async def is_online(broker):
+        online = asyncio.Event()
 
-        def tell(changes):
+        def publish(changes):
             if board.connections().daemon == "online":
-                told.set()
+                online.set()
 
-        listening = asyncio.create_task(live.listen(broker, "lab", board, tell))
-        waiting = asyncio.create_task(told.wait())
+        listening = asyncio.create_task(live.listen(broker, "lab", board, publish))
+        waiting = asyncio.create_task(online.wait())
         done, _ = await asyncio.wait({listening, waiting}, return_when=asyncio.FIRST_COMPLETED)
         listening.cancel()
         with suppress(asyncio.CancelledError):
             await listening
         return waiting in done
 
-    with impostor(3) as broker:
-        assert asyncio.run(until_told(broker))
+    with broker_with_odd_topic(3) as broker:
+        assert asyncio.run(is_online(broker))

@@ -48,7 +48,7 @@ def test_replay_over_mqtt_gives_the_decisions_of_a_replay_without_broker(backtes
     listener = peer(broker.port, "lab/+/activate", "edge_tvbo/#")
     with sensors(at):
         recorder = mqtt_replay.replay_over_mqtt(backtest, controller, link_to(at), SPEED)
-    received = listener.heard
+    received = listener.received
     listener.wait(lambda: received[-1][:2] == ("edge_tvbo/test/status", b"offline"))
 
     activations = [
@@ -87,13 +87,13 @@ def test_killed_broker_costs_only_the_intervals_without_it(backtest, broker, pee
     with sensors(at):
         recorder = mqtt_replay.replay_over_mqtt(backtest, controller, link_to(at), SPEED, watch)
     listener = peer(broker.port, "edge_tvbo/#")
-    listener.wait(lambda: len({topic for topic, *_ in listener.heard}) >= 3)
+    listener.wait(lambda: len({topic for topic, *_ in listener.received}) >= 3)
 
     assert activated == list(range(288))
     assert recorder.activations == 288
     unexplained = [n for n in timed_out if n not in away and not is_gap(backtest, recorder, n)]
     assert unexplained == [], f"away {sorted(away)}"
-    retained = {topic: payload for topic, payload, is_retained in listener.heard if is_retained}
+    retained = {topic: payload for topic, payload, is_retained in listener.received if is_retained}
     assert json.loads(retained["edge_tvbo/test/replay/selected"])["interval"] == 287
     assert retained["edge_tvbo/test/status"] == b"offline"  # published when the replay ended
     assert "edge_tvbo/test/health" in retained

@@ -41,7 +41,7 @@ def tried(path, listen="1s"):
     return result.exit_code, json.loads(result.stdout)["broker"]
 
 
-def test_a_broker_that_is_as_it_should_be_is_good_step_by_step(mosquitto, peer, tmp_path):
+def test_every_step_succeeds_with_a_working_broker(mosquitto, peer, tmp_path):
     broker = mosquitto()
     broker.start()
     other = peer(broker.port)
@@ -65,10 +65,10 @@ def test_a_broker_that_is_as_it_should_be_is_good_step_by_step(mosquitto, peer, 
     assert "1 messages of sensors not in the configuration" in texts[5]
     assert "rejected: 1 not-a-number" in texts[5]
     other.wait(lambda: other.on("edge_tvbo/lab/response/check"))
-    assert not any(kept for topic, _, kept in other.heard if topic.startswith("edge_tvbo"))
+    assert not any(kept for topic, _, kept in other.received if topic.startswith("edge_tvbo"))
 
 
-def test_a_broker_that_holds_small_packets_back_is_told_from_a_quick_one(
+def test_a_broker_that_delays_small_packets_is_reported_with_the_fix(
     mosquitto,
     monkeypatch,
     tmp_path,
@@ -86,7 +86,7 @@ def test_a_broker_that_holds_small_packets_back_is_told_from_a_quick_one(
     assert "`set_tcp_nodelay true` in its configuration" in found
 
 
-def test_a_daemon_that_is_there_is_named_and_not_disturbed(mosquitto, peer, tmp_path):
+def test_a_running_daemon_is_reported_and_not_disturbed(mosquitto, peer, tmp_path):
     broker = mosquitto()
     broker.start()
     other = peer(broker.port)
@@ -100,12 +100,12 @@ def test_a_daemon_that_is_there_is_named_and_not_disturbed(mosquitto, peer, tmp_
             daemon.terminate()
             log = daemon.communicate(timeout=TIMEOUT_S)[1]
     assert status == 0
-    assert any("instance = 'lab' is online" in each["text"] for each in steps)
+    assert any("instance = 'lab' is connected" in each["text"] for each in steps)
     assert "ERROR" not in log
     assert other.on("edge_tvbo/lab/status") == [b"online", b"offline"]
 
 
-def test_an_acl_that_forbids_our_topics_is_found(mosquitto, tmp_path):
+def test_an_acl_that_forbids_the_topics_is_reported(mosquitto, tmp_path):
     (tmp_path / "acl").write_text("topic read lab/#\n")
     broker = mosquitto(f"allow_anonymous true\nacl_file {tmp_path}/acl\n")
     broker.start()
@@ -118,7 +118,7 @@ def test_an_acl_that_forbids_our_topics_is_found(mosquitto, tmp_path):
     assert "topic readwrite edge_tvbo/lab/#" in bad["text"]
 
 
-def test_the_deployed_acl_lets_check_have_its_way(mosquitto, tmp_path):
+def test_every_step_succeeds_with_the_deployed_acl(mosquitto, tmp_path):
     acl = DEPLOY / "acl"
     write_password(tmp_path, "edge-tvbo")
     extra = f"allow_anonymous false\npassword_file {tmp_path}/users\nacl_file {acl}\n"
@@ -131,7 +131,7 @@ def test_the_deployed_acl_lets_check_have_its_way(mosquitto, tmp_path):
     assert status == 0, steps
 
 
-def test_a_wrong_password_is_told_from_none(mosquitto, tmp_path):
+def test_a_wrong_or_missing_password_names_the_login_settings(mosquitto, tmp_path):
     write_password(tmp_path, "me")
     broker = mosquitto(f"allow_anonymous false\npassword_file {tmp_path}/users\n")
     broker.start()
@@ -159,7 +159,7 @@ def certs(tmp_path_factory):
         (None, "ca", Code.NOT_TLS),
     ],
 )
-def test_what_is_wrong_with_tls_has_a_code_of_its_own(server, ca, code, mosquitto, certs, tmp_path):
+def test_each_tls_problem_has_its_own_error_code(server, ca, code, mosquitto, certs, tmp_path):
     files = f"cafile {certs}/ca.pem\ncertfile {certs}/{server}.pem\nkeyfile {certs}/{server}.key\n"
     broker = mosquitto("allow_anonymous true\n" + files if server else "")
     broker.start()
@@ -173,7 +173,7 @@ def test_what_is_wrong_with_tls_has_a_code_of_its_own(server, ca, code, mosquitt
         assert "is for localhost, 127.0.0.1, valid until" in steps[1]["text"]
 
 
-def test_nobody_there_and_nobody_who_speaks(tmp_path, monkeypatch):
+def test_a_refused_connection_and_a_silent_server_have_different_codes(tmp_path, monkeypatch):
     monkeypatch.setattr(short_session, "ANSWER_TIMEOUT_S", 0.5)
 
     assert tried(configured(tmp_path, free_port()))[1][-1]["code"] == Code.REFUSED

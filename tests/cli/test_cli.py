@@ -137,7 +137,7 @@ def test_compare_without_names_shows_every_policy_that_needs_no_positions():
 
 
 @pytest.mark.slow
-def test_compare_gives_the_same_bytes_whoever_works():
+def test_compare_writes_the_same_bytes_with_any_number_of_jobs():
     command = ["compare", "--policies", "et-gp-ucb,random", "--seeds", "2", "--json"]
     alone, two = (run(*command, "--jobs", jobs).stdout for jobs in ("1", "2"))
     assert alone == two
@@ -307,7 +307,7 @@ def test_a_shell_completes_commands_options_policies_and_datasets(words, complet
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_what_a_shell_completes_by_is_printed(shell):
+def test_the_completion_script_of_each_shell_is_printed(shell):
     assert "_EDGE_TVBO_COMPLETE" in run("completion", shell).stdout
 
 

@@ -138,7 +138,7 @@ def test_one_faulty_sensor_hardly_changes_center_and_spread():
     found = discovery()
     for index in range(9):
         found.add_message(f"home/s{index}/temperature", b"2%d" % index)
-    found.add_message("home/liar/temperature", b"1e300")
+    found.add_message("home/faulty/temperature", b"1e300")
 
     (group,) = found.groups()
     assert 23 <= group.center <= 25
@@ -202,14 +202,14 @@ def traffic(sender):
     """Publish readings of all sensors five times a second, and other messages."""
     over = Event()
 
-    def speak():
+    def publish():
         while not over.wait(0.2):
             for name, value in NODES.items():
                 sender.client.publish(f"zigbee2mqtt/{name}", document(value))
             sender.client.publish("zigbee2mqtt/bridge/info", b'{"version": "2.6.1"}')
             sender.client.publish("zigbee2mqtt/bad{name}", document(99.0))
 
-    thread = Thread(target=speak)
+    thread = Thread(target=publish)
     thread.start()
     try:
         yield
@@ -252,7 +252,7 @@ def decided(other):
     )
 
 
-def test_where_nothing_is_recognised_it_says_what_was_heard_and_writes_nothing(
+def test_init_lists_the_received_topics_and_writes_no_file_if_it_recognises_no_sensor(
     mosquitto,
     peer,
     tmp_path,

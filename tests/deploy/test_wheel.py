@@ -215,7 +215,7 @@ def test_a_fresh_installation_shows_decisions_with_reasons_within_a_minute(fresh
                 break
         took = time.monotonic() - began
 
-    heard = [json.loads(payload) for topic, payload, _ in peer.heard if "/selected" in topic]
+    heard = [json.loads(payload) for topic, payload, _ in peer.received if "/selected" in topic]
     assert len(heard) >= 5
     assert {each["reason"] for each in heard} <= set(Reason)
     assert all(f"  {each['text']}; " in "".join(said) for each in heard[:5])

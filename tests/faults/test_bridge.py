@@ -85,7 +85,7 @@ class Someone:
     """A client with a login, and over TLS where it knows a CA: what it has heard."""
 
     def __init__(self, port, login, *filters, ca=None):
-        self.heard = []  # (topic, payload, retained)
+        self.received = []  # (topic, payload, retained)
         self._subscribed = 0
         self.client = Client(CallbackAPIVersion.VERSION2)
         self.client.username_pw_set(login, PASSWORDS.get(login, login))
@@ -95,7 +95,7 @@ class Someone:
             [(each, 1) for each in filters or ("nothing",)]
         )
         self.client.on_subscribe = self._on_subscribe
-        self.client.on_message = lambda client, userdata, message: self.heard.append(
+        self.client.on_message = lambda client, userdata, message: self.received.append(
             (message.topic, message.payload.decode(), bool(message.retain))
         )
         self.client.connect("127.0.0.1", port)
@@ -106,11 +106,11 @@ class Someone:
         self._subscribed += 1
 
     def topics(self):
-        return {topic for topic, _, _ in self.heard}
+        return {topic for topic, _, _ in self.received}
 
     def on(self, topic):
         """Return the payloads received on a topic."""
-        return [payload for heard, payload, _ in self.heard if heard == topic]
+        return [payload for heard, payload, _ in self.received if heard == topic]
 
     def newest(self, topic):
         """Return the newest payload on a topic, or None."""
@@ -122,7 +122,7 @@ class Someone:
     def wait(self, condition):
         deadline = time.monotonic() + TIMEOUT_S
         while not condition():
-            assert time.monotonic() < deadline, self.heard[-5:]
+            assert time.monotonic() < deadline, self.received[-5:]
             time.sleep(0.01)
 
     def close(self):
@@ -183,7 +183,7 @@ def gateway(tmp_path, stack, central):
     (tmp_path / "password").write_text("edge-tvbo")
     stack.callback(daemon.close)
     daemon.start()
-    daemon.hears("ready:")
+    daemon.wait_for_log("ready:")
     return broker
 
 
@@ -218,7 +218,7 @@ def test_the_bridge_passes_decisions_up_and_commands_down_and_no_readings(
     assert "temperature" in response["data"]["selected"]
     late = at_the_centre("watcher", "#")
     late.wait(lambda: late.newest(f"{base}/temperature/selected"))
-    assert next(kept for on, _, kept in late.heard if on.endswith("selected"))
+    assert next(kept for on, _, kept in late.received if on.endswith("selected"))
 
     operator.close()
     central.kill()
@@ -274,11 +274,11 @@ def test_a_gateway_cannot_publish_for_another_at_the_central_broker(central, at_
     watcher.wait(lambda: watcher.newest("edge_tvbo/south/status"))
     time.sleep(MOMENT)
     commands = {(f"edge_tvbo/{name}/cmd/pause", "true") for name in ("lab", "south")}
-    assert {(topic, said) for topic, said, _ in watcher.heard} == {
+    assert {(topic, said) for topic, said, _ in watcher.received} == {
         *commands,
         ("edge_tvbo/south/status", "online"),
     }
-    assert south.heard == [("edge_tvbo/south/cmd/pause", "true", False)]
+    assert south.received == [("edge_tvbo/south/cmd/pause", "true", False)]
 
 
 def commented(path):
@@ -339,7 +339,7 @@ def test_two_gateways_share_a_broker_without_seeing_each_others_sensors(tmp_path
     for who, topic in refused + allowed:
         who.publish(topic, "said")
 
-    observer.wait(lambda: len(observer.heard) >= len(allowed))
+    observer.wait(lambda: len(observer.received) >= len(allowed))
     time.sleep(MOMENT)
     assert observer.topics() == {topic for _, topic in allowed}
     assert sensor.topics() == {"lab-1/mote-17/activate"}

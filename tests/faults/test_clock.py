@@ -73,7 +73,7 @@ class Machine(Gateway):
 
     def boot(self):
         self.start(env=self._environment)
-        self.asks()
+        self.wait_for_activations()
 
     # --- its clock ------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ class Machine(Gateway):
 
     def _answer(self, client, userdata, message):
         self.arrived.append(time.monotonic())
-        self.asked.append(json.loads(message.payload))
+        self.activations.append(json.loads(message.payload))
         reading = {"t": 20.0, "ts": self._stamp(self.wall())}
         client.publish(message.topic.replace("/go", "/t"), json.dumps(reading))
 
@@ -103,9 +103,9 @@ class Machine(Gateway):
 
         They say themselves when they were due; when they come depends on how busy the machine is.
         """
-        numbers = [number for number, _ in self.asked]
+        numbers = [number for number, _ in self.activations]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-        due = [at - n * INTERVAL - by * (i >= step) for i, (n, at) in enumerate(self.asked)]
+        due = [at - n * INTERVAL - by * (i >= step) for i, (n, at) in enumerate(self.activations)]
         came = [at - n * INTERVAL for n, at in zip(numbers, self.arrived, strict=True)]
         shift, off = median(came[step:]) - median(came[:step]), max(due) - min(due)
         print(f"due within {1e3 * off:.1f} ms of the grid; came {1e3 * shift:.1f} ms off")
@@ -142,18 +142,18 @@ def machine(broker, peer, tmp_path):
 def test_a_clock_step_moves_no_activation_and_is_reported_once(machine, by, way):
     gateway = machine()
     gateway.boot()
-    gateway.asks(4)
-    step = len(gateway.asked)
+    gateway.wait_for_activations(4)
+    step = len(gateway.activations)
     gateway.set_ahead(by)
-    gateway.asks(6)
+    gateway.wait_for_activations(6)
     gateway.wait(lambda: gateway.on("event"))
     gateway.assert_undisturbed(step, by)
-    gateway.assert_dated(gateway.asked[step + 1][0])
+    gateway.assert_dated(gateway.activations[step + 1][0])
     gateway.stop()
     (event,) = gateway.on("event")
     assert event["event"] == "clock-step"
     assert f"set {way} by {abs(by):.1f} s" in event["text"]
-    assert gateway.said().count("clock-step") == 1
+    assert gateway.log_text().count("clock-step") == 1
     refused = gateway.on("health")[-1]["fields"]["lab"]["refused"]
     assert sum(refused.values()) <= 1, refused  # one may have been on its way
 
@@ -173,8 +173,8 @@ def test_a_change_to_or_from_summer_time_has_no_effect(machine, change, stamp, r
     gateway.boot()
     assert gateway.wall() < change, "the start took too long"
     gateway.wait(lambda: gateway.wall() > change)
-    step = len(gateway.asked)
-    gateway.asks(4)
+    step = len(gateway.activations)
+    gateway.wait_for_activations(4)
     gateway.assert_undisturbed(step)
     gateway.assert_dated(0)
     gateway.stop()
@@ -190,17 +190,17 @@ def true(wall):
 def test_with_a_clock_in_1970_it_decides_and_is_synced_once(machine):
     gateway = machine(ahead=-time.time() + 5.0, stamp=true)
     gateway.boot()
-    gateway.asks(4)
-    step = len(gateway.asked)
+    gateway.wait_for_activations(4)
+    step = len(gateway.activations)
     assert gateway.on("lab/selected")[0]["at"].startswith("1970-01-01T00:00:")
     gateway.wait(lambda: gateway.on("health")[-1]["fields"]["lab"]["answered"] >= 4)
     assert not any(each["clock_synced"] for each in gateway.on("health"))
     by = -gateway.ahead
     gateway.set_ahead(0.0)
     gateway.wait(lambda: gateway.on("health")[-1]["clock_synced"])
-    gateway.asks(6)
+    gateway.wait_for_activations(6)
     gateway.assert_undisturbed(step, by)
-    gateway.assert_dated(gateway.asked[-5][0])
+    gateway.assert_dated(gateway.activations[-5][0])
     gateway.stop()
     assert [each["event"] for each in gateway.on("event")] == ["clock-synced"]
     synced = [each["clock_synced"] for each in gateway.on("health")]
@@ -216,10 +216,10 @@ def test_a_successful_reload_is_an_event_and_a_rejected_one_is_not(machine):
     good = gateway.config.read_text()
     gateway.config.write_text(good.replace("1s", "1"))
     gateway.process.send_signal(signal.SIGHUP)
-    gateway.hears("nothing is changed")
+    gateway.wait_for_log("nothing is changed")
     gateway.config.write_text(good)
     gateway.process.send_signal(signal.SIGHUP)
-    gateway.hears("reload: done")
+    gateway.wait_for_log("reload: done")
     gateway.wait(lambda: gateway.on("event"))
     gateway.stop()
     (event,) = gateway.on("event")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.controllers import controller_settings
-from support.link import Impostor, link_to, publish
+from support.link import FakeBroker, link_to, publish
 from support.naive import se
 from support.settings import field_settings
 
@@ -110,15 +110,15 @@ def test_each_delivered_three_times_by_a_broker_the_posterior_is_that_of_one(
 @pytest.mark.parametrize(("flags", "copies"), [((DUP,), 0), ((0, DUP, DUP), 2), ((DUP, 0), 1)])
 def test_with_a_broker_that_the_test_plays_the_dup_flag_says_nothing(stamped, flags, copies):
     """Mosquitto does not hand the flag of a sensor on, and sets it for kept sessions alone."""
-    with Impostor(field=field(stamped)) as impostor:
-        impostor.says(GRANTED)
-        impostor.until(lambda: impostor.link.online)
+    with FakeBroker(field=field(stamped)) as fake_broker:
+        fake_broker.send(GRANTED)
+        fake_broker.until(lambda: fake_broker.link.online)
         events = []
         for flag in flags:
             packet = bytearray(publish("lab/a/reading", written(0, 0.5), mid=7))
             packet[0] |= flag
-            impostor.says(packet)
-            events += impostor.take()
+            fake_broker.send(packet)
+            events += fake_broker.take()
     it = taken(events)
     assert it.policy.observations == 1
     assert it.health().refused == ({"duplicate": copies} if copies else {})

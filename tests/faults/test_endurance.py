@@ -220,7 +220,7 @@ def endured(directory, broker, readings, up, away):
     finally:
         daemon.close()
     _, resident, threads, descriptors = zip(*run.samples, strict=True)
-    inbox, outbox, work = map(int, daemon.said().rpartition("at most: ")[2].split()[:3])
+    inbox, outbox, work = map(int, daemon.log_text().rpartition("at most: ")[2].split()[:3])
     p50, p99 = np.quantile(run.latencies, [0.5, 0.99])
     share = run.away / run.seconds
     measured = (
@@ -233,7 +233,7 @@ def endured(directory, broker, readings, up, away):
         f"{min(descriptors)} to {max(descriptors)} descriptors"
     )
     print(measured)
-    assert "Traceback" not in daemon.said()
+    assert "Traceback" not in daemon.log_text()
     assert all(0 <= each <= AHEAD + SOME for each in run.lost)
     assert len(set(threads)) == 1
     assert max(descriptors) <= descriptors[0] + 2  # a document that is being written

@@ -30,17 +30,17 @@ class Home(Gateway):
     def __init__(self, directory, port, peer, name):
         super().__init__(directory, port, peer, name)
         self.off = set()
-        self.heard = peer(port, f"edge_tvbo/{name}/#")
+        self.listener = peer(port, f"edge_tvbo/{name}/#")
 
     def _answer(self, client, userdata, message):
         sensor = message.topic.split("/")[1]
         if sensor in self.off:
-            self.asked.append(json.loads(message.payload))
+            self.activations.append(json.loads(message.payload))
         else:
             super()._answer(client, userdata, message)
 
     def on(self, topic):
-        return [json.loads(body) for body in self.heard.on(f"edge_tvbo/{self.name}/{topic}")]
+        return [json.loads(body) for body in self.listener.on(f"edge_tvbo/{self.name}/{topic}")]
 
     def decisions(self):
         return self.on("lab/selected")
@@ -62,7 +62,7 @@ def home(broker, peer, tmp_path, request):
 def test_a_sensor_that_is_switched_off_times_out_and_is_backed_off(home):
     home.configure(policy="round-robin")
     home.start()
-    home.asks(6)
+    home.wait_for_activations(6)
     home.off = {"b"}
     home.wait(lambda: ("sensor-lost", "b") in home.events())
     lost = next(each for each in home.on("lab/event") if each["event"] == "sensor-lost")
@@ -72,7 +72,7 @@ def test_a_sensor_that_is_switched_off_times_out_and_is_backed_off(home):
     before = len(home.decisions())
     home.wait(lambda: len(home.decisions()) >= before + 12)
     assert [each["sensor"] for each in home.decisions()[before:]].count("b") <= 3
-    assert home.heard.on(f"edge_tvbo/{home.name}/status")[-1] == b"online"
+    assert home.listener.on(f"edge_tvbo/{home.name}/status")[-1] == b"online"
     home.off = set()
     home.wait(lambda: ("sensor-back", "b") in home.events())
 
@@ -81,7 +81,7 @@ def test_a_sensor_that_is_switched_off_times_out_and_is_backed_off(home):
 def test_with_all_sensors_off_each_is_probed_in_turn_until_one_replies(home):
     home.configure()
     home.start()
-    home.asks(4)
+    home.wait_for_activations(4)
     home.off = {"a", "b", "c"}
     home.wait(lambda: ("all-suspect", None) in home.events())
     before = len(home.decisions())
@@ -101,18 +101,18 @@ def test_an_energy_budget_survives_a_kill_and_is_in_the_health_report(home):
     home.config.write_text('health = "1s"\n' + home.config.read_text())
     home.start()
     for _ in range(2):
-        home.asks(1)
+        home.wait_for_activations(1)
         time.sleep(1.0)
         home.kill()
         home.start()
-        home.hears("ready")
+        home.wait_for_log("ready")
     before = len(home.on("health"))
     home.wait(lambda: len(home.on("health")) >= before + 3)
-    assert len(home.asked) <= 40
+    assert len(home.activations) <= 40
     energy = home.on("health")[-1]["fields"]["lab"]["energy"]
     assert energy["unit"] == "mAh"
     assert energy["spent"] + energy["left"] == pytest.approx(20.0)
-    assert energy["spent"] >= 0.5 * len(home.asked) - 0.5
+    assert energy["spent"] >= 0.5 * len(home.activations) - 0.5
     assert energy["saved"] > 0
     home.stop()
 
@@ -124,12 +124,12 @@ def test_a_sensor_that_reports_a_low_charge_is_not_activated(home):
     text = home.config.read_text().replace('/t" }', '/t", payload = "json", value = "t" }')
     home.config.write_text(text)
     home.start()
-    home.wait(lambda: home.asked)
-    home.heard.publish(f"{home.name}/b/t", b'{"t": 21.0, "battery": 15}')
+    home.wait(lambda: home.activations)
+    home.listener.publish(f"{home.name}/b/t", b'{"t": 21.0, "battery": 15}')
     home.wait(lambda: ("battery-low", "b") in home.events())
     before = len(home.decisions())
     home.wait(lambda: len(home.decisions()) >= before + 10)
     assert "b" not in [each["sensor"] for each in home.decisions()[before + 2 :]]
-    home.heard.publish(f"{home.name}/b/t", b'{"t": 21.0}')
-    home.heard.publish(f"{home.name}/b/t", b'{"t": 21.0, "battery": 100}')
+    home.listener.publish(f"{home.name}/b/t", b'{"t": 21.0}')
+    home.listener.publish(f"{home.name}/b/t", b'{"t": 21.0, "battery": 100}')
     home.wait(lambda: home.decisions()[-1]["sensor"] == "b")

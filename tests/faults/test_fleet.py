@@ -150,7 +150,7 @@ class Fleet:
         daemon.start()
         self.names.append(name)
         self.daemons.append(daemon)
-        self.crowd.until(lambda: "ready:" in daemon.said())
+        self.crowd.until(lambda: "ready:" in daemon.log_text())
 
     def close(self):
         self.crowd.close()
@@ -262,11 +262,11 @@ def test_sensors_of_200_gateways_reply_over_a_few_connections(mosquitto, peer):
             someone = peer(broker.port, "+/node-7/reading")
             for number in range(1, 201):
                 someone.client.publish(f"lab-{number}/node-7/activate", b'{"at": 1772500000}', 1)
-            someone.wait(lambda: len(someone.heard) == 200)
+            someone.wait(lambda: len(someone.received) == 200)
         finally:
             process.terminate()
 
-    answers = {topic: json.loads(payload) for topic, payload, _ in someone.heard}
+    answers = {topic: json.loads(payload) for topic, payload, _ in someone.received}
     assert set(answers) == {f"lab-{n}/node-7/reading" for n in range(1, 201)}
     assert {answer["ts"] for answer in answers.values()} == {1772500000}
     assert len({answer["t"] for answer in answers.values()}) > 100

@@ -67,7 +67,7 @@ def built_in(structs):
 
 def test_the_history_equals_what_was_published(gateway):
     gateway.start()
-    gateway.asks(12)
+    gateway.wait_for_activations(12)
     gateway.stop()
     entries = kept(gateway)
     notices = [notice for each in entries for notice in each.notices]
@@ -84,34 +84,34 @@ def test_the_history_equals_what_was_published(gateway):
 def test_after_kill_9_the_history_is_readable_and_continued(gateway):
     for life in (1, 2):
         gateway.start()
-        gateway.asks(8)
+        gateway.wait_for_activations(8)
         gateway.wait(lambda life=life: kept_count(gateway) >= 3 * life)
         gateway.kill()
         known = kept(gateway)
         decisions = built_in(each.decision for each in known)
         gateway.watcher.wait(partial(all_are_on_the_wire, gateway, decisions))
     gateway.start()
-    gateway.asks(2)
+    gateway.wait_for_activations(2)
     gateway.stop()
     numbers = [each.decision.interval for each in kept(gateway)]
     assert numbers == sorted(set(numbers))
     assert numbers[: len(known)] == [each.decision.interval for each in known]
-    assert "history" not in gateway.said()
+    assert "history" not in gateway.log_text()
 
 
 def test_sigusr1_writes_the_history_at_once_and_a_reload_keeps_it(gateway):
     with_history(gateway, checkpoint="1h")
     gateway.start()
-    gateway.asks(5)
+    gateway.wait_for_activations(5)
     gateway.process.send_signal(signal.SIGUSR1)
-    gateway.hears("status: lab: interval")  # after the history is written
+    gateway.wait_for_log("status: lab: interval")  # after the history is written
     before = len(kept(gateway))
     assert before >= 4
     gateway.process.send_signal(signal.SIGHUP)
-    gateway.hears("reload: done")
+    gateway.wait_for_log("reload: done")
     after = len(kept(gateway))
     assert after >= before
-    gateway.asks(3)
+    gateway.wait_for_activations(3)
     gateway.stop()
     entries = kept(gateway)
     assert len(entries) >= after + 3
@@ -122,9 +122,9 @@ def test_sigusr1_writes_the_history_at_once_and_a_reload_keeps_it(gateway):
 def test_with_an_unusable_directory_the_daemon_decides_and_logs_it_once(gateway, place):
     with_history(gateway, dir=place)
     gateway.start()
-    gateway.asks(12)
+    gateway.wait_for_activations(12)
     gateway.stop()
-    assert gateway.said().count("history: it cannot be stored") == 1
+    assert gateway.log_text().count("history: it cannot be stored") == 1
 
 
 def test_with_a_file_size_limit_it_decides_and_logs_it_once(gateway):
@@ -132,9 +132,9 @@ def test_with_a_file_size_limit_it_decides_and_logs_it_once(gateway):
     gateway.start(
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)),
     )
-    gateway.asks(40)
+    gateway.wait_for_activations(40)
     gateway.stop()
-    assert gateway.said().count("history: it cannot be stored") == 1
+    assert gateway.log_text().count("history: it cannot be stored") == 1
     gateway.assert_never_twice()
 
 
@@ -143,10 +143,10 @@ def test_a_damaged_history_is_renamed_and_a_new_one_started(gateway):
     path = gateway.state.parent / "k.history.db"
     path.write_bytes(b"rubbish" * 999)
     gateway.start()
-    gateway.asks(12)
+    gateway.wait_for_activations(12)
     gateway.stop()
     assert path.with_name("k.history.db.damaged").exists()
-    assert gateway.said().count("is damaged") == 1
+    assert gateway.log_text().count("is damaged") == 1
     assert len(kept(gateway)) >= 5
 
 
@@ -155,7 +155,7 @@ def test_a_damaged_history_is_renamed_and_a_new_one_started(gateway):
 
 def test_why_and_status_work_with_and_without_a_running_daemon(gateway):
     gateway.start()
-    gateway.asks(12)
+    gateway.wait_for_activations(12)
     gateway.wait(lambda: kept_count(gateway) >= 12)
     answer = program("status", str(gateway.config))
     assert answer.returncode == 0, answer.stderr
@@ -185,8 +185,8 @@ def test_why_shows_how_long_a_backed_off_sensor_has_sent_no_reading(gateway):
     answer = gateway.sensors.client.on_message
 
     def mute(client, userdata, message):
-        if f"/{quiet}/" in message.topic and len(gateway.asked) > 3:
-            gateway.asked.append(json.loads(message.payload))
+        if f"/{quiet}/" in message.topic and len(gateway.activations) > 3:
+            gateway.activations.append(json.loads(message.payload))
         else:
             answer(client, userdata, message)
 

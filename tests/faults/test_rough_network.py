@@ -1,4 +1,4 @@
-"""One network fault after another around a daemon under load: it decides on and does not grow."""
+"""Random network faults around a daemon under load: it continues, and its memory is bounded."""
 
 import json
 import sys
@@ -14,25 +14,25 @@ from support.gateway import Gateway
 from support.proxy import IN, OUT, Proxy
 
 INTERVAL = 0.2  # s
-WITHIN = 0.05  # s of the grid
-LOAD = 200  # readings a second
-AHEAD = 2 * 20  # readings that a broker sends and we have not acknowledged, and as many answers
-SETTLED = 0.25  # of the faults, after which what they take for the first time is taken
+MAX_JITTER_S = 0.05  # largest deviation of activations from the grid of intervals
+LOAD = 200  # readings per second
+MAX_UNACKNOWLEDGED = 2 * 20  # readings in flight at the broker, and as many replies
+WARM_UP = 0.25  # share of the faults after which the memory is compared
 MIB = 1024**2
-GROWTH = 1.0  # MiB; over 100 faults and some 160 connections it was seen to spread by 0.08 in all
+MAX_GROWTH_MIB = 1.0  # over 100 faults and some 160 connections it varied by 0.08 in all
 IMPATIENT = """\
 from edge_tvbo.cli import main
 from edge_tvbo_adapters.mqtt import backoff, link
 from msgspec.structs import replace
 Session = link.Session
 link.Session = lambda mqtt, *args, **named: Session(replace(mqtt, keepalive=1), *args, **named)
-backoff.DUPLICATE_ID_WAIT_S = 0.3  # many short sessions look like a second client with our id
+backoff.DUPLICATE_ID_WAIT_S = 0.3  # many short sessions look like a duplicate client id
 main()
 """
 
 
 class Loaded(Gateway):
-    """A gateway behind a proxy, whose sensors also send unasked, as fast as `LOAD` says."""
+    """A gateway behind a proxy, whose sensors also send `LOAD` unsolicited readings per second."""
 
     def __init__(self, directory, broker, peer, name):
         super().__init__(directory, broker.port, peer, name)
@@ -48,7 +48,7 @@ class Loaded(Gateway):
 
     def boot(self):
         self.start(by=(sys.executable, "-c", IMPATIENT))
-        self.asks()
+        self.wait_for_activations()
         self._thread.start()
 
     def _load(self):
@@ -68,13 +68,13 @@ class Loaded(Gateway):
         return 0
 
     def recovers(self):
-        """Wait until decisions are heard, and readings that were not on their way yet."""
+        """Wait for new decisions, and for readings that were sent after the fault."""
         known = self.learned()
-        self.asks(2)
-        self.wait(lambda: self.learned() > known + AHEAD)
+        self.wait_for_activations(2)
+        self.wait(lambda: self.learned() > known + MAX_UNACKNOWLEDGED)
 
     def _answer(self, client, userdata, message):
-        with suppress(ValueError):  # it may be garbled, as decisions may
+        with suppress(ValueError):  # an activation may be corrupt
             super()._answer(client, userdata, message)
 
     def close(self):
@@ -141,10 +141,10 @@ def drawn(times, chance):
     return chance.sample(faults, times)
 
 
-# --- what it takes --------------------------------------------------------------------------------
+# --- resources ------------------------------------------------------------------------------------
 
 
-def taken(gateway):
+def resources(gateway):
     """Return the daemon's threads, its descriptors without temporary files, and its memory."""
     least = min(gateway.descriptors() for _ in range(20) if not time.sleep(0.005))
     return gateway.threads(), least, gateway.resident()
@@ -162,22 +162,22 @@ def test_over_random_faults_of_the_network_a_daemon_decides_on_and_does_not_grow
     waits, samples = [], []
     try:
         gateway.boot()
-        before = taken(gateway)
+        before = resources(gateway)
         for fault, way in faults:
             fault(gateway.proxy, way, chance)
             began = time.monotonic()
             gateway.recovers()
             waits.append(time.monotonic() - began)
-            samples.append(taken(gateway))
+            samples.append(resources(gateway))
         time.sleep(0.5)
         gateway.stop()
     finally:
         gateway.close()
     threads, descriptors, resident = zip(*samples, strict=True)
-    settled = [each / MIB for each in resident[int(SETTLED * times) :]]
+    settled = [each / MIB for each in resident[int(WARM_UP * times) :]]
     grown = median(settled[-len(settled) // 4 :]) - median(settled[: len(settled) // 4 + 1])
     connections, kinds = gateway.proxy.connections, Counter(kind.__name__ for kind, _ in faults)
-    off = [at - number * INTERVAL for number, at in gateway.asked]
+    off = [at - number * INTERVAL for number, at in gateway.activations]
     measured = (
         f"{times} faults ({', '.join(f'{n} {kind}' for kind, n in kinds.items())}), "
         f"{connections} connections, {gateway.sent} readings sent; well again after "
@@ -188,9 +188,9 @@ def test_over_random_faults_of_the_network_a_daemon_decides_on_and_does_not_grow
     )
     record_property("measured", measured)
     print(measured)
-    assert "Traceback" not in gateway.said()
+    assert "Traceback" not in gateway.log_text()
     assert connections > times / 2
     assert max(threads) == before[0]
     assert max(descriptors) <= before[1]
-    assert grown < GROWTH
-    assert max(off) - min(off) < WITHIN
+    assert grown < MAX_GROWTH_MIB
+    assert max(off) - min(off) < MAX_JITTER_S

@@ -47,10 +47,10 @@ def test_without_a_broker_at_the_start_it_waits_quietly_and_connects_later(
     daemon.config.write_text("\n".join(each for each in text.splitlines() if "reconn" not in each))
     daemon.start()
     try:
-        daemon.hears("ready:")
+        daemon.wait_for_log("ready:")
         time.sleep(seconds)
         assert daemon.process.poll() is None
-        lines = daemon.said().splitlines()
+        lines = daemon.log_text().splitlines()
         assert sum("broker" in each for each in lines) == 1
         assert len(lines) <= 8, lines
         broker.start()
@@ -78,18 +78,18 @@ def test_on_a_full_disk_it_decides_logs_it_once_and_stores_state_when_there_is_r
     gateway.configure(dir=disk)
     gateway.state = disk / "k.state"
     gateway.start()
-    gateway.asks()
+    gateway.wait_for_activations()
     with suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
         while True:
             filler.write(bytes(1024))
-    gateway.hears("cannot be stored", "No space left on device")
-    before = gateway.kept()
-    gateway.asks(12)
-    assert gateway.kept() == before
+    gateway.wait_for_log("cannot be stored", "No space left on device")
+    before = gateway.stored_state()
+    gateway.wait_for_activations(12)
+    assert gateway.stored_state() == before
     (disk / "filler").unlink()
-    gateway.hears(f"it is stored in {disk} again")
-    assert gateway.kept().anchor.wall > before.anchor.wall
-    assert gateway.said().count("cannot be stored") == 1
+    gateway.wait_for_log(f"it is stored in {disk} again")
+    assert gateway.stored_state().anchor.wall > before.anchor.wall
+    assert gateway.log_text().count("cannot be stored") == 1
     gateway.stop()
     gateway.assert_never_twice()
 
@@ -98,13 +98,13 @@ def test_on_a_disk_that_becomes_read_only_it_decides_and_recovers(gateway, small
     disk = small_disk("mode=700")
     gateway.configure(dir=disk)
     gateway.start()
-    gateway.asks()
+    gateway.wait_for_activations()
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-    gateway.hears("cannot be stored", "Read-only file system")
-    gateway.asks(12)
+    gateway.wait_for_log("cannot be stored", "Read-only file system")
+    gateway.wait_for_activations(12)
     subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
-    gateway.hears(f"it is stored in {disk} again")
-    assert gateway.said().count("cannot be stored") == 1
+    gateway.wait_for_log(f"it is stored in {disk} again")
+    assert gateway.log_text().count("cannot be stored") == 1
     gateway.stop()
     gateway.assert_never_twice()
 
@@ -132,13 +132,13 @@ def test_without_a_writable_cache_it_compiles_at_the_start_logs_it_and_decides(
     gateway.configure(dir="state")
     began = time.monotonic()
     gateway.start(by=(*without_a_cache, sys.executable, "-m", "edge_tvbo"))
-    gateway.wait(lambda: "ready:" in gateway.said(), within=300.0)
+    gateway.wait(lambda: "ready:" in gateway.log_text(), within=300.0)
     print(f"ready after {time.monotonic() - began:.1f} s")
-    gateway.asks(12)
-    (line,) = [each for each in gateway.said().splitlines() if "NUMBA_CACHE_DIR" in each]
+    gateway.wait_for_activations(12)
+    (line,) = [each for each in gateway.log_text().splitlines() if "NUMBA_CACHE_DIR" in each]
     print(line)
-    assert gateway.said().count("cannot be stored") == 1
-    said = gateway.said()
+    assert gateway.log_text().count("cannot be stored") == 1
+    said = gateway.log_text()
     assert said.index("NUMBA_CACHE_DIR") < said.index("ready:")
     gateway.stop()
 
@@ -155,7 +155,7 @@ def watched(gateway):
     gateway.metrics = free_port()
     gateway.configure(extra=f"[metrics]\nport = {gateway.metrics}\n")
     gateway.start()
-    gateway.asks()
+    gateway.wait_for_activations()
     gateway.before = gateway.descriptors()
     return gateway
 
@@ -170,20 +170,20 @@ def healthy(gateway):
 
 def test_without_free_descriptors_it_decides_and_logs_what_fails(watched):
     watched.may_open(NONE)
-    watched.hears("cannot be stored", "Too many open files")
+    watched.wait_for_log("cannot be stored", "Too many open files")
     assert not healthy(watched)
-    watched.hears("metrics: cannot accept a connection")
+    watched.wait_for_log("metrics: cannot accept a connection")
     watched.process.send_signal(signal.SIGHUP)
-    watched.hears("reload: nothing is changed")
-    watched.asks(15)
-    assert watched.said().count("cannot be stored") == 1
-    assert "Traceback" not in watched.said()
+    watched.wait_for_log("reload: nothing is changed")
+    watched.wait_for_activations(15)
+    assert watched.log_text().count("cannot be stored") == 1
+    assert "Traceback" not in watched.log_text()
     watched.may_open(1024)
-    watched.hears(" again")
+    watched.wait_for_log(" again")
     watched.wait(lambda: healthy(watched))
     watched.process.send_signal(signal.SIGHUP)
-    watched.hears("reload: done")
-    watched.asks()
+    watched.wait_for_log("reload: done")
+    watched.wait_for_activations()
     assert watched.descriptors() <= watched.before + 1
     watched.stop()
     watched.assert_never_twice()
@@ -193,11 +193,11 @@ def test_a_broker_lost_without_free_descriptors_is_found_later(watched):
     watched.may_open(NONE)
     watched.broker.kill()
     watched.broker.start()
-    watched.hears("Too many open files", "broker 127.0.0.1")
+    watched.wait_for_log("Too many open files", "broker 127.0.0.1")
     time.sleep(2.0)
     assert watched.process.poll() is None
     watched.may_open(1024)
-    watched.asks(5)
+    watched.wait_for_activations(5)
     assert watched.descriptors() <= watched.before + 1
     watched.stop()
     watched.assert_never_twice()
@@ -210,9 +210,9 @@ def test_many_http_clients_cost_no_descriptors_and_no_decision(watched):
             visitor.setblocking(False)
             with suppress(BlockingIOError):
                 visitor.connect(("127.0.0.1", watched.metrics))
-        watched.asks(10)
+        watched.wait_for_activations(10)
         assert watched.descriptors() <= watched.before + 10
     watched.wait(lambda: healthy(watched))
-    watched.asks()
+    watched.wait_for_activations()
     watched.stop()
     watched.assert_never_twice()

@@ -52,7 +52,7 @@ class Beds:
         node.publish("sentinel", b"1")
         node.wait(lambda: node.on("sentinel"))
         node.close()
-        kept = [(topic, json.loads(body)) for topic, body, retained in node.heard if retained]
+        kept = [(topic, json.loads(body)) for topic, body, retained in node.received if retained]
         return {topic.split("/")[1]: command for topic, command in kept}
 
     def find(self):

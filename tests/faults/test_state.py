@@ -431,7 +431,7 @@ class Killer:
             before = stamp(self._draft)
             self._gateway.start()
             self._chance.choice(moments)()
-            assert self._gateway.process.poll() is None, self._gateway.said()
+            assert self._gateway.process.poll() is None, self._gateway.log_text()
             self._gateway.kill()
             self.torn += stamp(self._draft) not in (None, before)
             self._look()
@@ -439,20 +439,20 @@ class Killer:
 
     def _look(self):
         time.sleep(0.05)  # what it asked last is on its way
-        text = self._gateway.said()
+        text = self._gateway.log_text()
         assert "Traceback" not in text
         assert "cannot be used" not in text
         if "ready:" in text:
             self.at_work += 1
-            _, last = self._gateway.asked[-1] if self._gateway.asked else (0, 0.0)
-            self.lost = max(self.lost, last - self._gateway.kept().anchor.wall)
+            _, last = self._gateway.activations[-1] if self._gateway.activations else (0, 0.0)
+            self.lost = max(self.lost, last - self._gateway.stored_state().anchor.wall)
 
     def _in_its_start(self):
         time.sleep(self._chance.uniform(0.0, 1.1 * self._starting))
 
     def _at_work(self):
         began = time.monotonic()
-        self._gateway.hears("ready:")
+        self._gateway.wait_for_log("ready:")
         self._starting = time.monotonic() - began
         time.sleep(self._chance.uniform(0.0, 2.2 * PERIOD))
 
@@ -460,7 +460,7 @@ class Killer:
         for _ in range(self._chance.randint(1, 3)):
             before, deadline = stamp(self._draft), time.monotonic() + 60.0
             while stamp(self._draft) in (None, before):
-                assert time.monotonic() < deadline, self._gateway.said()
+                assert time.monotonic() < deadline, self._gateway.log_text()
                 time.sleep(0.0002)
         time.sleep(self._chance.uniform(0.0, 0.001))
 
@@ -481,15 +481,15 @@ def killed(gateways, times, seed):
         killers = list(pool.map(lambda each: each.kill(times // len(gateways)), killers))
     for each in gateways:
         each.start()
-        each.asks()
-        assert "state: restored from" in each.said()
+        each.wait_for_activations()
+        assert "state: restored from" in each.log_text()
         each.stop()
         each.assert_never_twice()
     at_work, torn = sum(each.at_work for each in killers), sum(each.torn for each in killers)
     lost = max(each.lost for each in killers)
     assert at_work >= times / 4
     assert lost < PERIOD + 0.1
-    intervals = sum(len(each.asked) for each in gateways)
+    intervals = sum(len(each.activations) for each in gateways)
     return (
         f"{times} kills, {at_work} at work, {torn} with a document half written; "
         f"{intervals} intervals, none twice; lost {lost:.2f} s at most, of a {PERIOD:g} s period"
@@ -510,30 +510,30 @@ def test_killed_at_1000_random_moments_it_starts_and_never_acts_twice(make, reco
 def test_the_first_sensor_is_activated_at_once(gateway):
     gateway.configure(interval="1h")
     gateway.start()
-    gateway.asks(1)
+    gateway.wait_for_activations(1)
     gateway.stop()
 
 
 def test_a_restarted_daemon_continues_with_the_next_number_and_its_model(gateway):
     gateway.start()
-    gateway.asks(5)
+    gateway.wait_for_activations(5)
     gateway.stop()
-    document, last = gateway.kept(), gateway.asked[-1][0]
+    document, last = gateway.stored_state(), gateway.activations[-1][0]
     assert document.final
     gateway.start()
-    gateway.asks(2)
+    gateway.wait_for_activations(2)
     gateway.stop()
-    assert gateway.asked[-1][0] > last
-    assert "1 field(s), 0 readings" not in gateway.said()
-    assert "readings in their models" in gateway.said()
+    assert gateway.activations[-1][0] > last
+    assert "1 field(s), 0 readings" not in gateway.log_text()
+    assert "readings in their models" in gateway.log_text()
 
 
 @pytest.mark.parametrize("place", ["/proc/edge_tvbo", "/dev/null/x"])
 def test_with_an_unusable_state_directory_it_decides_and_logs_it(gateway, place):
     gateway.configure(dir=place)
     gateway.start()
-    gateway.asks(12)
-    assert gateway.said().count("cannot be stored") == 1
+    gateway.wait_for_activations(12)
+    assert gateway.log_text().count("cannot be stored") == 1
     gateway.stop()
 
 
@@ -542,9 +542,9 @@ def test_with_a_file_size_limit_it_decides_and_logs_it(gateway):
     size = (resource.RLIMIT_FSIZE, (2000, 2000))
     gateway.configure(policy="mtv-gp-ucb")
     gateway.start(preexec_fn=lambda: resource.setrlimit(*size))
-    gateway.asks(15)
+    gateway.wait_for_activations(15)
     gateway.stop()
-    assert gateway.said().count("cannot be stored") <= 1
+    assert gateway.log_text().count("cannot be stored") <= 1
     gateway.assert_never_twice()
 
 
@@ -552,10 +552,10 @@ def test_with_an_empty_dir_setting_it_never_writes(gateway, tmp_path):
     gateway.configure(dir="")
     before = set(tmp_path.rglob("*"))
     gateway.start()
-    gateway.asks(12)
+    gateway.wait_for_activations(12)
     gateway.stop()
     assert set(tmp_path.rglob("*")) == before | {gateway.log}
-    assert "state:" not in gateway.said()
+    assert "state:" not in gateway.log_text()
 
 
 # --- SIGHUP and SIGUSR1 -------------------------------------------------------------------------
@@ -563,45 +563,47 @@ def test_with_an_empty_dir_setting_it_never_writes(gateway, tmp_path):
 
 def test_a_reload_of_an_invalid_configuration_changes_nothing_and_logs_every_error(gateway):
     gateway.start()
-    gateway.asks()
+    gateway.wait_for_activations()
     good = gateway.config.read_text()
     gateway.config.write_text(good.replace("200ms", "200").replace("[state]", "[stat]"))
     gateway.process.send_signal(signal.SIGHUP)
-    gateway.wait(lambda: "nothing is changed" in gateway.said())
-    wrong = [each for each in gateway.said().splitlines() if f"{gateway.config}:" in each]
+    gateway.wait(lambda: "nothing is changed" in gateway.log_text())
+    wrong = [each for each in gateway.log_text().splitlines() if f"{gateway.config}:" in each]
     assert [":6:" in wrong[0], "stat is not a setting" in wrong[0]] == [True, True]
     assert [":10:" in wrong[1], "fields.lab.interval" in wrong[1]] == [True, True]
-    gateway.asks()
+    gateway.wait_for_activations()
     gateway.stop()
     gateway.assert_never_twice()
 
 
 def test_a_reload_of_a_valid_configuration_keeps_the_model_and_the_schedule(gateway):
     gateway.start()
-    gateway.asks(6)
+    gateway.wait_for_activations(6)
     text = gateway.config.read_text()
     gateway.config.write_text(text.replace('"tv-gp-ucb"', '"tv-gp-ucb", beta = 4.0'))
     gateway.process.send_signal(signal.SIGHUP)
-    gateway.wait(lambda: "reload: done" in gateway.said())
-    assert "lab starts without readings" not in gateway.said()
+    gateway.wait(lambda: "reload: done" in gateway.log_text())
+    assert "lab starts without readings" not in gateway.log_text()
     gateway.process.send_signal(signal.SIGUSR1)
-    gateway.wait(lambda: "status: lab: interval" in gateway.said())
-    (line,) = [line for line in gateway.said().splitlines() if "status: lab: interval" in line]
+    gateway.wait(lambda: "status: lab: interval" in gateway.log_text())
+    (line,) = [line for line in gateway.log_text().splitlines() if "status: lab: interval" in line]
     readings = int(line.partition("tv-gp-ucb with ")[2].split()[0])
     assert readings >= 5
-    gateway.asks()
+    gateway.wait_for_activations()
     gateway.stop()
     gateway.assert_never_twice()
 
 
 def test_a_reload_to_another_policy_resets_logs_it_and_continues_the_numbers(gateway):
     gateway.start()
-    gateway.asks(4)
+    gateway.wait_for_activations(4)
     gateway.configure(policy="et-gp-ucb")
     gateway.process.send_signal(signal.SIGHUP)
-    gateway.wait(lambda: "reload: done" in gateway.said())
-    assert "reload: lab starts without readings: The snapshot is of 'tv-gp-ucb'" in gateway.said()
-    gateway.asks()
+    gateway.wait(lambda: "reload: done" in gateway.log_text())
+    assert (
+        "reload: lab starts without readings: The snapshot is of 'tv-gp-ucb'" in gateway.log_text()
+    )
+    gateway.wait_for_activations()
     gateway.stop()
     gateway.assert_never_twice()
 
@@ -609,7 +611,7 @@ def test_a_reload_to_another_policy_resets_logs_it_and_continues_the_numbers(gat
 def test_many_reloads_and_status_dumps_leave_nothing_behind(gateway, peer):
     watcher = peer(gateway.port, "edge_tvbo/k/status")
     gateway.start()
-    gateway.asks()
+    gateway.wait_for_activations()
 
     def sessions():  # the log says what repeats itself only once
         return watcher.on("edge_tvbo/k/status").count(b"online")
@@ -619,9 +621,9 @@ def test_many_reloads_and_status_dumps_leave_nothing_behind(gateway, peer):
         gateway.process.send_signal(signal.SIGHUP)
         gateway.wait(lambda n=n: sessions() == n + 2)
         gateway.process.send_signal(signal.SIGUSR1)
-    gateway.asks()
+    gateway.wait_for_activations()
     assert gateway.descriptors() <= before + 1
-    assert "thread(s)," in gateway.said() and "MiB resident" in gateway.said()
-    assert "status: lab: " in gateway.said()
+    assert "thread(s)," in gateway.log_text() and "MiB resident" in gateway.log_text()
+    assert "status: lab: " in gateway.log_text()
     gateway.stop()
     gateway.assert_never_twice()

@@ -1,4 +1,4 @@
-"""Any message, whatever its topic and payload, is a reading or unreadable, and the field goes on.
+"""Fuzz target: any message becomes a reading or a reason, and the controller continues after it.
 
 The input is ``flags, topic, newline, payload``: the first bit of the flags is `retain`.
 """
@@ -29,7 +29,7 @@ FIELDS = {
 
 
 def seeds() -> list[bytes]:
-    """Give messages of each kind."""
+    """Return messages of each kind."""
     return [
         b"\0lab/a/t\n21.3",
         b'\0lab/b/t\n{"v": {"w": [21.3]}, "ts": 1800000000}',
@@ -42,7 +42,7 @@ def seeds() -> list[bytes]:
 
 
 def check(data: bytes) -> None:
-    """Receive `data` as a message, and have each field handle it."""
+    """Decode `data` as a message, and pass the events to the controller."""
     logging.disable()
     flags, (topic, _, payload) = data[:1], data[1:].partition(b"\n")
     received = message(topic, payload, retain=bool(flags and flags[0] & 1))

@@ -1,8 +1,8 @@
-"""Sensors that send from a process of their own, so that the test does not wait for them.
+"""Sensors that send readings from a process of their own, so that the test need not wait for them.
 
     python crowd.py PORT TOPIC ...
 
-Each line of standard input is how many readings to send, one sensor after the other.
+Each line of standard input is the number of readings to send, from one sensor after the other.
 """
 
 import socket
@@ -12,16 +12,16 @@ from itertools import cycle
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
-AHEAD = 1000  # readings on their way at most, so that no queue of mosquitto's overflows
+MAX_IN_FLIGHT = 1000  # readings, so that no queue of mosquitto overflows
 
 
 def client(port):
-    """Connect a client that does not come back."""
+    """Return a connected client that does not reconnect."""
     made = Client(CallbackAPIVersion.VERSION2, reconnect_on_failure=False)
     made.on_socket_open = lambda client, userdata, sock: sock.setsockopt(
         socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
     )
-    made.max_inflight_messages_set(AHEAD)
+    made.max_inflight_messages_set(MAX_IN_FLIGHT)
     made.connect("127.0.0.1", port)
     return made
 

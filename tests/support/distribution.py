@@ -2,8 +2,8 @@
 
 from xdist.scheduler import LoadScopeScheduling
 
-# These wait for brokers, clocks and processes. Their files would outlast all others, and their
-# fixtures cost little, so each test goes to the process that is free.
+# These tests wait for brokers, clocks and processes. Their files would take longer than all others,
+# and their fixtures cost little, so each test goes to the next free process.
 SPLIT = (
     "tests/broker/",
     "tests/cli/",
@@ -11,7 +11,7 @@ SPLIT = (
     "tests/faults/",
     "tests/test_demonstrations.py",
 )
-TOGETHER = "tests/numerics/"  # its files share a library of kernels, which takes long to compile
+TOGETHER = "tests/numerics/"  # its files share a compiled library, which takes long to compile
 
 
 class ByFileOrTest(LoadScopeScheduling):

@@ -37,7 +37,7 @@ b = [5, 0]
 c = [9, 9]
 """
 
-# a program that runs the daemon and fails at the 41st event
+# A program that runs the daemon, which fails at the 41st event.
 CRASHING = """
 import sys
 from edge_tvbo.control.controller import Controller
@@ -71,26 +71,26 @@ class Daemon:
         self.process = None
 
     def start(self, *, by=(sys.executable, "-m", "edge_tvbo"), **options):
-        """Start a daemon; `by` is the command that does."""
+        """Start a daemon by the command `by`."""
         with self.log.open("ab") as log:
             command = [*by, "run", str(self.config)]
             self.process = subprocess.Popen(command, stderr=log, cwd=ROOT, **options)
         self._from = self.log.stat().st_size
 
-    def said(self):
-        """Return what the present daemon has logged."""
+    def log_text(self):
+        """Return the log of the present daemon as text."""
         return self.log.read_bytes()[self._from :].decode()
 
     def wait(self, condition, within=60.0):
         deadline = time.monotonic() + within
         while not condition():
-            assert self.process.poll() is None, self.said()
-            assert time.monotonic() < deadline, self.said()
+            assert self.process.poll() is None, self.log_text()
+            assert time.monotonic() < deadline, self.log_text()
             time.sleep(0.02)
 
-    def hears(self, *words, within=60.0):
-        """Wait until all of `words` have been logged."""
-        self.wait(lambda: all(each in self.said() for each in words), within)
+    def wait_for_log(self, *words, within=60.0):
+        """Wait until the log contains all of `words`."""
+        self.wait(lambda: all(each in self.log_text() for each in words), within)
 
     def kill(self):
         self.process.kill()
@@ -98,13 +98,13 @@ class Daemon:
 
     def stop(self):
         self.process.terminate()
-        assert self.process.wait(20) == 0, self.said()
+        assert self.process.wait(20) == 0, self.log_text()
 
     def close(self):
         if self.process and self.process.poll() is None:
             self.kill()
 
-    # --- what it takes --------------------------------------------------------------------------
+    # --- resources ------------------------------------------------------------------------------
 
     def descriptors(self):
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
@@ -113,12 +113,12 @@ class Daemon:
         return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
 
     def resident(self):
-        """Return its resident memory in bytes."""
+        """Return the resident memory of the daemon in bytes."""
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * resource.getpagesize()
 
     def may_open(self, number):
-        """Allow the running daemon so many descriptors."""
+        """Limit the running daemon to `number` descriptors."""
         _, hard = resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (number, hard))
 
@@ -134,7 +134,7 @@ class Gateway(Daemon):
         self.configure()
         self.sensors = peer(port, f"{name}/+/go")
         self.sensors.client.on_message = self._answer
-        self.asked = []  # [interval, at], in the order of arrival at the sensors
+        self.activations = []  # [interval, at], in the order of arrival at the sensors
 
     def configure(self, *, extra="", **changes):
         """Write the configuration, with `extra` tables at its end."""
@@ -143,23 +143,23 @@ class Gateway(Daemon):
         self.config.write_text(text + extra)
 
     def _answer(self, client, userdata, message):
-        self.asked.append(json.loads(message.payload))
-        client.publish(message.topic.replace("/go", "/t"), str(20 + len(self.asked) % 7))
+        self.activations.append(json.loads(message.payload))
+        client.publish(message.topic.replace("/go", "/t"), str(20 + len(self.activations) % 7))
 
-    def asks(self, times=3):
-        """Wait until so many activations more have come."""
-        goal = len(self.asked) + times
-        self.wait(lambda: len(self.asked) >= goal)
+    def wait_for_activations(self, times=3):
+        """Wait for `times` more activations."""
+        goal = len(self.activations) + times
+        self.wait(lambda: len(self.activations) >= goal)
 
-    def kept(self):
-        """Return the newest valid document."""
+    def stored_state(self):
+        """Return the newest valid checkpoint, or None."""
         for path in (self.state, Path(f"{self.state}.previous")):
             with suppress(OSError, SnapshotError):
                 return decode(path.read_bytes())
         return None
 
     def assert_never_twice(self):
-        numbers = [number for number, _ in self.asked]
+        numbers = [number for number, _ in self.activations]
         assert numbers == sorted(set(numbers))
-        gaps = [later - earlier for (_, earlier), (_, later) in pairwise(self.asked)]
+        gaps = [later - earlier for (_, earlier), (_, later) in pairwise(self.activations)]
         assert min(gaps) > INTERVAL - 0.05

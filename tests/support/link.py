@@ -75,7 +75,7 @@ def strict(payload):
     return json.loads(payload, parse_constant=refuse)
 
 
-def said(caplog, level=logging.ERROR):
+def logged(caplog, level=logging.ERROR):
     """Return what the link has logged at `level`."""
     return [
         record.getMessage()
@@ -99,8 +99,8 @@ def publish(topic, payload, mid=None):
     return bytes([0x30 if mid is None else 0x32, len(body)]) + body
 
 
-class Impostor:
-    """A listening socket and the link that connects to it as to its broker; no thread."""
+class FakeBroker:
+    """A listening socket that plays the broker of a link; the test drives both, without threads."""
 
     def __init__(self, **options):
         self._options = options
@@ -113,7 +113,7 @@ class Impostor:
         list(self.link.service(0, time.monotonic()))
         self._theirs, _ = self._server.accept()
         self._theirs.setblocking(False)
-        self._heard = b""
+        self._received = b""
         return self
 
     def __exit__(self, *error):
@@ -121,15 +121,17 @@ class Impostor:
         self._theirs.close()
         self._server.close()
 
-    def says(self, some, *, and_hangs_up=False):
+    def send(self, some, *, and_close=False):
+        """Send bytes to the link; `and_close` closes the sending direction afterwards."""
         self._theirs.sendall(some)
-        if and_hangs_up:
+        if and_close:
             self._theirs.shutdown(socket.SHUT_WR)
 
-    def heard(self):
+    def received(self):
+        """Return all bytes that the link has sent so far."""
         with suppress(BlockingIOError):
-            self._heard += self._theirs.recv(65536)
-        return self._heard
+            self._received += self._theirs.recv(65536)
+        return self._received
 
     def until(self, condition):
         deadline = time.monotonic() + 20
@@ -140,7 +142,7 @@ class Impostor:
         return events
 
     def take(self):
-        """Return the events of the next message."""
+        """Return the events of the next message that the link receives."""
         deadline = time.monotonic() + 20
         while not (events := self._turn()):
             assert time.monotonic() < deadline

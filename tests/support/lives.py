@@ -1,4 +1,4 @@
-"""A daemon's life without its world: a clock moved by hand, and one field over restarts."""
+"""Simulated runs of a daemon with one field, with a manual clock and without broker and disk."""
 
 import numpy as np
 from support.controllers import controller_settings
@@ -15,7 +15,7 @@ BOOT = Anchor(NOW, 5000.0, "this boot")
 
 
 class Time:
-    """A clock that stands still until it is moved, and the anchor that goes with it."""
+    """A clock that stands still until it is moved; `now` is its anchor."""
 
     speed = 1.0
     min_reply_time = 0.0
@@ -41,7 +41,7 @@ class Time:
 
 
 class Memory:
-    """A store without a disk, whose generations outlive it in a list."""
+    """An in-memory store of checkpoints, whose generations are in a list that restarts share."""
 
     newest = "0"
 
@@ -64,7 +64,7 @@ class Memory:
 
 
 class Life:
-    """One process: a controller of one field, its schedule, and its checkpoints."""
+    """One run of the daemon: a controller of one field, its schedule, and its checkpoints."""
 
     def __init__(
         self, clock, store, *, every=600.0, checkpoint=900.0, unit=1.0, policy=None, energy=None
@@ -84,7 +84,7 @@ class Life:
         self.checkpoints.save()
 
     def live(self, seconds, step=50.0):
-        """Let time pass, turn by turn; give the intervals that began, as (number, at)."""
+        """Advance the clock in steps; return the intervals that began, as (number, at)."""
         began = []
         for _ in range(int(seconds / step) + 1):
             for _, event in self.schedule.due():

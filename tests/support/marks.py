@@ -1,8 +1,8 @@
-"""Marks of the tests: assigned here, by what a test uses and where it lies.
+"""Marks of the tests: assigned by their fixtures and by their files.
 
-A test is `broker`, `browser` or `real` by its fixtures; one that starts a broker without them says
-so itself. It is `slow` if it starts processes; one that computes for seconds says so itself. Every
-other test is `unit`.
+A test is `broker`, `browser` or `real` by its fixtures; a test that starts a broker without them is
+marked in its file. It is `slow` if it starts processes; a test that computes for seconds is marked
+in its file. Every other test is `unit`.
 """
 
 import sys

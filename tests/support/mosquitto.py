@@ -100,12 +100,12 @@ class Peer:
     """A client with a thread of its own: it keeps the messages it receives, and publishes."""
 
     def __init__(self, port, filters):
-        self.heard = []  # (topic, payload, retained), in order of arrival
+        self.received = []  # (topic, payload, retained), in order of arrival
         self._ready = Event()
         self.client = Client(CallbackAPIVersion.VERSION2)
         self.client.on_connect = lambda client, *_: client.subscribe([(f, 1) for f in filters])
         self.client.on_subscribe = lambda *_: self._ready.set()
-        self.client.on_message = lambda client, userdata, message: self.heard.append(
+        self.client.on_message = lambda client, userdata, message: self.received.append(
             (message.topic, message.payload, bool(message.retain))
         )
         self.client.reconnect_delay_set(1, 1)
@@ -114,17 +114,17 @@ class Peer:
         assert self._ready.wait(TIMEOUT_S)
 
     def publish(self, topic, payload, *, retain=False):
-        """Publish, and wait until the broker has acknowledged it."""
+        """Publish a message, and wait until the broker has acknowledged it."""
         self.client.publish(topic, payload, qos=1, retain=retain).wait_for_publish(TIMEOUT_S)
 
     def on(self, topic):
         """Return the payloads received on `topic`."""
-        return [payload for heard, payload, _ in self.heard if heard == topic]
+        return [payload for name, payload, _ in self.received if name == topic]
 
     def wait(self, condition, within=TIMEOUT_S):
         deadline = time.monotonic() + within
         while not condition():
-            assert time.monotonic() < deadline, f"not in {within} s; heard: {self.heard[-5:]}"
+            assert time.monotonic() < deadline, f"not in {within} s; received: {self.received[-5:]}"
             time.sleep(0.01)
 
     def close(self):

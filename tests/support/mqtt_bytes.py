@@ -28,7 +28,7 @@ def publish(topic, payload, *, qos=0, packet_id=0, retain=False):
 
 
 def message(topic, payload=b"", *, retain=False):
-    """Return a message as paho hands it over."""
+    """Return a message as paho passes it to `on_message`."""
     name = topic if isinstance(topic, bytes) else topic.encode()
     made = MQTTMessage(topic=name)
     made.payload, made.retain = payload, retain

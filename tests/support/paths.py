@@ -1,4 +1,4 @@
-"""Paths of this checkout, and of the recordings that lie beside it."""
+"""Paths of this checkout, and of the recordings beside it."""
 
 from pathlib import Path
 

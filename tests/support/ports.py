@@ -4,8 +4,8 @@ import os
 import socket
 from itertools import count
 
-# Below the ports that Linux gives to connections (32768 and up): none of them takes the port
-# between the choice here and the start of the server.
+# These ports are below those that Linux assigns to outgoing connections (32768 and up), so that no
+# connection takes a port before the server starts.
 FIRST_PORT, NUMBER_OF_PORTS = 12_000, 20_000
 _offsets = count(os.getpid() * 101)  # other processes of the tests begin elsewhere
 

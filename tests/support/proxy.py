@@ -15,10 +15,10 @@ RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
 class Proxy:
     """A proxy between the clients of `port` and a broker.
 
-    Set `delay` (s for each piece), `corrupt` or `corrupt_out` (change every n-th byte from or to
-    the broker), `frozen` (carry nothing and close nothing) or `refusing` (close new connections).
-    Call `cut` to end every connection, `cut_within` to end one in the middle of a piece, and
-    `abandon` to carry nothing more on the present connections without closing them.
+    Set `delay` (s for each chunk), `corrupt` or `corrupt_out` (change every n-th byte from or to
+    the broker), `frozen` (forward nothing and close nothing) or `refusing` (close new connections).
+    Call `cut` to end every connection, `cut_within` to end one in the middle of a chunk, and
+    `abandon` to stop forwarding on the present connections without closing them.
     """
 
     def __init__(self, target):
@@ -28,7 +28,7 @@ class Proxy:
         self.connections = 0
         self._pairs = {}
         self._ways = {}
-        self._short = {}  # by way: bytes that are carried of the next piece before all is cut
+        self._short = {}  # by way: bytes of the next chunk to forward before the connection is cut
         self._todo = deque()  # calls for the thread, which owns the selector
         self._stop = False
         self._selector = selectors.DefaultSelector()
@@ -44,11 +44,11 @@ class Proxy:
                 each.shutdown(socket.SHUT_RDWR)
 
     def cut_within(self, way, carried):
-        """Cut what carries the next bytes this way, after the first of them."""
+        """Cut the connection with the next bytes this way, after `carried` of them."""
         self._short[way] = carried
 
     def abandon(self, *ways):
-        """Carry nothing more these ways on the connections that there are, and leave them open."""
+        """Stop forwarding these ways on the present connections, and leave them open."""
         self._todo.extend(each for each, way in list(self._ways.items()) if way in ways)
 
     def close(self):
@@ -104,7 +104,7 @@ class Proxy:
             each.close()
 
     def _passed(self, some, other, way):
-        """Send `some` on, and say whether the connection is to live."""
+        """Forward `some`; return whether the connection stays open."""
         if self.delay:
             time.sleep(self.delay)
         if every := self.corrupt if way == IN else self.corrupt_out:

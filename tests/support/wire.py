@@ -55,7 +55,7 @@ def publish(topic, payload, qos, mid):
 
 
 class Wire:
-    """A minimal client, so that its own time hardly counts."""
+    """A minimal MQTT client, whose own time hardly adds to the measured time."""
 
     def __init__(self, port, topics, qos):
         self.qos = qos
@@ -73,7 +73,7 @@ class Wire:
         self._socket.sendall(publish(topic, payload, self.qos, next(self._mids) % 65535 + 1))
 
     def burst(self, messages):
-        """Publish all of them, and wait until the broker has them."""
+        """Publish all messages, and wait until the broker has received them."""
         for begin in range(0, len(messages), 1000):
             some = messages[begin : begin + 1000]
             mids = [next(self._mids) % 65535 + 1 for _ in some]
@@ -84,7 +84,7 @@ class Wire:
         self._socket.sendall(b"\xc0\0")
         self._until(0xD0)
 
-    def hear(self, topic):
+    def receive(self, topic):
         """Return the next message on `topic`."""
         while True:
             body = self._until(0x30)
@@ -137,19 +137,19 @@ class Answering:
         self.process = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        self.sensor = self.asked(self.wire.hear(answer))
+        self.sensor = self.next_sensor(self.wire.receive(answer))
 
-    def asked(self, answer):
-        """Return the sensor whose reading is answered next."""
+    def next_sensor(self, answer):
+        """Return the sensor whose next reading will be answered."""
         raise NotImplementedError
 
     def microseconds(self, value):
-        """Return the time to the answer to one reading in microseconds."""
+        """Return the time from a reading to its answer in microseconds."""
         began = time.perf_counter()
         self.wire.send(f"{self._base}/reading/{self.sensor}", value)
-        answer = self.wire.hear(self._answer)
+        answer = self.wire.receive(self._answer)
         took = time.perf_counter() - began
-        self.sensor = self.asked(answer)
+        self.sensor = self.next_sensor(answer)
         return 1e6 * took
 
     def per_second(self, values):
@@ -160,9 +160,9 @@ class Answering:
         self.wire.burst(burst)
         began = time.perf_counter()
         self.go_on()
-        answer = self.wire.hear(self._answer)
+        answer = self.wire.receive(self._answer)
         took = time.perf_counter() - began
-        self.sensor = self.asked(answer)
+        self.sensor = self.next_sensor(answer)
         self.check(len(values))
         return len(values) / took
 
@@ -172,7 +172,7 @@ class Answering:
         return [(f"{self._base}/reading/{others[i % (M - 1)]}", v) for i, v in enumerate(values)]
 
     def stand_still(self):
-        """Stop the process once it sleeps: only then has it acknowledged what it answered."""
+        """Stop the process once it sleeps, because then it has acknowledged all readings."""
         state = Path(f"/proc/{self.process.pid}/stat")
         while state.read_text().rpartition(")")[2].split()[0] != "S":
             time.sleep(PAUSE_S)
@@ -182,7 +182,7 @@ class Answering:
         self.process.send_signal(signal.SIGCONT)
 
     def check(self, readings):
-        """Check that all of them were handled."""
+        """Check that all readings were handled."""
 
     def close(self):
         self.wire.close()
@@ -197,7 +197,7 @@ class Bare(Answering):
         command = [sys.executable, str(BENCHMARKS / "bare_client.py"), what, str(port), str(qos)]
         super().__init__(port, qos, "bare", "bare/selected", command)
 
-    def asked(self, answer):
+    def next_sensor(self, answer):
         self.handled = answer
         return "last"
 
@@ -223,7 +223,7 @@ class Daemon(Answering):
         command = [sys.executable, "-m", "edge_tvbo", "run", str(path)]
         super().__init__(port, qos, "bench", "edge_tvbo/bench/lab/selected", command)
 
-    def asked(self, answer):
+    def next_sensor(self, answer):
         decision = msgspec.json.decode(answer)
         self.handled = decision["model"]["observations"] - self.observations
         self.observations += self.handled
@@ -234,5 +234,5 @@ class Daemon(Answering):
 
 
 def values(number, seed):
-    """Return so many different readings as text."""
+    """Return `number` different readings as text."""
     return [f"{20 + (index * 7919 + seed) % 9973 / 5000:.4f}".encode() for index in range(number)]

@@ -28,8 +28,8 @@ def test_page_follows_each_decision(page, dashboard, laboratory, peer):
     client = peer(laboratory.broker.port, "edge_tvbo/lab/temperature/selected")
     sensors = set()
     for _ in range(6):
-        before = len(client.heard)
-        client.wait(lambda before=before: len(client.heard) > before)
+        before = len(client.received)
+        client.wait(lambda before=before: len(client.received) > before)
         decision = decisions(client)[-1]
         page.wait_for_text("sentence", decision["text"] + ".", timeout=0.9)
         assert page.script(SELECTED) == decision["sensor"]

@@ -378,7 +378,7 @@ class TestCsv:
         grid = load(tmp_path / name, "step,n1\n0,1\n1,2\n2,3\n")
 
         assert (grid.start, grid.interval) == (0.0, interval)
-        assert f"a step count, taken as {interval} s a step" in grid.source
+        assert f"a step count, with {interval} s per step" in grid.source
 
     def test_sensor_names_are_changed_to_fit_a_topic(self, tmp_path):
         grid = load(tmp_path / "a.csv", "t;north hall;b/1\n0;1;2\n1;1;2\n")

@@ -1,4 +1,4 @@
-"""The waits between attempts: they grow, they end, and they tell a rival from an outage."""
+"""Backoff: waits double up to a bound; duplicate client ids are distinguished from outages."""
 
 from collections import Counter
 from itertools import pairwise

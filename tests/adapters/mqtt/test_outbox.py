@@ -33,7 +33,7 @@ def test_only_the_newest_of_two_unsent_states_is_sent_at_the_end_of_the_queue():
     assert send_all(outbox, ids()) == [b"1", b"2"]
 
 
-def test_a_new_session_sends_every_state_again_and_then_what_waited():
+def test_a_new_session_sends_every_state_again_before_waiting_messages():
     outbox, mids = opened(), ids()
     outbox.state("x", b"x1")
     outbox.notice("n", b"n1")
@@ -57,7 +57,7 @@ def test_an_acknowledged_notice_is_not_sent_again():
     assert send_all(outbox, mids) == []
 
 
-def test_a_notice_in_flight_at_several_breaks_is_dropped():
+def test_a_notice_is_dropped_after_several_broken_connections():
     outbox, mids = opened(), ids()
     outbox.notice("n", b"poison")
     for _ in range(MAX_ATTEMPTS):

@@ -23,7 +23,7 @@ def paho_names(tree):
 
 
 def violations(source):
-    """Return how a module's source reaches into paho."""
+    """Return the uses of private names of paho in a module's source."""
     tree = ast.parse(source)
     names, found = paho_names(tree)
     for node in ast.walk(tree):
@@ -67,5 +67,5 @@ def test_no_private_attribute_of_paho_is_used():
         "from paho.mqtt._packet import decode_publish",
     ],
 )
-def test_each_way_into_paho_is_found(source):
+def test_each_use_of_a_private_name_of_paho_is_found(source):
     assert violations(source)

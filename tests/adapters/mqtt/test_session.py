@@ -1,4 +1,4 @@
-"""One session, against a server on loopback whose bytes the test writes."""
+"""MQTT session with a server on loopback; the test writes the bytes of the server."""
 
 import selectors
 import socket
@@ -13,12 +13,12 @@ from support.mqtt_bytes import CONNACK, PINGREQ, PINGRESP, packet, publish
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 
-KEEPALIVE_S = 1  # the shortest there is
+KEEPALIVE_S = 1  # the shortest in MQTT
 TIMEOUT_S = 20.0
 
 
 class Connection:
-    """A session, and the broker's end of it."""
+    """A session and the broker's socket of it."""
 
     def __init__(self, server, **settings):
         port = server.getsockname()[1]
@@ -43,7 +43,8 @@ class Connection:
             assert time.monotonic() < deadline
             self.turn()
 
-    def let_in(self):
+    def accept(self):
+        """Answer the CONNECT, and wait until the session is connected."""
         self.until(lambda: self.session.state is State.AWAITING_CONNACK)
         self.broker.sendall(CONNACK)
         self.until(lambda: self.session.state is State.CONNECTED)
@@ -63,17 +64,17 @@ def server():
 
 @pytest.fixture
 def connected(server):
-    """Yield a connection that the broker has let in; the CONNECT is read."""
+    """Yield a connection that the broker has accepted, after reading its CONNECT."""
     with closing(Connection(server)) as connection:
-        connection.let_in()
+        connection.accept()
         assert connection.broker.recv(1000)[0] == 0x10
         yield connection
 
 
-def test_a_session_goes_from_connecting_to_connected_and_says_where_the_broker_is(server):
+def test_a_connected_session_has_the_address_of_the_broker(server):
     with closing(Connection(server)) as connection:
         assert connection.session.state is State.CONNECTING
-        connection.let_in()
+        connection.accept()
         assert connection.session.address == "127.0.0.1"
         assert connection.session.problem is None
 
@@ -90,7 +91,7 @@ def test_messages_are_returned_in_order_and_a_batch_is_bounded(connected):
     assert max(counts) <= MAX_BATCH
 
 
-def test_a_message_is_acknowledged_when_the_caller_says_so(connected):
+def test_a_message_is_acknowledged_only_by_the_caller(connected):
     connected.broker.sendall(publish("a", b"1", qos=1, packet_id=258))
     connected.until(lambda: connected.messages)
     connected.broker.setblocking(False)
@@ -101,7 +102,7 @@ def test_a_message_is_acknowledged_when_the_caller_says_so(connected):
     assert connected.broker.recv(10) == b"\x40\x02\x01\x02"
 
 
-def test_the_broker_s_answers_to_many_filters_are_put_together(connected):
+def test_answers_to_several_subscribe_packets_are_combined(connected):
     session = connected.session
     session.subscribe([f"f/{number}" for number in range(MAX_FILTERS + 2)])
     connected.turn(0.0)
@@ -113,7 +114,7 @@ def test_the_broker_s_answers_to_many_filters_are_put_together(connected):
     assert session.granted == [True] * (MAX_FILTERS + 1) + [False]
 
 
-def test_a_long_message_that_comes_slowly_keeps_the_connection(connected):
+def test_a_message_that_arrives_slowly_keeps_the_session_alive(connected):
     message = publish("a", bytes(60))
     for byte, pause in zip(message, repeat(3 * KEEPALIVE_S / len(message)), strict=False):
         connected.broker.sendall(bytes((byte,)))
@@ -124,14 +125,14 @@ def test_a_long_message_that_comes_slowly_keeps_the_connection(connected):
     assert [each.payload for each in connected.messages] == [bytes(60)]
 
 
-def test_a_silent_broker_is_a_problem_after_two_keepalives(connected):
+def test_a_silent_broker_ends_the_session_after_two_keepalives(connected):
     connected.until(lambda: connected.session.problem is not None)
     assert "two keep-alives" in connected.session.problem.text
     assert connected.session.state is State.CLOSED
     assert not connected.session.closed_by_broker
 
 
-def test_a_broker_that_answers_pings_is_kept(connected):
+def test_a_broker_that_answers_pings_keeps_the_session_alive(connected):
     for _ in range(3):
         connected.broker.settimeout(0.02)
         heard = b""
@@ -147,7 +148,7 @@ def test_a_broker_that_answers_pings_is_kept(connected):
     assert connected.session.problem is None
 
 
-def test_a_full_socket_is_reported_and_nothing_is_reordered(connected):
+def test_messages_stay_in_order_if_the_socket_is_full(connected):
     payloads = [bytes((number,)) * 300_000 for number in range(30)]
     sent = []
     for payload in payloads[:-1]:
@@ -169,7 +170,7 @@ def test_a_full_socket_is_reported_and_nothing_is_reordered(connected):
     assert connected.session.can_send
 
 
-def test_acknowledged_publications_are_named_once(connected):
+def test_each_acknowledged_packet_id_is_returned_once(connected):
     sent = connected.session.publish("a", b"1")
     connected.broker.sendall(packet(0x40, sent.to_bytes(2, "big")))
     taken = []
@@ -178,7 +179,7 @@ def test_acknowledged_publications_are_named_once(connected):
     assert not connected.session.take_acknowledged()
 
 
-def test_a_publication_after_the_broker_went_away_ends_the_session_at_the_next_turn(connected):
+def test_publishing_after_the_broker_closed_ends_the_session(connected):
     connected.broker.close()
     for _ in range(3):
         connected.session.publish("a", b"1")
@@ -186,7 +187,7 @@ def test_a_publication_after_the_broker_went_away_ends_the_session_at_the_next_t
     assert connected.session.closed_by_broker
 
 
-def test_a_connection_that_closes_before_its_connack_is_a_problem_with_advice(server):
+def test_a_connection_closed_before_connack_is_a_problem_with_advice(server):
     with closing(Connection(server)) as connection:
         connection.until(lambda: connection.session.state is State.AWAITING_CONNACK)
         connection.broker.close()
@@ -194,7 +195,7 @@ def test_a_connection_that_closes_before_its_connack_is_a_problem_with_advice(se
         assert "[mqtt.tls]" in connection.session.problem.text
 
 
-def test_version_5_asks_the_broker_to_send_no_larger_packets(server):
+def test_mqtt_5_limits_the_packet_size_of_the_broker(server):
     with closing(Connection(server, version="5")) as connection:
         greeting = connection.broker.recv(1000)
         assert b"MQTT\x05" in greeting
@@ -221,7 +222,7 @@ def test_an_abandoned_attempt_closes_its_connection_when_it_is_made():
     assert set(closed) == {"connection"}
 
 
-def test_the_result_of_an_attempt_is_what_it_returned_or_raised():
+def test_the_result_of_an_attempt_is_its_connection_or_its_error():
     def result_of(connect):
         attempt = Attempt(connect, lambda _: None)
         with selectors.DefaultSelector() as selector:

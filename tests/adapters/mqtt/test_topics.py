@@ -1,4 +1,4 @@
-"""Topics: a sensor's id goes in and comes out, and nothing a broker refuses is published."""
+"""Topics: sensor ids in templates, topics that can be published, activation payloads."""
 
 import pytest
 from edge_tvbo_adapters.mqtt.topics import (
@@ -104,7 +104,7 @@ def test_a_topic_with_a_wildcard_or_nul_is_never_published(left, bad, right):
 @example("\ud800")
 @example("a\nb")
 @example("é" * MAX_TOPIC_LENGTH)
-def test_what_is_publishable_is_utf8_without_controls_and_short_enough(topic):
+def test_a_publishable_topic_is_short_utf8_without_control_characters(topic):
     if publishable(topic):
         encoded = topic.encode()
         assert 0 < len(encoded) <= MAX_TOPIC_LENGTH
@@ -124,7 +124,7 @@ def test_what_is_publishable_is_utf8_without_controls_and_short_enough(topic):
         ("lab/\ud800", False),
     ],
 )
-def test_some_topics_are_publishable_and_some_are_not(topic, expected):
+def test_examples_of_publishable_and_other_topics(topic, expected):
     assert publishable(topic) is expected
 
 

@@ -1,4 +1,4 @@
-"""What docs/sensors.md tells people to write is a configuration, and means what it says."""
+"""Examples of docs/sensors.md: each is a valid configuration and does what the page says."""
 
 import json
 import re
@@ -27,7 +27,7 @@ FIELD = {
 
 
 def toml(value):
-    """Write a value as TOML does, on one line."""
+    """Return a value as TOML, on one line."""
     match value:
         case dict():
             pairs = (f"{json.dumps(key)} = {toml(each)}" for key, each in value.items())
@@ -39,7 +39,7 @@ def toml(value):
 
 
 def loaded(directory, *fields):
-    """Return the settings of fields that differ from `FIELD` in this."""
+    """Return the settings of fields, each of which is `FIELD` with changes."""
     tables = {f"f{i}": FIELD | each for i, each in enumerate(fields)}
     path = directory / "edge.toml"
     path.write_text(f"fields = {toml(tables)}")
@@ -49,7 +49,7 @@ def loaded(directory, *fields):
 
 
 @pytest.mark.parametrize("lines", LINES, ids=lambda each: str(each)[:70])
-def test_what_the_page_says_can_be_written(tmp_path, lines):
+def test_each_example_of_the_page_is_a_valid_configuration(tmp_path, lines):
     (field,) = loaded(tmp_path, lines)
     name, topic = field.names.get("hall", "hall"), field.reading.topic
     assert Template(topic).sensor(topic.replace("{sensor}", name))
@@ -89,7 +89,7 @@ def test_a_recorded_message_is_read_by_a_configuration_for_it(tmp_path):
         ),
     ],
 )
-def test_each_mode_has_a_command_of_its_own(tmp_path, mode, payload, expected):
+def test_each_activation_mode_has_its_own_command(tmp_path, mode, payload, expected):
     (field,) = loaded(
         tmp_path,
         {
@@ -104,7 +104,7 @@ def test_each_mode_has_a_command_of_its_own(tmp_path, mode, payload, expected):
     assert sent == expected
 
 
-def test_what_is_written_comes_before_what_is_usual(tmp_path):
+def test_a_configured_payload_is_preferred_to_the_preset(tmp_path):
     activate = {"mode": "lorawan", "topic": "to/{sensor}", "payload": '{"id": "{sensor}"}'}
     for payload in ("number", "the-things-stack"):
         (field,) = loaded(
@@ -114,12 +114,12 @@ def test_what_is_written_comes_before_what_is_usual(tmp_path):
         assert activation("f0", field).payload == '{"id": "{sensor}"}'
 
 
-def test_a_downlink_that_no_make_has_is_a_configuration_error(tmp_path):
+def test_lorawan_mode_without_a_downlink_payload_is_a_configuration_error(tmp_path):
     with pytest.raises(ConfigError, match=r"fields\.f0\.activate\.payload is missing"):
         loaded(tmp_path, {"activate": {"mode": "lorawan", "topic": "to/{sensor}"}})
 
 
-def test_two_fields_cannot_leave_commands_on_one_topic(tmp_path):
+def test_two_fields_with_one_sleepy_topic_are_a_configuration_error(tmp_path):
     sleepy = {"activate": {"mode": "sleepy", "topic": "to/{sensor}"}}
     other = {"reading": {"topic": "other/{sensor}"}}
     with pytest.raises(loader.ConfigErrors, match=r"fields\.f0 sends commands to hall too"):

@@ -1,4 +1,4 @@
-"""What simulated sensors answer: of one field as it was recorded, of many each for itself."""
+"""Simulated sensors: replies of one field, of several fields, and in gaps of the recording."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ moments = st.floats(-1e9, 1e9)  # s from the recording's start
 
 
 class Recorded(NamedTuple):
-    """What nodes need of a recording; each value is its own place."""
+    """A recording in which all values differ."""
 
     sensors: tuple[str, ...] = ("a", "b")
     start: float = 1000.0
@@ -29,14 +29,14 @@ LAB = Recorded()
 
 
 def fleet(count, recording=LAB):
-    """Give the nodes of sensor a, by field."""
+    """Return the simulated sensor a of each of `count` fields."""
     names = [f"lab-{number}" for number in range(count)]
     nodes = network(recording, names, READING, ACTIVATE)
     return [nodes[f"{name}/a/activate"] for name in names]
 
 
 @given(moments)
-def test_one_field_answers_as_recorded_and_not_beyond(since):
+def test_one_field_replies_as_recorded_and_not_after_the_end(since):
     (alone,) = fleet(1)
     row = (since + 1e-5) // LAB.interval
 
@@ -44,7 +44,7 @@ def test_one_field_answers_as_recorded_and_not_beyond(since):
 
 
 @given(st.integers(2, ROWS), moments)
-def test_of_many_fields_no_two_answer_alike_and_each_always_does(count, since):
+def test_every_field_of_a_fleet_always_replies_with_a_value_of_its_own(count, since):
     values = [node.measured(LAB.start + since) for node in fleet(count)]
 
     assert None not in values
@@ -52,7 +52,9 @@ def test_of_many_fields_no_two_answer_alike_and_each_always_does(count, since):
 
 
 @given(st.integers(2, ROWS), st.data(), st.integers(0, ROWS - 1), st.integers(-3, 3))
-def test_a_field_is_its_share_of_the_recording_later_round_and_round(count, data, row, rounds):
+def test_each_field_of_a_fleet_starts_its_share_of_the_recording_later_and_repeats(
+    count, data, row, rounds
+):
     number = data.draw(st.integers(0, count - 1))
     at = LAB.start + (row + rounds * ROWS) * LAB.interval
 
@@ -60,7 +62,7 @@ def test_a_field_is_its_share_of_the_recording_later_round_and_round(count, data
     assert fleet(count)[number].measured(at) == LAB.values[(row + ahead) % ROWS, 0]
 
 
-def test_a_gap_is_one_in_a_fleet_too():
+def test_a_fleet_does_not_reply_in_a_gap():
     observed = LAB.observed.copy()
     observed[ROWS // 2 + 1, 0] = False
     first, second = fleet(2, LAB._replace(observed=observed))
@@ -70,13 +72,13 @@ def test_a_gap_is_one_in_a_fleet_too():
 
 
 @pytest.mark.parametrize("at", [float("inf"), float("nan"), 1e308])
-def test_a_moment_that_is_none_is_not_answered_or_wraps(at):
+def test_a_time_far_outside_the_recording_is_not_answered_or_wraps(at):
     for node in (*fleet(1), *fleet(2)):
         assert node.measured(at) in (None, *LAB.values[:, 0])
 
 
 @given(st.integers(1, 5))
-def test_every_sensor_of_every_field_has_topics_of_its_own(count):
+def test_every_sensor_of_every_field_has_its_own_topics(count):
     names = [f"lab-{number}" for number in range(count)]
     nodes = network(LAB, names, READING, ACTIVATE)
 
@@ -84,7 +86,7 @@ def test_every_sensor_of_every_field_has_topics_of_its_own(count):
 
 
 @pytest.mark.parametrize("topics", [("lab/{sensor}/t", ACTIVATE), (READING, "{sensor}/go")])
-def test_fields_that_would_share_a_topic_are_refused(topics):
+def test_fields_that_would_share_a_topic_are_rejected(topics):
     with pytest.raises(ConfigError, match="3 fields would share it; {field} stands for the field"):
         network(LAB, ["x", "y", "z"], *topics)
     assert len(network(LAB, ["x"], *topics)) == 2

@@ -231,7 +231,7 @@ def test_a_configuration_from_zigbee2mqtt_traffic_runs_with_no_edit(mosquitto, p
         assert "bad{name}" in made.stderr
         checked = run("check", "--connect", "--listen", "2s", str(path))
         assert checked.exit_code == 0, checked.output
-        assert "temperature: 4 of 4 sensors in 2 s" in checked.stdout
+        assert "temperature: 4 of 4 sensors sent a reading within 2 s" in checked.stdout
 
         command = [sys.executable, "-m", "edge_tvbo", "run", str(path)]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as daemon:

@@ -124,7 +124,7 @@ def test_with_an_unusable_directory_the_daemon_decides_and_logs_it_once(gateway,
     gateway.start()
     gateway.wait_for_activations(12)
     gateway.stop()
-    assert gateway.log_text().count("history: it cannot be stored") == 1
+    assert gateway.log_text().count("history: cannot be stored") == 1
 
 
 def test_with_a_file_size_limit_it_decides_and_logs_it_once(gateway):
@@ -134,7 +134,7 @@ def test_with_a_file_size_limit_it_decides_and_logs_it_once(gateway):
     )
     gateway.wait_for_activations(40)
     gateway.stop()
-    assert gateway.log_text().count("history: it cannot be stored") == 1
+    assert gateway.log_text().count("history: cannot be stored") == 1
     gateway.assert_never_twice()
 
 

@@ -30,7 +30,7 @@ def serve(
     hosts: Sequence[str] = (),
     ready: Callable[[str], None],
 ) -> None:
-    """Serve the dashboard until SIGINT or SIGTERM.
+    """Serve the dashboard over HTTP until SIGINT or SIGTERM.
 
     Parameters
     ----------

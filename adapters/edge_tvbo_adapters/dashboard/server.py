@@ -84,7 +84,7 @@ def serve(
     listener = _listen(host, port)
     port = listener.getsockname()[1]
     if not is_loopback(host):
-        log.warning("dashboard: every computer that can connect to %s can read it", host)
+        log.warning("dashboard: every computer that can connect to %s can read the dashboard", host)
     accepted = None if not is_loopback(host) and not hosts else (*hosts, host)
     application = RequestGuard(Dashboard(content).application(), root_path, accepted)
     config = uvicorn.Config(

@@ -112,7 +112,7 @@ def read_table(path: Path, text: Iterable[str]) -> Table:
     header = [name.strip() for name in next(csv.reader([first], delimiter=separator), [])]
     if len(header) < 2 or _is_time(header[0]):
         raise DataError(
-            f"{path}, line 1: found {first.strip()[:60]!r}; the first line names the columns: "
+            f"{path}, line 1: found {first.strip()[:60]!r}; the first line must name the columns: "
             "'time,<sensor>,<sensor>,...' or 'time,sensor,value'."
         )
     rows = numbered_rows(path, lines, separator, len(header))
@@ -156,7 +156,7 @@ def long_columns(path: Path, header: list[str]) -> tuple[int, int, int] | None:
     if value is None:
         raise DataError(
             f"{path}, line 1: has a time and a sensor column, but no value column in "
-            f"{', '.join(header)}.\nName one of them 'value'."
+            f"{', '.join(header)}.\nName one of these columns 'value'."
         )
     return at, sensor, value
 
@@ -397,7 +397,7 @@ def spacing(path: Path, times: "NDArray[np.float64]", sensor: "NDArray[np.intp] 
     steps = steps[steps > 0]
     if not len(steps):
         raise DataError(
-            f"{path}: no sensor has readings at two different times, so there is no interval."
+            f"{path}: no sensor has readings at two different times, so the interval is unknown."
         )
     common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
     if 2 * count >= len(steps):

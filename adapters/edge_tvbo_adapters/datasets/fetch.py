@@ -66,7 +66,7 @@ def fetch(url: str, target: Path, sha256: str | None, progress: Progress) -> str
     except OSError as error:
         raise DataError(
             f"{url}: could not be fetched to {target}: {error}.\nCheck the network and the free "
-            "space, or download the file by other means and save it at this path."
+            f"space, or download the file by other means and save it as {target}."
         ) from error
     except ValueError as error:
         raise DataError(

@@ -54,7 +54,7 @@ class IntelLab:
     )
 
     def load(self, directories: Iterable[str]) -> Recording:
-        """Read the recording of 46 motes and 1152 intervals; raises `DataError`."""
+        """Read the Intel lab's recording of 46 motes and 1152 intervals; raises `DataError`."""
         directories = list(directories)
         path = find(directories, DATA, f"{self.name} is not on this machine. {ADVICE}")
         values, observed, motes = choose_motes(*valid_means(path))

@@ -90,7 +90,7 @@ def temperatures(rng: "Generator", places: "Array") -> "Array":
 
 
 def sunshine(rng: "Generator", hour: "Array", places: "Array") -> "Array":
-    """Return the warming by the sun, (T, M) in °C: a warm patch that moves along the windows."""
+    """Return the warming of each sensor by the sun, (T, M) in °C, in a patch that moves."""
     import numpy as np
 
     through = (hour % 24 - SUNRISE) / (SUNSET - SUNRISE)  # of the day: 0 at sunrise, 1 at sunset
@@ -104,7 +104,7 @@ def sunshine(rng: "Generator", hour: "Array", places: "Array") -> "Array":
 
 
 def cooling(rng: "Generator", hour: "Array", places: "Array") -> "Array":
-    """Return the cooling by the vents, (T, M) in °C; each zone is on at times in working hours."""
+    """Return the cooling of each sensor by the vents, (T, M) in °C, in working hours."""
     import numpy as np
 
     flips = rng.random((len(hour), len(VENTS))) < 1 / 9  # on average every 90 minutes
@@ -117,7 +117,7 @@ def cooling(rng: "Generator", hour: "Array", places: "Array") -> "Array":
 
 
 def drift(rng: "Generator", places: "Array") -> "Array":
-    """Return slow temperature anomalies, (T, M) in °C: correlated in space, AR(2) in time."""
+    """Return slow temperature anomalies of each sensor, (T, M) in °C: an AR(2) process in time."""
     import numpy as np
 
     x, y = np.meshgrid(np.linspace(0, WIDTH, 9), np.linspace(0, DEPTH, 7))

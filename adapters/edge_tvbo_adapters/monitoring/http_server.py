@@ -27,7 +27,7 @@ _END = re.compile(rb"\r?\n\r?\n")
 
 
 class Page(NamedTuple):
-    """The response to a request: status, content type and body."""
+    """Response of the HTTP server to a request: status, content type and body."""
 
     status: HTTPStatus
     content_type: str
@@ -74,7 +74,7 @@ class HttpServer:
         self._resume_accept(0.0)
 
     def fileno(self) -> int:
-        """Return the server's file descriptor, which is readable when a socket is ready."""
+        """Return the HTTP server's file descriptor, which is readable when a socket is ready."""
         return self._selector.fileno()
 
     def wake_at(self) -> float:

@@ -60,7 +60,7 @@ class Commands:
         self._logged: set[str] = set()
 
     def put(self, message: MQTTMessage, now: float) -> bool:
-        """Add the command in an MQTT message to the queue; return whether the message is one."""
+        """Add the command in an MQTT message to the queue; return False if there is none."""
         topic, is_valid = topic_of(message)
         if not topic.startswith(self._prefix):
             return False
@@ -93,7 +93,9 @@ class Commands:
     def _reject(self, word: str, topic: str, error: PayloadError, payload: bytes) -> Rejection:
         if error.reason not in self._logged:
             self._logged.add(error.reason)
-            form = "the command on %r is rejected as %s: %s; further ones are only counted"
+            form = (
+                "the command on %r is rejected as %s: %s; further commands like it are only counted"
+            )
             log.warning(form, topic, error.reason, error)
         why = Unreadable(error.reason, topic, str(error))
         if error.reason in UNANSWERED:

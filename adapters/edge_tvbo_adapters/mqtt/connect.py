@@ -80,7 +80,8 @@ class Attempt(Generic[Connected]):
     def _discard_abandoned(self) -> None:
         """Discard the connection of an abandoned attempt.
 
-        Both threads call it, because either of them may be the later one.
+        The thread calls it when the connection is made, the loop when the attempt is abandoned.
+        The later call discards the connection.
         """
         result = self._result
         if self._abandoned and result is not None and not isinstance(result, Exception):

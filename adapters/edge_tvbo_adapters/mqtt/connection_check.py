@@ -112,11 +112,14 @@ class ObservedField:
     def result(self, seconds: float) -> CheckResult:
         """Return the check result of one field: its sensors that reported, and rejected messages.
 
-        It fails if all messages were rejected. A field without messages passes, with advice.
+        The check fails if all messages were rejected. Without any message it succeeds, with advice.
         """
         seen = self._sensors_seen
         silent = [each for each in self._sensors if each not in seen]
-        text = f"{self._name}: {len(seen)} of {len(self._sensors)} sensors in {seconds:g} s"
+        text = (
+            f"{self._name}: {len(seen)} of {len(self._sensors)} sensors sent a reading within "
+            f"{seconds:g} s"
+        )
         if silent and seen:
             text += f"; without a reading: {_listed(silent)}"
         if self._unknown_sensors:

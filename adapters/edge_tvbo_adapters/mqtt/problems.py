@@ -204,7 +204,10 @@ def _untrusted(error: ssl.SSLCertVerificationError, mqtt: Mqtt, tls: Tls) -> Con
             text = f"the broker's certificate has expired (today is {today}); renew it"
         case 9:
             code = Code.EXPIRED
-            text = f"the broker's certificate is not valid yet; is the clock right? It says {today}"
+            text = (
+                "the broker's certificate is not valid yet; check this machine's clock, which says "
+                f"{today}"
+            )
         case 62 | 64:
             code = Code.WRONG_NAME
             text = (
@@ -215,7 +218,7 @@ def _untrusted(error: ssl.SSLCertVerificationError, mqtt: Mqtt, tls: Tls) -> Con
             code = Code.UNKNOWN_CA
             known = f"the CAs in {tls.ca}" if tls.ca else "the CAs that this system knows"
             text = (
-                f"the broker's certificate is signed by an unknown CA, none of {known}; "
+                f"the broker's certificate is signed by an unknown CA, which is not among {known}; "
                 "set mqtt.tls.ca to the certificate of the CA that signed it"
             )
         case _:

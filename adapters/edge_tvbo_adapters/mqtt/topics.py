@@ -27,7 +27,9 @@ class Template:
 
     def __init__(self, text: str) -> None:
         if "+" in text or "#" in text:
-            raise ConfigError(f"{text!r}: + and # are wildcards; {{sensor}} stands for the sensor.")
+            raise ConfigError(
+                f"{text!r}: the wildcards + and # are not allowed; {{sensor}} stands for the sensor."
+            )
         if text.count(SENSOR_PLACE) != 1:
             raise ConfigError(f"{text!r}: {{sensor}} must be in the topic, once.")
         self._levels = text.split("/")

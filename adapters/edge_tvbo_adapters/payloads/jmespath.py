@@ -63,7 +63,7 @@ class Expression:
             raise ConfigError(f"{text!r} is not a JMESPath expression: {why}") from None
 
     def __call__(self, document: Any) -> Any:
-        """Return what the expression finds in `document`; raises `PayloadError`."""
+        """Return the part of a JSON document that the expression finds; raises `PayloadError`."""
         try:
             found = self._expression.search(document)
         except self._failures as error:

@@ -178,7 +178,7 @@ def to_seconds(value: Any, zone: tzinfo | None = None) -> float:
     except TypeError:
         raise PayloadError("bad-time", f"the time is {json_type(value)}") from None
     if time.tzinfo is None and zone is None:
-        raise PayloadError("naive-time", f"{value[:SHOWN]!r} has no offset from UTC")
+        raise PayloadError("naive-time", f"the time {value[:SHOWN]!r} has no offset from UTC")
     return (time if time.tzinfo else time.replace(tzinfo=zone)).timestamp()
 
 

@@ -126,13 +126,13 @@ class FileStore:
         self._logged_problem = problem
         if problem:
             log.error(
-                "state: it cannot be stored in %s: %s; the daemon continues, but a restart would "
+                "state: cannot be stored in %s: %s; the daemon continues, but a restart would "
                 "load the last stored state",
                 self._directory,
                 problem,
             )
         else:
-            log.info("state: it is stored in %s again", self._directory)
+            log.info("state: stored in %s again", self._directory)
 
 
 def _flush(directory: Path) -> None:

@@ -155,7 +155,7 @@ class HistoryDatabase:
         if version > VERSION:
             raise sqlite3.NotSupportedError(
                 f"the file has format {version}, and this version of edge_tvbo writes {VERSION}; "
-                "move the file away, or go back to the version that wrote it"
+                "move the file away, or install the version of edge_tvbo that wrote it"
             )
         for pragma in (f"page_size = {PAGE_SIZE}", "journal_mode = WAL", *_PRAGMAS):
             connection.execute(f"PRAGMA {pragma}")
@@ -223,8 +223,8 @@ class HistoryDatabase:
                 with suppress(FileNotFoundError):
                     self._path.with_name(f"{self._path.name}{suffix}").unlink()
         except OSError as error:
-            return f"it could not be renamed: {error.strerror}"
-        return f"it was renamed to {target.name}, and a new history starts"
+            return f"the file could not be renamed: {error.strerror}"
+        return f"the file was renamed to {target.name}, and a new history starts"
 
     def _log_problem(self, problem: str) -> None:
         """Log once that the history cannot be stored, and once that it is stored again."""
@@ -233,12 +233,12 @@ class HistoryDatabase:
         self._logged_problem = problem
         if problem:
             log.error(
-                "history: it cannot be stored in %s: %s; the daemon continues without it",
+                "history: cannot be stored in %s: %s; the daemon continues without it",
                 self._path,
                 problem,
             )
         else:
-            log.info("history: it is stored in %s again", self._path)
+            log.info("history: stored in %s again", self._path)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

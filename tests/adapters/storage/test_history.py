@@ -384,8 +384,8 @@ def test_full_disk_and_its_end_are_logged_once(small_disk, caplog):
         (small_disk / "filler").unlink()
         assert history.store([history_entry(1)])
     problem, end = [record.getMessage() for record in caplog.records]
-    assert "history: it cannot be stored" in problem and "full" in problem
-    assert end == f"history: it is stored in {small_disk}/k.history.db again"
+    assert "history: cannot be stored" in problem and "full" in problem
+    assert end == f"history: stored in {small_disk}/k.history.db again"
     with open_reader(small_disk) as reader:
         assert reader.newest("lab", 9) == [history_entry(1), history_entry(0)]
 
@@ -396,4 +396,4 @@ def test_unwritable_directory_is_logged_once(directory, caplog):
         assert [history.store([history_entry(n)]) for n in range(3)] == [False] * 3
         assert history.latest("lab") is None
     lines = [record.getMessage() for record in caplog.records]
-    assert sum("it cannot be stored" in line for line in lines) == 1
+    assert sum("cannot be stored" in line for line in lines) == 1

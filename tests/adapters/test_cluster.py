@@ -276,7 +276,7 @@ def error_of(address, code=Code.CLUSTER):
 
 @pytest.mark.usefixtures("short_timeout")
 @pytest.mark.parametrize(
-    ("address", "says"),
+    ("address", "expected"),
     [
         ("127.0.0.1:9", "no reply; is `dask scheduler` running there"),
         ("gateway", "missing port number in address 'gateway'"),
@@ -284,10 +284,10 @@ def error_of(address, code=Code.CLUSTER):
         ("tls://127.0.0.1:9", "TLS needs certificates"),
     ],
 )
-def test_missing_scheduler_gives_a_one_line_error_with_the_fix(address, says):
+def test_missing_scheduler_gives_a_one_line_error_with_the_fix(address, expected):
     error = error_of(address)
 
-    assert error.startswith(f"scheduler {address}: {says}")
+    assert error.startswith(f"scheduler {address}: {expected}")
     assert error.endswith("Or use workers on this machine:  --cluster local")
     assert "\n" not in error
 
@@ -334,13 +334,13 @@ def test_workers_of_another_version_are_rejected_even_if_they_join_late(address,
     old = tmp_path / "edge_tvbo-0.0.9.dist-info" / "METADATA"
     old.parent.mkdir()
     old.write_text("Metadata-Version: 2.1\nName: edge-tvbo\nVersion: 0.0.9\n")
-    says = r"edge_tvbo 0\.0\.9, here .*pip install edge-tvbo=="
+    text = r"edge_tvbo 0\.0\.9, here .*pip install edge-tvbo=="
 
     with connect(address, 1) as executor, workers(address, "old", path=[tmp_path]):
-        with pytest.raises(ClusterError, match=says) as raised:
+        with pytest.raises(ClusterError, match=text) as raised:
             list(executor.map(chores.square_after_a_while, range(100)))
         assert raised.value.code is Code.WORKERS
-        with pytest.raises(ClusterError, match=says), connect(address, 1):
+        with pytest.raises(ClusterError, match=text), connect(address, 1):
             pass
 
 

@@ -483,14 +483,14 @@ def test_a_simulated_sensor_replies_for_the_given_interval_and_not_in_a_gap(
     driver = drive(link)
     driver.online()
 
-    def ask(which):
+    def activate_at(which):
         at = lab.start + which * lab.interval
         link.send("lab", Activate(sensor, which, at, at + 1))
         return at
 
-    ask(gap)
-    ask(len(lab.values))  # after the end of the recording
-    at = ask(row)
+    activate_at(gap)
+    activate_at(len(lab.values))  # after the end of the recording
+    at = activate_at(row)
     driver.until(lambda: driver.events)
     driver.for_seconds(0.3)
     ((_, answer),) = driver.events
@@ -503,7 +503,7 @@ def test_a_simulated_sensor_replies_for_the_given_interval_and_not_in_a_gap(
     driver.online()
 
     def answered_again():
-        ask(row)
+        activate_at(row)
         driver.for_seconds(0.2)
         return len(driver.events) > 1
 

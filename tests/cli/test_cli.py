@@ -144,7 +144,7 @@ def test_compare_writes_the_same_bytes_with_any_number_of_jobs():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "expected"),
     [
         (["--policy", "et-gp-ubc"], "Did you mean 'et-gp-ucb'?"),
         (["--dataset", "intel-lap"], "Did you mean 'intel-lab'?"),
@@ -164,11 +164,11 @@ def test_compare_writes_the_same_bytes_with_any_number_of_jobs():
         (["--via", "mqtt", "--speed", "0"], "--speed"),
     ],
 )
-def test_an_invalid_argument_is_rejected_with_a_hint(arguments, says):
+def test_an_invalid_argument_is_rejected_with_a_hint(arguments, expected):
     result = run("replay", "--dataset", "lab-sample", *arguments)
 
     assert result.exit_code == 2
-    assert says in result.stderr
+    assert expected in result.stderr
 
 
 def test_datasets_are_listed_and_described():
@@ -201,7 +201,7 @@ def test_fit_with_plot_fails_before_training_without_matplotlib(tmp_path, monkey
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "expected"),
     [
         (["init", "/nonexist/x.toml", "--sensor", "a"], "No such file or directory"),
         (["fit", "-o", "/nonexist/m.json"], "No such file or directory"),
@@ -223,11 +223,11 @@ def test_fit_with_plot_fails_before_training_without_matplotlib(tmp_path, monkey
         (["simulate", "--fields", "0"], "--fields"),
     ],
 )
-def test_an_impossible_command_fails_at_once_without_a_traceback(arguments, says):
+def test_an_impossible_command_fails_at_once_without_a_traceback(arguments, expected):
     result = run(*arguments)
 
     assert result.exit_code == 2
-    assert says in result.stderr
+    assert expected in result.stderr
 
 
 @pytest.mark.parametrize(("old", "new"), [("nodes", "simulate"), ("warm", "precompile")])

@@ -208,8 +208,8 @@ def test_a_sensor_can_publish_only_its_own_readings(daemon, make_client):
     assert drive(lambda: events)
     drive(lambda: False, ARRIVAL_TIME_S)
     assert {(each.sensor, each.value) for each in events} == {("mote-1", 20.0)}
-    said = [payload for each in listeners for _, payload in each.received]
-    assert b'{"t": 1000}' not in said
+    payloads = [payload for each in listeners for _, payload in each.received]
+    assert b'{"t": 1000}' not in payloads
 
 
 def test_a_sensor_receives_only_its_own_activations(daemon, make_client):
@@ -339,8 +339,8 @@ class Guarded(Daemon):
 
     def on(self, topic):
         """Return the payloads that the operator received on a topic."""
-        heard = list(self._operator.received)
-        return [payload for name, payload in heard if name == f"edge_tvbo/lab/{topic}"]
+        received = list(self._operator.received)
+        return [payload for name, payload in received if name == f"edge_tvbo/lab/{topic}"]
 
     def refused(self):
         """Return the newest counts of rejected messages by reason."""
@@ -504,6 +504,6 @@ def test_a_client_with_a_read_only_login_ends_no_session(attacked):
     assert not re.search("was lost|connected again", daemon.log_text())
 
 
-def late(asked):
+def late(activations):
     """Return the median delay of the activations in seconds."""
-    return median(came - due for _, due, came in asked)
+    return median(came - due for _, due, came in activations)

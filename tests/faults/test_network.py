@@ -222,7 +222,7 @@ def test_all_messages_of_one_tls_record_are_read(certs, drive):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certs / "server.pem", certs / "server.key")
     with socket.create_server(("127.0.0.1", 0)) as server:
-        heard = []
+        received = []
 
         def serve():
             with context.wrap_socket(server.accept()[0], server_side=True) as theirs:
@@ -232,7 +232,7 @@ def test_all_messages_of_one_tls_record_are_read(certs, drive):
                 some = b"".join(publish("lab/a/reading", b'{"t":1,"ts":%d}' % i) for i in range(9))
                 theirs.sendall(b"\x90\x03\x00\x01\x01\xd0\x00\xd0\x00\xd0\x00" + some)
                 while some := theirs.recv(1000):
-                    heard.append(some)
+                    received.append(some)
 
         thread = threading.Thread(target=serve)
         thread.start()

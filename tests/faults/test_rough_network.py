@@ -62,9 +62,9 @@ class Loaded(Gateway):
 
     def learned(self):
         """Return the number of readings in the model at the last received decision."""
-        for said in reversed(self._crowd.on(f"edge_tvbo/{self.name}/lab/selected")):
+        for document in reversed(self._crowd.on(f"edge_tvbo/{self.name}/lab/selected")):
             with suppress(ValueError, KeyError):
-                return json.loads(said)["model"]["observations"]
+                return json.loads(document)["model"]["observations"]
         return 0
 
     def recovers(self):

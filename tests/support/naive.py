@@ -52,7 +52,7 @@ class NaivePosterior:
     window : int, optional
         Number of observations that count, the latest ones; all of them without it.
     own : (M,), optional
-        Prior variance of each arm at time 0 in addition to K, drawn anew for each observation.
+        Prior variance of each arm at time 0 in addition to K, drawn again for each observation.
     """
 
     def __init__(self, K, noise_variance, d, window=None, own=0.0):

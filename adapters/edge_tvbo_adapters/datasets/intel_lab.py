@@ -123,7 +123,7 @@ def choose_motes(
 def samples(
     path: Path,
 ) -> "tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]":
-    """Return the samples of the 8 days as arrays (n,): interval, mote - 1, °C and V."""
+    """Return the samples of the Intel lab as arrays (n,): interval, mote - 1, °C and V."""
     import numpy as np
 
     steps = interval_table()

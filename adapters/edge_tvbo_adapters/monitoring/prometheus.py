@@ -155,7 +155,9 @@ def _energy_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
         "edge_tvbo_energy_left", "Energy left of the field's budget.", labels=labels
     )
     low = GaugeMetricFamily(
-        "edge_tvbo_low_batteries", "Sensors not activated for a low battery.", labels=["field"]
+        "edge_tvbo_low_batteries",
+        "Sensors that are not activated because of a low battery.",
+        labels=["field"],
     )
     for field, each in fields.items():
         energy = each.health.energy

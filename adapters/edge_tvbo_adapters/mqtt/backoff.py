@@ -33,7 +33,7 @@ class Backoff:
         self.short_sessions = 0  # in a row: sessions that the broker ended soon
 
     def wait(self) -> float:
-        """Return the wait before the next attempt to connect, in s; count the attempt."""
+        """Draw the wait before the next attempt to connect, in s; count the attempt."""
         bound = min(self._longest, self._shortest * 2.0 ** min(self._attempts, 32))
         self._attempts += 1
         if self.duplicate_client_id:

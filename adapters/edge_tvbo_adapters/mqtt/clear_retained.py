@@ -27,7 +27,7 @@ def clear_retained(mqtt: Mqtt, instance: str, topic: str, timeout_s: float) -> b
 
     with closing(ShortSession(mqtt, instance, take, timeout_s=timeout_s)) as session:
         if not all(session.subscribe([topic])):
-            text = f"the broker refuses a subscription to {topic}; allow it in its ACL"
+            text = f"the broker refuses a subscription to {topic}; allow it in the broker's ACL"
             raise link_error(mqtt, ConnectionProblem(text, Code.FORBIDDEN))
         session.listen(time.monotonic() + RETAINED_WAIT_S, lambda: bool(found))
         if found:

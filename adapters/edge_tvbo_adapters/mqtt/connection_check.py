@@ -123,7 +123,7 @@ class ObservedField:
         if silent and seen:
             text += f"; without a reading: {_listed(silent)}"
         if self._unknown_sensors:
-            text += f"; {self._unknown_sensors} messages of sensors not in the configuration"
+            text += f"; {self._unknown_sensors} messages of sensors that are not configured"
         if self._rejected:
             counted = ", ".join(f"{count} {reason}" for reason, count in self._rejected.items())
             text += f"; rejected: {counted}; see payload and value under reading"
@@ -170,7 +170,7 @@ def _subscribe(session: ShortSession, observed: Observed) -> Iterator[CheckResul
         if is_granted:
             yield CheckResult(True, f"subscribed to {topic}")
         else:
-            text = f"the broker refuses a subscription to {topic}; allow it in its ACL"
+            text = f"the broker refuses a subscription to {topic}; allow it in the broker's ACL"
             yield CheckResult(False, text, Code.FORBIDDEN)
 
 

@@ -325,11 +325,14 @@ class MqttLink:
         if not readings:
             if refused:
                 names = ", ".join(refused)
-                log.warning("the broker refuses subscriptions to %s; allow them in its ACL", names)
+                log.warning(
+                    "the broker refuses subscriptions to %s; allow them in the broker's ACL", names
+                )
             self._set_online(now)
             return
         self._online, self._subscribe_at = False, now + SUBSCRIBE_AGAIN_S
-        text = f"the broker refuses the readings on {', '.join(readings)}; allow them in its ACL"
+        names = ", ".join(readings)
+        text = f"the broker refuses the readings on {names}; allow them in the broker's ACL"
         self._outage.failed(ConnectionProblem(text, Code.FORBIDDEN, lasting=True))
 
     def _set_online(self, now: float) -> None:

@@ -28,7 +28,8 @@ class Template:
     def __init__(self, text: str) -> None:
         if "+" in text or "#" in text:
             raise ConfigError(
-                f"{text!r}: the wildcards + and # are not allowed; {{sensor}} stands for the sensor."
+                f"{text!r}: the wildcards + and # are not allowed; {{sensor}} stands for the "
+                "sensor."
             )
         if text.count(SENSOR_PLACE) != 1:
             raise ConfigError(f"{text!r}: {{sensor}} must be in the topic, once.")

@@ -1,6 +1,7 @@
 """Simulated sensors: they replay a recording over MQTT, and reply when they are activated.
 
-Each sensor has a connection of its own, up to `MAX_CONNECTIONS`. More sensors share them.
+Each sensor has a connection of its own, unless there are more sensors than `MAX_CONNECTIONS`. Then
+the sensors share that many connections.
 """
 
 import logging

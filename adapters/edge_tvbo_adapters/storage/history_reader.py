@@ -112,7 +112,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         return connection
     connection.close()
     program = (
-        "use the version that wrote it"
+        "use the version of edge_tvbo that wrote it"
         if version > VERSION
         else "start the daemon once: it converts the history"
     )

@@ -1,4 +1,4 @@
-"""Outbox: order, newest states, kept notices, bounds."""
+"""Outbox: the order of messages, newest states, unacknowledged notices, bounds."""
 
 from edge_tvbo_adapters.mqtt.outbox import MAX_ATTEMPTS, MAX_IN_FLIGHT, MAX_NOTICES, Outbox
 from hypothesis import given

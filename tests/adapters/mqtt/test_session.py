@@ -135,13 +135,13 @@ def test_a_silent_broker_ends_the_session_after_two_keepalives(connected):
 def test_a_broker_that_answers_pings_keeps_the_session_alive(connected):
     for _ in range(3):
         connected.broker.settimeout(0.02)
-        heard = b""
+        received = b""
         deadline = time.monotonic() + TIMEOUT_S
-        while PINGREQ not in heard:
+        while PINGREQ not in received:
             assert time.monotonic() < deadline
             connected.turn()
             try:
-                heard += connected.broker.recv(100)
+                received += connected.broker.recv(100)
             except TimeoutError:
                 continue
         connected.broker.sendall(PINGRESP)

@@ -74,9 +74,10 @@ class Csv:
 
 
 def choose_file(directories: list[str]) -> Path:
-    """Return the CSV file to read: an entry that is a file, or the CSV file in a directory.
+    """Return the path of the CSV file to read.
 
-    The first such entry of `directories` is used.
+    Each entry of `directories` is a CSV file, or a directory with one CSV file. The first file
+    that is found is returned.
 
     Raises `DataError` if there is none, or if a directory has several CSV files.
     """

@@ -111,7 +111,9 @@ def parse_request(payload: bytes) -> Request:
     ('heat', True)
     """
     if len(payload) > MAX_REQUEST:
-        raise PayloadError("too-large", f"it has over {MAX_REQUEST} bytes; allowed: {FORM}")
+        raise PayloadError(
+            "too-large", f"the request has over {MAX_REQUEST} bytes; allowed: {FORM}"
+        )
     try:
         return msgspec.json.decode(payload, type=Request)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

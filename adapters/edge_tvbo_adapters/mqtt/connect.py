@@ -59,7 +59,7 @@ class Attempt(Generic[Connected]):
         return self._result
 
     def abandon(self) -> None:
-        """Cancel the attempt: if its connection is still made, it is closed at once."""
+        """Cancel the attempt: if the connection is made later, it is closed at once."""
         self._abandoned = True
         self._close()
         self._discard_abandoned()

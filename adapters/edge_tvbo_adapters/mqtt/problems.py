@@ -96,7 +96,7 @@ def connection_refused(reason: ReasonCode, mqtt: Mqtt, client_id: str) -> Connec
                 "login may not connect; check mqtt.username and mqtt.password_file"
             )
         case "Client identifier not valid":
-            text = f"the client id {client_id!r} is refused; set mqtt.client_id"
+            text = f"the client id {client_id!r} is refused; set mqtt.client_id to another id"
             code = Code.CLIENT_ID
         case "Server unavailable":
             return ConnectionProblem("the broker is not available yet")

@@ -59,7 +59,9 @@ class Expression:
         try:
             self._expression = compile(text)
         except (JMESPathError, RecursionError) as error:
-            why = str(error).splitlines()[0] if str(error) else "it is nested too deeply"
+            why = (
+                str(error).splitlines()[0] if str(error) else "the expression is nested too deeply"
+            )
             raise ConfigError(f"{text!r} is not a JMESPath expression: {why}") from None
 
     def __call__(self, document: Any) -> Any:

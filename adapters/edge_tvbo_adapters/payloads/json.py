@@ -153,7 +153,7 @@ def to_number(value: Any) -> float:
     if isinstance(value, str):
         return parse_number(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise PayloadError("not-a-number", f"it is {json_type(value)}")
+        raise PayloadError("not-a-number", f"the value is {json_type(value)}")
     try:
         return finite(float(value))
     except OverflowError:

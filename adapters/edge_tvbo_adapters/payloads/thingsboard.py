@@ -63,7 +63,9 @@ def records(document: Any) -> list[Any]:
     if len(arrays) != len(document) or not arrays:
         return [document]
     if len(arrays) > 1:
-        text = f"it has records of {len(arrays)} devices; publish one message for each device"
+        text = (
+            f"the message has records of {len(arrays)} devices; publish one message for each device"
+        )
         raise PayloadError("several-devices", text)
     return arrays[0]
 

@@ -28,7 +28,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     def decode(payload: bytes) -> tuple[float, float | None]:
         document = parse_json(payload)
         if isinstance(document, dict) and document.get("state") in ("online", "offline"):
-            text = f"it only says that the device is {document['state']}"
+            text = f"the message only says that the device is {document['state']}"
             raise PayloadError("availability", text)
         value = to_number(find(document, value_path, "missing-value"))
         last_seen = document.get("last_seen") if isinstance(document, dict) else None

@@ -358,7 +358,9 @@ def test_damaged_file_is_logged_and_renamed(tmp_path, caplog):
         assert not history.store([history_entry(0)])
         assert history.store([history_entry(0)])
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "is damaged: file is not a database; it was renamed to k.history.db.damaged" in line
+    assert (
+        "is damaged: file is not a database; the file was renamed to k.history.db.damaged" in line
+    )
     assert (tmp_path / "k.history.db.damaged").read_bytes() == b"rubbish" * 1000
 
 

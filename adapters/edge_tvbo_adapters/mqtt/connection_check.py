@@ -196,8 +196,11 @@ def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]
             Code.FORBIDDEN,
         )
     if observed.status == "online":
-        text = f"a daemon with instance = {observed.instance!r} is connected to this broker; a"
-        yield CheckResult(True, f"{text} second daemon needs another instance")
+        text = (
+            f"a daemon with instance = {observed.instance!r} is connected to this broker; "
+            "a second daemon needs another instance"
+        )
+        yield CheckResult(True, text)
 
 
 def _round_trip(took: float) -> CheckResult:

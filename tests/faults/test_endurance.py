@@ -15,7 +15,7 @@ import pytest
 from edge_tvbo_adapters.mqtt.outbox import MAX_IN_FLIGHT, MAX_NOTICES
 from edge_tvbo_adapters.mqtt.session import MAX_BATCH
 from support import crowd
-from support.crowd import MAX_IN_FLIGHT
+from support.crowd import MAX_READINGS_IN_FLIGHT
 from support.gateway import Daemon
 
 SENSORS = [f"mote-{n}" for n in range(1, 55)]
@@ -119,7 +119,7 @@ class Session:
 
     def send(self):
         """Let some sensors send, unless the daemon is behind."""
-        if self.sent - self.handled >= MAX_IN_FLIGHT:
+        if self.sent - self.handled >= MAX_READINGS_IN_FLIGHT:
             time.sleep(0.002)
             return
         self._crowd.stdin.write(b"%d\n" % SOME)
@@ -234,7 +234,7 @@ def endured(directory, broker, readings, up, away):
     )
     print(measured)
     assert "Traceback" not in daemon.log_text()
-    assert all(0 <= each <= MAX_IN_FLIGHT + SOME for each in run.lost)
+    assert all(0 <= each <= MAX_READINGS_IN_FLIGHT + SOME for each in run.lost)
     assert len(set(threads)) == 1
     assert max(descriptors) <= descriptors[0] + 2  # a document that is being written
     assert inbox <= MAX_BATCH + MAX_IN_FLIGHT  # paho may read so many packets at once

@@ -12,7 +12,7 @@ from itertools import cycle
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
-MAX_IN_FLIGHT = 1000  # readings, so that no queue of mosquitto overflows
+MAX_READINGS_IN_FLIGHT = 1000  # readings, so that no queue of mosquitto overflows
 
 
 def client(port):
@@ -21,7 +21,7 @@ def client(port):
     made.on_socket_open = lambda client, userdata, sock: sock.setsockopt(
         socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
     )
-    made.max_inflight_messages_set(MAX_IN_FLIGHT)
+    made.max_inflight_messages_set(MAX_READINGS_IN_FLIGHT)
     made.connect("127.0.0.1", port)
     return made
 

@@ -138,8 +138,8 @@ TOPICS = (
         "<prefix>/device/edge_tvbo_<instance>/config",
         True,
         1,
-        "with `[homeassistant]`: if the copy that the broker retains differs, and after Home "
-        "Assistant starts",
+        "only with `[homeassistant]`: at the start if the copy that the broker retains is out of "
+        "date, and each time Home Assistant starts",
         payload="the [discovery message](home-assistant.md)",
     ),
 )

@@ -75,7 +75,7 @@ TOPICS = (
         f"{BASE}/status",
         True,
         1,
-        "`online` after each connect; `offline` when the daemon stops, and by its last will when "
+        "`online` after each connection; `offline` when the daemon stops, and by its last will when "
         "the connection is lost",
         payload="`online` or `offline`",
     ),
@@ -334,7 +334,7 @@ retained commands.
 The daemon compiles its kernels before it subscribes, and acknowledges a reading after the model has
 used it. Messages that it has not yet acknowledged wait at the broker. The broker limits their
 number by `max_queued_messages` (1000 in the shipped [mosquitto.conf](../deploy/mosquitto.conf) and
-by mosquitto's default) and their size by `max_queued_bytes`. Mosquitto drops messages beyond these
+by mosquitto's default) and their total size by `max_queued_bytes`. Mosquitto drops messages beyond these
 limits, although it has acknowledged them to the sensor. Raise both limits if more messages may
 arrive at once. While the daemon is not running, the broker keeps no messages for it.
 

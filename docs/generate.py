@@ -75,8 +75,8 @@ TOPICS = (
         f"{BASE}/status",
         True,
         1,
-        "`online` after each connection; `offline` when the daemon stops, and by its last will when "
-        "the connection is lost",
+        "`online` after each connection; `offline` when the daemon stops, and by its last will "
+        "when the connection is lost",
         payload="`online` or `offline`",
     ),
     Topic(
@@ -334,9 +334,9 @@ retained commands.
 The daemon compiles its kernels before it subscribes, and acknowledges a reading after the model has
 used it. Messages that it has not yet acknowledged wait at the broker. The broker limits their
 number by `max_queued_messages` (1000 in the shipped [mosquitto.conf](../deploy/mosquitto.conf) and
-by mosquitto's default) and their total size by `max_queued_bytes`. Mosquitto drops messages beyond these
-limits, although it has acknowledged them to the sensor. Raise both limits if more messages may
-arrive at once. While the daemon is not running, the broker keeps no messages for it.
+by mosquitto's default) and their total size by `max_queued_bytes`. Mosquitto drops messages beyond
+these limits, although it has acknowledged them to the sensor. Raise both limits if more messages
+may arrive at once. While the daemon is not running, the broker keeps no messages for it.
 
 Sensors and other clients of the broker may use either version of MQTT. If the broker delays small
 packets, each acknowledgement takes 40 ms. `check --connect` detects that; for mosquitto, set

@@ -2,10 +2,10 @@
 
     python docs/generate.py
 
-The description of a key is the comment of its field in `messages/documents.py`; the examples come
-from a daemon without a broker that runs here for a few intervals. The description of a setting is
-the one that `edge-tvbo config explain` prints. `TOPICS` is written by hand; a test compares it with
-what a real daemon publishes.
+The description of a JSON key is the comment of its field in `messages/documents.py`. The examples
+come from a daemon without a broker, which this script runs for a few intervals. The description of
+a setting is the one that `edge-tvbo config explain` prints. `TOPICS` is written by hand; a test
+compares it with the topics that a real daemon publishes on.
 """
 
 import ast
@@ -60,11 +60,11 @@ class Topic(NamedTuple):
     qos: int
     when: str
     document: type[msgspec.Struct] | None = None
-    payload: str = ""  # in words, where it is not one of our documents
+    payload: str = ""  # in words, if `document` is None
 
     @property
     def formatted(self) -> str:
-        """The name as code, without a final `, mode ...`, which is not part of the topic."""
+        """Return the name as code; a final `, mode ...` is not part of the topic and stays text."""
         topic, comma, mode = self.name.partition(", ")
         return f"`{topic}`{comma}{mode}"
 
@@ -75,15 +75,16 @@ TOPICS = (
         f"{BASE}/status",
         True,
         1,
-        "`online` at each connection; `offline` when the daemon stops, and, as its will, when the "
-        "connection is lost",
+        "`online` after each connection; `offline` when the daemon stops, and by its last will "
+        "when the connection is lost",
         payload="`online` or `offline`",
     ),
     Topic(
         f"{BASE}/health",
         True,
         1,
-        "at the start, every `health` (60 s), after each command, and when the clock was set",
+        "at the start, every 60 s (the setting `health`), after each command, and after the "
+        "clock was set",
         Health,
     ),
     Topic(f"{BASE}/event", False, 1, "on an event of the daemon", Notice),
@@ -91,14 +92,14 @@ TOPICS = (
         f"{BASE}/<field>/selected",
         True,
         1,
-        "when an interval begins; again when `cmd/activate` names another sensor",
+        "when an interval begins, and when `cmd/activate` names another sensor",
         Decision,
     ),
     Topic(
         f"{BASE}/<field>/hotspot",
         True,
         1,
-        "with each decision and reply, where the policy has a model",
+        "after each decision and each reply, if the policy has a model",
         Hotspot,
     ),
     Topic(
@@ -122,30 +123,41 @@ TOPICS = (
         "activate.topic, mode sleepy",
         True,
         1,
-        "likewise; cleared after the reply or the time-out",
-        payload="`activate.payload`, or nothing",
+        "when a sensor is activated; cleared after the reply or the time-out",
+        payload="`activate.payload`; empty to clear it",
     ),
     Topic(
         "activate.topic, mode lorawan",
         False,
         0,
-        "likewise; cancelled where the network server can do that",
-        payload="`activate.payload`: a downlink",
+        "when a sensor is activated; cancelled after the reply or the time-out if the network "
+        "server supports that",
+        payload="`activate.payload`, which is a downlink",
     ),
     Topic(
         "<prefix>/device/edge_tvbo_<instance>/config",
         True,
         1,
-        "with `[homeassistant]`: where the broker's copy differs, and after Home Assistant starts",
-        payload="[discovery](home-assistant.md)",
+        "only with `[homeassistant]`: at the start if the copy that the broker retains is out of "
+        "date, and each time Home Assistant starts",
+        payload="the [discovery message](home-assistant.md)",
     ),
 )
 SUBSCRIBED = (
-    ("`reading.topic`", "a reading, in the format `reading.payload`: [sensors.md](sensors.md)"),
+    (
+        "`reading.topic`",
+        "a reading in the format `reading.payload`; see [sensors.md](sensors.md)",
+    ),
     ("`energy.battery.topic`", "the charge of a battery, in %"),
-    (f"`{BASE}/cmd/<verb>`", "a [Request](#request): [home-assistant.md](home-assistant.md)"),
-    ("`homeassistant.birth`", "`online`: Home Assistant has started"),
-    ("`<prefix>/device/edge_tvbo_<instance>/config`", "the broker's copy of our own message"),
+    (
+        f"`{BASE}/cmd/<verb>`",
+        "a command: a [Request](#request); see [home-assistant.md](home-assistant.md)",
+    ),
+    ("`homeassistant.birth`", "`online` when Home Assistant has started"),
+    (
+        "`<prefix>/device/edge_tvbo_<instance>/config`",
+        "the daemon's own discovery message, which the broker retains",
+    ),
 )
 
 # --- a daemon for the examples ------------------------------------------------------------------
@@ -192,7 +204,7 @@ class ManualClock:
 
 
 class RecordingLink:
-    """A `Link` to three sensors that reply at once; it keeps the last document of each kind."""
+    """A `Link` to three simulated sensors that reply at once; keeps the last document per type."""
 
     online = True
 
@@ -256,7 +268,7 @@ class RecordingLink:
 
 
 def examples() -> dict[type, Any]:
-    """Run a daemon for seven intervals; return the last document of each kind."""
+    """Run a daemon without a broker for seven intervals; return the last document of each type."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "lab.toml"
         path.write_text(GATEWAY, encoding="utf-8")
@@ -298,34 +310,36 @@ WIRE = """\
 
 <!-- Written by docs/generate.py; `make docs` updates it. -->
 
-`<instance>` is the setting `instance`, `<field>` the name of a table `[fields.<name>]`; the other
-names in small letters are [settings](configuration.md). The protocol is MQTT 3.1.1, or 5 with
-`mqtt.version`; every payload is JSON in UTF-8, without NaN or infinity. Documents may get new keys:
-ignore keys that you do not know.
+In the tables, `<instance>` is the setting `instance`, `<field>` is the name of a table
+`[fields.<name>]`, and `<prefix>` is `homeassistant.prefix`. Topics such as `activate.topic` are
+[settings](configuration.md). The protocol is MQTT 3.1.1, or MQTT 5 with `mqtt.version = "5"`. The
+daemon publishes its documents as JSON in UTF-8, without NaN or infinity. Later versions may add
+keys to a document, so ignore keys that you do not know.
 
 ## What the daemon publishes
 
 {published}
 
-A retained topic holds the newest document for later subscribers, and is published again after each
-reconnect. A document that is not retained is published once, and may arrive twice where the
-connection broke in between.
+The broker retains the newest document of a retained topic for later subscribers, and the daemon
+publishes it again after each reconnect. The daemon publishes a document that is not retained once.
+It may arrive twice if the connection breaks before the broker has acknowledged it.
 
 ## What the daemon subscribes to
 
 {subscribed}
 
-It subscribes with QoS 1. Retained readings are counted and not used; a retained command is ignored.
+The daemon subscribes with QoS 1. It counts retained readings but does not use them, and it ignores
+retained commands.
 
-A reading is acknowledged when the model has it, and kernels are compiled before the first
-subscription. Until then messages wait at the broker. None is lost up to the broker's limits,
-`max_queued_messages` (1000 in the shipped [mosquitto.conf](../deploy/mosquitto.conf) and by
-mosquitto's default) and `max_queued_bytes`. Mosquitto drops messages beyond them, although it has
-acknowledged them to the sensor: raise both where more may arrive at once. While the daemon is not
-running, the broker keeps nothing for it.
+The daemon compiles its kernels before it subscribes, and acknowledges a reading after the model has
+used it. Messages that it has not yet acknowledged wait at the broker. The broker limits their
+number by `max_queued_messages` (1000 in the shipped [mosquitto.conf](../deploy/mosquitto.conf) and
+by mosquitto's default) and their total size by `max_queued_bytes`. Mosquitto drops messages beyond
+these limits, although it has acknowledged them to the sensor. Raise both limits if more messages
+may arrive at once. While the daemon is not running, the broker keeps no messages for it.
 
-Sensors and other clients of the broker may use either version of MQTT. With a broker that delays
-small packets each acknowledgement takes 40 ms: `check --connect` notices that, and mosquitto needs
+Sensors and other clients of the broker may use either version of MQTT. If the broker delays small
+packets, each acknowledgement takes 40 ms. `check --connect` detects that; for mosquitto, set
 `set_tcp_nodelay true`.
 
 {documents}
@@ -333,7 +347,7 @@ small packets each acknowledgement takes 40 ms: `check --connect` notices that, 
 
 
 def topics() -> str:
-    """Return the page about topics and documents."""
+    """Return the text of topics.md."""
     shown = examples()
     described = [each.document for each in TOPICS if each.document]
     parts = [
@@ -359,7 +373,7 @@ def topics() -> str:
 
 
 def section(kind: type, example: Any) -> Iterator[str]:
-    """Yield the paragraphs of one kind of document."""
+    """Yield the Markdown paragraphs about one document type: description, keys and example."""
     yield f"## {kind.__name__}"
     yield escaped(inspect.getdoc(kind) or "")
     meant = comments(kind)
@@ -380,7 +394,7 @@ def section(kind: type, example: Any) -> Iterator[str]:
 
 
 def comments(kind: type) -> dict[str, str]:
-    """Return the comment at the end of each field's line in `messages/documents.py`."""
+    """Return the comments of a document's fields in `messages/documents.py`, by field name."""
     source = inspect.getsource(documents)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     at = {each.start[0]: each.string for each in tokens if each.type == tokenize.COMMENT}
@@ -401,7 +415,7 @@ def comments(kind: type) -> dict[str, str]:
 
 
 def in_words(kind: types.Type) -> str:
-    """Return the type of a key in words."""
+    """Return the type of a JSON key in words, such as "whole number or null"."""
     match kind:
         case types.StrType():
             return "text"
@@ -418,7 +432,7 @@ def in_words(kind: types.Type) -> str:
         case types.ListType(item_type=item) | types.VarTupleType(item_type=item):
             return f"array of: {in_words(item)}"
         case types.DictType(value_type=value):
-            return f"object, by name: {in_words(value)}"
+            return f"object that maps names to: {in_words(value)}"
         case types.StructType(cls=cls) | types.EnumType(cls=cls):
             return linked(cls)
         case types.UnionType(types=members):
@@ -428,7 +442,7 @@ def in_words(kind: types.Type) -> str:
 
 
 def reachable(kinds: Any) -> list[type]:
-    """Return `kinds`, each followed by the kinds that it contains, without repeats."""
+    """Return the document types `kinds`, each followed by the types that it contains, once each."""
     found: dict[type, None] = {}
 
     def visit(kind: types.Type) -> None:
@@ -451,7 +465,7 @@ def reachable(kinds: Any) -> list[type]:
 
 
 def document(example: msgspec.Struct) -> str:
-    """Return a document as JSON, a line for each of its keys."""
+    """Return a document as JSON, with one line for each key."""
     items = msgspec.to_builtins(example).items()
     lines = (f'  "{key}": {one_line(value)}' for key, value in items)
     return "{\n" + ",\n".join(lines) + "\n}"
@@ -470,35 +484,35 @@ SETTINGS = """\
 
 <!-- Written by docs/generate.py; `make docs` updates it. -->
 
-One file in TOML. `edge-tvbo check my.toml` reports every error in it, with its line, and
-`edge-tvbo config explain` prints the settings below. A duration is a text such as `"500ms"`,
-`"10s"`, `"10min"`, `"1.5h"`, `"1d"`; a path starts at the directory of the file. A file to start
-from, with comments: [config.example.toml](../deploy/config.example.toml). `edge-tvbo schema` prints
-a JSON Schema, for editors that complete.
+The configuration is one file in TOML. `edge-tvbo check my.toml` reports every error in the file,
+with its line. `edge-tvbo config explain` prints the settings below. A duration is a text such as
+`"500ms"`, `"10s"`, `"10min"`, `"1.5h"` or `"1d"`. A relative path starts at the directory of the
+file. You can start from [config.example.toml](../deploy/config.example.toml), which has comments.
+`edge-tvbo schema` prints a JSON Schema, with which an editor can complete and check settings.
 
-The environment overrides the file: `EDGE_TVBO__MQTT__HOST=broker.lan` is `host` of `[mqtt]`. In
-any text of the file `"${{BROKER:-broker.lan}}"` is the value of the variable `BROKER`, or
-`broker.lan` if it is not set.
+Environment variables override the file: `EDGE_TVBO__MQTT__HOST=broker.lan` sets `host` of
+`[mqtt]`. In any text in the file, `${{BROKER:-broker.lan}}` is replaced by the value of the
+variable `BROKER`, or by `broker.lan` if the variable is not set.
 
 {settings}
 
 ## Policies and their parameters
 
-Each can be the `name` in `[fields.<name>.policy]`; [policies.md](policies.md) says which one to use
-when. Every policy takes `seed`. Papers in brackets, such as [ET], are in
-[references.md](references.md).
+The `name` in `[fields.<name>.policy]` is one of the following policies. [policies.md](policies.md)
+says which one to use when. Every policy also has the parameter `seed`. Papers in brackets, such as
+[ET], are listed in [references.md](references.md).
 
 {policies}
 
 ## Formats of readings
 
-For `payload` in `[fields.<name>.reading]` and `[fields.<name>.energy.battery]`: {formats}.
-[sensors.md](sensors.md) describes each; [adapters.md](adapters.md) explains how to add one.
+`payload` in `[fields.<name>.reading]` and in `[fields.<name>.energy.battery]` is one of {formats}.
+[sensors.md](sensors.md) describes each format; [adapters.md](adapters.md) explains how to add one.
 """
 
 
 def configuration() -> str:
-    """Return the page about the settings."""
+    """Return the text of configuration.md."""
     parts = []
     for parent, group in groupby(sections(), key=lambda each: each.key.rpartition(".")[0]):
         head = ("setting", "allowed", "default", "description")
@@ -511,7 +525,7 @@ def configuration() -> str:
 
 
 def policy_section(policy: PolicyEntry) -> str:
-    """Return what a policy is, and the table of its parameters."""
+    """Return the section of a policy: its description and the table of its parameters."""
     parts = [f"### `{policy.name}`", escaped(policy.description)]
     if policy.parameters:
         head = ("parameter", "allowed", "default", "description")
@@ -520,14 +534,14 @@ def policy_section(policy: PolicyEntry) -> str:
 
 
 def sections() -> list[Entry]:
-    """Return the settings, those of one table together, in the order of the tables."""
+    """Return all settings in the order of the tables, with the settings of a table together."""
     found = list(entries())
     tables = list(dict.fromkeys(each.key.rpartition(".")[0] for each in found))
     return sorted(found, key=lambda each: tables.index(each.key.rpartition(".")[0]))
 
 
 def row(entry: Entry) -> tuple[str, str, str, str]:
-    """Return the row of a setting; the name of a table is a link."""
+    """Return the table row of a setting; if the setting is itself a table, its name is a link."""
     name = f"`{entry.key.rpartition('.')[2]}`"
     if entry.is_table:
         below = {each.key.rpartition(".")[0] for each in entries()}
@@ -541,25 +555,25 @@ def row(entry: Entry) -> tuple[str, str, str, str]:
 
 
 def table(head: tuple[str, ...], rows: Any) -> str:
-    """Return a Markdown table."""
+    """Return a Markdown table with the header cells `head` and the given rows."""
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join(f"| {' | '.join(each)} |" for each in lines)
 
 
 def linked(kind: type) -> str:
-    """Return a link to the section of a kind."""
+    """Return a Markdown link to the section about a document type."""
     return f"[{kind.__name__}](#{kind.__name__.lower()})"
 
 
 def escaped(text: str) -> str:
-    """Return text in which nothing outside code reads as HTML or as the end of a cell."""
+    """Return `text` for a table cell: outside code `<` is escaped, and `|` is everywhere."""
     parts = text.split("`")
     parts[::2] = [each.replace("<", "\\<") for each in parts[::2]]
     return "`".join(parts).replace("|", "\\|")
 
 
 def pages() -> dict[Path, str]:
-    """Return the text of each page."""
+    """Return the text of each generated page, by the path of its file."""
     return {PAGES / "topics.md": topics(), PAGES / "configuration.md": configuration()}
 
 

@@ -29,8 +29,8 @@ begin() {
     cat >"$results" <<END
 # Results of \`make test-arm64\` and \`make wheel-arm64\`
 
-Emulated: the seconds say how long to wait, and nothing about a Pi. A \`+\` means changes that were not
-committed.
+All steps ran on emulated processors. The seconds say how long a run takes under emulation, and nothing
+about the speed of a Pi. A \`+\` after a commit means that there were uncommitted changes.
 
 | make | when | suite | board | MiB | step | s | result |
 | --- | --- | --- | --- | --- | --- | --- | --- |

@@ -6,7 +6,6 @@ import click
 
 from edge_tvbo.cli.options import by_dataset, data_source
 from edge_tvbo.cli.output import print_json, progress
-from edge_tvbo.simulation import dataset_lookup
 
 
 @click.group()
@@ -39,7 +38,9 @@ def data_info(dataset: str, data_dir: tuple[str, ...], as_json: bool) -> None:
 
     It prints the sensors, intervals, gaps and origin of the recording.
     """
-    description = dataset_lookup.describe(data_source(data_dir).load(dataset))
+    from edge_tvbo.simulation.dataset_lookup import describe
+
+    description = describe(data_source(data_dir).load(dataset))
     if as_json:
         print_json(description)
         return
@@ -56,7 +57,9 @@ def data_fetch(dataset: str, to: Path | None) -> None:
     """Download a dataset from its publisher."""
     from edge_tvbo_adapters import datasets
 
-    directory = to or dataset_lookup.cache_directory()
+    from edge_tvbo.simulation.dataset_lookup import cache_directory
+
+    directory = to or cache_directory()
     directory.mkdir(parents=True, exist_ok=True)
     with progress("fetching", None) as step:
         datasets.find(dataset).fetch(directory, lambda done, total: step(done, total))

@@ -16,7 +16,6 @@ from edge_tvbo.cli.options import (
     recording_options,
 )
 from edge_tvbo.cli.output import print_json, progress
-from edge_tvbo.messages.formatting import text_table
 
 
 @click.command()
@@ -119,6 +118,7 @@ def bound(noise: float, as_json: bool, **options: Any) -> None:
 
     They are those of the papers: block lengths, best β and regret.
     """
+    from edge_tvbo.messages.formatting import text_table
     from edge_tvbo.theory import summary
 
     source = {name: options.pop(name) for name in ("dataset", "data_dir", "train", "test", "gaps")}

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,8 @@ import click
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from edge_tvbo.config.settings import Settings
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.dataset_lookup import DataSource
@@ -140,7 +141,7 @@ def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
     return DataSource(datasets.find, tuple(data_dir))
 
 
-def executor_of(cluster: str | None, jobs: int | None) -> AbstractContextManager[Executor]:
+def executor_of(cluster: str | None, jobs: int | None) -> "AbstractContextManager[Executor]":
     """Return the executor that --cluster and --jobs name: a cluster, or processes here.
 
     By default there is a process for each core; one job runs in this process.

@@ -4,7 +4,6 @@ import logging
 import shutil
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Executor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,6 +27,8 @@ from edge_tvbo.cli.output import progress, show
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from edge_tvbo.messages.commands import Command
     from edge_tvbo.simulation.backtest import Backtest, Result
 
@@ -305,7 +306,7 @@ def _unfinished(out: Path | None) -> Iterator[Path]:
 
 
 def _fit_daily_profile(
-    backtest: "Backtest", policies: list[str], executor: Executor | None
+    backtest: "Backtest", policies: list[str], executor: "Executor | None"
 ) -> None:
     """Fit the daily profile of the field if one of the policies uses it."""
     from edge_tvbo.simulation.backtest import DAILY_PROFILE_POLICIES

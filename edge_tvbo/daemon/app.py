@@ -4,10 +4,12 @@ SIGTERM and SIGINT end the daemon. SIGHUP reads the configuration again: an inva
 nothing, a valid one continues where the present one is. SIGUSR1 writes a status dump to the log.
 """
 
+import ctypes
 import gc
 import logging
 import signal
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -126,6 +128,7 @@ class Daemon(msgspec.Struct, frozen=True):
         log.info("ready: %d sensors, fields %s; kernels compiled %s", sensors, fields, COMPILATION)
         self.attach_monitors()
         gc.freeze()  # a collection of these objects took 15 ms in some intervals
+        trim_heap()
 
     def restore_decisions(self) -> None:
         """Continue the intervals that the history shows as running."""
@@ -283,6 +286,13 @@ def release_memory() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
+    trim_heap()
+
+
+def trim_heap() -> None:
+    """Return freed memory to the operating system, if the C library can do so (glibc)."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _open_endpoint(host: str, port: int, status: Callable[[], Status]) -> LoopService:

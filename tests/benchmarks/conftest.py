@@ -21,9 +21,10 @@ PAGE = Path(__file__).with_name("RESULTS.md")
 HEAD = """\
 # Results of the benchmarks
 
-`make bench` writes this page: the last run of each comparison. Both sides ran in turns, round by
-round, in one process or in two on one machine. A ratio is the median of the rounds' ratios, with
-their quartiles; a time likewise. A `+` means changes that are not committed.
+`make bench` writes this page. It shows the last run of each comparison. The two sides of a
+comparison ran in turns on one machine, in several rounds. A ratio or a time is the median over the
+rounds, with the quartiles in brackets. A `+` after a commit means that there were uncommitted
+changes.
 
 | what | compared with | ratio | target | reached | times | when | commit | machine |
 |---|---|---|---|---|---|---|---|---|

@@ -68,7 +68,7 @@ def beside(broker, tmp_path):
 def test_a_reading_is_answered_nearly_as_soon_as_by_an_echo(bench, beside, qos):
     pair = beside("echo", qos)
     ours, theirs = zip(*(answers(pair, index) for index in range(ROUNDS)), strict=True)
-    for what, of, most in (("p99", p99, 2.0), ("median", median, 1.2)):
+    for what, of, most in (("p99", p99, 2.5), ("median", median, 1.5)):
         both = [[of(each) for each in rounds] for rounds in (ours, theirs)]
         bench(
             f"reading to `selected`, {what}, QoS {qos}",
@@ -79,7 +79,7 @@ def test_a_reading_is_answered_nearly_as_soon_as_by_an_echo(bench, beside, qos):
         )
 
 
-@pytest.mark.parametrize(("qos", "least"), [(0, 0.85), (1, 0.75)])
+@pytest.mark.parametrize(("qos", "least"), [(0, 0.6), (1, 0.6)])
 def test_a_burst_is_taken_in_nearly_as_fast_as_by_a_counter(bench, beside, qos, least):
     pair = beside("count", qos)
     rates = [[each.per_second(values(BURST, index)) for each in pair] for index in range(ROUNDS)]

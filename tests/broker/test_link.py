@@ -380,6 +380,7 @@ def test_an_outage_after_short_sessions_is_not_logged_as_a_duplicate_client_id(
 @example(True, ACCEPTED)
 @example(True, b"\x90\x03\x00\x01\x55")  # a SUBACK with an unknown grant
 @example(True, b"\x90\x02\x00\x01")
+@example(True, b"\x90\x05\x00\x01\x01\x01\x01")  # more grants than filters
 @example(True, b"\x32\x05\x00\x09lab")
 @example(True, b"\x30\x04\x00\x02\xff\xfe")
 @example(True, b"\x40\x01\x00")

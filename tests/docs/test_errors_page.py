@@ -1,13 +1,20 @@
 """The messages that docs/errors.md quotes are those that the program prints."""
 
 import re
+import socket
+import ssl
 
 import pytest
 from click.testing import CliRunner
+from edge_tvbo_adapters.mqtt import problems
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
 from support.pages import FENCED, sections
 from support.paths import DOCS
 
 from edge_tvbo.cli import main
+from edge_tvbo.config.mqtt_settings import Mqtt, Tls
+from edge_tvbo.errors import MissingExtra
 
 QUOTES = {
     heading[:4]: FENCED.search(body)[2].strip()
@@ -80,3 +87,71 @@ def test_the_quoted_message_about_missing_days_is_printed():
     days = "2026-03-02:2026-03-09"
 
     assert QUOTES["E200"] in printed_by("replay", "--train", days)
+
+
+def certificate_problem(verify_code):
+    """Return the TLS error for a broker's certificate that OpenSSL rejects with `verify_code`."""
+    error = ssl.SSLCertVerificationError()
+    error.verify_code, error.verify_message = verify_code, ""
+    return error
+
+
+def tls_problem(reason):
+    """Return the TLS error with OpenSSL's name `reason`."""
+    error = ssl.SSLError()
+    error.reason = reason
+    return error
+
+
+CONNECT_ERRORS = {  # the exception of the attempt to connect, and whether [mqtt.tls] is set
+    "E401": (socket.gaierror(-2, "Name or service not known"), False),
+    "E402": (ConnectionRefusedError(), False),
+    "E403": (OSError(113, "No route to host"), False),
+    "E406": (certificate_problem(19), True),
+    "E407": (certificate_problem(10), True),
+    "E408": (certificate_problem(62), True),
+    "E409": (tls_problem("WRONG_VERSION_NUMBER"), True),
+    "E411": (tls_problem("CERTIFICATE_REQUIRED"), True),
+    "E412": (tls_problem("PROTOCOL_VERSION"), True),
+}
+
+
+def quoted_broker(code):
+    """Return the host and the port of the broker in the quote of an error."""
+    host, port = re.match(r"broker (\S+):(\d+): ", QUOTES[code]).groups()
+    return {"host": host, "port": int(port)}
+
+
+def undated(text):
+    return re.sub(r"today is [\d-]+", "today is ...", text)
+
+
+@pytest.mark.parametrize("code", CONNECT_ERRORS)
+def test_the_quoted_message_about_a_failed_connection_is_printed(code):
+    error, has_tls = CONNECT_ERRORS[code]
+    mqtt = Mqtt(**quoted_broker(code), tls=Tls() if has_tls else None)
+
+    problem = problems.not_connected(error, mqtt, 10.0)
+
+    assert undated(problems.link_error(mqtt, problem).with_code()) == undated(QUOTES[code])
+
+
+def test_the_quoted_message_about_a_wrong_password_is_printed():
+    mqtt = Mqtt(**quoted_broker("E404"), username="edge-tvbo")
+    reason = ReasonCode(PacketTypes.CONNACK, "Bad user name or password")
+
+    problem = problems.connection_refused(reason, mqtt, "edge-tvbo-lab")
+
+    assert problems.link_error(mqtt, problem).with_code() == QUOTES["E404"]
+
+
+def test_the_quoted_message_about_a_server_without_mqtt_is_printed():
+    mqtt = Mqtt(**quoted_broker("E410"))
+
+    problem = problems.closed_before_connack(mqtt, None)
+
+    assert problems.link_error(mqtt, problem).with_code() == QUOTES["E410"]
+
+
+def test_the_quoted_message_about_a_missing_package_is_printed():
+    assert MissingExtra("matplotlib", "plot").with_code().splitlines()[0] == QUOTES["E500"]

@@ -12,8 +12,9 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 HEAD = """\
 # Results of the soak tests
 
-`make soak` writes this page: the last run of each soak test. A test records its figures with
-`record_property("measured", ...)`; a `+` means changes that are not committed.
+`make soak` writes this page. It shows the last run of each soak test. A test records its figures
+with `record_property("measured", ...)`. A `+` after a commit means that there were uncommitted
+changes.
 
 | test | result | s | when | commit | machine |
 |---|---|---|---|---|---|

@@ -343,7 +343,8 @@ class Session:
         first = self._unanswered.pop(mid, None)
         if first is None:
             return
-        self._answers[first : first + len(reasons)] = [not each.is_failure for each in reasons]
+        for index, reason in zip(range(first, len(self._answers)), reasons, strict=False):
+            self._answers[index] = not reason.is_failure
         if not self._unanswered:
             self.granted = self._answers
 

@@ -44,7 +44,7 @@ class TrainingReport:
         if profile is None:
             return [
                 *lines,
-                "there is no daily profile, because it requires two whole days of regular intervals",
+                "there is no daily profile: it requires two whole days of regular intervals",
             ]
         quiet, busy = profile.scale.min() * field.scale, profile.scale.max() * field.scale
         lines += [

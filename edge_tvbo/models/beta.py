@@ -41,7 +41,7 @@ class BetaSchedule(Protocol):
 
 
 class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The schedule β_t = c1 ln(c2 t), clipped to 0 where it is negative; the width is √β_t.
+    """The schedule β_t = c1 ln(c2 t), or 0 if that is negative; the width is √β_t.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class CompactBeta(msgspec.Struct, frozen=True):
     ----------
     dimension : int
         d, dimension of the domain.
-        delta : float
+    delta : float
         δ, probability that the bound fails, between 0 and 1.
     a1, b1, r : float
         `a1` and `b1` bound the slope, and `r` is the side of the domain; all are above 0.

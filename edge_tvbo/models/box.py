@@ -65,7 +65,7 @@ class BoxField:
             raise ConfigError("lower and upper must hold the same number of finite numbers.")
         if not len(self.lower) or not (self.lower < self.upper).all():
             raise ConfigError(
-                f"lower is {lower}, upper {upper}; each lower number must be below its upper one."
+                f"lower is {lower} and upper is {upper}; every lower limit must be below the upper."
             )
         check_positive(noise_variance=noise_variance, scale=scale)
         if not np.isfinite(center):
@@ -117,11 +117,11 @@ class BoxField:
         return bool(((places >= self.lower) & (places <= self.upper)).all())
 
     def to_model(self, reading: float) -> float:
-        """Return a reading of the box field in model units."""
+        """Convert a reading of a box field from the field's unit to model units."""
         return self._sign * (reading - self.center) / self.scale
 
     def to_unit(self, value: float) -> float:
-        """Return a value in model units as a reading in the unit of the box field."""
+        """Convert a value of a box field from model units to the field's unit."""
         return self.center + self._sign * value * self.scale
 
     def fingerprint(self) -> str:

@@ -4,7 +4,7 @@ import msgspec
 
 
 class LowRankApproximation(msgspec.Struct, frozen=True):
-    """The fact that a posterior is approximate: it represents many sensors by few components."""
+    """The number of components by which an approximate posterior represents many sensors."""
 
     components: int
     sensors: int
@@ -12,7 +12,7 @@ class LowRankApproximation(msgspec.Struct, frozen=True):
 
 
 class LikeliestModel(msgspec.Struct, frozen=True):
-    """The fact which model has the largest weight in a mixture of models."""
+    """The model with the largest weight in a mixture of models, as a fact for explanations."""
 
     weight: float  # 0 to 1
     daily: bool  # whether it uses the field's daily profile
@@ -22,9 +22,9 @@ class LikeliestModel(msgspec.Struct, frozen=True):
 
 
 class RateOfChange(msgspec.Struct, frozen=True):
-    """The fact how fast a field changes.
+    """The estimated rate of change of a field, as a fact for explanations.
 
-    It is the estimated share of the field's variance that is new each interval, ε of [B16].
+    It is the share of the field's variance that is new each interval, ε of [B16].
     """
 
     epsilon: float

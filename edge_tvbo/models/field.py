@@ -152,7 +152,7 @@ class SensorField:
         return bool(((places >= 0) & (places < len(self)) & (places % 1 == 0)).all())
 
     def to_model(self, reading: float) -> float:
-        """Return a reading of a sensor in model units.
+        """Convert a reading of a sensor from the field's unit to model units.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class SensorField:
         return self._sign * (reading - self.center) / self.scale
 
     def to_unit(self, value: float) -> float:
-        """Return a value in model units as a reading of a sensor.
+        """Convert a value of a sensor field from model units to the field's unit.
 
         Parameters
         ----------

@@ -100,7 +100,7 @@ def decode_snapshot(kind: str, fingerprint: str | None, blob: bytes) -> State:
 
 
 def encode_struct(value: msgspec.Struct) -> bytes:
-    """Return a struct as msgpack, for a part of a state that is a struct."""
+    """Return a struct as msgpack bytes, which the state in a snapshot can contain."""
     return msgspec.msgpack.encode(value)
 
 

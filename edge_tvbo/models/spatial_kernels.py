@@ -16,7 +16,7 @@ from edge_tvbo.models.checks import check_positive, check_range
 from edge_tvbo.numerics.types import Array
 
 MAX_MATERN_NU = 100.0  # smoothness above which the squared exponential is used
-MIN_NUMBER, MAX_NUMBER = 1e-50, 1e50  # of a scale or variance, so that squares are finite
+MIN_NUMBER, MAX_NUMBER = 1e-50, 1e50  # bounds of scales and variances: their squares are finite
 ALLOWED_RANGE = f"{MIN_NUMBER:g} to {MAX_NUMBER:g}"
 
 

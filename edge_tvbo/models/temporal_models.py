@@ -60,7 +60,7 @@ class TemporalModel(Protocol):
 
     @property
     def snapshot_key(self) -> str:
-        """Return the text of the temporal model and its parameters that snapshots contain."""
+        """Return the text that identifies the temporal model and its parameters in snapshots."""
         ...
 
     def kernel(self, s: Array, t: Array) -> Array:
@@ -127,7 +127,7 @@ class _Model(msgspec.Struct, frozen=True):
 
     @property
     def snapshot_key(self) -> str:
-        """Return the text of the temporal model and its parameters that snapshots contain."""
+        """Return the text that identifies the temporal model and its parameters in snapshots."""
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__)
         return f"{self.SNAPSHOT_NAME}({values})"
 
@@ -138,11 +138,11 @@ class Static(_Model, frozen=True):
     SNAPSHOT_NAME: ClassVar[str] = "StaticKernel"
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return the kernel of the static model: ones, (n, m)."""
+        """Return the kernel of the static model, which is 1 for all times, (n, m)."""
         return np.ones((len(s), len(t)))
 
     def variance(self, t: Array) -> Array:
-        """Return the variance of the static model: ones, (m,)."""
+        """Return the prior variance of the static model, which is always 1, (m,)."""
         return np.ones(len(t))
 
     def transition(self) -> Transition:
@@ -218,7 +218,7 @@ class TimeVarying(_Model, frozen=True):
         return _over_lags(lambda k: (1.0 - self.epsilon) ** (k / 2), s, t)
 
     def variance(self, t: Array) -> Array:
-        """Return the variance of the TV model: ones, (m,)."""
+        """Return the prior variance of the TV model, which is always 1, (m,)."""
         return np.ones(len(t))
 
     def transition(self) -> Transition:
@@ -257,7 +257,7 @@ class TimeVarying(_Model, frozen=True):
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds 1e-6 and 0.999 of ε; rates beyond them are indistinguishable."""
+        """Return the bounds 1e-6 and 0.999 of the TV model's ε; beyond, rates look the same."""
         return np.array([[1e-6, 0.999]])
 
     @classmethod
@@ -317,7 +317,7 @@ class Momentum(_Model, frozen=True):
         return _over_lags(self._covariance, s, t)
 
     def variance(self, t: Array) -> Array:
-        """Return the variance of the MTV model: ones, (m,)."""
+        """Return the prior variance of the MTV model, which is always 1, (m,)."""
         return np.ones(len(t))
 
     def transition(self) -> TwoComponentTransition:

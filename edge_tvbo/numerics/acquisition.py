@@ -48,8 +48,8 @@ def highest_bound(
     eligible : bool[M]
         Arms that may be chosen; the result is -1 if no arm is eligible.
     seed, counter : int
-        They break ties: if the bounds of several arms are equal to the last bit, each of these arms
-        is chosen with equal probability.
+        Seed and counter of the draw that breaks ties: if the bounds of several arms are equal to
+        the last bit, each of these arms is chosen with equal probability.
     """
     best = -1
     highest = 0.0

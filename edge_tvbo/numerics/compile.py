@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from edge_tvbo.numerics import compiled
 
-CPU = "generic"  # baseline of the architecture, so that one wheel runs on all of its machines
+CPU = "generic"  # instructions that every machine of the architecture has, for one wheel
 
 
 def build_library(directory: Path, cpu: str = CPU) -> Path:

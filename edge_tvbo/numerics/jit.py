@@ -46,7 +46,7 @@ compile_times_s: list[float] = []  # compile time of each kernel that was not in
 def kernel(signature: str) -> Callable[[Kernel], Kernel]:
     """Return a decorator that makes a function a kernel with the numba `signature`.
 
-    The kernel is taken from the ahead-of-time library if there is one, and compiled now otherwise.
+    The kernel is loaded from the ahead-of-time library if there is one; otherwise it is compiled.
     """
 
     def decorate(function: Kernel) -> Kernel:

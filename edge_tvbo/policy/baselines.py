@@ -142,7 +142,7 @@ class ModelFreePolicy:
         self._time += 1
 
     def reset(self) -> None:
-        """Do nothing, because there are no readings to discard."""
+        """Do nothing, because a policy without a model holds no readings."""
 
     def set_time(self, at: float) -> None:
         """Do nothing, because the time of day does not affect a policy without a model."""
@@ -217,7 +217,7 @@ class RExp3(ModelFreePolicy):
         self._drawn: list[tuple[int, float]] = []  # numbers of drawn arms, with their probabilities
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Increase the weight of a drawn arm, by its reward divided by its probability."""
+        """Update RExp3: increase a drawn arm's weight by its reward divided by its probability."""
         number = self.field.index(arm)
         for index, probability in self._drawn:
             if index == number:
@@ -319,7 +319,7 @@ class DiscountedUCB(ModelFreePolicy):
         self._xi = settings.xi
         self._seed = settings.seed
         self._reward_span = 2.0 * REWARD_REACH_STD * float(self._std.max())  # B
-        self._counts = np.zeros(len(field))  # γ N
+        self._counts = np.zeros(len(field))  # γ N of each arm
         self._sums = np.zeros(len(field))
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:

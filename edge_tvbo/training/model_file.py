@@ -32,8 +32,8 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: int
     unit: str
     objective: Literal["max", "min"]
-    center: float  # 0 in model units, in `unit`
-    scale: float  # one model unit, in `unit`
+    center: float  # reading that is 0 in model units, in `unit`
+    scale: float  # size of one model unit, in `unit`
     noise_variance: float  # noise variance of a reading, in model units²
     sensors: list[str]
     kernel: list[list[float]]  # prior covariance, in model units²

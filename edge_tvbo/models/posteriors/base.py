@@ -48,7 +48,7 @@ class Posterior(Protocol):
         eligible : (M,) bool array
             Arms that may be chosen; the result is None if no arm is eligible.
         seed, counter : int
-            They break ties between arms with equal bounds.
+            Seed and counter of the draw that breaks ties between equal bounds.
         """
         ...
 

@@ -65,7 +65,7 @@ class LowRankPosterior(StateSpaceBase):
         self.variance = np.diag(field.kernel).copy()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the fact that the posterior is approximate, with the number of components."""
+        """Return one fact: the posterior is approximate and has a small number of components."""
         r, M = self._B.shape
         return (LowRankApproximation(r, M, MAX_NOISE_SHARE),)
 

@@ -179,7 +179,7 @@ class MixturePosterior(FiniteArmsMixin):
         return float(self.weights @ self._new_share)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the model with the largest weight, and the estimated rate of change."""
+        """Return two facts of the mixture: its likeliest model and the estimated rate of change."""
         best = int(self.weights.argmax())
         model = self.members[best]
         likeliest = LikeliestModel(
@@ -192,7 +192,7 @@ class MixturePosterior(FiniteArmsMixin):
         return (likeliest, RateOfChange(self.rate))
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the value that a reading of `arm` is below with the probability `share`."""
+        """Return a predictive quantile of `arm`: readings are below it with chance `share`."""
         shift, scale = self._shifts(arm), self._scaling()
         means = shift + scale * np.concatenate((self._m[:, arm], self._m2[:, arm]))
         own = np.concatenate((self._C[:, arm, arm], self._C2[:, arm, arm]))

@@ -110,7 +110,7 @@ class RegressionPosterior:
         return self.at(self._space.best(index, bound, scores))
 
     def prior_std(self, arm: Arm) -> float:
-        """Return the standard deviation of `arm` at this interval without any reading."""
+        """Return the prior standard deviation of `arm` in the current interval."""
         variance = float(self._space.variance(self._space.place(arm)[None, :])[0])
         return sqrt(variance * float(self._temporal.variance(np.array([float(self._time)]))[0]))
 

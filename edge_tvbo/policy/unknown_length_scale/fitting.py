@@ -56,7 +56,7 @@ class MlSelector:
         """Do nothing, because the fit uses the readings that are held."""
 
     def advance(self, t: int) -> None:
-        """Fit the length scale to the readings."""
+        """End the interval: fit the selector's length scale to the readings."""
         n = self._readings.held
         if n:
             low, high = _bounds(self._readings)

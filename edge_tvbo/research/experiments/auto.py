@@ -44,7 +44,7 @@ from edge_tvbo.training.covariance import train, with_daily_profile
 
 STREET_SENSORS = 50  # number of sensors that are drawn from a street network
 TRAINING_SHARE = 0.6  # share of a street network's recording
-ROOMS = {"Intel 7-8": (864, 1152), "Intel 5-6": (576, 864), "Intel 3-4": (288, 576)}  # rows
+ROOMS = {"Intel 7-8": (864, 1152), "Intel 5-6": (576, 864), "Intel 3-4": (288, 576)}  # test rows
 MAX_REGRET = {"Intel 7-8": 0.16, "Intel 5-6": 0.13, "Intel 3-4": 0.07}
 STREETS = {"METR-LA": "metr-la", "Guangzhou": "guangzhou_speed_10min.csv.gz"}
 PUBLISHED: dict[str, dict[str, Any]] = {
@@ -152,7 +152,9 @@ class AutoPolicy(Experiment):
             if (path := Path(directory) / source).is_file():
                 return self.data._replace(directories=(str(path),)).load("csv", "filled")
         searched = ", ".join(self.data.directories)
-        raise DataError(f"There is no {source} in {searched}; name its directory with --data-dir.")
+        raise DataError(
+            f"The dataset {source} is not in {searched}; name its directory with --data-dir."
+        )
 
     @cached_property
     def _grid(self) -> SensorField:
@@ -201,7 +203,7 @@ class AutoPolicy(Experiment):
 
 
 def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield the rows, the first of which is `auto`'s, with its regret minus that of each row."""
+    """Yield each row with the regret of `auto`, which is the first row, minus its own."""
     first = next(rows)
     yield first
     for row in rows:

@@ -77,7 +77,7 @@ class WithinModel(GridExperiment):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the mean regret up to each t, in one panel for each rate ([ET] figure 4)."""
+        """Draw the mean regret of E1 up to each t, in one panel for each rate ([ET] figure 4)."""
         panels = figure.subplots(1, len(RATES), sharey=True)
         for axes, column in zip(panels, COLUMNS, strict=False):
             cases = {policy: case_labels(policy=policy, column=column) for policy in TABLE}

@@ -66,7 +66,7 @@ class TriggerSensitivity(GridExperiment):
         return [_resets_agree(results, keeps, self.published()) for keeps in KEEP_LAST]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the resets and the regret of ET-GP-UCB against δ_B."""
+        """Draw the resets and the regret of ET-GP-UCB in E2 against δ_B."""
         for axes, number in zip(figure.subplots(1, 2), ("resets", "R_T"), strict=True):
             for rate in RATES:
                 ours = [

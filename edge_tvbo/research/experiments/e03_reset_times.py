@@ -76,7 +76,7 @@ class ResetTimes(GridExperiment):
         return [_below_periodic(results, rate, keeps) for rate in PERIODS for keeps in KEEP_LAST]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw histograms of reset times, and the regret against the window size (figure 2)."""
+        """Draw histograms of the reset times of E3, and the regret by window size (figure 2)."""
         panels = figure.subplots(1, 1 + len(PERIODS))
         for axes, rate in zip(panels, PERIODS, strict=False):
             for window in WINDOWS[1::2]:

@@ -38,7 +38,7 @@ CASES = (
     PolicyCase("gp-ucb", "gp-ucb"),
     PolicyCase("random", "random"),
 )
-NOT_PUBLISHED = ("et, at most 15", "et, unbounded")  # other interpretations of ET in the paper
+NOT_PUBLISHED = ("et, at most 15", "et, unbounded")  # ET with settings that are not the paper's
 ET = "et, ε in [0,1]"  # setting of [ET] table 1 for an unknown rate
 
 

@@ -201,7 +201,7 @@ def _thinned(horizon: int) -> NDArray[np.intp]:
 
 
 def _stocks_file(directories: tuple[str, ...]) -> Path | None:
-    """Return the first file of share prices that `directories` contain or name, or None."""
+    """Return the path of the first file of share prices that is in a directory or named itself."""
     for entry in map(Path, search_directories(directories)):
         for path in (entry, *(entry / name for name in FILES)):
             if path.name in FILES and path.is_file():

@@ -72,7 +72,7 @@ class Synthetic(Experiment):
         return {label: sample_fields.factor(field.kernel) for label, field in self._fields.items()}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare TV with R in E7, and the costs of wrong rates with each other."""
+        """Compare the regret of TV and R in E7, and the costs of too high and too low rates."""
         ahead = [
             Expectation(
                 f"{kernel}, ε = {rate}: TV has less regret than R",
@@ -85,7 +85,7 @@ class Synthetic(Experiment):
         return [*ahead, _high_costs_less(results)]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the mean regret up to each t (figure 2 a-b), and the cost of wrong ε and N (c-d)."""
+        """Draw E7: the mean regret (figure 2 a-b), and the cost of a wrong ε and N (c-d)."""
         panels = figure.subplots(2, 2)
         t = np.arange(5, HORIZON + 1, 5)
         for axes, kernel in zip(panels[0], KERNELS, strict=True):

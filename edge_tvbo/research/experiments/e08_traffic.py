@@ -108,7 +108,7 @@ class Traffic(Experiment):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the mean regret up to each t, in one panel for each test day (figures 3 c-f)."""
+        """Draw the mean regret on the traffic of each test day, up to each t (figures 3 c-f)."""
         panels = figure.subplots(1, len(self._days), sharey=True, squeeze=False)[0]
         for axes, day in zip(panels, self._days, strict=True):
             cases = {

@@ -77,7 +77,7 @@ class ConstantBetas(Experiment):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the regret against the constant β, and that of the growing β as dotted lines."""
+        """Draw the regret of E9 against the constant β; dotted lines are for the growing β."""
         axes = figure.subplots()
         for rate, sigma in SETTINGS:
             means = [_regret(results, rate, sigma, f"{beta:g}") for beta in BETAS]

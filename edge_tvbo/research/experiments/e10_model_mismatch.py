@@ -34,7 +34,7 @@ from edge_tvbo.research.experiments.run_policy import run_policy
 HORIZON = 200
 SIGMA = 0.1
 BETA = ConstantBeta(2.0)
-SMOOTHING = 20  # intervals of the moving average
+SMOOTHING = 20  # length of the moving average, in intervals
 
 
 class FieldChange(NamedTuple):
@@ -69,7 +69,7 @@ class ModelMismatch(GridExperiment):
     noise_variance = SIGMA**2
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the best model on each kind of data with the true model."""
+        """Compare the best model on each kind of data of E10 with the true model."""
         true = [
             Expectation(f"{data} data: the true model is the best", best == TRUE_MODEL)
             for data in DATA
@@ -92,7 +92,7 @@ class ModelMismatch(GridExperiment):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the mean regret and its moving average, in one column for each kind of data."""
+        """Draw the mean regret and its moving average for each kind of data of E10."""
         panels = figure.subplots(2, len(DATA), sharex=True, sharey="row")
         t = np.arange(1, HORIZON + 1)
         weights = np.ones(SMOOTHING) / SMOOTHING

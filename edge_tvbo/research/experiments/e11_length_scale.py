@@ -223,9 +223,7 @@ class LengthScale(Experiment):
                 scales.stairs(counts / counts.sum(), EDGES, label=policy)
             cumulative.set(title=name, ylabel="cumulative regret", ylim=(0, None))
             best.set(xlabel="step", ylabel="best regret", ylim=(0, None))
-            scales.set(
-                xlabel="length scale, as a share of the unit box", ylabel="share", xscale="log"
-            )
+            scales.set(xlabel="length scale (side of the box = 1)", ylabel="share", xscale="log")
             if name in OPTIMAL:
                 scales.axvline(OPTIMAL[name], color="0.5", ls=":")
         panels[0][0].legend(fontsize=7)

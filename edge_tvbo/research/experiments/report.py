@@ -57,7 +57,7 @@ def comparison_table(experiment: Experiment, results: ResultTable) -> str:
 
 
 def check_expectations(expectations: Sequence[Expectation]) -> str:
-    """Return one line of text per expectation: whether the expectation holds, and its text."""
+    """Return one line per expectation: "holds" or "FAILS", and the text of the expectation."""
     return "\n".join(f"{'holds' if each.holds else 'FAILS':6} {each.text}" for each in expectations)
 
 

@@ -20,7 +20,7 @@ from edge_tvbo.simulation.backtest import UNIT_LABEL
 
 COLOURS = 5  # number of policies with their own colour: those with the least regret
 MAX_POINTS = 600  # largest number of points of a line
-RASTER_INTERVALS = 576  # a raster shows at most so many intervals, the last ones
+RASTER_INTERVALS = 576  # largest number of intervals in a raster: the last ones
 HOUR, DAY = 3600.0, 86_400.0  # s
 TICK_STEPS = tuple(hours * HOUR for hours in (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672))
 LEVELS = tuple(k / 10 for k in range(10))  # probabilities of the predictive intervals

@@ -99,7 +99,7 @@ class ComparisonSummary:
 
     @cached_property
     def best(self) -> NDArray[np.intp]:
-        """The best arm in each interval, (T,)."""
+        """The best arm in each interval of the test days, (T,)."""
         return best_arm(self.backtest.recording, self.span)
 
     @cached_property

@@ -18,7 +18,7 @@ class LikeliestModel(msgspec.Struct, frozen=True):
     daily: bool  # whether it uses the field's daily profile
     epsilon: float | None  # ε of TV; 0 for the static model; None with momentum
     momentum: tuple[float, float] | None  # ε and α of MTV
-    length_scale: float | None  # in the unit of the positions; None for the field's own kernel
+    length_scale: float | None  # its length scale; None for the field's own kernel
 
 
 class RateOfChange(msgspec.Struct, frozen=True):

@@ -344,7 +344,7 @@ class WGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="w-gp-ucb"):
         Meta(
             gt=0,
             le=1,
-            description="Factor by which the weight of each reading decreases in each interval.",
+            description="Factor that multiplies the weight of each reading in each interval.",
         ),
     ] = 0.95
     window: KeptReadings = 128
@@ -552,7 +552,7 @@ class DUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="d-ucb"):
         Meta(
             gt=0,
             le=1,
-            description="Factor by which the weight of each reading decreases in each interval.",
+            description="Factor that multiplies the weight of each reading in each interval.",
         ),
     ] = 0.99
     xi: Annotated[

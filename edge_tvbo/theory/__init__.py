@@ -6,7 +6,7 @@ depend on. `domain` holds the constants of a continuous domain. `bound_summary` 
 ``edge-tvbo bound`` prints.
 
 Every function is pure, takes the quantities of the paper by name, and states its source. If a paper
-has an error, the docstring states the printed text, the correct one, and where the error was found.
+has an error, the docstring states what is printed, what is correct, and who found the error.
 Invalid arguments raise `ConfigError`.
 """
 

@@ -168,7 +168,7 @@ def varying_regret(horizon: int, *, gain: float, beta: float, noise_variance: fl
     Parameters
     ----------
     horizon : int
-        T, in intervals.
+        T, number of intervals.
     gain : float
         γ̃_T, information gain of T readings of the changing field, in nats, from
         `mandl2024.best_varying_gain`. [B16] eq. 21 uses eq. 46 instead, which is wrong; see
@@ -176,7 +176,7 @@ def varying_regret(horizon: int, *, gain: float, beta: float, noise_variance: fl
     beta : float
         β_T, from `varying_beta` or `varying_beta_on_arms`, which depend on δ.
     noise_variance : float
-        σ² > 0.
+        σ², noise variance of a reading, > 0.
 
     Returns
     -------

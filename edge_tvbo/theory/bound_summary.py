@@ -59,7 +59,7 @@ class _Case:
 
     @property
     def sure_loss(self) -> float:
-        """Largest loss of any policy per interval; for all T it holds with probability 1 - δ."""
+        """Largest loss per interval of any policy; valid in all T intervals with chance 1 - δ."""
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
     def per_interval(self, regret: float, most: float, source: str, name: str) -> SummaryLine:

@@ -1,4 +1,4 @@
-"""Continuous domain: the dimension, the size and the slope of the fields that determine β."""
+"""Continuous domain: the dimension, the size and the slope on which β depends."""
 
 from dataclasses import dataclass
 

@@ -55,7 +55,7 @@ def varying_gain(
     gain : float
         γ_Ñ, information gain of Ñ readings of a static field.
     noise_variance : float
-        σ² > 0.
+        σ², noise variance of a reading, > 0.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def expected_regret(
     Parameters
     ----------
     horizon : int
-        T, in intervals.
+        T, number of intervals.
     gain : float
         γ̃_T, from `best_varying_gain`, or from `best_momentum_gain` for MTV (theorem 8.1).
     delta, tau : float, int
@@ -119,7 +119,7 @@ def expected_regret(
     domain : Domain
         Domain with the constants r, d, a = a1 and b = b1.
     noise_variance : float
-        σ² > 0.
+        σ², noise variance of a reading, > 0.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def best_constant_beta(
     check_positive(gain=gain)
     learning = sqrt(regret_constant(noise_variance) * gain / horizon)
     top = min(1.0, domain.a1 * domain.dimension)
-    low = np.array([-35.0, 0.0])  # z in δ = top / (1 + exp(-z)) is -35 to 20; and ln τ
+    low = np.array([-35.0, 0.0])  # lower limits of z in δ = top / (1 + exp(-z)), and of ln τ
     high = np.array([20.0, log(_max_points(learning, domain))])
     for _ in range(8):
         z = np.linspace(low[0], high[0], 241)

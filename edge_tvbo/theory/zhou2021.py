@@ -22,7 +22,7 @@ def restart_interval(horizon: int, *, gain: float, variation: float | None = Non
     Parameters
     ----------
     horizon : int
-        T, in intervals.
+        T, number of intervals.
     gain : float
         γ_T, in nats.
     variation : float or None

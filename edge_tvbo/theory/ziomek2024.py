@@ -131,7 +131,7 @@ def balancing_regret(
     Parameters
     ----------
     horizon : int
-        T, in intervals.
+        T, number of intervals.
     suspected : float
         R^θ*(T), from `suspected_regret`.
     first : int
@@ -143,7 +143,7 @@ def balancing_regret(
     bound : float
         B*, bound on the norm under θ*.
     dimension : int
-        d.
+        d, dimension of the domain.
 
     Raises
     ------

@@ -37,7 +37,7 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     noise_variance: float  # noise variance of a reading, in model units²
     sensors: list[str]
     kernel: list[list[float]]  # prior covariance, in model units²
-    positions: list[list[float]] | None = None  # in m
+    positions: list[list[float]] | None = None  # of the sensors, in m
     daily_profile: ProfileTable | None = msgspec.field(default=None, name="rhythm")
 
 

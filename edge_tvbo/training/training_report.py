@@ -26,7 +26,7 @@ class TrainingReport:
     epsilon: float  # rate of change of the residuals, ε of [B16]
     momentum: tuple[float, float]  # ε and α of the residuals in the MTV model of [M24]
     autocorrelation: Array  # (MAX_LAG,), autocorrelation of the residuals at lags 1, 2, ...
-    coverage: tuple[float, ...]  # of the 90 % intervals on each training day, held out
+    coverage: tuple[float, ...]  # coverage of the 90 % intervals on each held-out day
 
     def lines(self) -> list[str]:
         """Return the training report as lines of text."""

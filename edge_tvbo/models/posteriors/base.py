@@ -1,4 +1,4 @@
-"""Posterior protocol: what a policy needs from a posterior; and a mixin for finitely many arms."""
+"""Posterior protocol, which a policy needs, and a mixin for posteriors of finitely many arms."""
 
 from typing import Protocol
 

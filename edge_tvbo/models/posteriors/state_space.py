@@ -28,7 +28,7 @@ from edge_tvbo.models.snapshot import (
 from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics import state_space
 
-ROUNDING_TOLERANCE = 1e-3  # of recomputed arrays, as a share of the largest entry
+ROUNDING_TOLERANCE = 1e-3  # allowed error of an array, as a share of its largest entry
 
 
 class StateSpaceBase(FiniteArmsMixin, ABC):

@@ -21,7 +21,7 @@ class WeightedPosterior(BufferedPosterior):
     window : int
         W, largest number of readings held, 1 or more; a full window drops its oldest reading.
     gamma : float
-        Factor by which the weight of a reading decreases in each interval, above 0 and at most 1.
+        Factor that multiplies the weight of a reading in each interval, above 0 and at most 1.
 
     Raises
     ------

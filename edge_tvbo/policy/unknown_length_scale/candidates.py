@@ -178,7 +178,7 @@ class RegretBalancing:
         return tuple(self._hypothesis(pair) for pair in self._surviving())
 
     def replies(self) -> dict[Hypothesis, int]:
-        """Return the number of replies while each candidate was active."""
+        """Return for each candidate hypothesis the number of replies while it was active."""
         return {self._hypothesis(pair): int(self._replies[pair]) for pair in self._surviving()}
 
     def regret_bound(self, hypothesis: Hypothesis, n: int) -> float:
@@ -293,7 +293,7 @@ def gain_rate(nu: float, dimension: int) -> Gain:
 
 
 def _snapshot_key(kind: str, first: Hypothesis, growth: Growth, norm_exponent: float) -> str:
-    """Return the text that a snapshot must contain; it has not changed since version 0.1."""
+    """Return the text that identifies a selector in snapshots, unchanged since version 0.1."""
     return (
         f"{kind} Play(length_scale={first.length_scale!r}, norm={first.norm!r})"
         f" Growth(step={growth.step!r}, exponent={growth.exponent!r}) {norm_exponent!r}"

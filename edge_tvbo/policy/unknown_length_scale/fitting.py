@@ -53,7 +53,7 @@ class MlSelector:
         return (Hypothesis(float(self._scale[0]), self._norm),)
 
     def update(self, y: float, bonus: float) -> None:
-        """Do nothing, because the fit uses the readings that are held."""
+        """Ignore the reply, because this selector fits all readings that are held."""
 
     def advance(self, t: int) -> None:
         """End the interval: fit the selector's length scale to the readings."""
@@ -101,7 +101,7 @@ class McmcSelector:
         return tuple(Hypothesis(float(theta), self._norm) for theta in self._scales)
 
     def update(self, y: float, bonus: float) -> None:
-        """Do nothing, because the samples depend on the readings that are held."""
+        """Ignore the reply, because this selector samples given all readings that are held."""
 
     def advance(self, t: int) -> None:
         """Draw new samples of the length scale; the chain starts from the last sample."""

@@ -65,7 +65,7 @@ HORIZON = 400
 NOISE_VARIANCE = 0.02
 BETA = LogBeta(0.4, 4.0)
 RECORDED_RUNS = 24  # number of runs with recordings, in which little is random
-BEHIND = "R_T/T of auto minus this"  # in the same run
+BEHIND = "R_T/T of auto minus this"  # difference in the same run
 COVERAGE = 0.9  # nominal coverage of the predictive intervals
 GUESSED_SCALE = (20.0, 3.5)  # °C, mean and standard deviation assumed before any reading
 

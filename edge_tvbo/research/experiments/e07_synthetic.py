@@ -163,7 +163,7 @@ def _high_costs_less(results: ResultTable) -> Expectation:
     right = results.mean("R_T/T", **_case("tv-gp-ucb", "SE", TRUE_RATE, TRUE_RATE))
     over, under = cost("tv-gp-ucb", 3 * TRUE_RATE) / 2, cost("gp-ucb", TRUE_RATE)
     text = (
-        f"a given ε that is too high costs {over:.3f} per .01, which is less than the "
-        f"{under:.3f} that ε = 0 costs if .01 is true"
+        f"an ε that is too high by .01 costs {over:.3f}, which is less than the {under:.3f} that "
+        "ε = 0 costs"
     )
     return Expectation(text, over < under)

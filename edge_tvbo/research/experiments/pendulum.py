@@ -48,8 +48,8 @@ LAG = 1.0  # T1, lag of the cart, s
 GRAVITY = 9.81  # m/s²
 PERIOD = 0.02  # period of the controller, s
 STEPS = 1000  # number of periods in one evaluation, 20 s
-STATE_WEIGHT = 10.0  # Q = 10 I
-COMMAND_WEIGHT = 1.0  # R
+STATE_WEIGHT = 10.0  # weight of the state in the cost: Q = 10 I
+COMMAND_WEIGHT = 1.0  # R, weight of the command in the cost
 MAX_COST = 1e6  # cost of a controller that lets the pole fall
 
 NORMALISATION_SAMPLE = 1024  # number of controllers

@@ -150,7 +150,7 @@ class Calibration(NamedTuple):
         return float((np.abs(self.z) <= reach).mean())
 
     def tenths(self) -> list[float]:
-        """Return the density of replies in each tenth of their predictions; 1 is ideal."""
+        """Return the density of replies in each tenth of the predicted probability; 1 is ideal."""
         edges = [NormalDist().inv_cdf(k / BINS) for k in range(1, BINS)]
         counts = np.bincount(np.searchsorted(edges, self.z), minlength=BINS)
         heights: list[float] = (counts * BINS / len(self.z)).tolist()
@@ -204,7 +204,7 @@ def histogram_figure(each: Calibration) -> Figure:
         f"{each.name}: {low} of {len(each.z)} replies are in the lowest tenth of the predictive "
         f"distribution, {high} in the highest"
     )
-    return Figure(canvas.svg(f"Histogram. {text}."), f"{text}; ideal is 10 % each.")
+    return Figure(canvas.svg(f"Histogram. {text}."), f"{text}; 10 % each would be ideal.")
 
 
 def colour_class(place: int, row: PolicySummary) -> str:

@@ -152,7 +152,7 @@ class ModelFreePolicy:
         return ()
 
     def posterior(self) -> tuple[Array, Array]:
-        """Return mean and standard deviation of the prior, which this baseline has for posterior."""
+        """Return the prior mean and standard deviation, as this baseline has no posterior."""
         return np.zeros(len(self.field)), self._std.copy()
 
     def _pick(self, candidates: Indices) -> int:

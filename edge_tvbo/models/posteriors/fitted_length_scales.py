@@ -207,7 +207,10 @@ class _Density:
         return np.clip(np.exp(best), MIN_LENGTH_SCALE, MAX_LENGTH_SCALE)
 
     def cost(self, logs: Array) -> tuple[float, Array]:
-        """Return minus the log density at ln l (d,), up to a constant, and its gradient (d,)."""
+        """Return minus the log density at log length scales (d,), and its gradient (d,).
+
+        A constant is omitted.
+        """
         from scipy.linalg import lapack
 
         n, squares = len(self._y), np.exp(-2.0 * logs)

@@ -79,7 +79,9 @@ class BufferedPosterior(StateSpaceBase):
     def _check(self, state: State, prior: float) -> None:
         observations, time = read_count(state, "observations"), read_count(state, "time")
         if observations > len(self._y):
-            raise SnapshotError(f"The snapshot counts {observations} readings; {len(self._y)} fit.")
+            raise SnapshotError(
+                f"The snapshot counts {observations} readings, but at most {len(self._y)} fit."
+            )
         if not ((state["arms"] >= 0) & (state["arms"] < len(self._field))).all():
             raise SnapshotError("The snapshot's 'arms' names a sensor that does not exist.")
         if (state["times"][:observations] > time).any() or (state["times"] < 0).any():

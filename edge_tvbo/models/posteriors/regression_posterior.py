@@ -175,7 +175,9 @@ class RegressionPosterior:
     def _load(self, state: State) -> None:
         time, observations = read_count(state, "time"), read_count(state, "observations")
         if observations > len(self._y):
-            raise SnapshotError(f"The snapshot counts {observations} readings; {len(self._y)} fit.")
+            raise SnapshotError(
+                f"The snapshot counts {observations} readings, but at most {len(self._y)} fit."
+            )
         check_arrays(self._arrays(), state)
         if (state["times"][:observations] > time).any() or (state["times"] < 0).any():
             raise SnapshotError("The snapshot holds readings from the future.")

@@ -85,7 +85,9 @@ class WindowPosterior(StateSpaceBase):
         observations, time = read_count(state, "observations"), read_count(state, "time")
         read_count(state, "drops")
         if observations > self._window:
-            raise SnapshotError(f"The snapshot counts {observations} readings; {self._window} fit.")
+            raise SnapshotError(
+                f"The snapshot counts {observations} readings, but at most {self._window} fit."
+            )
         if not ((state["arms"] >= 0) & (state["arms"] < len(self._field))).all():
             raise SnapshotError("The snapshot's 'arms' names a sensor that does not exist.")
         self._check_factor(state, observations, time)

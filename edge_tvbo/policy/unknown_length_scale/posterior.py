@@ -245,7 +245,7 @@ class LengthScalePosterior:
         self._invalidate()
 
     def reset(self) -> None:
-        """Reset the posterior: discard all readings."""
+        """Reset the posterior under unknown length scales: discard all readings."""
         self.readings.count = 0
         self._invalidate()
 

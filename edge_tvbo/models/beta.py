@@ -1,7 +1,8 @@
 """Exploration schedules: the width w of the upper confidence bound mean + w · std, by interval.
 
-The Bayesian papers write √β_t σ and state β_t; the agnostic ones write β_t σ. Here a *width* is
-always the factor in front of σ, so the two cannot be confused.
+The papers on Bayesian regret write the second term of the bound as √β_t σ. The papers on agnostic
+regret, in which the field is a fixed function, write it as β_t σ. Here a *width* is always the
+whole factor in front of σ.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from msgspec import Meta
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.checks import check_count, check_positive, check_probability
 
-if TYPE_CHECKING:  # a configuration, which contains schedules, is checked without numpy
+if TYPE_CHECKING:  # checking a configuration, which contains schedules, must not import numpy
     from edge_tvbo.models.domain import Field
 
 
@@ -22,7 +23,7 @@ class BetaSchedule(Protocol):
     """A schedule of widths of the upper confidence bound."""
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width in standard deviations.
+        """Return the width of the confidence bound in interval `t`.
 
         Parameters
         ----------
@@ -40,7 +41,7 @@ class BetaSchedule(Protocol):
 
 
 class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The schedule β_t = c1 ln(c2 t), clipped to 0 where it is negative; the width is √β_t.
+    """The schedule β_t = c1 ln(c2 t), or 0 if that is negative; the width is √β_t.
 
     Parameters
     ----------
@@ -69,14 +70,14 @@ class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         check_positive(c1=self.c1, c2=self.c2)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the logarithmic width √β_t.
+        """Return the width √β_t of the logarithmic schedule.
 
         Parameters
         ----------
         t : int
             Interval since the start, 1, 2, ...
         observations : int
-            Readings that the model holds; without influence here.
+            Number of readings that the model holds; it has no influence here.
 
         Returns
         -------
@@ -97,7 +98,7 @@ class ConstantBeta(msgspec.Struct, frozen=True):
     Raises
     ------
     ConfigError
-        If it is not above 0.
+        If `beta` is not above 0.
     """
 
     beta: float = 2.0
@@ -106,14 +107,14 @@ class ConstantBeta(msgspec.Struct, frozen=True):
         check_positive(beta=self.beta)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the constant width √β.
+        """Return the width √β of the constant schedule.
 
         Parameters
         ----------
         t : int
             Interval since the start, 1, 2, ...
         observations : int
-            Readings that the model holds; without influence here.
+            Number of readings that the model holds; it has no influence here.
 
         Returns
         -------
@@ -151,14 +152,14 @@ class FiniteBeta(msgspec.Struct, frozen=True):
         check_probability(delta=self.delta)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width √β_t for finitely many arms.
+        """Return the width √β_t of the schedule for finitely many arms.
 
         Parameters
         ----------
         t : int
             Interval since the start, 1, 2, ...
         observations : int
-            Readings that the model holds; without influence here.
+            Number of readings that the model holds; it has no influence here.
 
         Returns
         -------
@@ -177,11 +178,11 @@ class CompactBeta(msgspec.Struct, frozen=True):
     Parameters
     ----------
     dimension : int
-        d.
+        d, dimension of the domain.
     delta : float
         δ, probability that the bound fails, between 0 and 1.
     a1, b1, r : float
-        Constants of the slope, and side of the domain, all above 0.
+        `a1` and `b1` bound the slope, and `r` is the side of the domain; all are above 0.
 
     Raises
     ------
@@ -204,14 +205,14 @@ class CompactBeta(msgspec.Struct, frozen=True):
         check_positive(dimension=self.dimension, a1=self.a1, b1=self.b1, r=self.r)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width √β_t for a compact domain.
+        """Return the width √β_t of the schedule for a continuous domain.
 
         Parameters
         ----------
         t : int
             Interval since the start, 1, 2, ...
         observations : int
-            Readings that the model holds; without influence here.
+            Number of readings that the model holds; it has no influence here.
 
         Returns
         -------
@@ -231,16 +232,17 @@ class AgnosticBeta:
     Parameters
     ----------
     field : SensorField or BoxField
-        Its prior covariance and noise variance give the information gain γ_n, greedily, on the
-        actual arms.
+        The information gain γ_n is computed from the prior covariance of its arms and its noise
+        variance, for greedily chosen readings.
     bound : float
         B, upper bound on the norm of the field in the kernel's space, in model units.
     noise : float
-        R: the noise of a reading is R-sub-Gaussian, in model units.
+        R, in model units: the noise of a reading is R-sub-Gaussian.
     delta : float
         δ, probability that the bound fails, between 0 and 1.
     horizon : int
-        Readings after which γ_n stops growing: the window of SW-GP-UCB, the block of R-GP-UCB.
+        Number of readings after which γ_n stops growing. For SW-GP-UCB this is the window, for
+        R-GP-UCB the block length.
 
     Raises
     ------
@@ -275,12 +277,12 @@ class AgnosticBeta:
 
     @classmethod
     def of_noise(cls, field: "Field", horizon: int) -> "AgnosticBeta":
-        """Return the agnostic schedule with B = 1, R = noise standard deviation, δ = 0.1.
+        """Return the agnostic schedule with B = 1, δ = 0.1 and the R of the field's noise.
 
         Parameters
         ----------
         field : SensorField or BoxField
-            As for `AgnosticBeta`; its noise variance gives R.
+            As for `AgnosticBeta`; R is the square root of its noise variance.
         horizon : int
             As for `AgnosticBeta`.
 
@@ -292,12 +294,12 @@ class AgnosticBeta:
         return cls(field, noise=field.noise_variance**0.5, horizon=horizon)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the agnostic width, which depends on the number of readings only.
+        """Return the width of the agnostic schedule, which depends only on the number of readings.
 
         Parameters
         ----------
         t : int
-            Interval since the start, 1, 2, ...; without influence here
+            Interval since the start, 1, 2, ...; it has no influence here.
         observations : int
             Readings that the model holds.
 
@@ -325,7 +327,7 @@ def beta_schedule(beta: Beta) -> BetaSchedule:
     Raises
     ------
     ConfigError
-        For any other value, or a number out of range.
+        If `beta` is anything else, or a number is out of range.
 
     Examples
     --------

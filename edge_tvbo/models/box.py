@@ -1,4 +1,4 @@
-"""Box field: arms that are the points of a box, with a stationary prior over them."""
+"""Box field: its arms are the points of a box, and its prior covariance is stationary."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -13,16 +13,17 @@ from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
 
 Point = tuple[float, ...]
-SEARCH_STARTS = 3  # candidates from which the local search starts
-GRADIENT_STEP = 1e-6  # of finite differences, as a share of the box's side
+SEARCH_STARTS = 3  # number of candidates from which a local search starts
+GRADIENT_STEP = 1e-6  # step of the finite differences, as a share of the box's side
 MAX_CANDIDATES = 2**16
 
 
 class BoxField:
     """A field over the points of a box in d dimensions; an arm is a tuple of d numbers.
 
-    The highest bound of a `SensorField` is found by trying every arm. In a box it is found among
-    Sobol candidates, and then by L-BFGS-B from the best few of them.
+    The arm with the highest bound of a `SensorField` is found by trying every arm. In a box, the
+    bounds of a set of Sobol points, the candidates, are compared first. L-BFGS-B then searches from
+    the best few candidates.
 
     Parameters
     ----------
@@ -33,15 +34,15 @@ class BoxField:
     noise_variance : float
         Noise variance of a reading, in model units², > 0.
     candidates : int
-        Number of Sobol points that are compared before the search, 2 to 65536; rounded up to a
-        power of two.
+        Number of Sobol points that are compared before the search, 2 to 65536. It is rounded up to
+        a power of two.
     unit, center, scale, objective
         As for `SensorField`.
 
     Raises
     ------
     ConfigError
-        For corners in the wrong order, and for numbers out of range.
+        If the corners are in the wrong order, or a number is out of range.
     """
 
     def __init__(
@@ -61,10 +62,10 @@ class BoxField:
         self.upper = np.array(upper, np.float64)
         finite = np.isfinite(self.lower).all() and np.isfinite(self.upper).all()
         if self.lower.shape != self.upper.shape or self.lower.ndim != 1 or not finite:
-            raise ConfigError("lower and upper must hold equally many finite numbers.")
+            raise ConfigError("lower and upper must hold the same number of finite numbers.")
         if not len(self.lower) or not (self.lower < self.upper).all():
             raise ConfigError(
-                f"lower is {lower}, upper {upper}; each lower number must be below its upper one."
+                f"lower is {lower} and upper is {upper}; every lower limit must be below the upper."
             )
         check_positive(noise_variance=noise_variance, scale=scale)
         if not np.isfinite(center):
@@ -85,7 +86,7 @@ class BoxField:
 
     @cached_property
     def positions(self) -> Array:
-        """Sobol candidates (M, d), the same in each process; needs scipy."""
+        """Sobol candidates of the box, (M, d), the same in each process; they need scipy."""
         try:
             from scipy.stats import qmc
         except ImportError:
@@ -103,7 +104,7 @@ class BoxField:
         return tuple(float(x) for x in self.positions[index])
 
     def index(self, arm: Point) -> int:
-        """Return the index of the candidate nearest to a point, in shares of the box's sides."""
+        """Return the index of the nearest candidate; distances are in shares of the box's sides."""
         apart = (self.positions - np.array(arm)) / (self.upper - self.lower)
         return int((apart**2).sum(axis=1).argmin())
 
@@ -116,15 +117,15 @@ class BoxField:
         return bool(((places >= self.lower) & (places <= self.upper)).all())
 
     def to_model(self, reading: float) -> float:
-        """Return a reading of the box field in model units."""
+        """Convert a reading of a box field from the field's unit to model units."""
         return self._sign * (reading - self.center) / self.scale
 
     def to_unit(self, value: float) -> float:
-        """Return a value in model units as a reading of the box field, in its unit."""
+        """Convert a value of a box field from model units to the field's unit."""
         return self.center + self._sign * value * self.scale
 
     def fingerprint(self) -> str:
-        """Return 16 hex digits of a digest of all that the snapshots of a box depend on."""
+        """Return a digest of the settings that snapshots of a box must match, 16 hex digits."""
         numbers = (self.noise_variance, self.center, self.scale, len(self), self.objective)
         corners = (self.lower.tolist(), self.upper.tolist())
         return sha256(repr((corners, self.spatial, numbers)).encode()).hexdigest()[:16]
@@ -135,9 +136,10 @@ class BoxField:
         Parameters
         ----------
         score : function
-            Maps points (m, d) to scores (m,); smooth and finite.
+            Maps points (m, d) to scores (m,). It must be smooth and finite.
         first : int
-            Candidate to start from; the next best ones by `scores` follow.
+            Index of the candidate from which the first search starts. The other searches start from
+            the next best candidates by `scores`.
         scores : (M,) array
             Score of each candidate.
         """
@@ -165,6 +167,6 @@ class BoxField:
 def _negative_score(u: Array, score: Callable[[Array], Array]) -> tuple[float, Any]:
     """Return minus the score at `u` in the unit box, and minus its gradient by differences."""
     d = len(u)
-    steps = np.where(u < 0.5, GRADIENT_STEP, -GRADIENT_STEP)  # into the box
+    steps = np.where(u < 0.5, GRADIENT_STEP, -GRADIENT_STEP)  # points into the box
     values = score(np.vstack((u, u + np.diag(steps))))
     return -float(values[0]), -(values[1:] - values[0]) / steps[:d]

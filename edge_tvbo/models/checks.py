@@ -58,26 +58,30 @@ def check_count(**values: int) -> None:
 
 
 def check_block(block: int, horizon: int) -> None:
-    """Raise `ConfigError` unless `block` is a whole number from 1 to `horizon`, in intervals."""
+    """Raise `ConfigError` unless the block length is a whole number from 1 to `horizon`."""
     check_count(block=block, horizon=horizon)
     if block > horizon:
-        raise ConfigError(f"block is {block}; it can be 1 to {horizon}, the horizon.")
+        raise ConfigError(f"block is {block}; it can be 1 to {horizon}, which is the horizon.")
 
 
 def check_ordered_rates(lower: float, upper: float) -> None:
-    """Raise `ConfigError` unless 0 <= `lower` <= `upper` <= 1, two rates of change."""
+    """Raise `ConfigError` unless two rates of change satisfy 0 <= `lower` <= `upper` <= 1."""
     if not 0 <= lower <= upper <= 1:
-        raise ConfigError(f"epsilon between {lower} and {upper}: 0 <= lower <= upper <= 1.")
+        raise ConfigError(
+            f"epsilon has bounds {lower} and {upper}; they must be 0 <= lower <= upper <= 1."
+        )
 
 
 def check_block_bounds(n_lower: int, n_upper: int | None) -> None:
-    """Raise `ConfigError` unless 1 <= `n_lower` <= `n_upper`; None stands for no upper bound."""
+    """Raise `ConfigError` unless 1 <= `n_lower` <= `n_upper`; None means no upper bound."""
     if n_lower < 1 or (n_upper is not None and n_upper < n_lower):
-        raise ConfigError(f"n_lower is {n_lower}, n_upper {n_upper}; 1 <= n_lower <= n_upper.")
+        raise ConfigError(
+            f"n_lower is {n_lower}, n_upper {n_upper}; they must be 1 <= n_lower <= n_upper."
+        )
 
 
 def is_finite_number(value: object) -> bool:
-    """Return whether `value` is a finite real number, and not a bool."""
+    """Return whether `value` is a finite real number; a bool is not one."""
     return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
 
 

@@ -1,4 +1,4 @@
-"""Daily profile of a field: mean and spread by the time of day, and the covariance of the rest."""
+"""Daily profile of a field: mean and spread by time of day, and covariance of the deviations."""
 
 from hashlib import sha256
 
@@ -14,7 +14,7 @@ DAY = 86_400.0  # s
 
 
 class DailyProfile(msgspec.Struct, frozen=True, eq=False):
-    """The time-of-day model of a field: f = mean + scale · u, where u has covariance `kernel`.
+    """The time-of-day model of a field: f = mean + scale · u, and u has the covariance `kernel`.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class DailyProfile(msgspec.Struct, frozen=True, eq=False):
     scale : (P,) array
         Standard deviation around the mean in each interval of the day, in model units, > 0.
     kernel : (M, M) array
-        Covariance of u, without unit.
+        Covariance of u, which has no unit.
     days : float
         Number of training days.
     exploration : float
@@ -34,7 +34,7 @@ class DailyProfile(msgspec.Struct, frozen=True, eq=False):
     Raises
     ------
     ConfigError
-        For shapes that do not match, and for numbers that are not finite or out of range.
+        If the shapes do not match, or a number is not finite or out of range.
     """
 
     mean: Array
@@ -49,7 +49,7 @@ class DailyProfile(msgspec.Struct, frozen=True, eq=False):
         if not P or self.scale.shape != (P,) or self.kernel.shape != (M, M):
             raise ConfigError(
                 f"The daily profile's mean has shape {self.mean.shape}, its scale "
-                f"{self.scale.shape}, its kernel {self.kernel.shape}; they must be (P, M), (P,) "
+                f"{self.scale.shape} and its kernel {self.kernel.shape}; they must be (P, M), (P,) "
                 "and (M, M) for P intervals a day and M sensors."
             )
         arrays = (self.mean, self.scale, self.kernel)
@@ -66,7 +66,7 @@ class DailyProfile(msgspec.Struct, frozen=True, eq=False):
             )
 
     def phase(self, at: float) -> int:
-        """Return the interval of the day, 0 to P - 1, that holds time `at`, s since 1970, UTC."""
+        """Return the interval of the day, 0 to P - 1, that contains the time `at`, s since 1970."""
         P = len(self.scale)
         return int((at % DAY) * P / DAY + 1e-6) % P
 
@@ -77,7 +77,7 @@ class DailyProfile(msgspec.Struct, frozen=True, eq=False):
         return sha256(b"".join(part.tobytes() for part in parts) + numbers).digest()
 
     def of_sensors(self, arms: Indices | list[int]) -> "DailyProfile":
-        """Return the daily profile of some of the sensors, by their numbers."""
+        """Return the daily profile of the sensors with the numbers `arms`."""
         kernel = np.ascontiguousarray(self.kernel[arms][:, arms])
         mean = np.ascontiguousarray(self.mean[:, arms])
         return replace(self, mean=mean, kernel=kernel)

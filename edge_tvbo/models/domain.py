@@ -1,4 +1,4 @@
-"""Arm spaces: sensors and boxes as places with a prior covariance, for posteriors of any kernel."""
+"""Arm spaces: arms as places with a prior covariance, alike for sensor fields and box fields."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -15,10 +15,10 @@ Field = SensorField | BoxField
 
 
 class ArmSpace(Protocol):
-    """The arms of a field as places, which are rows of numbers, and the prior over the places."""
+    """The arms of a field as places, which are rows of numbers, with a prior over the places."""
 
     candidates: Array  # (M, d) places that are compared with each other
-    prior: Array  # (M,) their prior variance, in model units²
+    prior: Array  # (M,) prior variance of the candidates, in model units²
 
     def contains(self, arm: Arm) -> bool:
         """Return whether the field has this arm."""
@@ -66,19 +66,19 @@ class SensorSpace:
         return np.array([float(arm)])
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance (p, q) of sensors, from the field's matrix."""
+        """Return the prior covariance (p, q) of sensors, which is part of the field's matrix."""
         return self._kernel[P.astype(np.intp), Q[:, 0].astype(np.intp)]
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variance (p,) of sensors, from the field's matrix."""
+        """Return the prior variance (p,) of sensors, from the diagonal of the field's matrix."""
         return self.prior[P[:, 0].astype(np.intp)]
 
     def candidate(self, arm: int) -> int:
-        """Return the arm itself: every sensor is a candidate."""
+        """Return the number of the sensor itself, because every sensor is a candidate."""
         return arm
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> int:
-        """Return the best candidate: a sensor field has no other arms."""
+        """Return the best candidate, because a sensor field has no other arms."""
         return index
 
 
@@ -105,7 +105,7 @@ class BoxSpace:
 
     def candidate(self, arm: Point) -> None:
         """Return None: most points of a box are not among its candidates."""
-        return None  # noqa: RET501 - a value of the protocol
+        return None  # noqa: RET501 - the protocol asks for a value
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Point:
         """Return the point that a local search from the best candidates finds."""
@@ -123,7 +123,10 @@ def arm_state(arm: Arm) -> Any:
 
 
 def arms_from_state(field: Field, states: Any) -> tuple[Arm, ...]:
-    """Return the arms of a list written with `arm_state`, or raise `SnapshotError`."""
+    """Return the arms of a list from a snapshot, the inverse of `arm_state`.
+
+    Raises `SnapshotError` if the list is invalid.
+    """
     if not isinstance(states, list):
         raise SnapshotError("The snapshot's 'asked' is not a list.")
     return tuple(_arm_from_state(field, state) for state in states)

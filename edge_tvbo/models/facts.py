@@ -1,28 +1,31 @@
-"""Facts about a model that explain its predictions, as data; `control.decision_text` words them."""
+"""Facts about a model that explain its predictions; `control.decision_text` puts them in words."""
 
 import msgspec
 
 
 class LowRankApproximation(msgspec.Struct, frozen=True):
-    """The posterior represents many sensors by few components, and so is approximate."""
+    """The number of components by which an approximate posterior represents many sensors."""
 
     components: int
     sensors: int
-    noise_share: float  # of a reading's noise variance: the largest variance left out of a sensor
+    noise_share: float  # largest omitted variance of a sensor, as a share of the noise variance
 
 
 class LikeliestModel(msgspec.Struct, frozen=True):
-    """The model with the largest weight in a mixture of models."""
+    """The model with the largest weight in a mixture of models, as a fact for explanations."""
 
     weight: float  # 0 to 1
-    daily: bool  # it uses the field's daily profile
+    daily: bool  # whether it uses the field's daily profile
     epsilon: float | None  # ε of TV; 0 for the static model; None with momentum
     momentum: tuple[float, float] | None  # ε and α of MTV
-    length_scale: float | None  # in the unit of the positions; None for the field's own kernel
+    length_scale: float | None  # its length scale; None for the field's own kernel
 
 
 class RateOfChange(msgspec.Struct, frozen=True):
-    """The estimated share of the field's variance that is new each interval: ε of [B16]."""
+    """The estimated rate of change of a field, as a fact for explanations.
+
+    It is the share of the field's variance that is new each interval, ε of [B16].
+    """
 
     epsilon: float
 

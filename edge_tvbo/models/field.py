@@ -30,9 +30,10 @@ class SensorField:
         Unit of the readings, such as "°C".
     center, scale : float
         ``model value = (reading - center) / scale``, negated if `objective` is "min". The mapping
-        is the same for all sensors, which keeps the arg max.
+        is the same for all sensors, so that the best sensor is the same in both units.
     objective : "max" or "min"
-        Whether the highest or the lowest reading is searched for; the model always maximises.
+        Whether the policy searches for the highest or the lowest reading. The model always
+        maximises.
     positions : (M, d) array or None
         Positions of the sensors, for policies that learn how fast the field changes in space.
     daily_profile : DailyProfile or None
@@ -41,7 +42,7 @@ class SensorField:
     Raises
     ------
     ConfigError
-        For arguments that break these rules.
+        If an argument violates these rules.
 
     Examples
     --------
@@ -83,7 +84,7 @@ class SensorField:
             raise ConfigError(f'objective is {objective!r}; it can be "max" or "min".')
         self._sign = 1.0 if objective == "max" else -1.0
         if daily_profile is not None and (found := daily_profile.mean.shape[1]) != M:
-            raise ConfigError(f"The daily profile is of {found} sensors; the field has {M}.")
+            raise ConfigError(f"The daily profile has {found} sensors; the field has {M}.")
         self.daily_profile = daily_profile
         self.positions = None if positions is None else _checked_positions(positions, M)
 
@@ -91,7 +92,7 @@ class SensorField:
         return len(self.sensors)
 
     def arm(self, index: int) -> int:
-        """Return the arm with this index, which is the index itself.
+        """Return the arm of the sensor with this index; in a sensor field it is the index itself.
 
         Parameters
         ----------
@@ -106,7 +107,7 @@ class SensorField:
         return index
 
     def index(self, arm: int) -> int:
-        """Return the index of an arm, which is the arm itself.
+        """Return the index of the sensor of an arm; in a sensor field it is the arm itself.
 
         Parameters
         ----------
@@ -151,7 +152,7 @@ class SensorField:
         return bool(((places >= 0) & (places < len(self)) & (places % 1 == 0)).all())
 
     def to_model(self, reading: float) -> float:
-        """Return a reading of a sensor in model units.
+        """Convert a reading of a sensor from the field's unit to model units.
 
         Parameters
         ----------
@@ -166,7 +167,7 @@ class SensorField:
         return self._sign * (reading - self.center) / self.scale
 
     def to_unit(self, value: float) -> float:
-        """Return a value in model units as a reading of a sensor.
+        """Convert a value of a sensor field from model units to the field's unit.
 
         Parameters
         ----------
@@ -181,7 +182,7 @@ class SensorField:
         return self.center + self._sign * value * self.scale
 
     def fingerprint(self) -> str:
-        """Return a digest of all that the snapshots of a policy on this field depend on.
+        """Return a digest of the settings that snapshots of policies on this field must match.
 
         Returns
         -------

@@ -1,7 +1,7 @@
 """Marginal likelihood of temporal models: its value, its gradient, and its maximum.
 
-The parameters of change are fitted to readings ([M24] chapter 7, [B16] appendix B). The spatial
-kernel and the noise variance are known and stay fixed.
+The parameters of the temporal model are fitted to readings ([M24] chapter 7, [B16] appendix B). The
+spatial kernel and the noise variance are known and stay fixed.
 """
 
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -14,13 +14,13 @@ from edge_tvbo.models.temporal_models import FittableModel
 from edge_tvbo.numerics.types import Array
 
 if TYPE_CHECKING:
-    from numpy.random import Generator  # its import takes 3 MiB, which a daemon saves
+    from numpy.random import Generator  # importing it takes 3 MiB, which the daemon saves
 
 Model = TypeVar("Model", bound=FittableModel)
 
-MAX_STEPS = 30  # of L-BFGS-B from each start
+MAX_STEPS = 30  # steps of L-BFGS-B from each start
 MAX_COST = 1e10  # replaces -log p = inf, which the optimiser cannot handle
-BOX_SIDE = 10.0  # of the box that the optimiser searches: its first step has length 1
+BOX_SIDE = 10.0  # side of the box that the optimiser searches; its first step has length 1
 
 
 def log_likelihood(
@@ -45,8 +45,8 @@ def log_likelihood(
     Returns
     -------
     (float, (p,) array)
-        log p(y) and its derivative by each parameter; -inf and zeros if K∘D + σ²I is not positive
-        definite at float64 precision.
+        log p(y) and its derivative by each parameter. They are -inf and zeros if K∘D + σ²I is not
+        positive definite at float64 precision; D is the matrix of d(t, t').
 
     Raises
     ------
@@ -55,8 +55,8 @@ def log_likelihood(
 
     Notes
     -----
-    [M24] eq. 7.1; [B16] eq. 24-25; Rasmussen & Williams eq. 5.8-5.9. One Cholesky factor and its
-    inverse, n³ multiply-adds; each derivative takes n² more.
+    Sources: [M24] eq. 7.1; [B16] eq. 24-25; Rasmussen & Williams eq. 5.8-5.9. The Cholesky factor
+    and its inverse take n³ multiply-adds, and each derivative takes another n².
     """
     try:
         from scipy.linalg import blas, lapack
@@ -76,10 +76,10 @@ def log_likelihood(
     value = -0.5 * (y @ weights) - np.log(L.diagonal()).sum() - 0.5 * n * np.log(2 * np.pi)
     if not np.isfinite(value):
         return -np.inf, np.zeros(len(model.parameters))
-    inverse, _ = lapack.dpotri(L, lower=1, overwrite_c=1)  # its lower triangle, 0 above
-    # one triangle of (K∘D + σ²I)⁻¹ - weights weightsᵀ
+    inverse, _ = lapack.dpotri(L, lower=1, overwrite_c=1)  # only the lower triangle
+    # the next line computes one triangle of (K∘D + σ²I)⁻¹ - weights weightsᵀ
     excess = blas.dsyr(-1.0, weights, a=inverse, lower=1, overwrite_a=1).T
-    excess.flat[:: n + 1] *= 0.5  # half a symmetric sum: one triangle, half the diagonal
+    excess.flat[:: n + 1] *= 0.5  # the sum is then half that of the symmetric matrix
     excess *= K
     slopes = model.kernel_gradient(times, times).reshape(-1, n * n)
     return float(value), np.asarray(-(slopes @ excess.ravel()))  # R & W eq. 5.9
@@ -95,10 +95,11 @@ def fit_temporal_model(
     restarts: int,
     rng: "Generator",
 ) -> Model:
-    """Return the temporal model of maximum marginal likelihood, of the same class as `start`.
+    """Return the temporal model with the highest marginal likelihood in the class of `start`.
 
     The search runs L-BFGS-B from `start` and from `restarts` models drawn with `rng`, and keeps
-    the best model seen; it is never less likely than `start`. Equal arguments give equal models.
+    the best model seen. The result is never less likely than `start`. Equal arguments give equal
+    models.
 
     Parameters
     ----------
@@ -107,15 +108,15 @@ def fit_temporal_model(
     K, times, y, noise_variance
         As for `log_likelihood`.
     restarts : int
-        Further starts, 0 or more. [M24] algorithm 3 takes min(10, 200/t) starts in all.
+        Number of further starts, 0 or more. [M24] algorithm 3 has min(10, 200/t) starts in total.
     rng : numpy.random.Generator
-        Draws the further starts.
+        Generator from which the further starts are drawn.
 
     Raises
     ------
     ConfigError
-        If shapes do not match, a number is not finite, or `noise_variance` or `restarts` is below
-        0.
+        If the shapes do not match, a number is not finite, or `noise_variance` or `restarts` is
+        negative.
     MissingExtra
         If scipy is not installed.
     """
@@ -141,7 +142,7 @@ class _Search(Generic[Model]):
         self._value, _ = log_likelihood(start, *self._data)
 
     def climb(self, start: Model, horizon: float) -> None:
-        """Maximise the likelihood from `start`, clipped into the bounds, by L-BFGS-B."""
+        """Maximise the likelihood by L-BFGS-B from `start`, which is clipped to the bounds."""
         try:
             from scipy.optimize import minimize
         except ImportError:

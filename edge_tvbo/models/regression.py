@@ -1,7 +1,7 @@
 """Gaussian-process regression on one set of readings, for any covariance matrix.
 
-Slower than the recursive posteriors, and needed where the kernel is not known beforehand: fitted
-parameters, unknown length scales, points of a box.
+It is slower than the recursive posteriors. It is needed if the covariance of the arms is not known
+beforehand: for fitted parameters, for unknown length scales and for points of a box.
 """
 
 from typing import Any
@@ -11,11 +11,11 @@ import numpy as np
 from edge_tvbo.errors import MissingExtra
 from edge_tvbo.numerics.types import Array
 
-JITTER = 1e-10  # share of the largest variance that keeps the factor real for repeated places
+JITTER = 1e-10  # added to the diagonal, as a share of the largest variance, for repeated places
 
 
 class Regression:
-    """The regression on n readings: a Cholesky factor, and what is predicted from it.
+    """The regression on n readings: a Cholesky factor, and the predictions from it.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Regression:
         self._z = self._solve(y)
 
     def predict(self, k: Array, prior: Array) -> tuple[Array, Array]:
-        """Return the posterior mean and variance of m places, both (m,).
+        """Return the posterior mean and variance of m places given the readings, both (m,).
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class Regression:
 
         Notes
         -----
-        n²m multiply-adds.
+        The prediction takes n²m multiply-adds.
         """
         if self._empty:
             return np.zeros(len(prior)), np.array(prior)
@@ -77,7 +77,7 @@ class Regression:
         return np.asarray(half.T @ half)
 
     def log_likelihood(self) -> float:
-        """Return the log marginal likelihood ln p(y) (Rasmussen & Williams eq. 2.30)."""
+        """Return the log marginal likelihood of the readings (Rasmussen & Williams eq. 2.30)."""
         if self._empty:
             return 0.0
         z, n = self._z, len(self._z)
@@ -90,7 +90,7 @@ class Regression:
 
 def _lapack() -> Any:
     try:
-        from scipy.linalg import lapack  # bare: scipy's own checks take longer than 20 readings
+        from scipy.linalg import lapack  # scipy's checked functions are slower than 20 readings
     except ImportError:
         raise MissingExtra("scipy, which fitted kernels and box domains need,", "science") from None
     return lapack

@@ -1,21 +1,21 @@
-"""Snapshots: the binary form of state, in memory and on disk, and the checks when it is read.
+"""Snapshots: state as bytes, in memory and on disk, and the checks when it is read.
 
-There are two envelopes, because they guard against different things.
+There are two formats, because they guard against different faults.
 
 A *snapshot* is the state of one object, such as a posterior, a policy or a controller, in memory or
 inside another snapshot. It is msgpack of ``[format, kind, fingerprint, state]``: `kind` names the
-object with its settings, `fingerprint` the field, and `state` is a mapping of arrays, numbers, text
-and inner snapshots by name. It is read only by an object of the same kind on the same field.
+object and its settings, `fingerprint` identifies the field, and `state` maps names to arrays,
+numbers, text and inner snapshots. Only an object of the same kind on the same field can read it.
 
-A *document* is a file with all snapshots of a daemon. Disks lose and flip bits, and files outlive
-versions, so it starts with a header:
+A *document* is a file with all snapshots of a daemon. Disks lose and flip bits, and another version
+may read the file. So a document starts with a header:
 
     magic, 16 bytes | format, 4 | SHA-256 of the format and the rest, 32 | zlib of msgpack
 
 An older format is migrated to the present one step by step; a newer one is rejected.
 
-There is no pickle: reading a snapshot runs no code from it. Everything that does not fit raises
-`SnapshotError`.
+Pickle is not used, so that reading a snapshot never runs code from it. If anything is invalid,
+`SnapshotError` is raised.
 """
 
 import struct
@@ -30,15 +30,15 @@ import numpy as np
 from edge_tvbo.errors import SnapshotError
 
 SNAPSHOT_FORMAT = 1
-MAX_COUNT = 2**53  # of anything counted
-MAX_NUMBER = 1e100  # of a number: squares stay finite, and sums of them
+MAX_COUNT = 2**53  # largest count in a state
+MAX_NUMBER = 1e100  # largest number in a state: sums of squares stay finite
 MAX_DOCUMENT_SIZE = 2**28  # bytes, uncompressed
-COVARIANCE_TOLERANCE = 1e-6  # of the largest variance: more than rounding does to a covariance
+COVARIANCE_TOLERANCE = 1e-6  # share of the largest variance; rounding is smaller
 
 _DTYPES = ("<f8", "<i8")
-_TRIANGLES = "<f8 triangles"  # symmetric matrices, stored as their upper triangles
+_TRIANGLES = "<f8 triangles"  # type of symmetric matrices that are stored as their upper triangles
 
-State = dict[str, Any]  # arrays, numbers, text, bytes or None by name
+State = dict[str, Any]  # name -> array, number, text, bytes or None
 AnyArray = np.ndarray[Any, Any]
 Decoded = TypeVar("Decoded")
 
@@ -54,7 +54,7 @@ class _Envelope(msgspec.Struct, array_like=True, frozen=True):
 
 
 def encode_snapshot(kind: str, fingerprint: str, state: State) -> bytes:
-    """Return the snapshot of a state as bytes.
+    """Return the state of one object as the bytes of a snapshot.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def encode_snapshot(kind: str, fingerprint: str, state: State) -> bytes:
     fingerprint : str
         Fingerprint of its field.
     state : dict
-        Arrays, numbers, text, bytes or None by name.
+        Maps names to arrays, numbers, text, bytes or None.
     """
     packed = {
         name: _packed_array(value) if isinstance(value, np.ndarray) else value
@@ -73,19 +73,19 @@ def encode_snapshot(kind: str, fingerprint: str, state: State) -> bytes:
 
 
 def decode_snapshot(kind: str, fingerprint: str | None, blob: bytes) -> State:
-    """Return the state of a snapshot.
+    """Return the state that the bytes of a snapshot hold.
 
     Parameters
     ----------
     kind, fingerprint
         As for `encode_snapshot`; a `fingerprint` of None accepts the state of any field.
     blob : bytes
-        From `encode_snapshot`.
+        Bytes from `encode_snapshot`.
 
     Raises
     ------
     SnapshotError
-        If the bytes do not decode, or the snapshot is of another format, kind or field.
+        If the bytes cannot be decoded, or the snapshot is of another format, kind or field.
     """
     envelope = decode_struct("The snapshot", _Envelope, blob)
     if envelope.format != SNAPSHOT_FORMAT:
@@ -100,12 +100,15 @@ def decode_snapshot(kind: str, fingerprint: str | None, blob: bytes) -> State:
 
 
 def encode_struct(value: msgspec.Struct) -> bytes:
-    """Return a struct as msgpack, for a part of a state that is a struct."""
+    """Return a struct as msgpack bytes, which the state in a snapshot can contain."""
     return msgspec.msgpack.encode(value)
 
 
 def decode_struct(name: str, kind: type[Decoded], blob: bytes) -> Decoded:
-    """Return the struct of type `kind` from msgpack; `SnapshotError` starts with `name`."""
+    """Return a struct of type `kind` from msgpack.
+
+    Raises `SnapshotError`, with a text that starts with `name`, if the bytes cannot be decoded.
+    """
     try:
         return msgspec.msgpack.decode(blob, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -127,7 +130,7 @@ class DocumentFormat(Generic[Decoded]):
     magic : bytes
         The first 16 bytes of every document.
     content : type
-        Struct that a document of the present format holds.
+        Type of the struct that a document of the current format holds.
     """
 
     def __init__(self, magic: bytes, content: type[Decoded]) -> None:
@@ -150,7 +153,7 @@ class DocumentFormat(Generic[Decoded]):
         data : bytes
             The document.
         number : int
-            The present format.
+            Number of the current format.
         migrations : mapping
             For each older format, a function from its content to that of the next format.
 
@@ -159,7 +162,7 @@ class DocumentFormat(Generic[Decoded]):
         NewerFormatError
             If the document has a newer format.
         SnapshotError
-            If the document is damaged, or of another program.
+            If the document is damaged, or was written by another program.
         """
         if len(data) < self._header.size:
             raise SnapshotError(f"it has {len(data)} bytes, which is less than a header")
@@ -206,9 +209,9 @@ def _decompressed(body: bytes) -> bytes:
 
 
 def check_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
-    """Raise `SnapshotError` unless `state` has an array of equal shape and type for each name.
+    """Raise `SnapshotError` unless `state` has each of `arrays` with the same shape and type.
 
-    The numbers have to be finite, too.
+    The numbers must also be finite.
     """
     for name, array in arrays.items():
         saved = state.get(name)
@@ -221,9 +224,9 @@ def check_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
 def check_covariances(name: str, prior: AnyArray, state: State) -> None:
     """Raise `SnapshotError` unless the array `name` (..., M, M) holds valid covariances.
 
-    No variance is negative, and no covariance exceeds the product of its two standard deviations by
-    more than rounding does to numbers as large as those of `prior`. `check_arrays` has to come
-    before.
+    No variance may be negative. No covariance may exceed the product of its two standard
+    deviations, except for rounding errors, which are relative to the largest number in `prior`.
+    Call `check_arrays` first.
     """
     C = state[name]
     variances = np.diagonal(C, axis1=-2, axis2=-1)
@@ -237,7 +240,7 @@ def check_covariances(name: str, prior: AnyArray, state: State) -> None:
 
 
 def copy_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
-    """Copy the arrays of a checked `state` into `arrays`, by name."""
+    """Copy the arrays of a checked `state` into the arrays of the same names in `arrays`."""
     for name, array in arrays.items():
         array[...] = state[name]
 
@@ -274,7 +277,7 @@ def read_bytes(state: State, name: str) -> bytes:
 
 
 def _packed_array(array: AnyArray) -> list[Any]:
-    """Return type, shape and bytes of an array; of a symmetric matrix, one triangle."""
+    """Return type, shape and bytes of an array; for symmetric matrices, only the triangles."""
     if not _is_symmetric(array):
         return [array.dtype.str, array.shape, array.tobytes()]
     upper = np.triu_indices(array.shape[-1])
@@ -308,7 +311,7 @@ def _array(dtype: str, shape: list[int], data: bytes) -> AnyArray:
     *several, rows, columns = shape
     if 0 in several:
         return np.empty(shape)
-    if rows != columns or rows > len(data):  # checked before memory is allocated for them
+    if rows != columns or rows > len(data):  # check this before memory is allocated
         raise ValueError(f"{len(data)} bytes are not the triangles of {rows} by {columns} matrices")
     first, second = np.triu_indices(rows)
     upper = np.frombuffer(data, np.float64).reshape([*several, len(first)])

@@ -16,7 +16,7 @@ from edge_tvbo.models.checks import check_positive, check_range
 from edge_tvbo.numerics.types import Array
 
 MAX_MATERN_NU = 100.0  # smoothness above which the squared exponential is used
-MIN_NUMBER, MAX_NUMBER = 1e-50, 1e50  # of a scale or variance: beyond, squares are 0 or infinite
+MIN_NUMBER, MAX_NUMBER = 1e-50, 1e50  # bounds of scales and variances: their squares are finite
 ALLOWED_RANGE = f"{MIN_NUMBER:g} to {MAX_NUMBER:g}"
 
 
@@ -26,10 +26,10 @@ class SpatialKernel(msgspec.Struct, frozen=True):
     Parameters
     ----------
     nu : float
-        Smoothness of the Matérn kernel, > 0; above 100, and at infinity, it is the squared
-        exponential.
+        Smoothness of the Matérn kernel, > 0. Above 100, including infinity, the squared exponential
+        kernel is used.
     length_scale : float or tuple of float
-        In the unit of the places, > 0; one number, or one for each dimension.
+        Length scale in the unit of the places, > 0: one number, or one number per dimension.
     variance : float
         Variance of the field at any place, in model units², > 0.
 
@@ -73,9 +73,9 @@ def matern(
     X, length_scale, others
         As for `distances`.
     nu : float
-        Smoothness, > 0. There are closed forms for ½, 3/2 and 5/2; above 100 it is the squared
-        exponential, which is less than 0.01 away; any other value takes scipy's Bessel function
-        K_ν.
+        Smoothness, > 0. For ½, 3/2 and 5/2 there are closed forms. Above 100 the squared
+        exponential is used, which differs by less than 0.01. For any other value, scipy's Bessel
+        function K_ν is used.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def matern(
     ConfigError
         If `nu` is not above 0, or an argument of `distances` is out of range.
     MissingExtra
-        For a `nu` without a closed form, if scipy is not installed.
+        If `nu` has no closed form and scipy is not installed.
 
     References
     ----------
@@ -110,9 +110,10 @@ def matern(
 
 
 def linear(X: ArrayLike) -> Array:
-    """Return the linear covariance x · x' of all pairs of places, (M, M), largest variance 1.
+    """Return the linear covariance x · x' of all pairs of places, (M, M).
 
-    Raises `ConfigError` if all places are the origin.
+    It is scaled so that the largest variance is 1. Raises `ConfigError` if all places are the
+    origin.
     """
     X = _checked_places(X)
     K = X @ X.T
@@ -123,10 +124,10 @@ def linear(X: ArrayLike) -> Array:
 
 
 def exchangeable(M: int, correlation: float) -> Array:
-    """Return the covariance (M, M) of sensors any two of which have the same correlation.
+    """Return the covariance (M, M) of sensors of which every two have the same correlation.
 
-    Each has variance 1, and no positions are needed. Raises `ConfigError` unless `correlation` is
-    0 or more and below 1.
+    Each sensor has variance 1. No positions are needed. Raises `ConfigError` unless `correlation`
+    is 0 or more and below 1.
 
     >>> exchangeable(2, 0.5).tolist()
     [[1.0, 0.5], [0.5, 1.0]]
@@ -144,19 +145,19 @@ def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None
     X : (M, d) or (M,) array
         Places, in any unit of length.
     length_scale : float or (d,) array
-        In the same unit, > 0; one number, or one for each dimension.
+        Length scale in the same unit, > 0: one number, or one number per dimension.
     others : (N, d) array
-        Second places of the pairs; X itself without them.
+        Second place of each pair; if it is not given, X.
 
     Returns
     -------
     (M, N) array
-        Of X with itself symmetric to the last bit, with 0 on the diagonal.
+        Distances. Without `others` the matrix is symmetric to the last bit, and its diagonal is 0.
 
     Raises
     ------
     ConfigError
-        For places that are not finite, and length scales that are not above 0.
+        If a place is not finite, or a length scale is not above 0.
     """
     X = _checked_places(X)
     Y = X if others is None else _checked_places(others)
@@ -180,19 +181,19 @@ def empirical_covariance(
     shrinkage : float
         Share, 0 to 1, by which the correlations are shrunk to 0. Variances are kept.
     jitter : float
-        Variance added to the diagonal, in model units², > 0; multiplied by 10 until the Cholesky
-        factorisation succeeds.
+        Variance added to the diagonal, in model units², > 0. It is multiplied by 10 until the
+        Cholesky factorisation succeeds.
 
     Returns
     -------
     (M, M) array
-        In model units².
+        Covariance in model units².
 
     Raises
     ------
     ConfigError
-        If the data have gaps, or the matrix is not positive definite even with 1 % of the largest
-        variance added.
+        If the data have gaps, or if the matrix is not positive definite even with 1 % of the
+        largest variance added.
 
     References
     ----------
@@ -210,10 +211,10 @@ def empirical_covariance(
 
 
 def positive_definite(K: Array, jitter: float) -> Array:
-    """Return the covariance K plus the smallest of `jitter`, 10 `jitter`, ... that factorises.
+    """Return the covariance K with just enough jitter on its diagonal to be positive definite.
 
-    The jitter is added to the diagonal, up to 1 % of the largest variance; raises `ConfigError` if
-    the Cholesky factorisation still fails.
+    The variances `jitter`, 10 `jitter`, ... are tried, up to 1 % of the largest variance, until the
+    Cholesky factorisation succeeds. Raises `ConfigError` if it never does.
     """
     largest = float(np.max(np.diag(K)))
     step = jitter

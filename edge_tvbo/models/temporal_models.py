@@ -1,13 +1,13 @@
 """Temporal models: how a field changes, as a kernel d(t, t') and as a state-space transition.
 
-Each class is one model of change and offers both forms. `kernel` is the temporal factor of the
-covariance k(x, x') d(t, t'), for posteriors by regression; its derivatives serve maximum
-likelihood (`edge_tvbo.models.likelihood`). `transition` is what one interval does to the state of
-a recursive posterior: a `Transition` if the state is the field itself, a `TwoComponentTransition`
-if it is two fields.
+Each class is one model of change and offers both forms. `kernel` is the temporal factor d(t, t') of
+the covariance k(x, x') d(t, t'). Posteriors by regression use it, and its derivatives are used for
+maximum likelihood (`edge_tvbo.models.likelihood`). `transition` describes how the state of a
+recursive posterior changes in one interval. It is a `Transition` if the state is the field itself,
+and a `TwoComponentTransition` if the state is two fields.
 
-Times are intervals, 0 for the first; d has no unit. Lags are meant to be whole numbers: for
-fractions, two derivatives are infinite at the edge of their range.
+Times are numbers of intervals, and the first interval is 0. d has no unit. Lags should be whole
+numbers: for fractional lags, two derivatives are infinite at the edge of the parameters' range.
 """
 
 import math
@@ -23,7 +23,7 @@ from edge_tvbo.models.checks import check_not_negative, check_range
 from edge_tvbo.numerics.types import Array
 
 if TYPE_CHECKING:
-    from numpy.random import Generator  # its import takes 3 MiB, which a daemon saves
+    from numpy.random import Generator  # importing it takes 3 MiB, which the daemon saves
 
 MIN_LAGS_FOR_TABLE = 500  # fewer lags are computed one by one, which is faster than a table
 
@@ -31,12 +31,12 @@ MIN_LAGS_FOR_TABLE = 500  # fewer lags are computed one by one, which is faster 
 class Transition(NamedTuple):
     """The step of a model whose state is the field: f_{t+1} = √retain f_t + √inject g_{t+1}.
 
-    g_{t+1} is drawn from the spatial prior, independent of the past, so that for t ≥ s
-    Cov(f_t, f_s) = retain^((t-s)/2) p_s K with p_0 = 1 and p_{t+1} = retain p_t + inject.
+    g_{t+1} is drawn from the spatial prior and is independent of the past. It follows that Cov(f_t,
+    f_s) = retain^((t-s)/2) p_s K for t ≥ s, with p_0 = 1 and p_{t+1} = retain p_t + inject.
     """
 
     retain: float  # share of the variance that is kept
-    inject: float  # variance that is added, in prior variances
+    inject: float  # variance that is added, in units of the prior variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class TwoComponentTransition:
     The field is f = w_0 z_0 + w_1 z_1 with the weights of the interval.
     """
 
-    snapshot_kind: str  # the model with its parameters, which a snapshot must agree with
+    snapshot_kind: str  # model and parameters as text; a snapshot must have the same
     prior: Array  # (2, 2) prior covariance of the components
     matrix: Array  # (2, 2) A
     innovation: Array  # (2, 2) covariance of the noise
@@ -56,40 +56,41 @@ class TwoComponentTransition:
 class TemporalModel(Protocol):
     """A model of how a field changes with time."""
 
-    SNAPSHOT_NAME: ClassVar[str]  # of the class
+    SNAPSHOT_NAME: ClassVar[str]  # name of the class in snapshots
 
     @property
     def snapshot_key(self) -> str:
-        """Return the model with its parameters, as it is written into snapshots."""
+        """Return the text that identifies the temporal model and its parameters in snapshots."""
         ...
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return d(s_i, t_j), a new (n, m) array, for times `s` (n,) and `t` (m,)."""
+        """Return the temporal kernel d(s_i, t_j), a new (n, m) array, for times (n,) and (m,)."""
         ...
 
     def variance(self, t: Array) -> Array:
-        """Return d(t_j, t_j), (m,), for times `t` (m,)."""
+        """Return the variance d(t_j, t_j) of the temporal kernel, (m,), for times `t` (m,)."""
         ...
 
     def transition(self) -> Transition | TwoComponentTransition:
-        """Return what an interval does to the state of a recursive posterior."""
+        """Return the change of a recursive posterior's state in one interval."""
         ...
 
 
 class FittableModel(TemporalModel, Protocol):
     """A temporal model whose p parameters can be fitted by maximum likelihood.
 
-    The search moves in `coordinates`, in which equal steps matter about equally and the bounds
-    form a box: its corners are the coordinates of the two columns of `bounds`.
+    The search uses `coordinates`, which are transformed parameters. Steps of equal length in
+    coordinates have effects of similar size. The bounds form a box in coordinates; its corners are
+    the coordinates of the two columns of `bounds`.
     """
 
     @property
     def parameters(self) -> Array:
-        """Return the parameters, (p,), in the order of the model's fields."""
+        """Return the parameters of the temporal model, (p,), in the order of its fields."""
         ...
 
     def with_parameters(self, values: Array) -> Self:
-        """Return the model with other parameters (p,); raises `ConfigError` out of range."""
+        """Return the model with other parameters (p,); raise `ConfigError` if one is invalid."""
         ...
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
@@ -105,28 +106,28 @@ class FittableModel(TemporalModel, Protocol):
         ...
 
     def jacobian(self) -> Array:
-        """Return the derivative of parameter i by coordinate j, (p, p)."""
+        """Return the derivative of the model's parameter i by coordinate j, (p, p)."""
         ...
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the lower and upper bound of each parameter, (p, 2), for times to `horizon`."""
+        """Return the bounds of each parameter, (p, 2), for times from 0 to `horizon`."""
         ...
 
     @classmethod
     def random(cls, rng: "Generator", horizon: float) -> Self:
-        """Return a random model within `bounds`, to start a search from."""
+        """Return a random model within `bounds`, from which a search can start."""
         ...
 
 
 class _Model(msgspec.Struct, frozen=True):
     """Base class of the temporal models."""
 
-    SNAPSHOT_NAME: ClassVar[str]  # stays the same when a class is renamed
+    SNAPSHOT_NAME: ClassVar[str]  # does not change if the class is renamed
 
     @property
     def snapshot_key(self) -> str:
-        """Return the model with its parameters, as it is written into snapshots."""
+        """Return the text that identifies the temporal model and its parameters in snapshots."""
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__)
         return f"{self.SNAPSHOT_NAME}({values})"
 
@@ -137,11 +138,11 @@ class Static(_Model, frozen=True):
     SNAPSHOT_NAME: ClassVar[str] = "StaticKernel"
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return the kernel of the static model: ones, (n, m)."""
+        """Return the kernel of the static model, which is 1 for all times, (n, m)."""
         return np.ones((len(s), len(t)))
 
     def variance(self, t: Array) -> Array:
-        """Return the variance of the static model: ones, (m,)."""
+        """Return the prior variance of the static model, which is always 1, (m,)."""
         return np.ones(len(t))
 
     def transition(self) -> Transition:
@@ -157,7 +158,7 @@ class UncertaintyInjection(_Model, frozen=True):
     Parameters
     ----------
     sigma_w2 : float
-        σ_w², in prior variances, 0 or more; otherwise `ConfigError` is raised.
+        σ_w², in units of the prior variance, 0 or more; otherwise `ConfigError` is raised.
 
     References
     ----------
@@ -192,7 +193,7 @@ class TimeVarying(_Model, frozen=True):
     Parameters
     ----------
     epsilon : float
-        ε, 0 (the field never changes) to 1 (every interval is independent); otherwise
+        ε, from 0 (the field never changes) to 1 (every interval is independent); otherwise
         `ConfigError` is raised.
 
     References
@@ -217,7 +218,7 @@ class TimeVarying(_Model, frozen=True):
         return _over_lags(lambda k: (1.0 - self.epsilon) ** (k / 2), s, t)
 
     def variance(self, t: Array) -> Array:
-        """Return the variance of the TV model: ones, (m,)."""
+        """Return the prior variance of the TV model, which is always 1, (m,)."""
         return np.ones(len(t))
 
     def transition(self) -> Transition:
@@ -227,7 +228,8 @@ class TimeVarying(_Model, frozen=True):
     def kernel_gradient(self, s: Array, t: Array) -> Array:
         """Return the derivative of the TV kernel by ε, (1, n, m).
 
-        At ε = 1, where it is infinite, it is that of the next smaller float.
+        At ε = 1 the derivative is infinite; there, the derivative at the next smaller float is
+        returned.
         """
         left = max(1.0 - self.epsilon, 2.0**-53)
         return _over_lags(lambda k: -_slope(left, k / 2)[None], s, t)
@@ -238,7 +240,7 @@ class TimeVarying(_Model, frozen=True):
         return np.array([self.epsilon])
 
     def with_parameters(self, values: Array) -> Self:
-        """Return the TV model with another (ε,)."""
+        """Return the TV model with another parameter (ε,)."""
         return type(self)(float(values[0]))
 
     def coordinates(self) -> Array:
@@ -246,16 +248,16 @@ class TimeVarying(_Model, frozen=True):
         return np.array([math.log(max(self.epsilon, 1e-300))])
 
     def at_coordinates(self, coordinates: Array) -> Self:
-        """Return the TV model at (ln ε,)."""
+        """Return the TV model at the coordinate (ln ε,)."""
         return type(self)(math.exp(coordinates[0]))
 
     def jacobian(self) -> Array:
-        """Return dε / d ln ε = ε, (1, 1)."""
+        """Return the derivative dε / d ln ε = ε of the TV model, (1, 1)."""
         return np.array([[self.epsilon]])
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds 1e-6 and 0.999 of ε, beyond which rates cannot be told apart."""
+        """Return the bounds 1e-6 and 0.999 of the TV model's ε; beyond, rates look the same."""
         return np.array([[1e-6, 0.999]])
 
     @classmethod
@@ -265,7 +267,7 @@ class TimeVarying(_Model, frozen=True):
 
 
 class Momentum(_Model, frozen=True):
-    """The MTV model: a change continues for a while; a `FittableModel`.
+    """The MTV model: changes have momentum, so they continue for a while; a `FittableModel`.
 
     f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1}. As a kernel, with
     k = |t-t'|, Q_k = (ε^k - α^k) / (ε - α) and c = (1-ε²) / (1+αε):
@@ -277,8 +279,9 @@ class Momentum(_Model, frozen=True):
     Parameters
     ----------
     epsilon : float
-        ε, share of the field that an interval keeps, below 1. This is not ε of [B16], the share
-        that is *new*: without momentum, `epsilon` = √(1-ε) of `TimeVarying`.
+        ε, share of the field that an interval keeps, below 1. It is not ε of [B16], which is the
+        share of the variance that is *new*: without momentum, `epsilon` is √(1-ε) with ε of
+        `TimeVarying`.
     alpha : float
         α, share of the momentum that an interval keeps, 0 to `epsilon`.
 
@@ -314,7 +317,7 @@ class Momentum(_Model, frozen=True):
         return _over_lags(self._covariance, s, t)
 
     def variance(self, t: Array) -> Array:
-        """Return the variance of the MTV model: ones, (m,)."""
+        """Return the prior variance of the MTV model, which is always 1, (m,)."""
         return np.ones(len(t))
 
     def transition(self) -> TwoComponentTransition:
@@ -334,8 +337,8 @@ class Momentum(_Model, frozen=True):
     def kernel_gradient(self, s: Array, t: Array) -> Array:
         """Return the derivatives of the MTV kernel by ε and α, (2, n, m).
 
-        [M24] eq. 8.7, mirrored for ε. As printed, eq. 8.7 is 0/0 at α = ε; this form is exact there
-        and near it.
+        The derivative by α is [M24] eq. 8.7, and the derivative by ε is its mirror image. As
+        printed, eq. 8.7 is 0/0 at α = ε; the form used here is exact at and near α = ε.
         """
         return _over_lags(self._slopes, s, t)
 
@@ -345,28 +348,28 @@ class Momentum(_Model, frozen=True):
         return np.array([self.epsilon, self.alpha])
 
     def with_parameters(self, values: Array) -> Self:
-        """Return the MTV model with another (ε, α)."""
+        """Return the MTV model with other parameters (ε, α)."""
         return type(self)(float(values[0]), float(values[1]))
 
     def coordinates(self) -> Array:
-        """Return the coordinates (ln(1-ε), ln(1-α/ε)), with 1-α/ε clipped to at least 1e-300."""
+        """Return the MTV coordinates (ln(1-ε), ln(1-α/ε)); 1-α/ε is clipped to 1e-300 or more."""
         apart = _apart(self.epsilon, self.alpha) if self.epsilon > 0.0 else 1.0
         return np.array([math.log1p(-self.epsilon), math.log(max(apart, 1e-300))])
 
     def at_coordinates(self, coordinates: Array) -> Self:
-        """Return the MTV model at (ln(1-ε), ln(1-α/ε)), each 0 or less; α <= ε by construction."""
+        """Return the MTV model at (ln(1-ε), ln(1-α/ε)), each 0 or less, which implies α <= ε."""
         epsilon = abs(math.expm1(coordinates[0]))
         return type(self)(epsilon, epsilon * abs(math.expm1(coordinates[1])))
 
     def jacobian(self) -> Array:
-        """Return the derivative of (ε, α) by the coordinates, (2, 2)."""
+        """Return the derivative of the MTV parameters (ε, α) by the coordinates, (2, 2)."""
         share = self.alpha / self.epsilon if self.epsilon > 0.0 else 0.0
         left = 1.0 - self.epsilon
         return np.array([[-left, 0.0], [-left * share, self.alpha - self.epsilon]])
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds of ε and α, 0 and almost 1; the coordinates keep α <= ε."""
+        """Return the bounds of the MTV parameters, 0 and almost 1; coordinates ensure α <= ε."""
         most = 1.0 - 1e-5
         return np.array([[0.0, most], [0.0, most * (1.0 - 1e-6)]])
 
@@ -402,9 +405,9 @@ class Sigmoid(_Model, frozen=True):
     Parameters
     ----------
     tau : float
-        τ, interval in the middle of the transition.
+        τ, the interval in which half of the transition is over.
     rho : float
-        ρ, duration of the transition: from 12 % to 88 % in 4 ρ intervals. Above 0.
+        ρ, duration of the transition, above 0: s(t) grows from 12 % to 88 % in 4 ρ intervals.
 
     Raises
     ------
@@ -468,7 +471,7 @@ class Sigmoid(_Model, frozen=True):
         return np.array([self.tau, self.rho])
 
     def with_parameters(self, values: Array) -> Self:
-        """Return the TTV model with another (τ, ρ)."""
+        """Return the TTV model with other parameters (τ, ρ)."""
         return type(self)(float(values[0]), float(values[1]))
 
     def coordinates(self) -> Array:
@@ -476,16 +479,16 @@ class Sigmoid(_Model, frozen=True):
         return np.array([self.tau, math.log(self.rho)])
 
     def at_coordinates(self, coordinates: Array) -> Self:
-        """Return the TTV model at (τ, ln ρ)."""
+        """Return the TTV model at the coordinates (τ, ln ρ)."""
         return type(self)(float(coordinates[0]), math.exp(coordinates[1]))
 
     def jacobian(self) -> Array:
-        """Return the derivative of (τ, ρ) by the coordinates, (2, 2)."""
+        """Return the derivative of the TTV parameters (τ, ρ) by the coordinates, (2, 2)."""
         return np.diag([1.0, self.rho])
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds of τ, -horizon and 2 horizon, and of ρ, 0.1 and the horizon."""
+        """Return the TTV bounds: τ from -horizon to 2 horizon, ρ from 0.1 to the horizon."""
         span = max(horizon, 1.0)
         return np.array([[-span, 2.0 * span], [0.1, span]])
 
@@ -503,7 +506,7 @@ class Sigmoid(_Model, frozen=True):
         return np.where(late, less, greater), np.where(late, greater, less)
 
     def _share_slopes(self, t: Array) -> Array:
-        """Return ds/dτ and ds/dρ at `t`, (2, m): eq. 9.2 with exp of negative numbers only."""
+        """Return ds/dτ and ds/dρ at `t`, (2, m), by eq. 9.2 with exp of negative numbers only."""
         x, e = self._decay(t)
         steepness = e / ((1.0 + e) ** 2 * self.rho)
         return np.asarray(np.stack([-steepness, -x * steepness]))
@@ -516,10 +519,10 @@ class Sigmoid(_Model, frozen=True):
 
 
 def _over_lags(function: Callable[[Array], Array], s: Array, t: Array) -> Array:
-    """Return `function` of |s_i - t_j|, (..., n, m); it maps lags (L,) to values (..., L).
+    """Return the values of `function` at the lags |s_i - t_j|, (..., n, m).
 
-    Whole times share few lags, and each is computed only once: n + m powers instead of n·m if the
-    times are consecutive.
+    `function` maps lags (L,) to values (..., L). Whole times have few different lags, and each lag
+    is computed only once. If the times are consecutive, this takes n + m powers, not n·m.
     """
     s, t = np.asarray(s, np.float64), np.asarray(t, np.float64)
     many = len(s) * len(t) > MIN_LAGS_FOR_TABLE
@@ -534,14 +537,14 @@ def _over_lags(function: Callable[[Array], Array], s: Array, t: Array) -> Array:
 
 
 def _longest_lag(s: Array, t: Array) -> float:
-    """Return the largest |s_i - t_j|, 0 without any times, in O(n + m)."""
+    """Return the largest lag |s_i - t_j| in O(n + m) steps; it is 0 if there are no times."""
     if len(s) == 0 or len(t) == 0:
         return 0.0
     return float(max(s.max() - t.min(), t.max() - s.min()))
 
 
 def _slope(base: float, k: Array) -> Array:
-    """Return the derivative of base^k by base, k base^(k-1), (L,); 0 for k = 0."""
+    """Return the derivative k base^(k-1) of base^k by base, (L,); it is 0 for k = 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(k * base ** np.where(k == 0.0, 0.0, k - 1.0))
 
@@ -554,8 +557,9 @@ def _divided_difference(e: float, a: float, k: Array) -> Array:
 def _divided_difference_slopes(e: float, a: float, k: Array) -> tuple[Array, Array]:
     """Return dQ/de and dQ/da of `_divided_difference`, both (L,).
 
-    They are e^(k-2) h and e^(k-2) g with h = (k - q) / u and g = (q - k (1-u)^(k-1)) / u. Both lose
-    digits by cancellation if k u is small; then their binomial series is used.
+    They are e^(k-2) h and e^(k-2) g with u = 1 - a/e, h = (k - q) / u and g = (q - k (1-u)^(k-1)) /
+    u; `_quotient` returns q. If k u is small, both would lose digits by cancellation, and their
+    binomial series are used.
     """
     u = _apart(e, a)
     apart = np.maximum(k, 1.0) * u >= 0.1
@@ -564,7 +568,7 @@ def _divided_difference_slopes(e: float, a: float, k: Array) -> tuple[Array, Arr
         q = _quotient(u, k)
         h = np.where(apart, (k - q) / u, h)
         g = np.where(apart, (q - _slope(1.0 - u, k)) / u, g)
-    scale = e ** np.where((k == 0.0) | (k == 1.0), 0.0, k - 2.0)  # h, g are 0 for both
+    scale = e ** np.where((k == 0.0) | (k == 1.0), 0.0, k - 2.0)  # h and g are 0 for k = 0 and 1
     return scale * h, scale * g
 
 
@@ -578,7 +582,8 @@ def _quotient(u: float, k: Array) -> Array:
 def _series(k: Array, u: float) -> tuple[Array, Array]:
     """Return h = Σ C(k,j+1) (-u)^(j-1) and g = Σ j C(k,j+1) (-u)^(j-1), j from 1 to 10.
 
-    For k u < 0.1 the next term is below 1e-16 of the first; for k < 1, where u < 0.1, 1e-10.
+    If k u < 0.1, the next term is below 1e-16 of the first. If k < 1, then u < 0.1, and the next
+    term is below 1e-10 of the first.
     """
     term = k * (k - 1.0) / 2.0
     h, g = term.copy(), term.copy()

@@ -1,4 +1,4 @@
-"""Reset triggers: when a model is stale, by schedule, by the evidence of a reading, or never."""
+"""Reset triggers: rules that decide whether a model is stale, by schedule or by a reading."""
 
 from math import log, pi, sqrt
 from typing import Protocol
@@ -14,24 +14,24 @@ from edge_tvbo.models.checks import (
 
 
 class TriggerInput(msgspec.Struct, frozen=True, gc=False):
-    """The reading of a selected arm, and the prediction before it, in model units."""
+    """The reading of a selected arm, and the prediction without that reading, in model units."""
 
     y: float
     mean: float
     std: float
-    prior_std: float  # of the arm without any reading
+    prior_std: float  # prior standard deviation of the arm
 
 
 class TriggerResult(msgspec.Struct, frozen=True, gc=False):
     """The decision of a trigger about one reply."""
 
     stale: bool
-    threshold: float | None  # largest |y - mean| that would not have fired, in model units
+    threshold: float | None  # largest |y - mean| at which the test does not fire
     age: int  # replies since the last reset, this one included: t' in [ET]
 
 
 class Trigger(Protocol):
-    """A rule that says when a policy resets its model; it sees only readings of selected arms."""
+    """A rule that decides when a policy resets its model, from the readings of selected arms."""
 
     age: int  # replies since the last reset: the whole state of a trigger
 
@@ -59,11 +59,11 @@ class _CountingTrigger:
         self.age = 0
 
     def expires(self, t: int) -> bool:
-        """Return False: the model does not become stale by schedule."""
+        """Return False, because this trigger has no schedule."""
         return False
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply, and return that the model is not stale."""
+        """Count a reply, and return the result that the model is not stale."""
         self.age += 1
         return TriggerResult(False, None, self.age)
 
@@ -73,7 +73,7 @@ class Never(_CountingTrigger):
 
 
 class EveryPeriod(_CountingTrigger):
-    """A trigger that resets the model by schedule, before the choice ([B16] algorithm 1).
+    """A trigger that resets the model periodically, before an arm is selected ([B16] algorithm 1).
 
     Parameters
     ----------
@@ -92,12 +92,12 @@ class EveryPeriod(_CountingTrigger):
         self.period = period
 
     def expires(self, t: int) -> bool:
-        """Return whether interval `t` is a multiple of the period, 0 excepted."""
+        """Return whether a periodic reset is due: `t` is a positive multiple of the period."""
         return t > 0 and t % self.period == 0
 
 
 class _EventTrigger(_CountingTrigger):
-    """Base class of the event triggers, whose resets keep within two block lengths."""
+    """Base class of the event triggers: resets are `n_lower` to `n_upper` replies apart."""
 
     def __init__(
         self,
@@ -123,8 +123,8 @@ class ErrorBound(_EventTrigger):
     """The event trigger of ET-GP-UCB: resets when a prediction error is too large.
 
     The model is stale if |y - mean| > √ρ std + w̄ and t' is within [n_lower, n_upper], with
-    ρ = 2 ln(2π_{t'}/δ_B), w̄ = √(2σ_n² ln(2π_{t'}/δ_B)) and π_{t'} = π²t'²/6; and in any case if
-    t' = n_upper.
+    ρ = 2 ln(2π_{t'}/δ_B), w̄ = √(2σ_n² ln(2π_{t'}/δ_B)) and π_{t'} = π²t'²/6. Here t' is the number
+    of replies since the last reset. At t' = n_upper the model is stale in any case.
 
     Parameters
     ----------
@@ -133,9 +133,10 @@ class ErrorBound(_EventTrigger):
     delta_b : float
         δ_B, probability that a field which never changes is mistaken for a changed one.
     n_lower, n_upper : int
-        Bounds on the number of replies between two resets; None for no upper bound.
+        Bounds on the number of replies between two resets; `n_upper` is None if there is no upper
+        bound.
     noise_cap : int or None
-        Age after which w̄ stops growing ([ET] section 7), so that late changes are detected.
+        Age t' after which w̄ stops growing, so that late changes are detected ([ET] section 7).
 
     Raises
     ------
@@ -170,7 +171,7 @@ class ErrorBound(_EventTrigger):
     def threshold(self, age: int, std: float) -> float:
         """Return κ, the largest prediction error of a static field at age t' = 1, 2, ...
 
-        `std` is the predicted standard deviation; both are in model units.
+        `std` is the predicted standard deviation. κ and `std` are in model units.
         """
         noise_age = age if self.noise_cap is None else min(age, self.noise_cap)
         noise = sqrt(2.0 * self.noise_variance * _log_union(noise_age, self.delta_b))
@@ -181,9 +182,9 @@ class LikelihoodRatio(_EventTrigger):
     """An event trigger that compares how probable a reading is with and without the model.
 
     The model is stale if the reading is more than 2π_{t'}/δ_B times as probable under the prior as
-    under the model: κ bounds a likelihood ratio instead of a prediction error. By Markov's
-    inequality a static field is mistaken for a changed one with probability below δ_B/2, as with
-    `ErrorBound`, whose bounds on t' apply here too. [ET] definition 2 leaves the test open.
+    under the model. So κ bounds a likelihood ratio and not a prediction error. By Markov's
+    inequality, a static field is mistaken for a changed one with probability below δ_B/2. The
+    bounds on t' are those of `ErrorBound`. [ET] definition 2 does not prescribe a test.
 
     Parameters
     ----------
@@ -206,7 +207,7 @@ class LikelihoodRatio(_EventTrigger):
 
 
 class BlockBounds(msgspec.Struct, frozen=True):
-    """The shortest and longest number of replies between two resets of ET-GP-UCB.
+    """The smallest and largest number of replies between two resets of ET-GP-UCB.
 
     >>> BlockBounds.from_rates(0.001, 0.1, horizon=400)
     BlockBounds(n_lower=22, n_upper=68)
@@ -219,14 +220,14 @@ class BlockBounds(msgspec.Struct, frozen=True):
     def from_rates(
         cls, epsilon_lower: float, epsilon_upper: float, *, horizon: int
     ) -> "BlockBounds":
-        """Return ⌈min(T, 12 ε^(-1/4))⌉ for both bounds on the rate of change ε.
+        """Return the block bounds ⌈min(T, 12 ε^(-1/4))⌉ for two bounds on the rate of change ε.
 
         Parameters
         ----------
         epsilon_lower, epsilon_upper : float
             Bounds on ε of [B16], 0 <= lower <= upper <= 1.
         horizon : int
-            T, in intervals.
+            T, number of intervals of the run.
 
         Raises
         ------

@@ -10,20 +10,20 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 @kernel("i8(i8, i8, i8)")
 def draw(seed: int, counter: int, n: int) -> int:
-    """Return a uniform random integer from 0 to n - 1, determined by `seed` and `counter`.
+    """Return a reproducible uniform random integer from 0 to n - 1, for ties and random policies.
 
     Parameters
     ----------
     seed, counter : int
-        Equal pairs give equal draws; each counter gives an independent draw.
+        Equal pairs give equal draws. Draws of different counters are independent.
     n : int
         Number of outcomes, 1 or more.
 
     Notes
     -----
-    SplitMix64: Steele, Lea & Flood, OOPSLA 2014. The bias of the modulo is below n / 2⁶³. A
-    counter instead of a generator's running state keeps the choice of an arm free of side effects,
-    and a restored snapshot continues with the same draws.
+    The generator is SplitMix64 (Steele, Lea & Flood, OOPSLA 2014). The bias of the modulo is below
+    n / 2⁶³. The draw depends on a counter and not on a generator's running state. So choosing an
+    arm has no side effect, and a restored snapshot continues with the same draws.
     """
     x = uint64(seed) * uint64(0xD1342543DE82EF95) + uint64(counter + 1) * uint64(GOLDEN)
     for _ in range(2):
@@ -46,9 +46,10 @@ def highest_bound(
     width : float
         Width of the confidence bound in standard deviations, >= 0.
     eligible : bool[M]
-        Arms that may be chosen; the result is -1 if there are none.
+        Arms that may be chosen; the result is -1 if no arm is eligible.
     seed, counter : int
-        Break ties between arms whose bounds are equal to the last bit, each with equal chance.
+        Seed and counter of the draw that breaks ties: if the bounds of several arms are equal to
+        the last bit, each of these arms is chosen with equal probability.
     """
     best = -1
     highest = 0.0

@@ -1,8 +1,9 @@
 """Ahead-of-time compiler of the kernels: ``python -m edge_tvbo.numerics.compile [DIRECTORY]``.
 
-Building the library takes numba, setuptools and a C compiler for the link step; a machine that only
-loads it needs none of them. numba has deprecated `pycc` without naming a successor, so nothing
-depends on the library: without a matching one, the same kernels are compiled at import.
+A machine that builds the library needs numba, setuptools and a C compiler, which links it. A
+machine that only loads the library needs none of them. numba has deprecated its ahead-of-time
+compiler `pycc` and has not named a successor. The library is therefore optional: if no matching
+library is found, the same kernels are compiled at import.
 """
 
 import os
@@ -16,15 +17,15 @@ from typing import Any, cast
 
 from edge_tvbo.numerics import compiled
 
-CPU = "generic"  # of the architecture, so that one wheel runs on every machine of it
+CPU = "generic"  # instructions that every machine of the architecture has, for one wheel
 
 
 def build_library(directory: Path, cpu: str = CPU) -> Path:
     """Compile every exported kernel into a library in `directory`, and return its path."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pycc's deprecation
+        warnings.simplefilter("ignore")  # pycc is deprecated
         from numba import pycc
-    CC: Any = vars(pycc)["CC"]  # which has no types
+    CC: Any = vars(pycc)["CC"]  # pycc has no type hints
     compiler = CC(compiled.LIBRARY_NAME, source_module=__name__)
     compiler.output_dir = str(directory)
     compiler.target_cpu = cpu
@@ -47,7 +48,7 @@ def exported_kernels() -> Iterator[Any]:
 
 
 def _call_of(kernel: Any) -> Callable[..., Any]:
-    """Return a function that only calls `kernel`: pycc would drop the kernel's own options."""
+    """Return a function that calls `kernel`; pycc would compile a kernel without its options."""
     names = ", ".join(signature(kernel.py_func).parameters)
     scope: dict[str, Any] = {"kernel": kernel}
     exec(f"def calling({names}): return kernel({names})", scope)
@@ -55,7 +56,7 @@ def _call_of(kernel: Any) -> Callable[..., Any]:
 
 
 if __name__ == "__main__":
-    os.environ["EDGE_TVBO_KERNELS"] = "jit"  # the kernels themselves, not a library of them
-    os.environ["NUMBA_DISABLE_JIT"] = "0"  # which would leave nothing to export
+    os.environ["EDGE_TVBO_KERNELS"] = "jit"  # compile the kernels; do not load a library
+    os.environ["NUMBA_DISABLE_JIT"] = "0"  # without JIT there is nothing to export
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     print(build_library(target))

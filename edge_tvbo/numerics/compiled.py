@@ -1,8 +1,8 @@
-"""Library of kernels compiled ahead of time: which modules it covers, and how it is loaded.
+"""Loader of the library of kernels that were compiled ahead of time.
 
-A library fits one Python on one architecture, and one version of the source files. If a kernel's
-file has changed since the library was built, the library is not used, so that no edit is silently
-without effect.
+A library matches one Python version, one architecture and one version of the source files. If the
+source file of a kernel has changed since the library was built, the library is not used. Otherwise
+an edit of a kernel would have no effect.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 LIBRARY_NAME = "_compiled"
-MODULES = (  # whose kernels a gateway runs
+MODULES = (  # modules with the kernels that a gateway runs
     "acquisition",
     "low_rank",
     "model_bank",
@@ -26,10 +26,10 @@ MODULES = (  # whose kernels a gateway runs
 
 
 def load_library(directory: Path) -> ModuleType | None:
-    """Return the kernel library in `directory`; None unless it fits this Python and this source."""
+    """Return the kernel library in `directory`; None unless it matches Python and the source."""
     path = directory / f"{LIBRARY_NAME}{EXTENSION_SUFFIXES[0]}"
     spec = spec_from_file_location(LIBRARY_NAME, path)
-    assert spec is not None and spec.loader is not None  # Python knows the suffix
+    assert spec is not None and spec.loader is not None  # Python can import this suffix
     try:
         library = module_from_spec(spec)
     except ImportError:
@@ -47,7 +47,7 @@ def source_fingerprint() -> int:
 
 
 def symbol_name(function: Callable[..., Any]) -> str:
-    """Return the name of a kernel in the library.
+    """Return the name that a kernel has in the library of compiled kernels.
 
     >>> from edge_tvbo.numerics.state_space import condition
     >>> symbol_name(getattr(condition, "py_func", condition))

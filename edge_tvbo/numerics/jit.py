@@ -1,9 +1,10 @@
-"""Kernel decorator: compiled ahead of time where a library fits, else just in time at import.
+"""Kernel decorator: loads a kernel from a matching library, or compiles it at import.
 
-A kernel is a plain function of arrays and scalars. Explicit signatures compile it at import, so
-nothing compiles while readings arrive; they also let `compile` put all kernels of a gateway into
-one library, which loads without numba and its 120 MiB. Both ways give the same numbers to the last
-bit: the same LLVM generates both, and neither may reorder arithmetic.
+A kernel is a plain function of arrays and scalars with an explicit numba signature. The signature
+allows numba to compile the kernel at import, so that nothing is compiled while readings arrive. It
+also allows `compile` to put all kernels of a gateway into one library, which loads without numba
+and its 120 MiB. Library and just-in-time kernels return the same numbers to the last bit: LLVM
+generates both, and it must not reorder arithmetic in either.
 
 With the environment variable ``NUMBA_DISABLE_JIT=1`` the kernels run as plain Python, for coverage
 and debuggers, and no library is loaded.
@@ -26,26 +27,26 @@ _compiled = (
     if _interpreted or _choice == "jit"
     else library.load_library(Path(_choice or Path(__file__).parent))
 )
-COMPILATION = (  # of the kernels in this process
+COMPILATION = (  # how the kernels of this process were compiled
     "not compiled" if _interpreted else "ahead of time" if _compiled else "just in time"
 )
 
 if _compiled:
-    int64: Any = int  # never called: the kernels that use them are in the library
+    int64: Any = int  # never called; the kernels that use them are in the library
     uint64: Any = int
 elif _interpreted:
     from numpy import int64, uint64
 else:
-    from numba import int64, uint64  # noqa: F401 - for the kernels
+    from numba import int64, uint64  # noqa: F401 - used by the kernels
 
-uncached_kernels: list[str] = []  # names of kernels that every start compiles again
-compile_times_s: list[float] = []  # of each kernel that was not in a cache
+uncached_kernels: list[str] = []  # names of the kernels that are compiled again at every start
+compile_times_s: list[float] = []  # compile time of each kernel that was not in a cache
 
 
 def kernel(signature: str) -> Callable[[Kernel], Kernel]:
     """Return a decorator that makes a function a kernel with the numba `signature`.
 
-    The kernel is taken from the ahead-of-time library if there is one, and compiled now otherwise.
+    The kernel is loaded from the ahead-of-time library if there is one; otherwise it is compiled.
     """
 
     def decorate(function: Kernel) -> Kernel:
@@ -58,12 +59,12 @@ def kernel(signature: str) -> Callable[[Kernel], Kernel]:
 
 
 def _just_in_time(signature: str, function: Kernel) -> Kernel:
-    """Compile a kernel, cached on disk where that works.
+    """Compile a kernel just in time, and cache it on disk if a cache folder is writable.
 
-    numba cannot compile with a cache if neither the package's folder nor the user's cache folder
-    is writable; such a machine compiles at each start, and `uncached_kernels` says what.
-    ``error_model="numpy"`` makes the result of a division by zero a value. Fast-math stays off, so
-    that NaN keeps its meaning.
+    numba cannot use a cache if neither the package's folder nor the user's cache folder is
+    writable. Such a machine compiles the kernel at each start, and `uncached_kernels` lists its
+    name. With ``error_model="numpy"`` a division by zero returns inf or NaN and raises no error.
+    Fast-math stays off, because it would assume that no value is NaN.
     """
     import numba
 
@@ -74,13 +75,13 @@ def _just_in_time(signature: str, function: Kernel) -> Kernel:
             raise
         uncached_kernels.append(function.__name__)
         compiled = numba.njit(signature, error_model="numpy")(function)
-    found = compiled.get_metadata().values()  # None for a kernel that a cache held
+    found = compiled.get_metadata().values()  # None if the kernel came from the cache
     compile_times_s.extend(each["timers"]["compiler_lock"] for each in found if each)
     return cast("Kernel", compiled)
 
 
 def _with_numpy_errors(function: Kernel) -> Kernel:
-    """Return a plain function in which overflow and division by zero give values, no warnings."""
+    """Return `function` as plain Python without warnings for overflow and division by zero."""
     import numpy as np
 
     @wraps(function)

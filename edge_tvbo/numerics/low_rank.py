@@ -1,9 +1,10 @@
 """Low-rank posterior kernels: a smooth field of very many arms as a sum of few components.
 
-K = Bᵀ B + R: the r rows of B hold the covariance that the arms share. Of the small remainder R only
-the diagonal is kept, as a part of each arm's variance that no reading reduces. The state is the
-covariance of the r components, whose prior is the identity, and mean and variance of all arms. An
-interval costs O(r² + rM), compared with O(M²) in `state_space`.
+The prior covariance is K = Bᵀ B + R. The r rows of B hold the covariance that the arms share. Only
+the diagonal of the small remainder R is kept; it is the part of each arm's variance that no reading
+reduces. The state consists of the covariance of the r components, whose prior is the identity, and
+of the mean and variance of all arms. An interval costs O(r² + rM), compared with O(M²) in
+`state_space`.
 """
 
 from math import sqrt
@@ -23,7 +24,7 @@ def pivoted_cholesky(K: Array, max_rest: float, B: Array, rest: Array) -> int:
     max_rest : float
         Largest remaining variance allowed, > 0.
     B : float64[r, M], C order
-        Receives the components, at most r of them.
+        Receives at most r components, one in each row.
     rest : float64[M]
         Receives the diagonal of K - Bᵀ B, each >= 0.
 
@@ -35,9 +36,10 @@ def pivoted_cholesky(K: Array, max_rest: float, B: Array, rest: Array) -> int:
 
     Notes
     -----
-    r²M/2 multiply-adds. The Cholesky factor of K by rows, largest pivot first; the remainder is
-    positive semi-definite after each row (Harbrecht, Peters & Schneider 2012, Appl. Numer. Math.
-    62, algorithm 1). Slow twin: ``components`` in ``tests/support/naive.py``.
+    The kernel computes the Cholesky factor of K row by row, with the largest pivot first, in r²M/2
+    multiply-adds. The remainder is positive semi-definite after each row (Harbrecht, Peters &
+    Schneider 2012, Appl. Numer. Math. 62, algorithm 1). Slow twin: ``components`` in
+    ``tests/support/naive.py``.
     """
     M = K.shape[0]
     for i in range(M):
@@ -89,7 +91,8 @@ def condition(
     B, rest : float64[r, M], float64[M]
         As filled by `pivoted_cholesky`.
     prior : float
-        Scale of K in the prior now: the variance `prior` · `rest` of an arm is never reduced.
+        Scale of K in the prior of the current interval. The part `prior` · `rest` of an arm's
+        variance is never reduced.
     arm, y, noise_variance
         Arm that was read, the reading in model units, and its noise variance.
     h, g : float64[r], float64[M]
@@ -97,8 +100,9 @@ def condition(
 
     Notes
     -----
-    rM + 2r² multiply-adds, no allocation; sums run over rows, which the compiler may vectorise
-    without reordering any of them. Quiñonero-Candela & Rasmussen 2005, JMLR 6, section 6.
+    The update takes rM + 2r² multiply-adds and allocates nothing. Sums run over rows, so that the
+    compiler can vectorise them without changing the order of any sum. Source: Quiñonero-Candela &
+    Rasmussen 2005, JMLR 6, section 6.
     """
     r, M = B.shape
     total = prior * rest[arm] + noise_variance
@@ -133,7 +137,7 @@ def condition(
 def evolve(mean: Array, variance: Array, C: Array, K: Array, retain: float, inject: float) -> None:
     """Advance the low-rank posterior by one interval, in place, in r² + M steps.
 
-    As `state_space.evolve`: means shrink by sqrt(`retain`), variances become
+    Like `state_space.evolve`, it multiplies means by sqrt(`retain`), and replaces each variance by
     `retain` · variance + `inject` · K[i, i].
     """
     shrink = sqrt(retain)

@@ -1,8 +1,9 @@
 """Model bank kernels: many state-space models side by side, updated in one compiled step.
 
-Each model of the bank has the state z_0 of `state_space` or (z_0, z_1) of `two_component`, over one
-of several prior covariances. It sees a reading y shifted and scaled: y = shift + scale · z_0. No
-kernel of another file is called, because numba's cache does not notice a change in that file.
+Each model of the bank has the state z_0 of `state_space` or the state (z_0, z_1) of
+`two_component`. It has one of several prior covariances. It predicts a reading y as y = shift +
+scale · z_0. The kernels here call no kernel of another file, because numba's cache does not notice
+a change in that file.
 """
 
 from math import log, pi, sqrt
@@ -87,7 +88,7 @@ def condition(
     log_density: Array,
     g: Array,
 ) -> None:
-    """Update every model of the bank with one reading, in place, and compute its log density.
+    """Update every model of the bank with one reading, in place; fill the reading's log densities.
 
     Parameters
     ----------
@@ -104,10 +105,11 @@ def condition(
 
     Notes
     -----
-    A reading more than MAX_ERROR_STDS predictive standard deviations off is given so much more
-    noise that it moves the mean no further than a reading exactly MAX_ERROR_STDS off would, and its
-    log density decreases linearly instead of with the square (Huber 1964): indoor temperatures have
-    heavy tails, and sensors fail.
+    If a reading is more than MAX_ERROR_STDS predictive standard deviations from the prediction, its
+    noise variance is increased. It then moves the mean no further than a reading at exactly
+    MAX_ERROR_STDS would. Beyond that limit the log density decreases linearly with the error, not
+    quadratically (Huber 1964). The reason is that indoor temperatures have heavy tails and that
+    sensors fail.
     """
     N = m.shape[1]
     for b in range(m.shape[0]):
@@ -155,12 +157,13 @@ def mixture_moments(
     Parameters
     ----------
     m : float64[b, M], C : float64[b, M, M], m2 : float64[B - b, 2 M], C2 : float64[B - b, 2 M, 2 M]
-        Posterior means and covariances of the one-component models, and of the two-component ones.
+        Posterior means `m` and covariances `C` of the b one-component models, and `m2` and `C2` of
+        the two-component models.
     weight : float64[B]
         Weights of all models, which add up to 1.
     daily : bool[B]
-        Models that are shifted by `daily_mean` (float64[M]) and scaled by `scale`; the others are
-        shifted by `overall_mean` (float64[M]) and not scaled.
+        True for the models that are shifted by `daily_mean` (float64[M]) and scaled by `scale`. The
+        other models are shifted by `overall_mean` (float64[M]) and not scaled.
     mean, variance : float64[M]
         Receive the moments of the mixture.
     """
@@ -185,7 +188,7 @@ def mixture_moments(
 def update_daily_mean(
     daily_mean: Array, mean: Array, variance: Array, K: Array, square: float, rate: float
 ) -> None:
-    """Move the daily mean towards the mixture's `mean`, in place, by `rate` where it is certain.
+    """Move the daily mean of each arm towards the mixture's `mean`, in place.
 
     Parameters
     ----------
@@ -197,7 +200,7 @@ def update_daily_mean(
         `square` times the diagonal of `K` is the prior variance of each arm. The step of an arm is
         `rate` times the share of that variance which the readings have removed.
     rate : float
-        Step for an arm without uncertainty, 0 to 1.
+        Step for an arm whose value is certain, 0 to 1.
     """
     for i in range(daily_mean.shape[0]):
         known = min(max(1.0 - variance[i] / (square * K[i, i]), 0.0), 1.0)
@@ -207,8 +210,8 @@ def update_daily_mean(
 def prior_covariances(K: Array, which: Int64Array, P: Array) -> Array:
     """Return the prior covariances P ⊗ K of two-component models, (B, 2 M, 2 M).
 
-    `K` (k, M, M) holds the covariances of the arms, `which` (B,) the index of the one that each
-    model uses, `P` (B, 2, 2) the prior covariances of the components.
+    `K` (k, M, M) holds covariances of the arms. `which` (B,) holds for each model the index of the
+    covariance that it uses. `P` (B, 2, 2) holds the prior covariances of the components.
     """
     N = 2 * K.shape[1]
     blocks = [np.kron(P[b], K[which[b]]) for b in range(len(which))]

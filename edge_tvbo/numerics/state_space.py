@@ -2,7 +2,7 @@
 
 On M arms the static, TV and UI models are linear-Gaussian state spaces whose state is the field
 itself: f_{t+1} = sqrt(retain) f_t + sqrt(inject) g_{t+1} with independent g ~ N(0, K). Their exact
-posterior is a Kalman filter, which costs O(M²) an interval however long the history is.
+posterior is a Kalman filter. It costs O(M²) per interval, however long the history is.
 """
 
 from math import log1p, sqrt
@@ -32,12 +32,12 @@ def condition(m: Array, C: Array, arm: int, y: float, noise_variance: float, g: 
 
     Notes
     -----
-    M² multiply-adds, no allocation. The gain is split evenly, C -= g gᵀ with
-    g = C[:, arm] / sqrt(C[arm, arm] + noise), so that entries (i, j) and (j, i) see the same
-    operations and C stays symmetric to the last bit; the rounding error of each step then contracts
-    instead of growing. Rasmussen & Williams, *Gaussian Processes for Machine Learning*,
-    eq. 2.25-2.26, one observation at a time. Slow twin: ``NaivePosterior`` in
-    ``tests/support/naive.py``.
+    The update takes M² multiply-adds and allocates nothing. It is written as C -= g gᵀ with g =
+    C[:, arm] / sqrt(C[arm, arm] + noise). Entries (i, j) and (j, i) are therefore computed by the
+    same operations, and C stays symmetric to the last bit. As a consequence, the rounding error of
+    each step shrinks in later steps and does not grow. Source: Rasmussen & Williams, *Gaussian
+    Processes for Machine Learning*, eq. 2.25-2.26, applied to one observation at a time. Slow twin:
+    ``NaivePosterior`` in ``tests/support/naive.py``.
     """
     M = m.shape[0]
     scale = 1.0 / sqrt(C[arm, arm] + noise_variance)
@@ -66,7 +66,8 @@ def evolve(m: Array, C: Array, K: Array, retain: float, inject: float) -> None:
     K : float64[M, M]
         Prior covariance.
     retain, inject : float
-        1, 0 for a static field; 1-ε, ε for TV ([B16] eq. 4); 1, σ_w² for UI ([ET] section 6).
+        They are 1 and 0 for a static field, 1-ε and ε for the TV model ([B16] eq. 4), and 1 and
+        σ_w² for the UI model ([ET] section 6).
     """
     M = m.shape[0]
     shrink = sqrt(retain)
@@ -88,7 +89,7 @@ def reset_to_prior(m: Array, C: Array, K: Array, prior: float) -> None:
 
 @kernel("void(f8[:, ::1], f8, f8[::1])")
 def information_gain(K: Array, noise_variance: float, gain: Array) -> None:
-    """Fill `gain` with the information gain of 1, 2, ... greedily chosen readings.
+    """Fill `gain` with the information gains of 1, 2, ..., n greedily chosen readings.
 
     Parameters
     ----------
@@ -97,8 +98,9 @@ def information_gain(K: Array, noise_variance: float, gain: Array) -> None:
     noise_variance : float
         Noise variance of a reading, in model units², > 0.
     gain : float64[n]
-        Receives ½ ln det(I + K_A / noise), in nats, for the greedily chosen multisets A of size
-        1..n; it is at least 1 - 1/e of the maximum ([ZS21] eq. 3; Srinivas et al. 2010, section 5).
+        Receives ½ ln det(I + K_A / noise), in nats, for the greedily chosen multiset A of each size
+        1..n. This is at least 1 - 1/e of the maximum over all multisets of that size ([ZS21] eq. 3;
+        Srinivas et al. 2010, section 5).
 
     Notes
     -----

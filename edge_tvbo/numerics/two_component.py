@@ -1,9 +1,10 @@
 """Two-component posterior kernels: the field is a weighted sum of two hidden components.
 
-The state is (z_0, z_1), 2M numbers, and f = w_0 z_0 + w_1 z_1. One interval turns z into
-A z + noise with a 2 x 2 matrix A; the noise has covariance Q ⊗ K. This is a Kalman filter as in
-`state_space`, at four times its cost: O(M²) an interval however long the history is. No kernel of
-another file is called, because numba's cache does not notice a change in that file.
+The state is z = (z_0, z_1), which has 2M numbers. The field is f = w_0 z_0 + w_1 z_1. One interval
+turns z into A z + noise with a 2 x 2 matrix A; the noise has covariance Q ⊗ K. The posterior is a
+Kalman filter as in `state_space`, at four times the cost: O(M²) per interval, however long the
+history is. The kernels here call no kernel of another file, because numba's cache does not notice a
+change in that file.
 """
 
 from math import sqrt
@@ -106,7 +107,7 @@ def reset_to_prior(m: Array, C: Array, K: Array, P: Array) -> None:
 
 @kernel("void(f8[::1], f8[:, ::1], f8, f8, f8[::1], f8[::1])")
 def predict(m: Array, C: Array, w0: float, w1: float, mean: Array, variance: Array) -> None:
-    """Fill `mean` and `variance` (float64[M]) of the field w0 z_0 + w1 z_1 of two components."""
+    """Fill `mean` and `variance` (float64[M]) of the two-component field w0 z_0 + w1 z_1."""
     M = mean.shape[0]
     for i in range(M):
         mean[i] = w0 * m[i] + w1 * m[M + i]

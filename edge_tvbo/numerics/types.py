@@ -1,4 +1,4 @@
-"""Array types of the whole project: what a value's elements are, not which shape it has."""
+"""Array types of the whole project: they state the type of the elements, not the shape."""
 
 import numpy as np
 from numpy.typing import NDArray

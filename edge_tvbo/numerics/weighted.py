@@ -1,7 +1,8 @@
 """Weighted posterior kernel: a static field from readings whose weight decreases with age.
 
-All readings of one arm are equivalent to a single one: their weighted mean, with the noise variance
-divided by the sum of their weights. So the order n of the Cholesky factor is at most M.
+All readings of one arm are equivalent to a single reading: their weighted mean, with the noise
+variance divided by the sum of their weights. The order n of the Cholesky factor is therefore at
+most M, the number of arms.
 """
 
 from math import exp, sqrt
@@ -9,7 +10,7 @@ from math import exp, sqrt
 from edge_tvbo.numerics.jit import kernel
 from edge_tvbo.numerics.types import Array, Int64Array
 
-MIN_WEIGHT = 1e-12  # of a reading: it has practically no influence any more
+MIN_WEIGHT = 1e-12  # smallest weight of a reading; it has no noticeable influence
 
 
 @kernel(
@@ -39,7 +40,8 @@ def predict(
     K : float64[M, M]
         Prior covariance.
     arms, y, times : int64[W], float64[W], int64[W]
-        Arm, value in model units and interval of each reading; the first `readings` count.
+        Arm, value in model units, and interval of each reading. Only the first `readings` entries
+        are used.
     now, fading, noise_variance
         A reading has the weight exp(-fading (now - time)), and noise `noise_variance` / weight.
     weights, sums : float64[M], V : float64[n, M], z : float64[n]
@@ -47,8 +49,8 @@ def predict(
 
     Notes
     -----
-    n³/3 + n²M multiply-adds for n different arms among the readings. Rasmussen & Williams,
-    algorithm 2.1. Slow twin: `RegressionPosterior` with a ``gamma``.
+    If the readings are of n different arms, the cost is n³/3 + n²M multiply-adds. Source: Rasmussen
+    & Williams, algorithm 2.1. Slow twin: `RegressionPosterior` with a ``gamma``.
     """
     M = K.shape[0]
     weights[:] = 0.0
@@ -70,7 +72,7 @@ def predict(
         for j in range(M):
             V[n, j] = K[arm, j]
         for i in range(n):
-            entry = V[i, arm]  # of the lower factor
+            entry = V[i, arm]  # entry of the lower factor
             rest -= entry * entry
             residual -= entry * z[i]
             for j in range(M):

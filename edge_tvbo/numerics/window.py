@@ -1,11 +1,12 @@
 """Sliding-window posterior kernels: the last W readings as an updated Cholesky factor.
 
-For readings y at arms x_1..x_n the state is L Lᵀ = K̃ + σ²I, V = L⁻¹ K̃(x, all arms) and z = L⁻¹ y.
-Then mean = Vᵀz and variance = prior - Σ V². A new reading appends one row (which V already holds),
-and dropping the oldest is one sweep of Givens rotations: O(W² + WM) an interval.
+For readings y of arms x_1..x_n the state is L with L Lᵀ = K̃ + σ²I, V = L⁻¹ K̃(x, all arms) and z =
+L⁻¹ y. Then mean = Vᵀz and variance = prior - Σ V². A new reading appends one row to L; its entries
+are already in V. Dropping the oldest reading is one sweep of Givens rotations. An interval costs
+O(W² + WM).
 
-Temporal models enter as in `state_space`: with p_s the scale of the prior at time s,
-Cov(f_t, f_s) = retain^((t-s)/2) p_s K for t >= s.
+The temporal models are those of `state_space`: Cov(f_t, f_s) = retain^((t-s)/2) p_s K for t >= s,
+if p_s is the scale of the prior at time s.
 """
 
 from math import sqrt
@@ -31,19 +32,21 @@ def append_reading(
     Parameters
     ----------
     L : float64[W, W], C order
-        Rows ``0..n-1`` hold the lower factor; row ``n`` is written, ``n < W`` (the caller checks).
+        Rows ``0..n-1`` hold the lower factor, and row ``n`` is written. The caller checks that ``n
+        < W``.
     V : float64[W, M], z : float64[W]
-        As in the module's docstring; row ``n`` is written.
+        As defined in the module's docstring; row ``n`` is written.
     K : float64[M, M]
-        Prior covariance; `prior` is its scale now.
+        Prior covariance; `prior` is its scale in the current interval.
     arm, y, noise_variance
         Arm that was read, the reading in model units, and its noise variance.
 
     Notes
     -----
-    nM multiply-adds. In exact arithmetic the squared pivot is at least the noise variance; it is
-    clipped to that. Golub & Van Loan, *Matrix Computations*, 4th ed., section 4.2. Slow twin:
-    ``NaivePosterior`` in ``tests/support/naive.py``.
+    The cost is nM multiply-adds. In exact arithmetic the squared pivot is at least the noise
+    variance; a smaller value, due to rounding, is replaced by the noise variance. Source: Golub &
+    Van Loan, *Matrix Computations*, 4th ed., section 4.2. Slow twin: ``NaivePosterior`` in
+    ``tests/support/naive.py``.
     """
     M = K.shape[0]
     rest = prior * K[arm, arm] + noise_variance
@@ -81,9 +84,10 @@ def drop_oldest(
 
     Notes
     -----
-    Rotations Q turn [l | L'] into [0 | L''], where l is the first column below the pivot and L' the
-    block to its right; Qᵀ acts on the rows of V and z. Each rotation is orthogonal, so the sweep is
-    backward stable. n² + 2nM multiply-adds. Golub & Van Loan, section 6.5.
+    Let l be the first column of L below the pivot, and L' the block to the right of l. Rotations Q
+    turn [l | L'] into [0 | L''], and Qᵀ is applied to the rows of V and z. Each rotation is
+    orthogonal, so the sweep is backward stable. It takes n² + 2nM multiply-adds. Source: Golub &
+    Van Loan, section 6.5.
     """
     M = V.shape[1]
     for k in range(n - 1):
@@ -118,7 +122,7 @@ def drop_oldest(
 
 @kernel("void(f8[:, ::1], f8, i8)")
 def evolve(V: Array, retain: float, n: int) -> None:
-    """Advance the window's factor by one interval: all of V shrinks by sqrt(`retain`)."""
+    """Advance the window's factor by one interval: multiply all of V by sqrt(`retain`)."""
     shrink = sqrt(retain)
     for i in range(n):
         for j in range(V.shape[1]):
@@ -131,7 +135,7 @@ def predict(
 ) -> None:
     """Fill `mean` and `variance` (float64[M]) of all arms given the readings in the window.
 
-    Rasmussen & Williams, algorithm 2.1, with the triangular solves already in V and z.
+    This is algorithm 2.1 of Rasmussen & Williams; V and z already hold the triangular solves.
     """
     for j in range(mean.shape[0]):
         mean[j] = 0.0
@@ -162,12 +166,13 @@ def refactor(
     retain: float,
     noise_variance: float,
 ) -> None:
-    """Recompute L, V and z from the `n` readings in the window, so that rounding cannot pile up.
+    """Recompute the window's L, V and z from its `n` readings, to remove accumulated rounding.
 
     Parameters
     ----------
     arms, y, times, priors : int64[W], float64[W], int64[W], float64[W]
-        Arm, value, interval and scale of the prior in that interval, of each reading, oldest first.
+        Arm, value and interval of each reading, and the scale of the prior in that interval. The
+        oldest reading comes first.
     now : int
         The current interval.
 
@@ -211,24 +216,25 @@ def relevance(
     column: Array,
     found: Array,
 ) -> None:
-    """Compute how much the predictions would change without each of the window's `n` readings.
+    """Compute how much removing each of the window's `n` readings would change the predictions.
 
     Parameters
     ----------
     L, V, z, n
-        As in the module's docstring.
+        As defined in the module's docstring.
     mean : float64[M]
         Posterior mean of all arms at the current interval, as filled by `predict`.
     gains : float64[W, M], column : float64[W]
         Workspace.
     found : float64[W]
-        Receives the relevance of each reading, >= 0; all are 0 if no reading has any influence on
-        the current interval.
+        Receives the relevance of each reading, >= 0. All are 0 if no reading influences the
+        predictions of the current interval.
 
     Notes
     -----
-    The formula is that of its slow twin `models.posteriors.pruned.relevance`. In terms of the
-    factor, P = L⁻ᵀ L⁻¹, so P y = L⁻ᵀ z and P F = L⁻ᵀ V. n³/6 + n²M/2 multiply-adds.
+    Slow twin: `models.posteriors.pruned.relevance`, which states the formula and defines P and F.
+    In terms of the factor L, P = L⁻ᵀ L⁻¹, so P y = L⁻ᵀ z and P F = L⁻ᵀ V. The cost is n³/6 + n²M/2
+    multiply-adds.
     """
     M = V.shape[1]
     largest = 0.0

@@ -1,10 +1,11 @@
 """Policies: which sensor to activate in each interval.
 
-A policy has three verbs: `select` returns the arm to activate in the current interval, `observe`
-updates the model with a reading, `advance` ends the interval. `settings` holds one struct per
-policy with its parameters, `registry` finds a policy by its name, `base` has the interface and the
-upper confidence bound that most policies share, and each family of policies has a module of its
-own; these do not import each other. Importing this package does not import numpy.
+A policy has three main methods. `select` returns the arm to activate in the current interval,
+`observe` updates the model with a reading, and `advance` ends the interval. The module `settings`
+holds one struct of parameters per policy. `registry` finds a policy by its name. `base` has the
+interface and the upper confidence bound that most policies share. Each family of policies has its
+own module, and these modules do not import each other. Importing this package does not import
+numpy.
 """
 
 from edge_tvbo.policy.registry import build_policy, make_policy, needing_positions, policies

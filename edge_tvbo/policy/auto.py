@@ -9,22 +9,23 @@ from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.policy.settings import AutoSettings
 
-C2 = 0.4  # of β_t = c1 ln(c2 t), whose c1 the training days chose
+C2 = 0.4  # c2 of β_t = c1 ln(c2 t); c1 is chosen on the training days
 
 
 def make_auto(settings: AutoSettings, field: Field) -> "MixturePolicy":
-    """Build the upper confidence bound of a mixture of static and changing models.
+    """Build the policy `auto`: the upper confidence bound of a mixture of models.
 
-    Where training days gave the field a daily profile, the models follow the time of day, and
-    without `beta` the policy explores as much as was best on those days.
+    If the field has a daily profile from training days, the models follow the time of day. If
+    `beta` is not given either, the policy explores as much as was best on the training days.
 
     Raises
     ------
     ConfigError
-        For a box, and for a learned length scale on a field without positions.
+        If the field is a box, or if the length scale is to be learned and the field has no
+        positions.
     """
     if not isinstance(field, SensorField):
-        raise ConfigError(f"{settings.name} needs sensors or a grid; a box has no fixed size.")
+        raise ConfigError(f"{settings.name} needs sensors or a grid; this field is a box.")
     scales = () if settings.length_scale is None else candidate_length_scales(field)
     posterior = MixturePosterior(field, delta_b=settings.delta_b, scales=scales)
     return MixturePolicy(settings, field, posterior, _width(settings, field))
@@ -38,7 +39,7 @@ def _width(settings: AutoSettings, field: SensorField) -> BetaSchedule:
 
 
 class MixturePolicy(UpperConfidence):
-    """Upper confidence bound of a `MixturePosterior`, which can name its most probable model."""
+    """The upper confidence bound policy of a `MixturePosterior`, which follows the time of day."""
 
     def __init__(
         self,
@@ -51,10 +52,10 @@ class MixturePolicy(UpperConfidence):
         self._mixture = posterior
 
     def set_time(self, at: float) -> None:
-        """Set when the current interval began, in s since 1970, UTC."""
+        """Set the time at which the current interval began, in s since 1970, UTC."""
         self._mixture.set_time(at)
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
-        """Return the bounds between which a reading of `arm` now lies with probability `share`."""
+        """Return the bounds that contain a reading of `arm` now with the probability `share`."""
         tail = (1.0 - share) / 2.0
         return self._mixture.quantile(arm, tail), self._mixture.quantile(arm, 1.0 - tail)

@@ -1,7 +1,7 @@
 """Policy interface, and the upper confidence bound that most policies share.
 
 Everything here is in model units: a reading y is the measured value, centred and scaled by the
-field, and negated where the minimum is looked for.
+field. It is negated if the field's objective is the minimum.
 """
 
 from typing import Any, Protocol
@@ -24,15 +24,16 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     Attributes
     ----------
     arm : int or tuple of float
-        The sensor's number; in a box a point.
+        Number of the sensor; in a box it is a point.
     sensor : str
         Name of the arm.
     mean, std : float
         Posterior mean and standard deviation of the arm.
     ucb : float
-        The bound that was compared, mean + width · std.
+        Upper confidence bound of the arm, mean + width · std.
     width : float
-        Standard deviations of optimism, the same for all arms; 0 for policies without a model.
+        Number of standard deviations in the bound. It is the same for all arms, and 0 for policies
+        without a model.
     """
 
     arm: Arm
@@ -44,7 +45,7 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
 
 
 class ObserveResult(msgspec.Struct, frozen=True, gc=False):
-    """What one reading did to the model, in model units.
+    """The effect of one reading on the model of a policy, in model units.
 
     Attributes
     ----------
@@ -53,9 +54,9 @@ class ObserveResult(msgspec.Struct, frozen=True, gc=False):
     abs_error : float
         |y - mean|, with the posterior mean before the reading.
     threshold : float or None
-        κ_t, the largest error that causes no reset; None where no error was tested.
+        κ_t, the largest error that causes no reset; None if no error was tested.
     age : int
-        Replies since the last reset, this one included.
+        Number of replies since the last reset, including this one.
     """
 
     reset: bool
@@ -70,13 +71,13 @@ class Policy(Protocol):
     Attributes
     ----------
     name : str
-        As registered.
+        Name under which the policy is registered.
     field : SensorField or BoxField
         The arms.
     uses_readings : bool
-        Whether readings change the choices.
+        Whether readings affect the selection.
     resets : int
-        How often the model was reset.
+        Number of resets of the model.
     """
 
     name: str
@@ -86,14 +87,14 @@ class Policy(Protocol):
 
     @property
     def observations(self) -> int:
-        """Number of readings that the model holds."""
+        """Number of readings that the policy's model holds."""
         ...
 
     def select(self, eligible: Mask | None = None) -> Choice:
         """Return the arm to activate in the current interval.
 
-        The same arm is returned until a reading is observed or time advances. The
-        policy's seeded generator decides between arms that tie.
+        The same arm is returned until a reading is observed or the interval ends. Ties between arms
+        are broken by the policy's seeded draws.
 
         Parameters
         ----------
@@ -125,7 +126,7 @@ class Policy(Protocol):
         Returns
         -------
         tuple of Choice
-            k of them, or fewer if fewer arms are eligible.
+            k choices, or fewer if fewer arms are eligible.
 
         Raises
         ------
@@ -135,9 +136,10 @@ class Policy(Protocol):
         ...
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Update the model with a reading; any arm, any number of times in an interval.
+        """Update the policy's model with a reading of any arm.
 
-        Only the first reading of an arm that was selected last goes to the event trigger.
+        An interval may have any number of readings. The event trigger checks only replies: the
+        first reading of each arm that the last call of `select` or `select_many` returned.
 
         Parameters
         ----------
@@ -149,20 +151,20 @@ class Policy(Protocol):
         Returns
         -------
         ObserveResult
-            Whether the model was reset, and the error of its estimate.
+            It says whether the model was reset, and holds the error of its estimate.
         """
         ...
 
     def advance(self) -> None:
-        """End the interval: time moves on by one, whether or not a reading was observed."""
+        """End the policy's current interval, whether or not a reading was observed."""
         ...
 
     def reset(self) -> None:
-        """Discard every reading, as when the event trigger fires; the time continues."""
+        """Reset the policy's model like the event trigger: discard all readings, keep the time."""
         ...
 
     def set_time(self, at: float) -> None:
-        """Set when the current interval began, for policies that use the time of day.
+        """Set the time at which the current interval began, for policies that use the time of day.
 
         Parameters
         ----------
@@ -172,17 +174,17 @@ class Policy(Protocol):
         ...
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the facts that explain the choice, beside mean and bound.
+        """Return the facts that explain the policy's choice, besides mean and bound.
 
         Returns
         -------
         tuple of Fact
-            Empty for a policy that has none.
+            The facts; empty if the policy has none.
         """
         ...
 
     def posterior(self) -> tuple[Array, Array]:
-        """Return the posterior of all arms at the current interval.
+        """Return the policy's posterior of all arms in the current interval.
 
         Returns
         -------
@@ -192,27 +194,28 @@ class Policy(Protocol):
         ...
 
     def snapshot(self) -> bytes:
-        """Return the state; a policy restored from it continues bit for bit.
+        """Return the policy's state; a policy restored from it continues bit for bit.
 
         Returns
         -------
         bytes
-            A checksummed snapshot, for `restore` of a policy with the same settings and field.
+            Snapshot for `restore` of a policy with the same settings and field.
         """
         ...
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a snapshot.
+        """Load the policy's state from a snapshot.
 
         Parameters
         ----------
         blob : bytes
-            What `snapshot` returned.
+            Snapshot that `snapshot` returned.
 
         Raises
         ------
         SnapshotError
-            For a damaged snapshot, or one of another policy or field; the state is unchanged then.
+            If the snapshot is damaged, or belongs to another policy or field. The state is then
+            unchanged.
         """
         ...
 
@@ -223,19 +226,19 @@ class UpperConfidence:
     Parameters
     ----------
     name : str
-        As registered.
+        Name under which the policy is registered.
     field : SensorField or BoxField
         M arms, or a box with M candidates.
     posterior : Posterior
-        Mean and standard deviation of the arms; the policy owns it from now on.
+        Posterior of the arms; only the policy may change it from now on.
     exploration : BetaSchedule
-        The width in each interval.
+        Schedule of the width of the bound.
     trigger : Trigger
-        When to reset the posterior.
+        Rule that decides when the posterior is reset.
     keep_last : bool
-        Whether the reading that fired the trigger is the first of the new model.
+        Whether the reading that fired the trigger becomes the first reading after the reset.
     seed : int
-        Decides between arms that tie.
+        Seed of the draws that break ties between arms.
     """
 
     uses_readings = True
@@ -259,14 +262,14 @@ class UpperConfidence:
         self._keep_last = keep_last
         self._seed = seed
         self._all_arms = np.ones(len(field), np.bool_)
-        self._time = 0  # intervals that ended
-        self._events = 0  # readings and intervals so far: the counter of tie-breaking draws
+        self._time = 0  # number of intervals that have ended
+        self._events = 0  # number of readings and intervals, the counter of tie-breaking draws
         self.resets = 0
         self._selected: list[Arm] = []  # arms whose first reading goes to the trigger
 
     @property
     def observations(self) -> int:
-        """Number of readings that the model holds."""
+        """Number of readings that the policy's posterior holds."""
         return self._posterior.observations
 
     def select(self, eligible: Mask | None = None) -> Choice:
@@ -278,10 +281,11 @@ class UpperConfidence:
         return choice
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Return up to k different arms, each chosen as if the ones before had read their mean.
+        """Return up to k different arms, chosen one after the other.
 
-        Such hallucinated readings change no mean and reduce the variances (Desautels, Krause &
-        Burdick 2014, GP-BUCB; [M24] section 11.1 has the same setting).
+        Each arm is chosen as if the arms before it had already replied with their means. Such
+        hallucinated readings change no mean and reduce the variances (GP-BUCB, Desautels, Krause &
+        Burdick 2014; [M24] section 11.1 has the same setting).
         """
         left = self._mask(eligible).copy()
         before = self._posterior.snapshot()
@@ -315,7 +319,7 @@ class UpperConfidence:
         return ObserveResult(result.stale, abs_error, result.threshold, result.age)
 
     def advance(self) -> None:
-        """End the interval, and reset a model whose schedule says so."""
+        """End the interval, and reset the model if the trigger's schedule says so."""
         self._posterior.advance()
         self._time += 1
         self._events += 1
@@ -324,16 +328,16 @@ class UpperConfidence:
             self.reset()
 
     def reset(self) -> None:
-        """Forget every reading and the trigger's count of replies."""
+        """Reset the policy: discard all readings and the trigger's count of replies."""
         self._posterior.reset()
         self._trigger.clear()
         self.resets += 1
 
     def set_time(self, at: float) -> None:
-        """Do nothing: the time of day has no influence."""
+        """Do nothing, because the time of day does not affect this policy."""
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the facts of the posterior, such as its approximations."""
+        """Return the facts of the policy's posterior, such as its approximations."""
         return self._posterior.facts()
 
     def posterior(self) -> tuple[Array, Array]:
@@ -341,7 +345,7 @@ class UpperConfidence:
         return self._posterior.mean_std()
 
     def snapshot(self) -> bytes:
-        """Return the state as bytes; a policy restored from them continues bit for bit."""
+        """Return the state of the policy, its posterior and its trigger as bytes, for `restore`."""
         state = {
             "time": self._time,
             "events": self._events,
@@ -353,7 +357,7 @@ class UpperConfidence:
         return encode_snapshot(self.name, self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        """Load the state of policy, posterior and trigger; on `SnapshotError` nothing changes."""
         state = decode_snapshot(self.name, self.field.fingerprint(), blob)
         time, events = read_count(state, "time"), read_count(state, "events")
         selected = list(arms_from_state(self.field, state.get("asked")))
@@ -363,7 +367,7 @@ class UpperConfidence:
         self._trigger.age, self.resets = age, resets
 
     def _mask(self, eligible: Mask | None) -> Mask:
-        """Return a checked mask: kernels compiled ahead of time check neither dtype nor shape."""
+        """Return a checked mask, because compiled kernels check neither dtype nor shape."""
         if eligible is None:
             return self._all_arms
         if eligible.dtype != np.bool_ or eligible.shape != self._all_arms.shape:

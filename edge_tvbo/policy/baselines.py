@@ -27,15 +27,15 @@ from edge_tvbo.policy.settings import (
     StaticSettings,
 )
 
-NEVER_READ = -1e100  # the oracle's last reading of an arm without any
-DRAW_RESOLUTION = 2**53  # different values of a uniform draw
-REWARD_REACH_STD = 3.0  # prior standard deviations up and down that a bounded reward spans
-MIN_COUNT = 1e-100  # discounted readings below which an arm counts as never read
-MAX_LOG_GAIN = 50.0  # of RExp3's weight in one reading
+NEVER_READ = -1e100  # the oracle's last reading of an arm that was never read
+DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
+REWARD_REACH_STD = 3.0  # a bounded reward spans so many prior stds up and down
+MIN_COUNT = 1e-100  # an arm with a smaller discounted count is treated as never read
+MAX_LOG_GAIN = 50.0  # largest increase of an RExp3 log weight by one reading
 
 
 def make_random(settings: RandomSettings, field: Field) -> "NonAdaptivePolicy":
-    """Build the policy that draws an arm in each interval, each with the same probability."""
+    """Build the policy `random`, which draws each arm with the same probability."""
     seed = settings.seed
     return NonAdaptivePolicy(
         settings.name, field, lambda t, arms: int(arms[draw(seed, t, len(arms))])
@@ -43,9 +43,10 @@ def make_random(settings: RandomSettings, field: Field) -> "NonAdaptivePolicy":
 
 
 def make_round_robin(settings: RoundRobinSettings, field: Field) -> "NonAdaptivePolicy":
-    """Build the policy that takes the arms in turn, starting with number `seed` modulo M.
+    """Build the policy `round-robin`, which selects the arms in turn.
 
-    Where the arm in turn is not eligible, the next eligible one is selected.
+    It starts with arm number `seed` modulo M. If the arm in turn is not eligible, the next eligible
+    arm is selected.
     """
     M = len(field)
     first = settings.seed % M
@@ -53,14 +54,15 @@ def make_round_robin(settings: RoundRobinSettings, field: Field) -> "NonAdaptive
 
 
 def make_static(settings: StaticSettings, field: Field) -> "NonAdaptivePolicy":
-    """Build the policy that always selects one sensor; by default arm number `seed` modulo M.
+    """Build the policy `static`, which always selects the same sensor.
 
-    Where it is not eligible, the next eligible one is selected.
+    By default the sensor is arm number `seed` modulo M. If it is not eligible, the next eligible
+    arm is selected.
 
     Raises
     ------
     ConfigError
-        Where `sensor` is none of the field's sensors.
+        If `sensor` is not one of the field's sensors.
     """
     M = len(field)
     arms: list[Arm] = [field.arm(index) for index in range(M)]
@@ -78,7 +80,7 @@ def make_static(settings: StaticSettings, field: Field) -> "NonAdaptivePolicy":
 
 
 def make_rexp3(settings: RExp3Settings, field: Field) -> "RExp3":
-    """Build RExp3 (Besbes, Gur & Zeevi 2014, algorithm 1; baseline in [B16] section 5)."""
+    """Build RExp3 (Besbes, Gur & Zeevi 2014, algorithm 1), a baseline of [B16] section 5."""
     return RExp3(settings, field)
 
 
@@ -88,17 +90,17 @@ def make_d_ucb(settings: DUcbSettings, field: Field) -> "DiscountedUCB":
 
 
 def make_oracle(settings: OracleSettings, field: Field) -> "Oracle":
-    """Build the policy that selects the arm whose last reading was the highest."""
+    """Build the policy `oracle`, which selects the arm with the highest last reading."""
     return Oracle(settings, field)
 
 
 def _next_arm(first: int, arms: Indices, M: int) -> int:
-    """Return the first of the arms at or after number `first`, counting in a circle of M."""
+    """Return the first of `arms` at or after number `first`; after M - 1 comes number 0."""
     return int(arms[((arms - first) % M).argmin()])
 
 
 class ModelFreePolicy:
-    """Base of the policies without a model: their posterior is always the prior."""
+    """Base class of the policies without a model; their posterior is always the prior."""
 
     uses_readings = False
 
@@ -111,7 +113,7 @@ class ModelFreePolicy:
         self._time = 0
 
     def select(self, eligible: Mask | None = None) -> Choice:
-        """Return the arm for the current interval, among the eligible ones, bool (M,)."""
+        """Return the eligible arm that this baseline picks for the current interval."""
         M = len(self.field)
         candidates = np.arange(M) if eligible is None else np.flatnonzero(eligible)
         if not len(candidates):
@@ -119,7 +121,7 @@ class ModelFreePolicy:
         return self._choice(self._pick(candidates))
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Return up to k different arms, each as if the ones before were not eligible."""
+        """Return up to k different arms; each is picked as if the previous ones were ineligible."""
         left = np.ones(len(self.field), np.bool_) if eligible is None else eligible.copy()
         choices = []
         for _ in range(min(k, int(left.sum())) or 1):
@@ -132,25 +134,25 @@ class ModelFreePolicy:
         return tuple(choices)
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Ignore the reading: there is no model to update."""
+        """Ignore the reading, because there is no model to update."""
         return ObserveResult(False, abs(y), None, 0)
 
     def advance(self) -> None:
-        """End the interval."""
+        """End the interval of a policy without a model."""
         self._time += 1
 
     def reset(self) -> None:
-        """Do nothing: there is nothing to forget."""
+        """Do nothing, because a policy without a model holds no readings."""
 
     def set_time(self, at: float) -> None:
-        """Do nothing: the time of day has no influence."""
+        """Do nothing, because the time of day does not affect a policy without a model."""
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return nothing: the policy has no model."""
+        """Return no facts, because the policy has no model."""
         return ()
 
     def posterior(self) -> tuple[Array, Array]:
-        """Return the mean and standard deviation of the prior, both (M,)."""
+        """Return the prior mean and standard deviation, as this baseline has no posterior."""
         return np.zeros(len(self.field)), self._std.copy()
 
     def _pick(self, candidates: Indices) -> int:
@@ -162,7 +164,7 @@ class ModelFreePolicy:
 
 
 class NonAdaptivePolicy(ModelFreePolicy):
-    """A policy whose choices no reading changes.
+    """A policy whose selection does not depend on the readings.
 
     Parameters
     ----------
@@ -171,7 +173,7 @@ class NonAdaptivePolicy(ModelFreePolicy):
     field : SensorField or BoxField
         The arms.
     pick : function
-        Returns the arm's number for an interval number and the numbers of the candidates.
+        Maps the number of the interval and the numbers of the candidate arms to the selected arm.
     """
 
     def __init__(self, name: str, field: Field, pick: Callable[[int, Indices], int]) -> None:
@@ -182,23 +184,23 @@ class NonAdaptivePolicy(ModelFreePolicy):
         return self._pick_at(self._time, candidates)
 
     def snapshot(self) -> bytes:
-        """Return the state, which is the time, as bytes."""
+        """Return the state of a non-adaptive policy, which is the time, as bytes."""
         return encode_snapshot(self.name, self.field.fingerprint(), {"time": self._time})
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        """Load the state of a non-adaptive policy; on `SnapshotError` nothing changes."""
         self._time = read_count(decode_snapshot(self.name, self.field.fingerprint(), blob), "time")
 
 
 class RExp3(ModelFreePolicy):
-    """RExp3: exponential weights, equal again after each batch of Δ = `period` intervals.
+    """RExp3: exponential weights that are made equal after each batch of Δ = `period` intervals.
 
-    Besbes, Gur & Zeevi 2014, algorithm 1. Without `gamma` the share of uniform draws is
-    min(1, √(M ln M / ((e - 1) Δ))), as in their theorem 2.
+    This is algorithm 1 of Besbes, Gur & Zeevi 2014. If `gamma` is not given, the share of uniform
+    draws is min(1, √(M ln M / ((e - 1) Δ))), as in their theorem 2.
 
-    A reading y counts as the reward (y + 3 s) / 6 s, limited to 0 to 1, where s is the arm's prior
-    standard deviation. Only replies of drawn arms change the weights. In a box the arms are its
-    candidates.
+    A reading y is converted to the reward (y + 3 s) / 6 s, clipped to the range 0 to 1; s is the
+    prior standard deviation of the arm. Only replies of drawn arms change the weights. The arms of
+    a box are its candidates.
     """
 
     uses_readings = True
@@ -212,10 +214,10 @@ class RExp3(ModelFreePolicy):
         self._gamma = gamma
         self._seed = settings.seed
         self._weights = np.ones(M)
-        self._drawn: list[tuple[int, float]] = []  # an arm's number and its probability
+        self._drawn: list[tuple[int, float]] = []  # numbers of drawn arms, with their probabilities
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Raise the weight of a drawn arm by its reward over its probability."""
+        """Update RExp3: increase a drawn arm's weight by its reward divided by its probability."""
         number = self.field.index(arm)
         for index, probability in self._drawn:
             if index == number:
@@ -229,30 +231,30 @@ class RExp3(ModelFreePolicy):
         return ObserveResult(False, abs(y), None, self.observations)
 
     def advance(self) -> None:
-        """End the interval; at the end of a batch make all weights equal."""
+        """End the interval of RExp3; at the end of a batch, make all weights equal."""
         super().advance()
         self._drawn = []
         if self._time % self._period == 0:
             self.reset()
 
     def reset(self) -> None:
-        """Make all weights equal."""
+        """Reset RExp3: make all weights equal."""
         self._weights[:] = 1.0
         self.observations = 0
         self.resets += 1
 
     def select(self, eligible: Mask | None = None) -> Choice:
-        """Draw an arm by the weights."""
+        """Draw an arm with probabilities given by the RExp3 weights."""
         self._drawn = []
         return super().select(eligible)
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Draw up to k different arms by the weights."""
+        """Draw up to k different arms with probabilities given by the RExp3 weights."""
         self._drawn = []
         return super().select_many(k, eligible)
 
     def snapshot(self) -> bytes:
-        """Return the state as bytes; a policy restored from them continues bit for bit."""
+        """Return the state of RExp3 as bytes, for `restore`."""
         chances = np.zeros(len(self.field))
         for index, probability in self._drawn:
             chances[index] = probability
@@ -266,7 +268,7 @@ class RExp3(ModelFreePolicy):
         return encode_snapshot(self._kind(), self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        """Load the state of RExp3 from a snapshot; on `SnapshotError` nothing changes."""
         state = decode_snapshot(self._kind(), self.field.fingerprint(), blob)
         time, observations = read_count(state, "time"), read_count(state, "observations")
         resets = read_count(state, "resets")
@@ -294,17 +296,19 @@ class RExp3(ModelFreePolicy):
 
 
 class DiscountedUCB(ModelFreePolicy):
-    """D-UCB: upper confidence bounds on discounted means of unrelated arms.
+    """D-UCB: upper confidence bounds on discounted means; arms are treated as unrelated.
 
-    Garivier & Moulines 2011, algorithm 1. In interval t a reading of interval s has the weight
-    γ^(t-1-s), which is 1 for the newest reading that a choice can use. With N the sum of an arm's
-    weights and n that of all arms, the arm's bound is
-    Σ γ^(t-1-s) y_s / N + 2 B √(ξ ln n / N), the padding c_t(γ, i) of the algorithm; an arm that was
-    never read comes first. In the paper each round plays one arm; here an interval has any number
-    of readings, all of them count, and ln n is held at 0 where n is below 1.
+    This is algorithm 1 of Garivier & Moulines 2011. In interval t a reading of interval s has the
+    weight γ^(t-1-s). The weight is 1 for the newest reading that a choice can use. Let N be the sum
+    of the weights of an arm's readings, and n that of all arms' readings. The bound of the arm is Σ
+    γ^(t-1-s) y_s / N + 2 B √(ξ ln n / N); the second term is the padding c_t(γ, i) of the
+    algorithm. Arms that were never read are selected first. In the paper each round plays one arm.
+    Here an interval may have any number of readings, and all of them are counted. If n is below 1,
+    0 is used for ln n.
 
-    B, the span of the paper's rewards, is 6 s in model units, where s is the largest prior standard
-    deviation of an arm. The state is two arrays (M,). In a box the arms are its candidates.
+    B is the span of the rewards in the paper. Here it is 6 s in model units, and s is the largest
+    prior standard deviation of an arm. The state is two arrays (M,). The arms of a box are its
+    candidates.
     """
 
     uses_readings = True
@@ -315,11 +319,11 @@ class DiscountedUCB(ModelFreePolicy):
         self._xi = settings.xi
         self._seed = settings.seed
         self._reward_span = 2.0 * REWARD_REACH_STD * float(self._std.max())  # B
-        self._counts = np.zeros(len(field))  # γ N
+        self._counts = np.zeros(len(field))  # γ N of each arm
         self._sums = np.zeros(len(field))
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Count the reading, whether or not the arm was selected."""
+        """Add a reading to the discounted sums of D-UCB, whether or not its arm was selected."""
         index = self.field.index(arm)
         self._counts[index] += 1.0
         self._sums[index] += y
@@ -327,19 +331,19 @@ class DiscountedUCB(ModelFreePolicy):
         return ObserveResult(False, abs(y), None, self.observations)
 
     def advance(self) -> None:
-        """End the interval: multiply the weight of every reading by γ."""
+        """End the interval of D-UCB: multiply the weight of every reading by γ."""
         super().advance()
         self._counts *= self._gamma
         self._sums *= self._gamma
 
     def reset(self) -> None:
-        """Forget every reading."""
+        """Reset D-UCB: discard all readings."""
         self._counts[:] = self._sums[:] = 0.0
         self.observations = 0
         self.resets += 1
 
     def snapshot(self) -> bytes:
-        """Return the state as bytes; a policy restored from them continues bit for bit."""
+        """Return the state of D-UCB as bytes, for `restore`."""
         state = {
             "time": self._time,
             "observations": self.observations,
@@ -349,7 +353,7 @@ class DiscountedUCB(ModelFreePolicy):
         return encode_snapshot(self._kind(), self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        """Load the state of D-UCB from a snapshot; on `SnapshotError` nothing changes."""
         state = decode_snapshot(self._kind(), self.field.fingerprint(), blob)
         time, observations = read_count(state, "time"), read_count(state, "observations")
         resets = read_count(state, "resets")
@@ -381,10 +385,10 @@ class DiscountedUCB(ModelFreePolicy):
 
 
 class Oracle(ModelFreePolicy):
-    """Selects the arm whose last reading was the highest: without regret if it reads all arms.
+    """The oracle: selects the arm with the highest last reading; no regret if all arms are read.
 
-    The seed decides between arms that tie, as all do before the first reading. In a box the arms
-    are its candidates.
+    Ties are broken by seeded draws; before the first reading, all arms tie. The arms of a box are
+    its candidates.
     """
 
     uses_readings = True
@@ -395,23 +399,23 @@ class Oracle(ModelFreePolicy):
         self._last = np.full(len(field), NEVER_READ)
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Store the reading as the last one of its arm."""
+        """Store a reading as the oracle's last reading of its arm."""
         self._last[self.field.index(arm)] = max(y, NEVER_READ)
         self.observations += 1
         return ObserveResult(False, abs(y), None, self.observations)
 
     def reset(self) -> None:
-        """Forget every reading."""
+        """Reset the oracle: discard all readings."""
         self._last[:] = NEVER_READ
         self.observations = 0
 
     def snapshot(self) -> bytes:
-        """Return the state as bytes; a policy restored from them continues bit for bit."""
+        """Return the state of the oracle as bytes, for `restore`."""
         state = {"time": self._time, "observations": self.observations, "last": self._last}
         return encode_snapshot(self.name, self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        """Load the state of the oracle from a snapshot; on `SnapshotError` nothing changes."""
         state = decode_snapshot(self.name, self.field.fingerprint(), blob)
         time, observations = read_count(state, "time"), read_count(state, "observations")
         check_arrays({"last": self._last}, state)

@@ -1,4 +1,4 @@
-"""GP-UCB policies on one temporal model that never resets: GP-UCB, IGP-UCB, TV-GP-UCB, UI-TVBO."""
+"""GP-UCB policies with one temporal model and no resets: GP-UCB, IGP-UCB, TV-GP-UCB, UI-TVBO."""
 
 from edge_tvbo.models.beta import AgnosticBeta, ConstantBeta, beta_schedule
 from edge_tvbo.models.domain import Field
@@ -13,21 +13,21 @@ from edge_tvbo.policy.settings import (
     UiTvboSettings,
 )
 
-INITIAL_EPSILON = 0.03  # where the first fit of ε begins
-GAIN_READINGS = 1024  # readings after which the information gain is held constant
+INITIAL_EPSILON = 0.03  # ε from which the first fit starts
+GAIN_READINGS = 1024  # number of readings after which the information gain is constant
 
 
 def make_gp_ucb(settings: GpUcbSettings, field: Field) -> UpperConfidence:
-    """Build GP-UCB (Srinivas et al. 2010; [M24] algorithm 1), which takes the field as constant."""
+    """Build GP-UCB (Srinivas et al. 2010; [M24] algorithm 1), which assumes a static field."""
     posterior = make_posterior(field, Static(), settings.window)
     width = beta_schedule(settings.beta)
     return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)
 
 
 def make_igp_ucb(settings: IgpUcbSettings, field: Field) -> UpperConfidence:
-    """Build IGP-UCB (Chowdhury & Gopalan 2017; [ET] appendix B), on a field taken as constant.
+    """Build IGP-UCB (Chowdhury & Gopalan 2017; [ET] appendix B), which assumes a static field.
 
-    Without `beta` the width is B + R √(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
+    If `beta` is not given, the width is B + R √(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
     """
     beta = settings.beta
     width = AgnosticBeta.of_noise(field, GAIN_READINGS) if beta is None else beta_schedule(beta)
@@ -36,11 +36,11 @@ def make_igp_ucb(settings: IgpUcbSettings, field: Field) -> UpperConfidence:
 
 
 def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build TV-GP-UCB ([B16] algorithm 2), for a field of which a share is new each interval.
+    """Build TV-GP-UCB ([B16] algorithm 2): each interval, a share of the field is new.
 
-    ``epsilon="fitted"`` fits the share to the readings as they arrive ([B16] appendix B,
-    eq. 24-25).
-    ``beta="least-bound"`` is the constant with the least regret bound of [M24] theorem 4.1.
+    With ``epsilon="fitted"`` the share is fitted to the readings as they arrive ([B16] appendix B,
+    eq. 24-25). With ``beta="least-bound"`` β is the constant with the smallest regret bound in
+    [M24] theorem 4.1.
     """
     epsilon, beta = settings.epsilon, settings.beta
     if isinstance(epsilon, str):
@@ -55,17 +55,18 @@ def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> UpperConfidence:
 
 
 def make_ui_tvbo(settings: UiTvboSettings, field: Field) -> UpperConfidence:
-    """Build UI-TVBO ([ET] section 6): the variance `sigma_w2` is added in each interval."""
+    """Build UI-TVBO ([ET] section 6): each interval adds the variance `sigma_w2`."""
     posterior = make_posterior(field, UncertaintyInjection(settings.sigma_w2), settings.window)
     width = beta_schedule(settings.beta)
     return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)
 
 
 def _least_bound_beta(field: Field, epsilon: float) -> ConstantBeta:
-    """Return the β that minimises eq. 4.4 over δ and τ, on a unit box of slope √2/0.2 (SE, l = .2).
+    """Return the constant β with the smallest regret bound of [M24] eq. 4.4 over δ and τ.
 
-    The bound is for a field of variance 1 on a continuous domain; sensors have neither. The
-    information gain is that of the actual arms.
+    The bound applies to a field of variance 1 on a continuous domain, which a sensor field is not.
+    So a unit box with slope √2/0.2 is assumed, that of a squared exponential kernel of length scale
+    0.2. The information gain is that of the actual arms.
     """
     from edge_tvbo.theory import Domain, best_constant_beta, best_varying_gain, greedy_gain
 

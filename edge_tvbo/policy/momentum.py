@@ -1,4 +1,4 @@
-"""GP-UCB policies on fields whose change has momentum (MTV) or a transition in time (TTV)."""
+"""GP-UCB policies for fields with momentum (MTV) and for fields in transition (TTV)."""
 
 from edge_tvbo.models.beta import beta_schedule
 from edge_tvbo.models.domain import Field
@@ -8,14 +8,15 @@ from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.policy.settings import MtvGpUcbSettings, TtvGpUcbSettings
 
-INITIAL_MOMENTUM = (0.97, 0.5)  # ε and α where the first fit of MTV begins
-INITIAL_TAU = 100.0  # where the first fit of TTV begins
+INITIAL_MOMENTUM = (0.97, 0.5)  # ε and α from which the first fit of MTV starts
+INITIAL_TAU = 100.0  # τ from which the first fit of TTV starts
 
 
 def make_mtv_gp_ucb(settings: MtvGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build MTV-GP-UCB ([M24] section 8.2): a change of the field goes on for a while.
+    """Build MTV-GP-UCB ([M24] section 8.2): changes of the field continue for a while.
 
-    ``epsilon="fitted"`` fits ε and α to the readings as they arrive ([M24] algorithm 3).
+    With ``epsilon="fitted"``, ε and α are fitted to the readings as they arrive ([M24] algorithm
+    3).
     """
     epsilon = settings.epsilon
     if isinstance(epsilon, str):
@@ -28,9 +29,9 @@ def make_mtv_gp_ucb(settings: MtvGpUcbSettings, field: Field) -> UpperConfidence
 
 
 def make_ttv_gp_ucb(settings: TtvGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build TTV-GP-UCB ([M24] section 9.2): around interval τ one field turns into another.
+    """Build TTV-GP-UCB ([M24] section 9.2): around interval τ, one field turns into another.
 
-    ``tau="fitted"`` fits τ and ρ to the readings as they arrive ([M24] algorithm 3).
+    With ``tau="fitted"``, τ and ρ are fitted to the readings as they arrive ([M24] algorithm 3).
     """
     tau = settings.tau
     if isinstance(tau, str):

@@ -1,8 +1,8 @@
-"""Policy registry: the policies by name, built in or from another package, and how one is built.
+"""Policy registry: finds policies by name, built-in ones and those of other packages.
 
-A package adds a policy by an entry point of the group ``edge_tvbo.policies``: under the policy's
-name, its `PolicySettings` struct. Installed packages are searched only for a name that is not built
-in, or when all names are listed.
+A package adds a policy by an entry point in the group ``edge_tvbo.policies``. The name of the entry
+point is the name of the policy, and its object is the policy's `PolicySettings` struct. Installed
+packages are searched only if a name is not built in, or if all names are listed.
 """
 
 from collections.abc import Mapping
@@ -50,12 +50,12 @@ def needing_positions() -> tuple[str, ...]:
 
 
 def find_settings_class(name: str) -> type[PolicySettings] | None:
-    """Return the settings struct of the policy `name`; None where there is no such policy.
+    """Return the settings struct of the policy `name`, or None if there is no such policy.
 
     Raises
     ------
     ConfigError
-        Where the package that registers `name` cannot be loaded.
+        If the package that registers `name` cannot be loaded.
     """
     if (built_in := _BUILT_IN.get(name)) is not None:
         return built_in
@@ -74,7 +74,7 @@ def settings_class(name: str) -> type[PolicySettings]:
 
 
 def parameters_of(kind: type[PolicySettings]) -> list[msgspec.structs.FieldInfo]:
-    """Return the parameters of a policy, its own before those that every policy has."""
+    """Return the parameters of a policy: its own first, then those that every policy has."""
     shared = PolicySettings.__struct_fields__
     return sorted(msgspec.structs.fields(kind), key=lambda one: one.name in shared)
 
@@ -89,19 +89,20 @@ def make_policy(name: str, field: "Field", /, **parameters: Any) -> "Policy":
     field : SensorField or BoxField
         The arms, their prior covariance and the noise variance.
     **parameters
-        Those of the policy's settings struct in `edge_tvbo.policy.settings`, such as
-        ``delta_b=0.1``; `beta` may also be a schedule object, such as ``LogBeta(0.8, 0.4)``.
+        Parameters of the policy, such as ``delta_b=0.1``. They are the fields of its settings
+        struct in `edge_tvbo.policy.settings`. `beta` may also be a schedule object, such as
+        ``LogBeta(0.8, 0.4)``.
 
     Returns
     -------
     Policy
-        With `select`, `observe` and `advance`.
+        Policy with the methods `select`, `observe` and `advance`.
 
     Raises
     ------
     ConfigError
-        For an unknown name or parameter, a value out of range, and a field that the policy cannot
-        work on. All wrong parameters are named at once.
+        If the name or a parameter is unknown, a value is out of range, or the policy does not
+        support the field. The error lists all wrong parameters at once.
 
     Examples
     --------
@@ -117,12 +118,12 @@ def make_policy(name: str, field: "Field", /, **parameters: Any) -> "Policy":
 
 
 def build_policy(settings: PolicySettings, field: "Field") -> "Policy":
-    """Build the policy of checked settings, as `read_settings` and the configuration return them.
+    """Build the policy from checked settings, such as those that `read_settings` returns.
 
     Raises
     ------
     ConfigError
-        For a field that the policy cannot work on.
+        If the policy does not support the field.
     """
     module, _, function = settings.maker.partition(":")
     policy: Policy = getattr(import_module(module), function)(settings, field)
@@ -130,7 +131,9 @@ def build_policy(settings: PolicySettings, field: "Field") -> "Policy":
 
 
 def read_settings(kind: type[PolicySettings], parameters: Mapping[str, Any]) -> PolicySettings:
-    """Return the settings struct of keyword arguments; raises `ConfigError` with all mistakes.
+    """Return the settings struct of a policy from keyword arguments.
+
+    Raises `ConfigError`, which lists all mistakes.
 
     >>> from edge_tvbo.policy.settings import TvGpUcbSettings
     >>> read_settings(TvGpUcbSettings, {"epsilon": 0.01}).epsilon
@@ -142,7 +145,7 @@ def read_settings(kind: type[PolicySettings], parameters: Mapping[str, Any]) -> 
         if key not in declared:
             known = f"its parameters are {', '.join(declared)}.{hint(key, declared)}"
             mistakes.append(f"{name} has no parameter {key!r}; {known}")
-        elif key == "beta" and hasattr(value, "width"):  # a schedule, which no file can hold
+        elif key == "beta" and hasattr(value, "width"):  # a schedule object
             checked[key] = value
         else:
             try:
@@ -158,7 +161,7 @@ def read_settings(kind: type[PolicySettings], parameters: Mapping[str, Any]) -> 
 
 
 def _plain(value: Any) -> Any:
-    """Return a scalar of numpy, or of another library, as Python's own."""
+    """Return a scalar of numpy or another library as a number of Python."""
     match value:
         case bool():
             return value
@@ -172,23 +175,23 @@ def _plain(value: Any) -> Any:
 
 
 def _checked(value: Any, declared: Any) -> Any:
-    """Return `value` as its parameter holds it; raises `ValueError`."""
+    """Return `value` converted to the type of its parameter; raise `ValueError` if invalid."""
     converted = convert(value, declared)
-    # Whole numbers stay whole: snapshots of earlier versions name a model by tau=5, not tau=5.0.
+    # Whole numbers stay int: snapshots of earlier versions contain the text tau=5, not tau=5.0.
     return value if type(value) is int else converted
 
 
 def _load(name: str) -> type[PolicySettings]:
-    """Return the settings struct of a policy of another package; raises `ConfigError`."""
+    """Return the settings struct of a policy from another package; `ConfigError` if invalid."""
     found = f"The policy {name!r} of an installed package cannot be loaded"
     try:
         kind = _POLICIES.load(name)
-    except Exception as error:  # whatever the import of a foreign module raises
+    except Exception as error:  # importing a foreign module may raise anything
         raise ConfigError(f"{found}: {type(error).__name__}: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, PolicySettings)):
         raise ConfigError(f"{found}: {kind!r} is not a subclass of PolicySettings.")
     if not hasattr(kind, "maker"):
-        raise ConfigError(f"{found}: {kind.__name__} names no maker.")
+        raise ConfigError(f"{found}: {kind.__name__} has no maker.")
     if kind.__struct_config__.tag != name:
         raise ConfigError(f"{found}: {kind.__name__} has the tag {kind.__struct_config__.tag!r}.")
     return kind

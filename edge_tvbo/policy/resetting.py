@@ -1,4 +1,4 @@
-"""GP-UCB policies on a static model that resets: on a schedule, or when a reply contradicts it."""
+"""GP-UCB policies with a static model that is reset by a schedule or by an event trigger."""
 
 from edge_tvbo.models.beta import AgnosticBeta, beta_schedule
 from edge_tvbo.models.domain import Field
@@ -10,9 +10,9 @@ from edge_tvbo.policy.settings import BrGpUcbSettings, EtGpUcbSettings, RGpUcbSe
 
 
 def make_r_gp_ucb(settings: RGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build R-GP-UCB ([B16] algorithm 1), which forgets all readings every `period` intervals.
+    """Build R-GP-UCB ([B16] algorithm 1), which discards all readings every `period` intervals.
 
-    The reset comes before the choice, which is then made from the prior.
+    In an interval with a reset, the arm is selected after the reset, that is, from the prior.
     """
     posterior = make_posterior(field, Static(), settings.window)
     width, trigger = beta_schedule(settings.beta), EveryPeriod(settings.period)
@@ -20,9 +20,9 @@ def make_r_gp_ucb(settings: RGpUcbSettings, field: Field) -> UpperConfidence:
 
 
 def make_br_gp_ucb(settings: BrGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build BR-GP-UCB, the R-GP-UCB of [ZS21] (algorithm 1), which resets every `period`.
+    """Build BR-GP-UCB, which resets every `period` intervals; [ZS21] algorithm 1 calls it R-GP-UCB.
 
-    Without `beta` the width is B + R √(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
+    If `beta` is not given, the width is B + R √(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
     """
     beta, trigger = settings.beta, EveryPeriod(settings.period)
     width = AgnosticBeta.of_noise(field, settings.period) if beta is None else beta_schedule(beta)
@@ -33,7 +33,7 @@ def make_br_gp_ucb(settings: BrGpUcbSettings, field: Field) -> UpperConfidence:
 def make_et_gp_ucb(settings: EtGpUcbSettings, field: Field) -> UpperConfidence:
     """Build ET-GP-UCB ([ET] algorithm 1), which resets when a reply contradicts the model.
 
-    The trigger is the paper's `ErrorBound`, or `LikelihoodRatio`.
+    The setting `trigger` selects the test: `ErrorBound`, that of the paper, or `LikelihoodRatio`.
     """
     return UpperConfidence(
         settings.name,

@@ -1,12 +1,13 @@
 """Policy settings: one frozen struct per policy, with its parameters, their ranges and defaults.
 
-This is the single place that says which parameters a policy has: `make_policy`, the configuration
-file, `edge-tvbo config explain`, the JSON schema and docs/configuration.md all read these structs.
-A value is checked once, where it is decoded or given to `make_policy`; a maker takes the struct and
-trusts it. Nothing here imports numpy, so that a configuration is checked quickly.
+These structs are the only definition of a policy's parameters. `make_policy`, the configuration
+file, `edge-tvbo config explain`, the JSON schema and docs/configuration.md all read them. A value
+is checked once: when the configuration is decoded, or when it is passed to `make_policy`. The
+function that builds the policy, its maker, does not check the struct again. This module does not
+import numpy, so that a configuration is checked quickly.
 
-A new policy is a module with a maker, and here a struct and its line in `BUILT_IN`. A policy of
-another package is such a struct too, under the entry point ``edge_tvbo.policies``.
+A new policy needs a module with a maker, and in this module a struct and a line in `BUILT_IN`. A
+policy of another package needs such a struct as an entry point in the group ``edge_tvbo.policies``.
 
 Papers: [B16] Bogunovic, Scarlett & Cevher 2016; [ET] Brunzema et al., event-triggered time-varying
 Bayesian optimization; [LB] Ziomek, Adachi & Osborne 2024; [M24] Mandl 2024; [ZS21] Zhou & Shroff
@@ -21,7 +22,7 @@ from msgspec import Meta
 
 from edge_tvbo.models.beta import DEFAULT_BETA, LogBeta
 
-HYPERPRIOR = (3.0, 6.0)  # shape and rate, the default of BoTorch ([LB] section 5)
+HYPERPRIOR = (3.0, 6.0)  # shape and rate: the defaults of BoTorch ([LB] section 5)
 FITTED = "fitted"
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -32,7 +33,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Exponent = Annotated[float, Meta(ge=0, le=2)]
 PositivePair = tuple[Positive, Positive]
 
-if TYPE_CHECKING:  # in Python a parameter `beta` may also be any schedule object
+if TYPE_CHECKING:  # in Python, the parameter `beta` may also be any schedule object
     from edge_tvbo.models.beta import BetaSchedule
 
     BetaValue = float | BetaSchedule
@@ -41,25 +42,29 @@ else:
 
 _BETA_HELP = (
     "Exploration weight: a constant, or c1 · ln(c2 · t) in interval t, with c1 and c2 above 0. "
-    "A larger one explores more."
+    "A larger weight explores more."
 )
 Beta = Annotated[BetaValue, Meta(description=_BETA_HELP)]
 BetaOrAgnostic = Annotated[
     BetaValue | None,
     Meta(
-        description=f"{_BETA_HELP} Without it, the agnostic width 1 + σ √(2(γ + 1 + ln 10)), with "
-        "the noise's standard deviation σ and the information gain γ."
+        description=f"{_BETA_HELP} If it is not set, the width is the agnostic one, "
+        "1 + σ √(2(γ + 1 + ln 10)), with the standard deviation σ of the noise and the "
+        "information gain γ."
     ),
 ]
 Window = Annotated[
     WindowLength | None,
-    Meta(description="Number of newest readings that the model keeps; without it, all of them."),
+    Meta(
+        description="Number of newest readings that the model keeps. If it is not set, the model "
+        "keeps all readings."
+    ),
 ]
 FitWindow = Annotated[
     WindowLength | None,
     Meta(
-        description="Number of newest readings that the model keeps; without it, all of them, or "
-        "200 where a parameter is fitted."
+        description="Number of newest readings that the model keeps. If it is not set, the model "
+        "keeps all readings, or 200 if a parameter is fitted."
     ),
 ]
 KeptReadings = Annotated[
@@ -68,31 +73,36 @@ KeptReadings = Annotated[
 
 
 class Conflict(NamedTuple):
-    """Two parameters that are each allowed, and not together."""
+    """Two parameters whose values are allowed separately, but not together."""
 
-    parameter: str  # where the error is reported
-    problem: str  # "is 9; allowed: at most n_upper, 8"
+    parameter: str  # parameter for which the error is reported
+    problem: str  # such as "is 9; allowed: at most n_upper, 8"
 
 
 class PolicySettings(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="name", forbid_unknown_fields=True
 ):
-    """Parameters of one policy; the struct's tag is the policy's registered name.
+    """Parameters of one policy; the tag of the struct is the registered name of the policy.
 
     Attributes
     ----------
     maker : str
-        The function that builds the policy, ``"package.module:function"``. It is called with the
-        settings and the field, and returns a `Policy`.
+        Name of the function that builds the policy, ``"package.module:function"``. It is called
+        with the settings and the field, and returns a `Policy`.
     needs_positions : bool
-        Whether the policy learns how fast the field changes in space, from sensor positions.
+        Whether the policy needs sensor positions, to learn how fast the field changes in space.
     """
 
     maker: ClassVar[str]
     needs_positions: ClassVar[bool] = False
 
     seed: Annotated[
-        int, Meta(ge=0, le=2**63 - 1, description="Seed of the draws, such as those between ties.")
+        int,
+        Meta(
+            ge=0,
+            le=2**63 - 1,
+            description="Seed of the random draws, such as those that break ties.",
+        ),
     ] = 0
 
     @property
@@ -101,15 +111,15 @@ class PolicySettings(
         return str(self.__struct_config__.tag)
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield the parameters that contradict each other."""
+        """Yield the policy's parameters that contradict each other."""
         yield from ()
 
 
 class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
     """Mixture of static and changing models, weighted by how well each predicted the readings.
 
-    It needs no rate of change and no reset times. Where training days taught a daily profile, the
-    models follow the time of day.
+    It needs no rate of change and no reset times. If a daily profile was learned from training
+    days, the models follow the time of day.
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.auto:make_auto"
@@ -117,27 +127,28 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
     delta_b: Annotated[
         Probability,
         Meta(
-            description="Probability that the event trigger of the static model resets it although "
-            "the field did not change."
+            description="Probability that the event trigger resets the static model although the "
+            "field did not change."
         ),
     ] = 0.1
     length_scale: Annotated[
         Literal["learned"] | None,
         Meta(
-            description="Whether the length scale is learned too, from positions; the kernel and "
-            "the daily profile are then not used, only the variance."
+            description="Whether the length scale is learned, too, from sensor positions. Of the "
+            "trained model only the variance is then used, not the kernel or the daily profile."
         ),
     ] = None
     beta: Annotated[
         BetaValue | None,
         Meta(
-            description=f"{_BETA_HELP} Without it, c1 from the training days, or 0.8, and c2 = 0.4."
+            description=f"{_BETA_HELP} If it is not set, c2 is 0.4, and c1 comes from the training "
+            "days, or is 0.8 if there is no daily profile."
         ),
     ] = None
 
 
 class GpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="gp-ucb"):
-    """GP-UCB: the field is taken as constant (Srinivas et al. 2010; [M24] algorithm 1)."""
+    """GP-UCB: assumes that the field is constant (Srinivas et al. 2010; [M24] algorithm 1)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.gp_ucb:make_gp_ucb"
 
@@ -153,7 +164,7 @@ class TvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="tv-gp-ucb"
     epsilon: Annotated[
         Share | Literal["fitted"],
         Meta(
-            description='Share of the field that is new in each interval; with "fitted" the '
+            description='Share of the field that is new in each interval. With "fitted" it is the '
             "maximum-likelihood estimate from the readings ([B16] appendix B)."
         ),
     ] = 0.03
@@ -161,15 +172,15 @@ class TvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="tv-gp-ucb"
     beta: Annotated[
         BetaValue | Literal["least-bound"],
         Meta(
-            description=f'{_BETA_HELP} With "least-bound", the constant for which '
-            "[M24] theorem 4.1 proves the least regret bound."
+            description=f'{_BETA_HELP} With "least-bound" it is the constant for which '
+            "[M24] theorem 4.1 proves the smallest regret bound."
         ),
     ] = DEFAULT_BETA
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield a least-bound `beta` beside a fitted `epsilon`."""
+        """Yield a conflict if `beta` is "least-bound" and `epsilon` is "fitted"."""
         if self.beta == "least-bound" and self.epsilon == "fitted":
-            yield Conflict("beta", 'is "least-bound"; that needs a number as epsilon, not "fitted"')
+            yield Conflict("beta", 'is "least-bound"; epsilon must then be a number, not "fitted"')
 
 
 class UiTvboSettings(PolicySettings, frozen=True, kw_only=True, tag="ui-tvbo"):
@@ -179,7 +190,7 @@ class UiTvboSettings(PolicySettings, frozen=True, kw_only=True, tag="ui-tvbo"):
 
     sigma_w2: Annotated[
         float,
-        Meta(ge=0, description="Variance added in each interval, in prior variances."),
+        Meta(ge=0, description="Variance added in each interval, in units of the prior variance."),
     ] = 0.03
     window: Window = None
     beta: Beta = DEFAULT_BETA
@@ -190,7 +201,7 @@ class RGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="r-gp-ucb"):
 
     maker: ClassVar[str] = "edge_tvbo.policy.resetting:make_r_gp_ucb"
 
-    period: Annotated[Count, Meta(description="Intervals from one reset to the next.")] = 15
+    period: Annotated[Count, Meta(description="Number of intervals between two resets.")] = 15
     window: Window = None
     beta: Beta = DEFAULT_BETA
 
@@ -202,39 +213,44 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
 
     delta_b: Annotated[
         Probability,
-        Meta(description="Probability of a reset although the field did not change."),
+        Meta(description="Probability that the model is reset although the field did not change."),
     ] = 0.1
-    n_lower: Annotated[Count, Meta(description="Replies before the first reset is possible.")] = 1
+    n_lower: Annotated[
+        Count, Meta(description="Smallest number of replies between two resets.")
+    ] = 1
     n_upper: Annotated[
         Count | None,
-        Meta(description="Replies after which the model resets in any case; without it, never."),
+        Meta(
+            description="Number of replies after which the model is reset in any case. If it is "
+            "not set, there is no such reset."
+        ),
     ] = None
     noise_cap: Annotated[
         Count | None,
         Meta(
-            description="Replies after which the noise margin of error-bound stops growing "
-            "([ET] section 7); without it, never."
+            description='Number of replies after which the noise margin of the "error-bound" '
+            "trigger stops growing ([ET] section 7). If it is not set, it never stops growing."
         ),
     ] = None
     trigger: Annotated[
         Literal["error-bound", "likelihood-ratio"],
         Meta(
-            description="The test of a reply: by its distance from the mean ([ET] lemma 3), or by "
-            "the likelihood ratio of prior and model."
+            description="Test of a reply: by its distance from the predicted mean ([ET] lemma 3), "
+            "or by the ratio of its likelihoods under the prior and under the model."
         ),
     ] = "error-bound"
     keep_last: Annotated[
         bool,
         Meta(
-            description="Whether the reply that caused a reset is the first reading of the new "
-            "model, as in [ET] algorithm 1. [ET] table 1 is reproduced without it."
+            description="Whether the model keeps the reply that caused a reset, as in [ET] "
+            "algorithm 1. The numbers of [ET] table 1 are reproduced if it is false."
         ),
     ] = True
     window: Window = None
     beta: Beta = DEFAULT_BETA
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield an `n_lower` above `n_upper`, and a `noise_cap` of a trigger that has none."""
+        """Yield a conflict if `n_lower` exceeds `n_upper`, or the trigger has no `noise_cap`."""
         if self.n_upper is not None and self.n_lower > self.n_upper:
             yield Conflict(
                 "n_lower", f"is {self.n_lower}; allowed: at most n_upper, {self.n_upper}"
@@ -242,7 +258,7 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
         if self.noise_cap is not None and self.trigger != "error-bound":
             yield Conflict(
                 "noise_cap",
-                f'is {self.noise_cap}; only the trigger "error-bound" has it',
+                f'is {self.noise_cap}; only the trigger "error-bound" has this parameter',
             )
 
 
@@ -265,36 +281,38 @@ class IgpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="igp-ucb"):
 
 
 class BrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="br-gp-ucb"):
-    """BR-GP-UCB: the R-GP-UCB of [ZS21] (algorithm 1), with the agnostic width."""
+    """BR-GP-UCB: GP-UCB with periodic resets and the agnostic width ([ZS21] algorithm 1)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.resetting:make_br_gp_ucb"
 
-    period: Annotated[Count, Meta(description="Intervals from one reset to the next.")] = 15
+    period: Annotated[Count, Meta(description="Number of intervals between two resets.")] = 15
     window: Window = None
     beta: BetaOrAgnostic = None
 
 
 class MtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mtv-gp-ucb"):
-    """MTV-GP-UCB: a change of the field goes on for a while ([M24] section 8.2)."""
+    """MTV-GP-UCB: changes of the field continue for a while ([M24] section 8.2)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.momentum:make_mtv_gp_ucb"
 
     epsilon: Annotated[
         Annotated[float, Meta(ge=0, lt=1)] | Literal["fitted"],
         Meta(
-            description='Share of the field that is left after an interval; with "fitted" the '
-            "maximum-likelihood estimates of epsilon and alpha ([M24] algorithm 3)."
+            description='Share of the field that an interval keeps. With "fitted", epsilon and '
+            "alpha are maximum-likelihood estimates ([M24] algorithm 3)."
         ),
     ] = 0.95
     alpha: Annotated[
         float,
-        Meta(ge=0, lt=1, description="Share of the momentum that is left; at most epsilon."),
+        Meta(
+            ge=0, lt=1, description="Share of the momentum that an interval keeps, at most epsilon."
+        ),
     ] = 0.9
     window: FitWindow = None
     beta: Beta = DEFAULT_BETA
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield an `alpha` above `epsilon`."""
+        """Yield a conflict if `alpha` exceeds `epsilon`."""
         if isinstance(self.epsilon, float | int) and self.alpha > self.epsilon:
             yield Conflict("alpha", f"is {self.alpha}; allowed: at most epsilon, {self.epsilon}")
 
@@ -307,8 +325,8 @@ class TtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="ttv-gp-uc
     tau: Annotated[
         float | Literal["fitted"],
         Meta(
-            description='The interval in the middle of the transition; with "fitted" the '
-            "maximum-likelihood estimates of tau and rho ([M24] algorithm 3)."
+            description='The interval in the middle of the transition. With "fitted", tau and rho '
+            "are maximum-likelihood estimates ([M24] algorithm 3)."
         ),
     ] = 100.0
     rho: Annotated[Positive, Meta(description="Duration of the transition, in intervals.")] = 20.0
@@ -323,7 +341,11 @@ class WGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="w-gp-ucb"):
 
     gamma: Annotated[
         float,
-        Meta(gt=0, le=1, description="Factor on the weight of each reading in each interval."),
+        Meta(
+            gt=0,
+            le=1,
+            description="Factor that multiplies the weight of each reading in each interval.",
+        ),
     ] = 0.95
     window: KeptReadings = 128
     beta: BetaOrAgnostic = None
@@ -332,63 +354,65 @@ class WGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="w-gp-ucb"):
 LengthScale = Annotated[
     Positive | None,
     Meta(
-        description="The longest length scale considered, in the unit of the positions; without "
-        "it, the longest side of the area."
+        description="The longest length scale considered, in the unit of the positions. If it is "
+        "not set, it is the longest side of the area."
     ),
 ]
 FirstLengthScale = Annotated[
     Positive | None,
     Meta(
-        description="Where the search for the length scale begins, in the unit of the positions; "
-        "without it, the longest side of the area."
+        description="Length scale from which the search starts, in the unit of the positions. If "
+        "it is not set, it is the longest side of the area."
     ),
 ]
 Smoothness = Annotated[
     Positive,
     Meta(
-        description="Smoothness ν of the Matérn kernel; above 100 the squared exponential.",
+        description="Smoothness ν of the Matérn kernel. Above 100 the kernel is the squared "
+        "exponential.",
         extra={"infinity": True},
     ),
 ]
 NormBound = Annotated[
     Positive,
     Meta(
-        description="Bound on the norm of the field under the longest length scale, in prior "
-        "standard deviations."
+        description="Bound on the norm of the field under the longest length scale, in units of "
+        "the prior standard deviation."
     ),
 ]
 FailureProbability = Annotated[
-    Probability, Meta(description="Probability that the bounds do not hold.")
+    Probability, Meta(description="Probability that the confidence bounds do not hold.")
 ]
 Growth = Annotated[
     Exponent,
     Meta(
-        description="Exponent a of max(t0, t^a), by which the shortest length scale considered in "
-        "interval t shrinks; t0 admits five candidates at once."
+        description="Exponent a in g(t) = max(t0, t^a). The shortest length scale considered in "
+        "interval t is the longest one divided by g(t). t0 admits five candidates at the start."
     ),
 ]
 NormGrowth = Annotated[
-    Exponent, Meta(description="Exponent c of t^c, by which the largest norm considered grows.")
+    Exponent,
+    Meta(description="Exponent c in t^c, the factor by which the largest norm considered grows."),
 ]
 Ratio = Annotated[
     Annotated[float, Meta(gt=1, le=100)] | None,
     Meta(
-        description="Ratio of one candidate length scale to the next; without it e^(1/d) in d "
-        "dimensions ([LB] definition 3.1)."
+        description="Ratio of one candidate length scale to the next. If it is not set, it is "
+        "e^(1/d) in d dimensions ([LB] definition 3.1)."
     ),
 ]
 HyperPrior = Annotated[
     PositivePair | None,
     Meta(
-        description="Shape and rate of a Gamma prior on the length scale, as a share of the "
-        "longest side of the area; without it, none."
+        description="Shape and rate of a Gamma prior on the length scale, which is a share of the "
+        "longest side of the area. If it is not set, there is no such prior."
     ),
 ]
 RegressionBeta = Annotated[
     BetaValue | None,
     Meta(
-        description=f"{_BETA_HELP} Without it, the agnostic width B + σ √(2(γ + 1 + ln 1/δ)) "
-        "([LB] theorem 2.1)."
+        description=f"{_BETA_HELP} If it is not set, the width is the agnostic one, "
+        "B + σ √(2(γ + 1 + ln 1/δ)) ([LB] theorem 2.1)."
     ),
 ]
 
@@ -396,7 +420,8 @@ RegressionBeta = Annotated[
 class AGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="a-gp-ucb"):
     """A-GP-UCB: the length scale shrinks on a schedule (Berkenkamp, Schoellig & Krause 2019).
 
-    θ_t = θ0 / g(t) and B_t = b(t) g(t)^d B0, with θ0 the parameter `length_scale` and B0 `bound`.
+    The length scale is θ_t = θ0 / g(t) and the bound on the norm is B_t = b(t) g(t)^d B0, with θ0
+    the parameter `length_scale` and B0 the parameter `bound`.
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_a_gp_ucb"
@@ -473,7 +498,8 @@ class McmcGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mcmc-gp-
     delta: FailureProbability = 0.1
     prior: HyperPrior = HYPERPRIOR
     samples: Annotated[
-        int, Meta(ge=1, le=1024, description="Number of length scales drawn in each interval.")
+        int,
+        Meta(ge=1, le=1024, description="Number of length scales that are drawn in each interval."),
     ] = 8
     beta: RegressionBeta = None
     window: KeptReadings = 256
@@ -491,11 +517,11 @@ class WDboSettings(PolicySettings, frozen=True, kw_only=True, tag="w-dbo"):
         float,
         Meta(
             ge=0,
-            description="Relative change of the predictions that removals may cause, per "
-            "correlation time of epsilon.",
+            description="Relative change of the predictions that removing readings may cause per "
+            "correlation time, which follows from epsilon.",
         ),
     ] = 0.25
-    window: Annotated[WindowLength, Meta(description="Number of readings kept at most.")] = 128
+    window: Annotated[WindowLength, Meta(description="Largest number of readings kept.")] = 128
     beta: Beta = DEFAULT_BETA
 
 
@@ -505,12 +531,12 @@ class RExp3Settings(PolicySettings, frozen=True, kw_only=True, tag="rexp3"):
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_rexp3"
 
     period: Annotated[
-        Count, Meta(description="Intervals in a batch, after which all weights are equal again.")
+        Count, Meta(description="Number of intervals after which all weights are made equal.")
     ] = 100
     gamma: Annotated[
         Annotated[float, Meta(gt=0, le=1)] | None,
         Meta(
-            description="Share of the draws that are uniform; without it "
+            description="Share of the draws that are uniform. If it is not set, it is "
             "min(1, √(M ln M / ((e - 1) period))) for M sensors (theorem 2)."
         ),
     ] = None
@@ -523,40 +549,47 @@ class DUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="d-ucb"):
 
     gamma: Annotated[
         float,
-        Meta(gt=0, le=1, description="Factor on the weight of each reading in each interval."),
+        Meta(
+            gt=0,
+            le=1,
+            description="Factor that multiplies the weight of each reading in each interval.",
+        ),
     ] = 0.99
     xi: Annotated[
         Positive,
-        Meta(description="Exploration weight; the paper's theorem needs more than 1/2."),
+        Meta(description="Exploration weight. The theorem of the paper requires more than 1/2."),
     ] = 0.5
 
 
 class OracleSettings(PolicySettings, frozen=True, kw_only=True, tag="oracle"):
-    """The sensor whose last reading was the highest; without regret if it reads all of them."""
+    """The sensor with the highest last reading; there is no regret if all sensors are read."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_oracle"
 
 
 class RandomSettings(PolicySettings, frozen=True, kw_only=True, tag="random"):
-    """A sensor drawn at random in each interval, each with the same probability."""
+    """A sensor that is drawn at random in each interval, with equal probabilities."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_random"
 
 
 class RoundRobinSettings(PolicySettings, frozen=True, kw_only=True, tag="round-robin"):
-    """The sensors in turn, starting with number `seed` modulo the number of sensors."""
+    """The sensors in turn; the first is number `seed` modulo the number of sensors."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_round_robin"
 
 
 class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):
-    """Always the same sensor, or the next eligible one while it is not eligible."""
+    """Always the same sensor; while it is not eligible, the next eligible one."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_static"
 
     sensor: Annotated[
         str | None,
-        Meta(description="Id of the sensor; without it, number `seed` modulo the sensors."),
+        Meta(
+            description="Id of the sensor. If it is not set, the sensor is number `seed` modulo "
+            "the number of sensors."
+        ),
     ] = None
 
 
@@ -586,4 +619,4 @@ BUILT_IN: tuple[type[PolicySettings], ...] = (
     RoundRobinSettings,
     StaticSettings,
 )
-DEFAULT_POLICY = AutoSettings()  # where a configuration names none
+DEFAULT_POLICY = AutoSettings()  # used if a configuration names no policy

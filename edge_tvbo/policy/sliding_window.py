@@ -1,4 +1,4 @@
-"""GP-UCB policies that forget by age: on the newest readings (SW), or with decaying weights (W)."""
+"""GP-UCB policies that forget old readings: by a sliding window (SW) or by weights (W)."""
 
 from math import ceil
 
@@ -14,7 +14,7 @@ from edge_tvbo.policy.settings import SwGpUcbSettings, WGpUcbSettings
 def make_sw_gp_ucb(settings: SwGpUcbSettings, field: Field) -> UpperConfidence:
     """Build SW-GP-UCB ([ZS21] algorithm 2), which keeps the newest `window` readings.
 
-    Without `beta` the width is B + R √(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
+    If `beta` is not given, the width is B + R √(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
     """
     beta, window = settings.beta, settings.window
     width = AgnosticBeta.of_noise(field, window) if beta is None else beta_schedule(beta)
@@ -23,11 +23,11 @@ def make_sw_gp_ucb(settings: SwGpUcbSettings, field: Field) -> UpperConfidence:
 
 
 def make_w_gp_ucb(settings: WGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build W-GP-UCB (Deng et al. 2022; [ET] appendix B), where old readings have less weight.
+    """Build W-GP-UCB (Deng et al. 2022; [ET] appendix B), which gives old readings less weight.
 
-    A reading i intervals old has the weight γ^i, which is the noise variance σ² / γ^i. Without
-    `beta` the width is B + R √(2(γ_n + 1 + ln 1/δ)), with the information gain γ_n of
-    1/(1 - γ) readings, `window` at most.
+    A reading that is i intervals old has the weight γ^i, so its noise variance is σ² / γ^i. If
+    `beta` is not given, the width is B + R √(2(γ_n + 1 + ln 1/δ)). γ_n is the information gain of n
+    readings, and n is the smaller of 1/(1 - γ) and `window`.
     """
     gamma, window, beta = settings.gamma, settings.window, settings.beta
     horizon = min(window, ceil(1 / (1 - gamma))) if gamma < 1 else window

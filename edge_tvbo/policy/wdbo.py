@@ -1,4 +1,4 @@
-"""W-DBO: GP-UCB that removes the readings least relevant to its predictions of the future."""
+"""W-DBO: GP-UCB that removes the readings that are least relevant to future predictions."""
 
 from edge_tvbo.models.beta import beta_schedule
 from edge_tvbo.models.domain import Field
@@ -10,11 +10,12 @@ from edge_tvbo.policy.settings import WDboSettings
 
 
 def make_w_dbo(settings: WDboSettings, field: Field) -> UpperConfidence:
-    """Build GP-UCB that removes stale readings as W-DBO does (Bardou, Thiran & Ranieri 2024).
+    """Build W-DBO, GP-UCB that removes stale readings (Bardou, Thiran & Ranieri 2024).
 
-    The model is that of TV-GP-UCB. `PrunedPosterior` says how ε and α decide which readings stay.
-    The paper fits length scales, variance and noise in each interval; here the kernel is the
-    field's and ε is given, the width is that of the other policies, and arms are sensors.
+    The model is that of TV-GP-UCB. `PrunedPosterior` describes how ε and α determine which readings
+    are removed. The paper fits length scales, variance and noise in each interval. Here the kernel
+    is the field's, ε is a parameter, the width is that of the other policies, and the arms are
+    sensors.
     """
     kernel = TimeVarying(settings.epsilon)
     posterior = make_pruned_posterior(field, kernel, settings.window, settings.alpha)

@@ -1,4 +1,4 @@
-"""Comparison of policies on one recording: the same test days and seeds for all, in an executor."""
+"""Comparison of policies on one recording, with the same test days and seeds for all policies."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -18,9 +18,10 @@ def compare_policies(
     directory: Path,
     progress: Callable[[int, int], None],
 ) -> list[Result]:
-    """Return the results of `policies` with the seeds 0, 1, ..., the same for every executor.
+    """Return the results of replaying `policies` on a backtest with the seeds 0, 1, ...
 
-    Finished replays are kept in `directory`, and those that it already holds are not repeated.
+    The results do not depend on the executor. Finished replays are stored in `directory`; replays
+    that it already contains are not repeated.
 
     Raises
     ------

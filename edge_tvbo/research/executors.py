@@ -1,6 +1,7 @@
 """Executors for research jobs: this process, or a pool of processes on this machine.
 
-All of them are `concurrent.futures.Executor`. An executor over a Dask cluster is in the adapters.
+All of them are subclasses of `concurrent.futures.Executor`. The package of adapters has another
+one, for a Dask cluster.
 """
 
 import multiprocessing
@@ -37,7 +38,7 @@ class SerialExecutor(Executor):
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Future[Outcome]:
-        """Call the function and return a finished future; Ctrl-C is raised here."""
+        """Call `fn` at once and return a finished future; Ctrl-C is raised from this call."""
         future: Future[Outcome] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -48,11 +49,11 @@ class SerialExecutor(Executor):
 
 @contextmanager
 def process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Return a pool of `workers` processes, which compute with one thread each.
+    """Provide a pool of `workers` processes, each of which computes with one thread.
 
-    Where this process is alone on Linux the workers are forked: a spawned worker would spend a
-    second on its imports. If the context ends by an exception, such as Ctrl-C, the workers are
-    terminated in the middle of their jobs.
+    On Linux, the workers are forked if this process has only one thread, because a spawned worker
+    would need a second for its imports. If the context ends with an exception, such as Ctrl-C, the
+    workers are terminated in the middle of their jobs.
     """
     can_fork = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if can_fork else "spawn")

@@ -15,14 +15,14 @@ RESULTS_DIRECTORY = "parts"
 
 
 class ResumableJobs:
-    """A directory of job results: one JSON file per job, and a manifest of the work as a whole.
+    """A directory of job results: one JSON file per job, and a manifest that identifies the work.
 
     Parameters
     ----------
     directory : Path
-        Created where it is missing.
+        Directory of the results; it is created if it is missing.
     manifest : dict
-        What identifies the work, encodable as JSON.
+        Dict that identifies the work; it must be encodable as JSON.
 
     Raises
     ------
@@ -50,18 +50,19 @@ class ResumableJobs:
         jobs: Mapping[str, Item],
         progress: Callable[[int, int], None],
     ) -> None:
-        """Run the jobs that have no result file yet, and write each result when it is complete.
+        """Run the jobs that have no result file yet, and write the result of each finished job.
 
         Parameters
         ----------
         executor : Executor
-            Where `function` is called, once for each missing job.
+            Executor that calls `function` once for each missing job.
         function : callable
-            Takes an item and returns something that can be encoded as JSON.
+            Function that maps an item to a result that can be encoded as JSON.
         jobs : mapping
-            Items by the names of their jobs.
+            Maps the name of each job to its item.
         progress : callable
-            Called with the number of finished jobs and of all jobs: at the start and after each.
+            Called with the number of finished jobs and the number of all jobs, at the start and
+            after each job.
         """
         missing = [name for name in jobs if not self._path(name).exists()]
         done = len(jobs) - len(missing)
@@ -76,7 +77,7 @@ class ResumableJobs:
         pending: dict[Future[object], str] = {}
         for name in missing:
             future = executor.submit(function, jobs[name])
-            if future.done():  # always, where the executor is serial
+            if future.done():  # always true if the executor is serial
                 store(name, future.result())
             else:
                 pending[future] = name
@@ -84,7 +85,7 @@ class ResumableJobs:
             store(pending.pop(future), future.result())
 
     def read(self, name: str, kind: type[Outcome]) -> Outcome:
-        """Return the result of a job; raises `ConfigError` if its file is damaged."""
+        """Return the stored result of a job; raise `ConfigError` if its file is damaged."""
         return _decode(self._path(name), kind)
 
     def _path(self, name: str) -> Path:
@@ -92,7 +93,7 @@ class ResumableJobs:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write `content` to a file beside `path` and rename it, so that `path` is always complete."""
+    """Write `content` to a temporary file and rename it to `path`, which is never incomplete."""
     beside = path.with_suffix(".new")
     beside.write_bytes(content)
     beside.replace(path)

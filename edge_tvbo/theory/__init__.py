@@ -1,12 +1,13 @@
 """Theory: the papers' regret bounds, and the block lengths and β that follow from them.
 
-One module per paper: `bogunovic2016` [B16], `zhou2021` [ZS21], `brunzema` [ET], `mandl2024` [M24],
-`ziomek2024` [LB]. `information_gain` is the quantity that all bounds depend on, `domain` holds the
-constants of a continuous field, and `bound_summary` is the table that ``edge-tvbo bound`` prints.
+There is one module per paper: `bogunovic2016` [B16], `zhou2021` [ZS21], `brunzema` [ET],
+`mandl2024` [M24] and `ziomek2024` [LB]. `information_gain` computes the quantity that all bounds
+depend on. `domain` holds the constants of a continuous domain. `bound_summary` is the table that
+``edge-tvbo bound`` prints.
 
-Every function is pure, takes the paper's quantities by name and states its source. Where a paper
-has an error, the docstring says what it prints, what holds, and who found it. Invalid arguments
-raise `ConfigError`.
+Every function is pure, takes the quantities of the paper by name, and states its source. If a paper
+has an error, the docstring states what is printed, what is correct, and who found the error.
+Invalid arguments raise `ConfigError`.
 """
 
 from edge_tvbo.models.triggers import BlockBounds

@@ -1,9 +1,10 @@
-"""[B16] Bogunovic, Scarlett & Cevher 2016: bounds of R-GP-UCB and TV-GP-UCB for known ε.
+"""[B16] Bogunovic, Scarlett & Cevher 2016: regret bounds of R- and TV-GP-UCB for known ε.
 
-Variances are in units of the field's largest prior variance (the paper assumes k(x,x) ≤ 1), and
-regrets in its square root. The paper states its theorems for continuous domains and says in
-footnote 1 that finite ones are "in fact simpler". The ``_on_arms`` functions are the finite case:
-nothing is discretised, so they do not depend on a slope.
+Variances are in units of the field's largest prior variance, because the paper assumes k(x,x) ≤ 1.
+Regrets are in units of the square root of that variance. The paper states its theorems for
+continuous domains and says in footnote 1 that finite ones are "in fact simpler". The ``_on_arms``
+functions are for finitely many arms. These need no discretisation, so their results do not depend
+on a slope.
 """
 
 from math import ceil, log, pi, sqrt
@@ -21,10 +22,11 @@ from edge_tvbo.theory.information_gain import matern_exponent, regret_constant
 
 
 def regret_lower_bound(horizon: int, epsilon: float) -> float:
-    """Return T ε: the expected regret of every algorithm grows at least as fast.
+    """Return the lower bound T ε on the expected regret of every algorithm, up to a constant.
 
-    It holds up to a constant that the paper does not state, for kernels with twice differentiable
-    fields, and even for an algorithm that observes all of f_{t-1}. [B16] theorem 4.1, Ω(Tε).
+    The paper does not state the constant. The bound applies to kernels with twice differentiable
+    fields. It applies even to an algorithm that observes all of f_{t-1}. Source: [B16] theorem 4.1,
+    Ω(Tε).
     """
     check_count(horizon=horizon)
     check_range(0, 1, epsilon=epsilon)
@@ -32,11 +34,12 @@ def regret_lower_bound(horizon: int, epsilon: float) -> float:
 
 
 def block_length_se(epsilon: float, *, horizon: int) -> int:
-    """Return N = ⌈min(T, 12 ε^(-1/4))⌉, intervals between two resets of R-GP-UCB.
+    """Return N = ⌈min(T, 12 ε^(-1/4))⌉, the block length of R-GP-UCB for an SE kernel.
 
-    This is for a squared exponential kernel: [B16] corollary 4.1 gives the power, section 5 the 12,
-    found by cross-validation. [ET] table 5 prints the same 38, 29, 26, 68 for ε = .01, .03, .05,
-    .001, but 17 for ε = .2, where 17.94 rounds up to 18.
+    N is the number of intervals between two resets. [B16] corollary 4.1 states the power. Section 5
+    states the factor 12, which was found by cross-validation. [ET] table 5 prints the same N = 38,
+    29, 26 and 68 for ε = .01, .03, .05 and .001. It prints 17 for ε = .2, although 17.94 rounds up
+    to 18.
 
     >>> [block_length_se(e, horizon=400) for e in (0.01, 0.03, 0.05, 0.001)]
     [38, 29, 26, 68]
@@ -47,29 +50,29 @@ def block_length_se(epsilon: float, *, horizon: int) -> int:
 def block_length_matern(epsilon: float, *, horizon: int, dimension: int, nu: float) -> int:
     """Return N = ⌈min(T, 24 ε^(-1/(4-c)))⌉, the block length of R-GP-UCB for a Matérn kernel.
 
-    c is `matern_exponent`. [B16] corollary 4.1 and section 5.
+    c is `matern_exponent`. Source: [B16] corollary 4.1 and section 5.
     """
     exponent = 1.0 / (4.0 - matern_exponent(dimension=dimension, nu=nu))
     return _block(epsilon, horizon, 24.0, exponent)
 
 
 def resetting_beta(horizon: int, *, domain: Domain, delta: float) -> float:
-    """Return β_T of R-GP-UCB on a continuous domain; the bound is mean + √β_T std.
+    """Return β_T of R-GP-UCB on a continuous domain, with the confidence bound mean + √β_T std.
 
-    `delta` is the probability that the bound fails. [B16] eq. 16.
+    `delta` is the probability that the bound fails. Source: [B16] eq. 16.
     """
     return _beta(horizon, domain, delta, events=4)
 
 
 def varying_beta(horizon: int, *, domain: Domain, delta: float) -> float:
-    """Return β_T of TV-GP-UCB on a continuous domain, [B16] eq. 19, as `resetting_beta`."""
+    """Return β_T of TV-GP-UCB on a continuous domain, like `resetting_beta` ([B16] eq. 19)."""
     return _beta(horizon, domain, delta, events=3)
 
 
 def resetting_beta_on_arms(horizon: int, *, arms: int, delta: float) -> float:
     """Return β_T of R-GP-UCB on finitely many arms: 2 ln(4 M π_T / δ), π_T = π²T²/6.
 
-    [B16] appendix D, before eq. 62, with D_t = D (footnote 1).
+    Source: [B16] appendix D, before eq. 62, with D_t = D (footnote 1).
     """
     return 2.0 * log(4.0 * arms * _union(horizon, arms, delta))
 
@@ -77,7 +80,7 @@ def resetting_beta_on_arms(horizon: int, *, arms: int, delta: float) -> float:
 def varying_beta_on_arms(horizon: int, *, arms: int, delta: float) -> float:
     """Return β_T of TV-GP-UCB on finitely many arms: 2 ln(3 M π_T / δ), π_T = π²T²/6.
 
-    [B16] appendix C.1, before eq. 29, with D_t = D (footnote 1).
+    Source: [B16] appendix C.1, before eq. 29, with D_t = D (footnote 1).
     """
     return 2.0 * log(3.0 * arms * _union(horizon, arms, delta))
 
@@ -93,18 +96,19 @@ def resetting_mismatch(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    """Return ψ_T(N, ε), the error in mean and width of a static model after N intervals.
+    """Return ψ_T(N, ε), a bound on the errors of mean and width of a static model in a block.
 
     Parameters
     ----------
     horizon, epsilon, block : int, float, int
-        T; ε, rate of change, 0 to 1; N, block length in intervals, 1 to T.
+        T, number of intervals; ε, rate of change, 0 to 1; N, block length in intervals, 1 to T.
     beta : float
         β_T, from `resetting_beta` or `resetting_beta_on_arms`.
     noise_variance, delta : float
-        σ² > 0; δ, probability that the bound fails.
+        σ², noise variance, > 0; δ, probability that the bound fails.
     a0, b0 : float
-        Constants with P(sup |f| > L) ≤ a0 exp(-(L/b0)²) ([B16] eq. 9). On M arms a0 = M, b0 = √2.
+        Constants with P(sup |f| > L) ≤ a0 exp(-(L/b0)²) ([B16] eq. 9). For M arms they are a0 = M
+        and b0 = √2.
 
     Raises
     ------
@@ -113,8 +117,8 @@ def resetting_mismatch(
 
     Notes
     -----
-    [B16] eq. 18. Its (2 + b0) is for noise of variance 1 at most (before eq. 65); [ET] lemma 7 has
-    (b0 + √2 σ) instead, see `brunzema.triggered_mismatch`.
+    Source: [B16] eq. 18. Its factor (2 + b0) assumes a noise variance of at most 1 (before eq. 65).
+    [ET] lemma 7 has (b0 + √2 σ) instead; see `brunzema.triggered_mismatch`.
     """
     _check_blocks(horizon, epsilon, block, beta, noise_variance, delta, a0, b0)
     s2, s4, drift = 1.0 / noise_variance, noise_variance**-2, block**3 * epsilon
@@ -134,14 +138,14 @@ def resetting_regret(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    """Return the regret bound of R-GP-UCB: R_T is smaller with probability 1 - δ.
+    """Return the regret bound of R-GP-UCB, which holds with probability 1 - δ.
 
-    It is √(C1 T β_T (T/N + 1) γ_N) + 2 + 2 T ψ_T(N, ε), in units of the root of the largest prior
-    variance. `gain` is γ_N in nats; the other arguments and the errors are those of
+    It is √(C1 T β_T (T/N + 1) γ_N) + 2 + 2 T ψ_T(N, ε), in units of the square root of the largest
+    prior variance. `gain` is γ_N in nats. The other arguments and the errors are those of
     `resetting_mismatch`.
 
-    [B16] theorem 4.2, eq. 17, whose last term is printed as T ψ: [ET] footnote 6 found the missing
-    2 (the errors of mean and width each count twice, eq. 72).
+    Source: [B16] theorem 4.2, eq. 17. The last term is printed there as T ψ. [ET] footnote 6 found
+    that a factor 2 is missing: the errors of mean and width each count twice (eq. 72).
     """
     wrong = resetting_mismatch(
         horizon,
@@ -159,25 +163,25 @@ def resetting_regret(
 
 
 def varying_regret(horizon: int, *, gain: float, beta: float, noise_variance: float) -> float:
-    """Return the regret bound of TV-GP-UCB, √(C1 T β_T γ̃_T) + 2, with probability 1 - δ.
+    """Return the regret bound √(C1 T β_T γ̃_T) + 2 of TV-GP-UCB, for probability 1 - δ.
 
     Parameters
     ----------
     horizon : int
-        T, in intervals.
+        T, number of intervals.
     gain : float
-        γ̃_T, information gain of T readings of the changing field, in nats: from
-        `mandl2024.best_varying_gain`. [B16] eq. 21 uses its own eq. 46 instead, which is wrong: see
+        γ̃_T, information gain of T readings of the changing field, in nats, from
+        `mandl2024.best_varying_gain`. [B16] eq. 21 uses eq. 46 instead, which is wrong; see
         `varying_gain_as_printed`.
     beta : float
-        β_T, from `varying_beta` or `varying_beta_on_arms`, which contain δ.
+        β_T, from `varying_beta` or `varying_beta_on_arms`, which depend on δ.
     noise_variance : float
-        σ² > 0.
+        σ², noise variance of a reading, > 0.
 
     Returns
     -------
     float
-        Bound on R_T, in units of the root of the largest prior variance.
+        Bound on R_T, in units of the square root of the largest prior variance.
 
     Raises
     ------
@@ -186,7 +190,7 @@ def varying_regret(horizon: int, *, gain: float, beta: float, noise_variance: fl
 
     Notes
     -----
-    [B16] theorem 4.3, eq. 20.
+    Source: [B16] theorem 4.3, eq. 20.
     """
     check_count(horizon=horizon)
     check_positive(gain=gain)
@@ -195,11 +199,11 @@ def varying_regret(horizon: int, *, gain: float, beta: float, noise_variance: fl
 
 
 def varying_gain_as_printed(horizon: int, epsilon: float, block: int, *, gain: float) -> float:
-    """Return (T/N + 1)(γ_N + N³ ε), the wrong bound on γ̃_T of [B16] eq. 21 and 46.
+    """Return (T/N + 1)(γ_N + N³ ε), the incorrect bound on γ̃_T of [B16] eq. 21 and 46.
 
-    It serves comparisons only. Eq. 56 leaves σ^-2 out of the determinant, so the bound is too small
-    if N < σ^-4. [M24] theorem 3.2 found and corrected the error: `mandl2024.varying_gain`, whose
-    arguments and errors apply here too.
+    It is used only for comparisons. Eq. 56 omits σ^-2 in the determinant, so the bound is too small
+    if N < σ^-4. [M24] theorem 3.2 found and corrected the error; see `mandl2024.varying_gain`,
+    which has the same arguments and errors.
     """
     check_block(block, horizon)
     check_range(0, 1, epsilon=epsilon)
@@ -223,7 +227,7 @@ def _beta(horizon: int, domain: Domain, delta: float, events: int) -> float:
     d = domain.dimension
     union = events * _union(horizon, 1, delta)
     slope = sqrt(max(0.0, log(d * domain.a1 * union)))
-    points = max(1.0, domain.reach * horizon**2 * slope)  # a grid has one point at least
+    points = max(1.0, domain.reach * horizon**2 * slope)  # a grid has at least one point
     return 2.0 * log(union) + 2.0 * d * log(points)
 
 

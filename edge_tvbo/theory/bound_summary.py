@@ -1,8 +1,9 @@
 """Bound summary: block lengths, β and regret bounds of all papers for one field, as a table.
 
-Sensors are finitely many arms, so the forms on arms of [B16] are used; only the best β of [M24]
-needs a continuous domain, whose slope the caller supplies. The gains are upper bounds
-(`gain_ceiling`), so bounds without "up to a constant" hold as they are printed.
+Sensors are finitely many arms, so the finite forms of the bounds of [B16] are used. Only the best β
+of [M24] needs a continuous domain; the caller supplies its slope. The gains are upper bounds
+(`gain_ceiling`), so every bound that is not marked "up to a constant" is valid with the number
+shown.
 """
 
 from dataclasses import dataclass
@@ -25,14 +26,14 @@ class SummaryLine(NamedTuple):
     """One row of the bound summary."""
 
     name: str
-    value: float  # in intervals, nats, or the readings' unit per interval, as `meaning` says
+    value: float  # `meaning` states its unit
     source: str
     meaning: str
 
 
 @dataclass(frozen=True)
 class _Case:
-    """The quantities that the rows are computed from, in units of the largest prior variance."""
+    """The quantities from which the rows are computed, in units of the largest prior variance."""
 
     arms: int
     horizon: int
@@ -45,7 +46,7 @@ class _Case:
     delta: float
     bound: float
     noise_variance: float
-    scale: float  # in the readings' unit: one standard deviation of the largest prior variance
+    scale: float  # root of the largest prior variance, in the unit of the readings
     unit: str
     greedy: Array
     gains: Array
@@ -58,15 +59,15 @@ class _Case:
 
     @property
     def sure_loss(self) -> float:
-        """An upper bound on the loss of any policy in an interval, probability 1 - δ for all T."""
+        """Largest loss per interval of any policy; valid in all T intervals with chance 1 - δ."""
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
     def per_interval(self, regret: float, most: float, source: str, name: str) -> SummaryLine:
         """Return the row of a bound on R_T; `most` is the largest possible loss of an interval."""
-        average, unit = regret / self.horizon, self.unit or "the readings' unit"
-        meaning = f"bound on R_T/T, {unit}"
+        average, unit = regret / self.horizon, self.unit or "the unit of the readings"
+        meaning = f"upper bound on R_T/T in {unit}"
         if average >= most:
-            meaning += f"; vacuous: no policy can lose more than {most * self.scale:.3g}"
+            meaning += f"; it is vacuous, as no policy can lose more than {most * self.scale:.3g}"
         return SummaryLine(name, average * self.scale, source, meaning)
 
 
@@ -93,14 +94,14 @@ def summary(
     horizon : int
         T, in intervals, 1 or more.
     epsilon : float
-        Rate of change of [B16], 0 to 1.
+        ε, rate of change of [B16], 0 to 1.
     epsilon_range : (float, float) or None
-        Bounds on the rate of change, for [ET]; None for `epsilon` itself.
+        Lower and upper bound on the rate of change, for [ET]; if None, both are `epsilon`.
     variation : float or None
         P_T of [ZS21], sum of the norms of all changes; None if it is unknown.
     dimension, side, slope : int, float, float
-        d, r and b1 of the places, for [M24] and Matérn kernels; the slope is in model units, about
-        √2 / l for a squared exponential kernel of variance 1 and length scale l.
+        d, r and b1 of the domain, for [M24] and Matérn kernels. The slope is in model units. It is
+        about √2 / l for a squared exponential kernel of variance 1 and length scale l.
     delta : float
         Probability that a bound fails.
     nu : float
@@ -111,7 +112,8 @@ def summary(
     Returns
     -------
     tuple of SummaryLine
-        Gains, lengths, the best β, and bounds on R_T/T in the readings' unit, in this order.
+        Rows with gains, block lengths, bounds on R_T/T in the unit of the readings, and the best
+        constant β.
 
     Raises
     ------
@@ -120,9 +122,10 @@ def summary(
 
     Notes
     -----
-    T M² multiply-adds. A bound is called vacuous if it is no smaller than the loss of the worst
-    policy: E[max f - min f] ≤ 2 √(2 ln M) std, 2 √(2 ln(M T/δ)) std for all T intervals with
-    probability 1 - δ, and 2 B std in [ZS21] and [LB] ([LB] section 2).
+    The computation takes T M² multiply-adds. A bound is called vacuous if it is at least the
+    largest possible loss. The expected loss is at most E[max f - min f] ≤ 2 √(2 ln M) std. With
+    probability 1 - δ, the loss is at most 2 √(2 ln(M T/δ)) std in all T intervals. In [ZS21] and
+    [LB] it is at most 2 B std ([LB] section 2).
     """
     check_count(horizon=horizon)
     check_range(0, 1, epsilon=epsilon)
@@ -130,7 +133,7 @@ def summary(
     check_positive(bound=bound)
     lower, upper = epsilon_range or (epsilon, epsilon)
     if not lower <= epsilon <= upper:
-        raise ConfigError(f"epsilon is {epsilon}; it can be {lower} to {upper}, its range.")
+        raise ConfigError(f"epsilon is {epsilon}; it must be within its range, {lower} to {upper}.")
     std = sqrt(float(np.max(np.diag(field.kernel))))
     case = _Case(
         arms=len(field),
@@ -165,7 +168,7 @@ def _gain_lines(case: _Case) -> list[SummaryLine]:
             f"gain of {n} reading{'s' if n > 1 else ''}",
             float(case.greedy[n - 1]),
             "Srinivas et al. 2010, section 5",
-            "nats, greedy on these arms; the maximum is at most 1/(1 - 1/e) times as large",
+            "in nats, for greedily chosen arms; the maximum is at most 1/(1 - 1/e) times as large",
         )
         for n in sorted({1, block, case.horizon})
     ]
@@ -178,18 +181,27 @@ def _lengths(case: _Case) -> list[SummaryLine]:
         epsilon, horizon=T, dimension=case.domain.dimension, nu=case.nu
     )
     known = "P_T unknown" if case.variation is None else f"P_T = {case.variation:g}"
-    wide = "from the range of ε" if case.range_ else "no range given: both bounds are ε"
+    wide = "from the range of ε" if case.range_ else "no range is given, so both bounds are ε"
     again = "[ZS21] remark 2" if case.variation is not None else "[ZS21] remark 3"
     return [
         SummaryLine("N, R-GP-UCB, SE", se, "[B16] corollary 4.1", "intervals between resets"),
         SummaryLine(
-            "N, R-GP-UCB, Matérn", matern, "[B16] corollary 4.1", f"the same, ν = {case.nu:g}"
+            "N, R-GP-UCB, Matérn",
+            matern,
+            "[B16] corollary 4.1",
+            f"intervals between resets, ν = {case.nu:g}",
         ),
         SummaryLine(
-            "N_lo, ET-GP-UCB", case.bounds.n_lower, "[ET] corollary 1", f"fewest intervals; {wide}"
+            "N_lo, ET-GP-UCB",
+            case.bounds.n_lower,
+            "[ET] corollary 1",
+            f"smallest number of intervals between resets; {wide}",
         ),
         SummaryLine(
-            "N_hi, ET-GP-UCB", case.bounds.n_upper, "[ET] corollary 1", f"most intervals; {wide}"
+            "N_hi, ET-GP-UCB",
+            case.bounds.n_upper,
+            "[ET] corollary 1",
+            f"largest number of intervals between resets; {wide}",
         ),
         SummaryLine("H, BR-GP-UCB", case.interval, again, f"intervals between restarts, {known}"),
         SummaryLine("w, SW-GP-UCB", case.interval, again, f"intervals in a window, {known}"),
@@ -220,7 +232,12 @@ def _bayesian(case: _Case) -> list[SummaryLine]:
     least = bogunovic2016.regret_lower_bound(T, epsilon) / T
     most = case.sure_loss
     return [
-        SummaryLine("least R_T/T", least, "[B16] theorem 4.1", "for any policy, up to a constant"),
+        SummaryLine(
+            "least R_T/T",
+            least,
+            "[B16] theorem 4.1",
+            "lower bound for any policy, up to a constant",
+        ),
         case.per_interval(resetting, most, "[B16] theorem 4.2, [ET] note 6", "R-GP-UCB"),
         case.per_interval(triggered, most, "[ET] theorem 1", "ET-GP-UCB, any trigger"),
         case.per_interval(varying, most, "[B16] theorem 4.3, [M24] theorem 3.2", "TV-GP-UCB"),
@@ -235,13 +252,14 @@ def _constant(case: _Case) -> list[SummaryLine]:
     )
     likely = mandl2024.likely_regret(best.bound, T, case.epsilon, omega=case.delta)
     slope = f"slope {case.domain.b1:.3g} std, side {case.domain.side:g}"
-    meaning = f"width √β; δ = {best.delta:.2g}, τ = {best.tau}; {slope}; 2 to 4 in practice"
+    choice = f"δ = {best.delta:.2g}, τ = {best.tau}"
+    meaning = f"the width is √β, for {choice}, {slope}; [M24] uses 2 to 4 in practice"
     mean_loss = 2.0 * sqrt(2.0 * log(case.arms))
     return [
         SummaryLine("best constant β", best.beta, "[M24] theorem 4.1", meaning),
-        case.per_interval(best.bound, mean_loss, "[M24] theorem 4.1", "that β, on average"),
+        case.per_interval(best.bound, mean_loss, "[M24] theorem 4.1", "best β, on average"),
         case.per_interval(
-            likely, case.sure_loss, "[M24] lemma 4.10, a conjecture", "that β, likely"
+            likely, case.sure_loss, "[M24] lemma 4.10, a conjecture", "best β, likely"
         ),
     ]
 
@@ -250,13 +268,13 @@ def _agnostic(case: _Case) -> list[SummaryLine]:
     T, H, noise, most = case.horizon, case.interval, case.noise_variance, 2.0 * case.bound
     gain = float(case.gains[H - 1])
     suspected = ziomek2024.suspected_regret(T, gain=float(case.gains[-1]), bound=case.bound)
-    unit = case.unit or "the readings' unit"
+    unit = case.unit or "the unit of the readings"
     lines = [
         SummaryLine(
             "GP-UCB, static field",
             suspected / T * case.scale,
             "[LB] theorem 2.3",
-            f"suspected R_T/T, {unit}, up to a constant",
+            f"suspected R_T/T in {unit}, up to a constant",
         )
     ]
     if case.variation is None:

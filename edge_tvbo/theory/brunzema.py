@@ -1,8 +1,8 @@
-"""[ET] Brunzema, von Rohr, Solowjow & Trimpe: bounds of ET-GP-UCB between two block lengths.
+"""[ET] Brunzema, von Rohr, Solowjow & Trimpe: regret bounds and block bounds of ET-GP-UCB.
 
-The bounds hold for every trigger whose resets are N_lo to N_hi intervals apart, even the worst one;
-they do not say how much better a good trigger is ([ET] section 7). Units are those of
-`bogunovic2016`.
+The regret bounds hold for every trigger whose resets are N_lo to N_hi intervals apart, even for the
+worst trigger. They do not state how much better a good trigger is ([ET] section 7). Units are those
+of `bogunovic2016`.
 """
 
 from math import log, pi, sqrt
@@ -26,8 +26,8 @@ from edge_tvbo.theory.information_gain import matern_exponent
 def block_bounds_se(epsilon_lower: float, epsilon_upper: float, *, horizon: int) -> BlockBounds:
     """Return the block bounds N_lo and N_hi of ET-GP-UCB for a squared exponential kernel.
 
-    They are ⌈min(T, 12 ε^(-1/4))⌉ for the upper and the lower rate of change, with
-    0 <= lower <= upper <= 1. [ET] corollary 1 with the constant of section 6.
+    They are ⌈min(T, 12 ε^(-1/4))⌉; N_lo is for the upper and N_hi for the lower rate of change ε,
+    with 0 <= lower <= upper <= 1. Source: [ET] corollary 1 with the constant of section 6.
 
     >>> block_bounds_se(0.01, 0.05, horizon=400)
     BlockBounds(n_lower=26, n_upper=38)
@@ -41,8 +41,9 @@ def block_bounds_matern(
 ) -> BlockBounds:
     """Return the block bounds N_lo and N_hi of ET-GP-UCB for a Matérn kernel.
 
-    They are ⌈min(T, 24 ε^(-1/(4-ξ)))⌉ for the upper and the lower rate of change, with
-    0 <= lower <= upper <= 1. [ET] corollary 1 gives the power; the 24 is that of [B16] section 5.
+    They are ⌈min(T, 24 ε^(-1/(4-ξ)))⌉; N_lo is for the upper and N_hi for the lower rate of change
+    ε, with 0 <= lower <= upper <= 1. ξ is `matern_exponent`. [ET] corollary 1 states the power, and
+    [B16] section 5 the factor 24.
     """
     check_ordered_rates(epsilon_lower, epsilon_upper)
     lengths = [
@@ -63,10 +64,10 @@ def triggered_mismatch(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    """Return φ_T(ε, N_hi), the regret per interval that outdated readings can add.
+    """Return φ_T(ε, N_hi), a bound on the regret per interval due to outdated readings.
 
-    [ET] eq. 7: twice ψ of [B16], with (b0 + √2 σ) instead of (2 + b0), and with a 4 instead of a 2
-    inside the logarithm (lemma 7). Arguments and errors are those of
+    Source: [ET] eq. 7. It is twice ψ of [B16], with (b0 + √2 σ) in place of (2 + b0), and with 4 in
+    place of 2 inside the logarithm (lemma 7). Arguments and errors are those of
     `bogunovic2016.resetting_mismatch`.
     """
     check_block(n_upper, horizon)
@@ -92,13 +93,13 @@ def triggered_regret(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    """Return the regret bound of ET-GP-UCB, with probability 1 - δ, for resets within `bounds`.
+    """Return the regret bound of ET-GP-UCB with resets within `bounds`, for probability 1 - δ.
 
-    It is √(C1 T β_T (T/N_lo + 1) γ_{N_hi}) + 2 + T φ_T(ε, N_hi). `gain` is γ_{N_hi}; `beta` is
-    `bogunovic2016.resetting_beta` or its form on arms, which equals that of theorem 1. The other
-    arguments and the errors are those of `triggered_mismatch`, and 1 <= N_lo <= N_hi.
+    It is √(C1 T β_T (T/N_lo + 1) γ_{N_hi}) + 2 + T φ_T(ε, N_hi) with 1 <= N_lo <= N_hi. `gain` is
+    γ_{N_hi}. `beta` is `bogunovic2016.resetting_beta` or `resetting_beta_on_arms`, which equal β_T
+    of theorem 1. The other arguments and the errors are those of `triggered_mismatch`.
 
-    [ET] theorem 1, eq. 6.
+    Source: [ET] theorem 1, eq. 6.
     """
     check_block_bounds(bounds.n_lower, bounds.n_upper)
     wrong = triggered_mismatch(
@@ -122,8 +123,8 @@ def regret_rate_se(
     """Return the growth rate of the regret of ET-GP-UCB for a squared exponential kernel.
 
     It is the largest of √T, λ2^(1/8) ε^(1/8) T, λ1^(-3/8) ε^(1/8) T and λ1^(-3/4) ε^(1/4) T,
-    without constants and logarithms. λ1 = lower/ε and λ2 = upper/ε express how precisely ε is
-    known, with 0 < lower <= ε <= upper <= 1. [ET] corollary 1, eq. 8.
+    without constants and logarithms. λ1 = lower/ε and λ2 = upper/ε state how precisely ε is known,
+    with 0 < lower <= ε <= upper <= 1. Source: [ET] corollary 1, eq. 8.
 
     >>> regret_rate_se(10**4, 1e-8, 1e-8, 1e-8)
     1000.0
@@ -142,10 +143,10 @@ def regret_rate_matern(
 ) -> float:
     """Return the growth rate of the regret of ET-GP-UCB for a Matérn kernel with ν > 2.
 
-    [ET] corollary 1, eq. 9, with ξ = `matern_exponent`. Its first term is printed as √(T^(1-ξ)),
-    which is less than the static √T; with N = T, theorem 1 and γ_T = Õ(T^ξ) give √(T^(1+ξ)), as in
-    [B16] corollary 4.1, which is used here (found while writing this module). The other arguments
-    are those of `regret_rate_se`.
+    Source: [ET] corollary 1, eq. 9, with ξ = `matern_exponent`. The first term is printed as
+    √(T^(1-ξ)), which is less than the √T of a static field. With N = T, theorem 1 and γ_T = Õ(T^ξ)
+    imply √(T^(1+ξ)), as in [B16] corollary 4.1. This corrected term is used here (the error was
+    found while writing this module). The other arguments are those of `regret_rate_se`.
     """
     if not nu > 2:
         raise ConfigError(f"nu is {nu}; it must be above 2.")
@@ -158,7 +159,9 @@ def _rate(horizon: int, epsilon: float, lower: float, upper: float, xi: float) -
     check_positive(epsilon_lower=lower)
     check_ordered_rates(lower, upper)
     if not lower <= epsilon <= upper:
-        raise ConfigError(f"epsilon is {epsilon}; it can be {lower} to {upper}, its bounds.")
+        raise ConfigError(
+            f"epsilon is {epsilon}; it must be within its bounds, {lower} to {upper}."
+        )
     loose, tight, half = lower / epsilon, upper / epsilon, 1.0 / (2.0 * (4.0 - xi))
     power = epsilon ** ((1.0 - xi) * half)
     terms: tuple[float, ...] = (

@@ -1,4 +1,4 @@
-"""Continuous domain: its dimension, its size and the slope of its fields, which β depends on."""
+"""Continuous domain: the dimension, the size and the slope on which β depends."""
 
 from dataclasses import dataclass
 
@@ -17,8 +17,9 @@ class Domain:
         r, in the unit of the coordinates.
     a1, b1 : float
         Constants with P(sup |∂f/∂x_j| > L) ≤ a1 exp(-(L/b1)²) for each coordinate j and all L > 0
-        ([B16] eq. 10, [M24] eq. 4.2); b1 is in field units per unit of the coordinates. They exist
-        for four times differentiable kernels: squared exponential, and Matérn with ν > 2.
+        ([B16] eq. 10, [M24] eq. 4.2). b1 is in units of the field per unit of the coordinates. The
+        constants exist for kernels that are four times differentiable: the squared exponential, and
+        Matérn kernels with ν > 2.
 
     Raises
     ------
@@ -37,5 +38,5 @@ class Domain:
 
     @property
     def reach(self) -> float:
-        """Return r d b1, the scale of the largest difference between two values of a field."""
+        """Return r d b1, the scale of the largest difference between two values of one field."""
         return self.side * self.dimension * self.b1

@@ -1,8 +1,8 @@
-"""Information gain: how much readings reveal about a field, on actual arms or as a rate.
+"""Information gain γ_n: how much n readings reveal about a field.
 
 γ_n is the largest gain of n readings: the maximum of ½ ln det(I + K_A / σ²) over multisets A of n
-arms, in nats. The greedy gain on the actual arms is at least 1 - 1/e of it. An asymptotic rate
-states how γ_n grows, without its constant. Every regret bound depends on γ_n.
+arms, in nats. Every regret bound depends on γ_n. The gain of greedily chosen readings of the actual
+arms is at least 1 - 1/e of γ_n. The rates state how γ_n grows with n, without a constant.
 """
 
 from math import e, log, log1p
@@ -29,7 +29,7 @@ def greedy_gain(field: Field, readings: int) -> Array:
     Returns
     -------
     (n,) array
-        In nats. Entry i - 1 is between (1 - 1/e) γ_i and γ_i.
+        Gains in nats. Entry i - 1 is between (1 - 1/e) γ_i and γ_i.
 
     Raises
     ------
@@ -38,7 +38,8 @@ def greedy_gain(field: Field, readings: int) -> Array:
 
     Notes
     -----
-    n M² multiply-adds. Srinivas et al. 2010, section 5; [ZS21] eq. 3.
+    The computation takes n M² multiply-adds. Sources: Srinivas et al. 2010, section 5; [ZS21] eq.
+    3.
     """
     check_count(readings=readings)
     gains = np.empty(readings)
@@ -47,11 +48,12 @@ def greedy_gain(field: Field, readings: int) -> Array:
 
 
 def gain_ceiling(field: SensorField, readings: int) -> Array:
-    """Return upper bounds on the information gains γ_1, γ_2, ... γ_n, for bounds that must hold.
+    """Return upper bounds on the information gains γ_1, ..., γ_n, for use in regret bounds.
 
-    Each is the smaller of greedy / (1 - 1/e) (Srinivas et al. 2010, section 5: the gain is
-    submodular) and n/2 ln(1 + max k(x,x) / σ²), the gain of n readings of n independent arms.
-    Arguments, shape, unit and errors are those of `greedy_gain`.
+    Each is the smaller of two upper bounds. The first is the greedy gain divided by 1 - 1/e,
+    because the gain is submodular (Srinivas et al. 2010, section 5). The second is n/2 ln(1 + max
+    k(x,x) / σ²), the gain of n readings of n independent arms. Arguments, shape, unit and errors
+    are those of `greedy_gain`.
     """
     greedy = greedy_gain(field, readings)
     first = 0.5 * log1p(float(np.max(np.diag(field.kernel))) / field.noise_variance)
@@ -62,8 +64,8 @@ def gain_ceiling(field: SensorField, readings: int) -> Array:
 def regret_constant(noise_variance: float) -> float:
     """Return C1 = 8 / ln(1 + σ^-2), the factor from an information gain to a sum of 4 σ_t²(x_t).
 
-    `noise_variance` is in units of the field's largest prior variance, > 0. Srinivas et al. 2010,
-    theorem 1 and lemma 5.4; [B16] theorems 4.2 and 4.3; [M24] lemma 4.6.
+    `noise_variance` is in units of the field's largest prior variance, > 0. Sources: Srinivas et
+    al. 2010, theorem 1 and lemma 5.4; [B16] theorems 4.2 and 4.3; [M24] lemma 4.6.
     """
     check_positive(noise_variance=noise_variance)
     return 8.0 / log1p(1.0 / noise_variance)
@@ -72,7 +74,7 @@ def regret_constant(noise_variance: float) -> float:
 def se_rate(readings: int, *, dimension: int) -> float:
     """Return ln(n)^(d+1), the growth rate of γ_n for a squared exponential kernel.
 
-    Srinivas et al. 2010, theorem 5. Both arguments are 1 or more.
+    Source: Srinivas et al. 2010, theorem 5. Both arguments are 1 or more.
 
     >>> round(se_rate(100, dimension=2), 2)
     97.66
@@ -84,7 +86,7 @@ def se_rate(readings: int, *, dimension: int) -> float:
 def matern_rate(readings: int, *, dimension: int, nu: float) -> float:
     """Return n^c ln(n) with c = `matern_exponent`, an upper bound on the growth rate of γ_n.
 
-    It is that of a Matérn kernel of smoothness ν > 0. Srinivas et al. 2010, theorem 5.
+    The kernel is a Matérn kernel of smoothness ν > 0. Source: Srinivas et al. 2010, theorem 5.
     """
     check_count(readings=readings)
     exponent = matern_exponent(dimension=dimension, nu=nu)
@@ -94,8 +96,8 @@ def matern_rate(readings: int, *, dimension: int, nu: float) -> float:
 def matern_exponent(*, dimension: int, nu: float) -> float:
     """Return c = d(d+1) / (2ν + d(d+1)), the exponent of the gain rate of a Matérn kernel.
 
-    It is between 0 (easy) and 1 (impossible to optimise). [B16] corollary 4.1 calls it c, [ET]
-    corollary 1 ξ.
+    It is between 0 (easy to optimise) and 1 (impossible). [B16] corollary 4.1 calls it c, and [ET]
+    corollary 1 calls it ξ.
 
     >>> matern_exponent(dimension=2, nu=3)
     0.5

@@ -1,7 +1,8 @@
 """[M24] Mandl 2024: information gain of changing fields, and the best constant β.
 
-Variances are in units of the field's largest prior variance (the thesis assumes k(x,x) ≤ 1), and
-regrets in its square root. Gains are in nats.
+Variances are in units of the field's largest prior variance, because the thesis assumes k(x,x) ≤ 1.
+Regrets are in units of the square root of that variance. Gains are in nats. γ̃_T is the information
+gain of T readings of a changing field.
 """
 
 from collections.abc import Callable
@@ -34,12 +35,12 @@ class BlockedGain(NamedTuple):
 
 @dataclass(frozen=True)
 class BestBeta:
-    """The constant β with the smallest bound on the expected regret in theorem 4.1."""
+    """The constant β with the smallest bound on the expected regret in [M24] theorem 4.1."""
 
-    beta: float  # the confidence bound is mean + √beta std
+    beta: float  # β in the confidence bound mean + √β std
     delta: float
     tau: int
-    bound: float  # on E[R_T]
+    bound: float  # upper bound on E[R_T]
 
 
 def varying_gain(
@@ -50,11 +51,11 @@ def varying_gain(
     Parameters
     ----------
     horizon, epsilon, block : int, float, int
-        T; ε, rate of change, 0 to 1; Ñ, block length in intervals, 1 to T.
+        T, number of intervals; ε, rate of change, 0 to 1; Ñ, block length in intervals, 1 to T.
     gain : float
         γ_Ñ, information gain of Ñ readings of a static field.
     noise_variance : float
-        σ² > 0.
+        σ², noise variance of a reading, > 0.
 
     Raises
     ------
@@ -63,9 +64,10 @@ def varying_gain(
 
     Notes
     -----
-    [M24] theorem 3.2, eq. 3.9, which corrects [B16] eq. 21 (N³ ε instead of σ^-2 N^(5/2) ε). The
-    N²(N-1)² of eq. 3.14 should read N²(N²-1), as in [B16] eq. 53; and for a decreasing eigenvalue
-    (Δ_i < 0), eq. 3.25 needs max(Δ_i, 0). Neither changes the result.
+    Source: [M24] theorem 3.2, eq. 3.9. It corrects [B16] eq. 21, which has N³ ε in place of σ^-2
+    N^(5/2) ε. Two errors in the proof do not change the result: N²(N-1)² in eq. 3.14 should be
+    N²(N²-1), as in [B16] eq. 53; and eq. 3.25 needs max(Δ_i, 0), because an eigenvalue can decrease
+    (Δ_i < 0).
     """
     check_range(0, 1, epsilon=epsilon)
     return _blocked(horizon, block, gain, noise_variance, epsilon)
@@ -74,10 +76,10 @@ def varying_gain(
 def best_varying_gain(
     horizon: int, epsilon: float, *, gains: Array, noise_variance: float
 ) -> BlockedGain:
-    """Return the smallest `varying_gain` over block lengths, and the block length that gives it.
+    """Return the smallest `varying_gain` over block lengths, and its block length.
 
-    `gains` holds γ_1, γ_2, ... for each length to be tried, at most T. [M24] theorem 3.2 holds for
-    every Ñ. The other arguments and the errors are those of `varying_gain`.
+    `gains` holds γ_1, γ_2, ... for the block lengths 1, 2, ... that are tried, at most T. [M24]
+    theorem 3.2 holds for every Ñ. The other arguments and the errors are those of `varying_gain`.
     """
     check_range(0, 1, epsilon=epsilon)
     return _smallest_gain(
@@ -88,10 +90,10 @@ def best_varying_gain(
 
 
 def constant_beta(delta: float, tau: int, *, dimension: int) -> float:
-    """Return β = 2(ln(3/(2δ)) + d ln τ), the same in every interval.
+    """Return the constant β = 2(ln(3/(2δ)) + d ln τ), which is the same in every interval.
 
-    δ is the probability with which only the range of the field bounds the regret, τ the number of
-    grid points per coordinate. [M24] eq. 4.3.
+    δ is the probability that the confidence bounds fail; the regret is then bounded only by the
+    range of the field. τ is the number of grid points per coordinate. Source: [M24] eq. 4.3.
     """
     check_probability(delta=delta)
     check_count(tau=tau, dimension=dimension)
@@ -101,7 +103,7 @@ def constant_beta(delta: float, tau: int, *, dimension: int) -> float:
 def expected_regret(
     horizon: int, *, gain: float, delta: float, tau: int, domain: Domain, noise_variance: float
 ) -> float:
-    """Return the bound on the expected regret of TV- and MTV-GP-UCB with a constant β.
+    """Return a bound on the expected regret of TV- and MTV-GP-UCB with a constant β.
 
     It is (1-δ)(√(C1 T β γ̃_T) + T C2) + T δ C3, with C2 = r d b √ln(3ad/δ) / τ and
     C3 = r d b (√ln(ad/δ) + √π / (2 √ln(ad/δ))).
@@ -109,15 +111,15 @@ def expected_regret(
     Parameters
     ----------
     horizon : int
-        T, in intervals.
+        T, number of intervals.
     gain : float
-        γ̃_T: `best_varying_gain`, or `best_momentum_gain` for MTV (theorem 8.1).
+        γ̃_T, from `best_varying_gain`, or from `best_momentum_gain` for MTV (theorem 8.1).
     delta, tau : float, int
-        δ in (0, 1) and below a1 d, so that C3 is defined; τ, 1 or more.
+        δ, in (0, 1) and below a1 d, so that C3 is defined; τ, 1 or more; as for `constant_beta`.
     domain : Domain
-        r, d, and a = a1, b = b1.
+        Domain with the constants r, d, a = a1 and b = b1.
     noise_variance : float
-        σ² > 0.
+        σ², noise variance of a reading, > 0.
 
     Raises
     ------
@@ -126,9 +128,10 @@ def expected_regret(
 
     Notes
     -----
-    [M24] theorem 4.1, eq. 4.4. Lemma 4.5 bounds erf(x) below by 1 - exp(-x²)/(2x), which is wrong
-    from x = 1.8 on (1 - exp(-x²)/(√π x) holds), and then doubles that term. C3 as printed still
-    holds, because √ln + 1/(2 √ln) would suffice (found while writing this module).
+    Source: [M24] theorem 4.1, eq. 4.4. Lemma 4.5 states the lower bound 1 - exp(-x²)/(2x) on
+    erf(x), which is wrong for x ≥ 1.8; 1 - exp(-x²)/(√π x) is correct. The lemma then doubles that
+    term. C3 as printed is still valid, because √ln + 1/(2 √ln) would be sufficient. (These points
+    were found while writing this module.)
     """
     check_count(horizon=horizon)
     beta = constant_beta(delta, tau, dimension=domain.dimension)
@@ -144,17 +147,17 @@ def expected_regret(
 def best_constant_beta(
     horizon: int, *, gain: float, domain: Domain, noise_variance: float
 ) -> BestBeta:
-    """Return the constant β with the smallest `expected_regret`, with its δ, τ and bound.
+    """Return the constant β with the smallest `expected_regret`, and its δ, τ and bound.
 
     The arguments and errors are those of `expected_regret`. [M24] chapter 4 minimises numerically
-    over δ in (0, 1) and whole τ >= 1. Here this is a grid over both, and then finer grids around
-    its best cell. The practical advice in the thesis is β = 2 to 4.
+    over δ in (0, 1) and whole numbers τ >= 1. Here the search uses a grid over both, and then finer
+    grids around the best cell. In practice, the thesis recommends β = 2 to 4.
     """
     check_count(horizon=horizon)
     check_positive(gain=gain)
     learning = sqrt(regret_constant(noise_variance) * gain / horizon)
     top = min(1.0, domain.a1 * domain.dimension)
-    low = np.array([-35.0, 0.0])  # δ = top / (1 + exp(-z)): z is -35 to 20; and ln τ
+    low = np.array([-35.0, 0.0])  # lower limits of z in δ = top / (1 + exp(-z)), and of ln τ
     high = np.array([20.0, log(_max_points(learning, domain))])
     for _ in range(8):
         z = np.linspace(low[0], high[0], 241)
@@ -174,12 +177,13 @@ def regret_deviation(
 ) -> float:
     """Return a bound on the deviation of the regret R_T from its mean, with probability 1 - ω.
 
-    It is √(m Σ_ij c^|i-j| / ω), with m = `variance` and c = `correlation` in Cov(r_i, r_j) ≤
-    m c^|i-j|; m = 9 is [M24] eq. 4.33. Chebyshev's inequality, [M24] lemmas 4.7 (c = 1) and 4.9.
+    It is √(m Σ_ij c^|i-j| / ω), by Chebyshev's inequality. m = `variance` and c = `correlation` are
+    the constants in Cov(r_i, r_j) ≤ m c^|i-j|; m = 9 is [M24] eq. 4.33. Sources: [M24] lemma 4.7
+    for c = 1, and lemma 4.9.
 
-    The double sum is exact here. Lemma 4.9 gives it as T (1+c)/(1-c) + 2c (c^(T+1) + 1)/(1-c)²,
-    with a wrong sign and one term too many: the true last term is -2c (1 - c^T)/(1-c)². The printed
-    bound holds, but exceeds T² for slow fields (found while writing this module).
+    The double sum is exact here. Lemma 4.9 states it as T (1+c)/(1-c) + 2c (c^(T+1) + 1)/(1-c)².
+    The last term has a wrong sign and a wrong power; it should be -2c (1 - c^T)/(1-c)². The printed
+    bound is valid, but exceeds T² for slow fields (found while writing this module).
     """
     check_count(horizon=horizon)
     check_range(0, 1, correlation=correlation)
@@ -191,10 +195,10 @@ def regret_deviation(
 
 
 def likely_regret(expected: float, horizon: int, epsilon: float, *, omega: float) -> float:
-    """Return a regret bound that holds with probability 1 - ω, from a bound on E[R_T].
+    """Return a regret bound that holds with probability 1 - ω, computed from one on E[R_T].
 
-    [M24] lemma 4.10, which assumes the thesis's conjecture 4.1, and that the chosen places do not
-    depend on the readings. c = √(1-ε); the sum is corrected as in `regret_deviation`.
+    Source: [M24] lemma 4.10. It assumes conjecture 4.1 of the thesis, and that the chosen places do
+    not depend on the readings. c is √(1-ε). The sum is corrected as in `regret_deviation`.
     """
     check_range(0, 1, epsilon=epsilon)
     check_not_negative(expected=expected)
@@ -211,12 +215,13 @@ def momentum_gain(
     Parameters
     ----------
     horizon, block : int
-        T; Ñ, block length in intervals, 1 to T.
+        T, number of intervals; Ñ, block length in intervals, 1 to T.
     epsilon, alpha : float
-        Shares of the field and of its momentum that an interval keeps, 0 <= α < ε <= 1; this ε is
-        √(1-ε) of the TV model. At α = ε the theorem's κ has no limit for N > 2.
+        Shares of the field and of its momentum that an interval keeps, 0 <= α < ε <= 1. Without
+        momentum, this ε is √(1-ε) with ε of the TV model. At α = ε, κ of the theorem has no limit
+        for N > 2.
     gain, noise_variance : float
-        γ_Ñ in nats; σ² > 0.
+        γ_Ñ in nats; σ², noise variance, > 0.
 
     Raises
     ------
@@ -225,8 +230,8 @@ def momentum_gain(
 
     Notes
     -----
-    [M24] theorem 8.2, which prints this without the (T/N + 1): its proof bounds one block, as it
-    says two lines before (found while writing this module).
+    Source: [M24] theorem 8.2. It omits the factor (T/N + 1), although its proof bounds only one
+    block, as the thesis states two lines before the theorem (found while writing this module).
     """
     drift = _momentum_drift(epsilon, alpha, block)
     return _blocked(horizon, block, gain, noise_variance, drift)
@@ -235,9 +240,9 @@ def momentum_gain(
 def best_momentum_gain(
     horizon: int, epsilon: float, alpha: float, *, gains: Array, noise_variance: float
 ) -> BlockedGain:
-    """Return the smallest `momentum_gain` over block lengths, and the length that gives it.
+    """Return the smallest `momentum_gain` over block lengths, and its block length.
 
-    `gains` holds γ_1, γ_2, ... for each length to be tried, at most T.
+    `gains` holds γ_1, γ_2, ... for the block lengths 1, 2, ... that are tried, at most T.
     """
     return _smallest_gain(
         horizon,
@@ -253,10 +258,11 @@ def momentum_likely_regret(
 ) -> float:
     """Return a regret bound for a field with momentum that holds with probability 1 - ω.
 
-    [M24] theorem 8.1, second half. It copies c = √(1-ε) from the TV model, where ε is the share
-    that an interval removes; in MTV ε is the share that an interval keeps, and
-    Cov(f_t, f_{t+k}) ≤ p ε^k by eq. 8.9 (p as in `momentum_gain`). So c = ε and m = 9 p here (found
-    while writing this module). Conjecture 4.1 is assumed, and 0 <= α < ε <= 1.
+    Source: [M24] theorem 8.1, second half. Conjecture 4.1 is assumed, and 0 <= α < ε <= 1. The
+    theorem uses c = √(1-ε) of the TV model, in which ε is the share that an interval removes. In
+    the MTV model ε is the share that an interval keeps, and Cov(f_t, f_{t+k}) ≤ p ε^k by eq. 8.9,
+    with p as in `momentum_gain`. So c = ε and m = 9 p are used here (the error was found while
+    writing this module).
     """
     check_not_negative(expected=expected)
     p = _momentum_weight(epsilon, alpha)
@@ -287,12 +293,12 @@ def _momentum_drift(epsilon: float, alpha: float, block: int) -> float:
     p = _momentum_weight(epsilon, alpha)
     check_count(block=block)
     if block == 1:
-        return 0.0  # the field does not change within an interval
+        return 0.0  # a block of one interval contains no change
     return p * (1.0 - epsilon) - (p - 1.0) * (1.0 - float(alpha ** (block - 1))) / (block - 1)
 
 
 def _per_interval(learning: float, beta: Any, delta: Any, tau: Any, domain: Domain) -> Any:
-    """Return eq. 4.4 divided by T, for numbers or arrays; `learning` is √(C1 γ̃_T / T)."""
+    """Return [M24] eq. 4.4 divided by T, for numbers or arrays; `learning` is √(C1 γ̃_T / T)."""
     odds = domain.a1 * domain.dimension / delta
     root = np.sqrt(np.log(odds))
     grid = domain.reach * np.sqrt(np.log(3.0 * odds)) / tau  # C2
@@ -307,9 +313,9 @@ def _grid(learning: float, delta: Array, taus: Array, domain: Domain) -> Array:
 
 
 def _max_points(learning: float, domain: Domain) -> int:
-    """Return a τ above which a finer grid costs more than it saves, for every δ in the search."""
-    # dU/dτ ∝ L d / √β - c/τ, where c and √β are largest at the smallest δ, and
-    # √β(τ) <= √β(1) + √(2d ln τ)
+    """Return a τ above which finer grids increase the bound, for every δ in the search."""
+    # The derivative of the bound by τ is proportional to L d / √β - c/τ. Both c and √β are largest
+    # at the smallest δ, and √β(τ) <= √β(1) + √(2d ln τ).
     least = min(1.0, domain.a1 * domain.dimension) * np.exp(-35.0)
     cost = domain.reach * sqrt(log(3.0 * domain.a1 * domain.dimension / least))
     tau = 1.0

@@ -1,7 +1,8 @@
-"""[ZS21] Zhou & Shroff 2021: bounds of restarts and sliding windows under a variation budget.
+"""[ZS21] Zhou & Shroff 2021: regret bounds of restarts and windows under a variation budget.
 
-The field is any function whose norm in the kernel's space is at most B, and whose changes in that
-norm add up to at most P_T over the horizon. Variances are in units of the largest k(x,x).
+The field is any function whose norm in the kernel's space is at most B. The sum of its changes over
+the horizon, in that norm, is at most P_T, the variation budget. Variances are in units of the
+largest k(x,x).
 """
 
 from math import ceil, log, log1p, sqrt
@@ -16,16 +17,16 @@ from edge_tvbo.models.checks import (
 
 
 def restart_interval(horizon: int, *, gain: float, variation: float | None = None) -> int:
-    """Return H = γ_T^(1/4) (T/P_T)^(1/2), intervals between two restarts of R-GP-UCB, 1 to T.
+    """Return H = γ_T^(1/4) (T/P_T)^(1/2), the restart interval of R-GP-UCB, 1 to T.
 
     Parameters
     ----------
     horizon : int
-        T, in intervals.
+        T, number of intervals.
     gain : float
         γ_T, in nats.
     variation : float or None
-        P_T, 0 or more; None if it is unknown, which gives γ_T^(1/4) T^(1/2).
+        P_T, 0 or more. If it is None, P_T is unknown, and H is γ_T^(1/4) T^(1/2).
 
     Raises
     ------
@@ -34,7 +35,7 @@ def restart_interval(horizon: int, *, gain: float, variation: float | None = Non
 
     Notes
     -----
-    [ZS21] remarks 2 and 3, up to logarithms and a constant, rounded up.
+    Source: [ZS21] remarks 2 and 3, up to logarithms and a constant. H is rounded up.
 
     >>> restart_interval(400, gain=16.0), restart_interval(400, gain=16.0, variation=4.0)
     (40, 20)
@@ -49,7 +50,7 @@ def restart_interval(horizon: int, *, gain: float, variation: float | None = Non
 
 
 def window_length(horizon: int, *, gain: float, variation: float | None = None) -> int:
-    """Return w, the length of the sliding window of SW-GP-UCB: [ZS21] sets it equal to H.
+    """Return w, the window length of SW-GP-UCB, which [ZS21] sets equal to H.
 
     Arguments, errors and source are those of `restart_interval`.
     """
@@ -59,14 +60,14 @@ def window_length(horizon: int, *, gain: float, variation: float | None = None) 
 def restart_beta(
     gain: float, *, bound: float, noise: float, regularization: float, delta: float
 ) -> float:
-    """Return the width β(δ) = B + R √((2γ_H + 2 ln(1/δ)) / λ) of R-GP-UCB, which multiplies σ.
+    """Return the width β(δ) = B + R √((2γ_H + 2 ln(1/δ)) / λ) of R-GP-UCB, the factor of σ.
 
     Parameters
     ----------
     gain : float
         γ_H, in nats.
     bound, noise : float
-        B, bound on the field's norm; R, the noise of a reading is R-sub-Gaussian.
+        B, bound on the field's norm; and R, with which the noise of a reading is R-sub-Gaussian.
     regularization : float
         λ, noise variance that the model assumes.
     delta : float
@@ -79,8 +80,8 @@ def restart_beta(
 
     Notes
     -----
-    [ZS21] theorem 1. Its algorithm 1 prints B + R √(2(γ + 1 + ln(1/δ))) instead, which is the β of
-    Chowdhury & Gopalan for λ near 1; `models.beta.AgnosticBeta` is that one.
+    Source: [ZS21] theorem 1. Algorithm 1 of the paper prints B + R √(2(γ + 1 + ln(1/δ))) instead.
+    That is the β of Chowdhury & Gopalan for λ near 1, which `models.beta.AgnosticBeta` implements.
     """
     check_positive(gain=gain, bound=bound, noise=noise, regularization=regularization)
     check_probability(delta=delta)
@@ -92,8 +93,8 @@ def window_beta(
 ) -> float:
     """Return the width β_T(δ) = B + R √((2γ_w + 2 ln(T/δ)) / λ) of SW-GP-UCB.
 
-    The factor T is due to the readings that the window drops. [ZS21] theorem 2 and lemma 2. The
-    other arguments and the errors are those of `restart_beta`.
+    The factor T is needed because the window drops readings. Source: [ZS21] theorem 2 and lemma 2.
+    The other arguments and the errors are those of `restart_beta`.
     """
     check_count(horizon=horizon)
     check_probability(delta=delta)
@@ -103,13 +104,14 @@ def window_beta(
 
 
 def regret_rate(horizon: int, length: int, variation: float, *, gain: float, beta: float) -> float:
-    """Return √γ H^(3/2) P_T + β T √(γ/H), the growth rate of the regret without constants.
+    """Return √γ H^(3/2) P_T + β T √(γ/H), the regret's growth rate under a variation budget.
 
-    `length` is H or w, 1 to T; `gain` is γ_H or γ_w; `beta` is `restart_beta` or `window_beta`.
+    It omits constants. `length` is H or w, 1 to T. `gain` is γ_H or γ_w. `beta` is `restart_beta`
+    or `window_beta`.
 
-    [ZS21] theorems 1 and 2. The appendix ends theorem 2 with O(w P_T + ...) instead, by a step
-    (lemma 2) that the same paper shows to be false (claim 2, after Zhao & Zhang 2021); the theorem
-    as stated is the one that holds.
+    Source: [ZS21] theorems 1 and 2. The proof of theorem 2 in the appendix ends with O(w P_T + ...)
+    instead. It uses a step (lemma 2) that the same paper shows to be false (claim 2, after Zhao &
+    Zhang 2021). The theorem as stated is correct.
     """
     _check(horizon, length, variation, gain, beta)
     return sqrt(gain * length) * length * variation + beta * horizon * sqrt(gain / length)
@@ -124,14 +126,14 @@ def dynamic_regret(
     beta: float,
     regularization: float,
 ) -> float:
-    """Return the regret bound of restarts or windows with its constants, probability 1 - δ.
+    """Return the regret bound of restarts or windows with constants, for probability 1 - δ.
 
     It is 2 H P_T √(2(1+λ) H γ_H) / λ + 2 β ⌈T/H⌉ √(2 H γ_H / ln(1 + 1/λ)). Arguments and errors are
     those of `regret_rate` and `restart_beta`.
 
-    [ZS21] section IV.B, (c) of the chain before claim 1, summed over blocks; the text drops the
-    factors √(2(1+λ))/λ and 2 on the way to O(...). The sum of widths follows from
-    σ² ≤ ln(1 + σ²/λ) / ln(1 + 1/λ) for σ² ≤ 1, for any λ.
+    Source: [ZS21] section IV.B, step (c) of the chain before claim 1, summed over blocks. The paper
+    omits the factors √(2(1+λ))/λ and 2 when it states O(...). The sum of widths follows from σ² ≤
+    ln(1 + σ²/λ) / ln(1 + 1/λ), which holds for σ² ≤ 1 and any λ.
     """
     _check(horizon, length, variation, gain, beta)
     check_positive(regularization=regularization)

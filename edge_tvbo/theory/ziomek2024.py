@@ -1,7 +1,7 @@
-"""[LB] Ziomek, Adachi & Osborne 2024: regret of balancing unknown length scales.
+"""[LB] Ziomek, Adachi & Osborne 2024: regret of LB-GP-UCB under unknown length scales.
 
-All results are up to a constant that the paper does not state. θ is a length scale, B a bound on
-the field's norm in the kernel's space.
+All results are up to a constant that the paper does not state. θ is a length scale, and B is a
+bound on the field's norm in the kernel's space.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from edge_tvbo.models.checks import (
 def rbf_gain_rate(readings: int, length_scale: float, *, dimension: int) -> float:
     """Return θ^-d ln(n)^(d+1), the growth rate of γ_n for an RBF kernel of length scale θ.
 
-    [LB] proposition 2.2.
+    Source: [LB] proposition 2.2.
     """
     check_count(readings=readings, dimension=dimension)
     check_positive(length_scale=length_scale)
@@ -28,9 +28,9 @@ def rbf_gain_rate(readings: int, length_scale: float, *, dimension: int) -> floa
 def matern_gain_rate(readings: int, length_scale: float, *, dimension: int, nu: float) -> float:
     """Return θ^-d n^(d/(2ν+d)) ln(n)^(2ν/(2ν+d)), the growth rate of γ_n for a Matérn kernel.
 
-    [LB] proposition 2.2 as proved in its appendix A, after Vakili et al. 2021. The proposition
-    itself prints the exponent d(d+1)/(2ν+d(d+1)) of Srinivas et al., which also holds but is larger
-    for d > 1 (noticed while writing this module).
+    Source: [LB] proposition 2.2 as proved in appendix A, after Vakili et al. 2021. The proposition
+    itself has the exponent d(d+1)/(2ν+d(d+1)) of Srinivas et al. It is also valid, but larger for d
+    > 1 (noticed while writing this module).
     """
     check_count(readings=readings, dimension=dimension)
     check_positive(length_scale=length_scale, nu=nu)
@@ -39,10 +39,10 @@ def matern_gain_rate(readings: int, length_scale: float, *, dimension: int, nu: 
 
 
 def suspected_regret(readings: int, *, gain: float, bound: float) -> float:
-    """Return the suspected regret R^θ(n) = √n (B √γ_n + γ_n), by which length scales are balanced.
+    """Return the suspected regret R^θ(n) = √n (B √γ_n + γ_n) of a length scale after n readings.
 
-    `gain` is γ_n under θ in nats, 0 or more; `bound` is B > 0. [LB] theorem 2.3 and algorithm 1,
-    after Chowdhury & Gopalan 2017.
+    LB-GP-UCB balances it between length scales. `gain` is γ_n under θ in nats, 0 or more; `bound`
+    is B > 0. Source: [LB] theorem 2.3 and algorithm 1, after Chowdhury & Gopalan 2017.
 
     >>> suspected_regret(4, gain=9.0, bound=2.0)
     30.0
@@ -54,9 +54,9 @@ def suspected_regret(readings: int, *, gain: float, bound: float) -> float:
 
 
 def candidate_count(growth: float, *, dimension: int) -> float:
-    """Return ι = d ln g, the number of candidate length scales at g(t) = `growth`; at least 1.
+    """Return ι = d ln g, the number of candidate length scales at the growth g; at least 1.
 
-    [LB] section 3 and theorem 4.1.
+    Source: [LB] section 3 and theorem 4.1.
     """
     check_count(dimension=dimension)
     check_positive(growth=growth)
@@ -66,10 +66,11 @@ def candidate_count(growth: float, *, dimension: int) -> float:
 def noise_margin(
     t: int, *, growth: float, dimension: int, noise_variance: float, delta: float
 ) -> float:
-    """Return ξ_t = 2σ² ln(ι π² t² / (3δ)); the mean of n readings is off by at most √(ξ_t / n).
+    """Return ξ_t = 2σ² ln(ι π² t² / (3δ)), the margin of the elimination in LB-GP-UCB.
 
-    [LB] theorem 4.1 prints 2σ² ln(ι π² t²) - ln 3δ, with the last logarithm misplaced; lemma B.5
-    with δ_B = δ/2 and |A| = ι gives this form.
+    The error of the mean of n readings is at most √(ξ_t / n). [LB] theorem 4.1 prints 2σ² ln(ι π²
+    t²) - ln 3δ, in which the last logarithm is misplaced. Lemma B.5 with δ_B = δ/2 and |A| = ι
+    implies the form used here.
     """
     check_count(t=t)
     check_positive(noise_variance=noise_variance)
@@ -81,16 +82,17 @@ def noise_margin(
 def first_good_interval(
     growth: Callable[[int], float], ratio: float, *, dimension: int, horizon: int
 ) -> int:
-    """Return t0, the first interval in which a suitable length scale is surely a candidate.
+    """Return t0, the interval from which a suitable length scale is certain to be a candidate.
 
     Parameters
     ----------
     growth : callable
-        g, increasing in t from about 1: at t, length scales down to θ0/g(t) are candidates.
+        g, a function that increases with t from about 1. In interval t, length scales down to
+        θ0/g(t) are candidates.
     ratio : float
-        θ0/θ*, first candidate divided by the field's own length scale, 1 or more.
+        θ0/θ*, the first candidate divided by the field's own length scale, 1 or more.
     dimension, horizon : int
-        d; T, which is returned if t0 is later.
+        d, dimension; and T, which is returned if t0 is later.
 
     Raises
     ------
@@ -99,10 +101,11 @@ def first_good_interval(
 
     Notes
     -----
-    [LB] theorem 4.1 and appendix D print g^-1(e^(-1/d) θ0/θ*). Candidates are a factor e^(1/d)
-    apart, so the largest suitable one, θ̂, is only known to be above θ* e^(-1/d), and θ0/g(t) <= θ̂
-    is certain from g(t) = e^(1/d) θ0/θ* on, which is used here. Line 14 of algorithm 1 is taken to
-    admit q(l+1) if it is *not below* θ0/g(t), as the text of section 3 says; the line prints "≤".
+    [LB] theorem 4.1 and appendix D print g^-1(e^(-1/d) θ0/θ*). Neighbouring candidates differ by
+    the factor e^(1/d), so the largest suitable candidate θ̂ is only known to be above θ* e^(-1/d).
+    It is certain that θ0/g(t) <= θ̂ once g(t) reaches e^(1/d) θ0/θ*, which is the condition used
+    here. Line 14 of algorithm 1 prints that q(l+1) is admitted if it is ≤ θ0/g(t). Here it is
+    admitted if it is *not below* θ0/g(t), as in the text of section 3.
     """
     check_count(dimension=dimension, horizon=horizon)
     check_positive(ratio=ratio)
@@ -128,19 +131,19 @@ def balancing_regret(
     Parameters
     ----------
     horizon : int
-        T, in intervals.
+        T, number of intervals.
     suspected : float
         R^θ*(T), from `suspected_regret`.
     first : int
         t0, from `first_good_interval`.
     ratio, growth : float
-        θ0/θ*, 1 or more; g(T).
+        θ0/θ*, 1 or more; and g(T).
     margin : float
         ξ_T, from `noise_margin`.
     bound : float
         B*, bound on the norm under θ*.
     dimension : int
-        d.
+        d, dimension of the domain.
 
     Raises
     ------
@@ -149,7 +152,7 @@ def balancing_regret(
 
     Notes
     -----
-    [LB] theorem 4.1.
+    Source: [LB] theorem 4.1.
     """
     check_count(horizon=horizon, first=first)
     check_positive(ratio=ratio, bound=bound)

@@ -1,1 +1,1 @@
-"""Training: a sensor field, its daily profile and a report, fitted to recorded days."""
+"""Training: fits a sensor field and its daily profile to recorded days, and writes a report."""

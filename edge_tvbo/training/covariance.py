@@ -11,7 +11,7 @@ from edge_tvbo.models.spatial_kernels import empirical_covariance
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.training.daily_profile_fit import Progress, fit_daily_profile, no_progress
 
-NOISE_VARIANCE = 0.01  # share of the training variance: [ET] section 6, temperature data
+NOISE_VARIANCE = 0.01  # share of the training variance, as in [ET] section 6 for temperature data
 
 
 def train(
@@ -46,8 +46,8 @@ def train(
 
     Notes
     -----
-    Readings are normalised by the mean and standard deviation of all sensors together, which keeps
-    the arg max ([B16] section 5, [ET] appendix A.2).
+    Readings are normalised by the common mean and standard deviation of all sensors, so that the
+    order of the sensors does not change ([B16] section 5, [ET] appendix A.2).
     """
     if readings.shape[0] < 2:
         raise DataError(f"Training needs two intervals or more; there are {readings.shape[0]}.")
@@ -79,11 +79,11 @@ def with_daily_profile(
     Parameters
     ----------
     field : SensorField
-        From `train`, without a daily profile.
+        Field that `train` returned, without a daily profile.
     readings : (T, M) array
         The same training readings, in the sensors' unit.
     interval, start : float
-        Seconds between rows, and time of the first row, s since 1970, UTC.
+        Time between rows in s, and time of the first row in s since 1970, UTC.
     progress, executor
         As for `fit_daily_profile`.
     """

@@ -18,19 +18,19 @@ from edge_tvbo.policy.base import UpperConfidence
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Progress = Callable[[int, int], None]  # called with the number of steps done, and in all
+Progress = Callable[[int, int], None]  # called with the numbers of completed steps and of all steps
 EXPLORATIONS = (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)  # candidates for c1 of β_t = c1 ln(.4 t)
-NOISES = (0.03, 0.01, 0.003, 0.001)  # candidate noise variances, as shares of training variance
-DEFAULT_EXPLORATION, DEFAULT_NOISE = 0.4, 0.01  # for too few days to choose by
-MIN_DAYS = 3.0  # to hold them out one by one
-SMOOTHING = 40.0 / 1440.0  # of a day: standard deviation of the window that smooths the scale
-CONSTANT_SHARE = 0.05  # of the scale's square that is the same at all times of day
-SHRINKAGE = 0.02  # of correlations to 0
+NOISES = (0.03, 0.01, 0.003, 0.001)  # candidate noise variances, as shares of the training variance
+DEFAULT_EXPLORATION, DEFAULT_NOISE = 0.4, 0.01  # used if there are too few days
+MIN_DAYS = 3.0  # fewest days with which each can be held out once
+SMOOTHING = 40.0 / 1440.0  # std of the window that smooths the scale, as a share of a day
+CONSTANT_SHARE = 0.05  # share of the squared scale that is the same at all times of day
+SHRINKAGE = 0.02  # share by which correlations are shrunk to 0
 JITTER = 1e-4
 
 
 def no_progress(done: int, total: int) -> None:
-    """Report no progress."""
+    """Ignore the progress of the training."""
 
 
 def held_out_coverage(
@@ -42,9 +42,9 @@ def held_out_coverage(
     progress: Progress = no_progress,
     executor: Executor | None = None,
 ) -> tuple[float, ...]:
-    """Return the coverage of the predictive intervals on each training day, held out.
+    """Return the coverage of the predictive intervals on each training day.
 
-    Each training day is replayed with the daily profile of the other days.
+    Each training day is held out: it is replayed with the daily profile of the other days.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def held_out_coverage(
     Returns
     -------
     tuple of float
-        Share of the readings inside their interval, day by day; empty for fewer than three days or
-        a field without a daily profile.
+        Share of the readings inside their predictive interval, one number per day. It is empty if
+        there are fewer than three days, or if the field has no daily profile.
     """
     profile = field.daily_profile
     if profile is None or len(readings) < MIN_DAYS * len(profile.scale):
@@ -81,11 +81,11 @@ def fit_daily_profile(
     progress: Progress = no_progress,
     executor: Executor | None = None,
 ) -> DailyProfile | None:
-    """Return the daily profile of training readings, or None if they have none.
+    """Return the daily profile of training readings, or None if none can be fitted.
 
-    They have none if they cover less than two days, or if a day is not a whole number of intervals,
-    4 or more. With three days or more, exploration and noise variance are chosen by replaying each
-    day with the profile of the others; with fewer, they are 0.4 and 0.01.
+    None can be fitted if the readings cover less than two days, or if a day is not a whole number
+    of intervals, 4 or more. With three or more days, exploration and noise variance are chosen by
+    replaying each day with the profile of the other days. With fewer days, they are 0.4 and 0.01.
 
     Parameters
     ----------
@@ -94,11 +94,12 @@ def fit_daily_profile(
     readings : (T, M) array
         Training readings without gaps, in model units.
     interval, start : float
-        Seconds between rows, and time of the first row, s since 1970, UTC.
+        Time between rows in s, and time of the first row in s since 1970, UTC.
     progress : callable
-        Called after each replayed day; each day is replayed twice.
+        Function that is called after each replayed day. Each day is replayed twice.
     executor : Executor, optional
-        Where the days are replayed, this process by default; the result does not depend on it.
+        Executor in which the days are replayed, by default this process. The result does not depend
+        on it.
     """
     P = round(DAY / interval)
     if abs(P * interval - DAY) > 1e-6 or P < 4 or len(readings) < 2 * P:
@@ -132,7 +133,7 @@ def _profile_of(readings: Array, phases: Indices, P: int) -> DailyProfile:
 
 
 def _smoothed_scale(rest: Array, phases: Indices, counts: Array) -> Array:
-    """Return the standard deviation of all sensors together by the time of day, smoothed."""
+    """Return the standard deviation over all sensors by the time of day, smoothed."""
     P = len(counts)
     squares = np.zeros(P)
     np.add.at(squares, phases, (rest**2).mean(axis=1))
@@ -148,7 +149,7 @@ def _smoothed_scale(rest: Array, phases: Indices, counts: Array) -> Array:
 
 
 def _calendar(T: int, P: int, interval: float, start: float) -> tuple[Indices, Indices]:
-    """Return the interval of the day and the number of the day of each row, both (T,)."""
+    """Return for each row the interval of the day and the number of the day, both (T,)."""
     phases = (np.arange(T) + round((start % DAY) / interval)) % P
     return phases, np.cumsum(np.r_[0, np.diff(phases) < 0])
 
@@ -158,7 +159,7 @@ class _HeldOutDay(NamedTuple):
 
     field: SensorField
     readings: Array
-    at: float  # s since midnight
+    at: float  # start, s since midnight
 
 
 def _held_out_days(
@@ -180,7 +181,7 @@ def _map(
     items: Sequence[Item],
     progress: Progress,
 ) -> list[Result]:
-    """Return `function` of each day, in their order; call `progress` after each."""
+    """Return the results of `function` for the held-out days, in order."""
     results = []
     for result in (executor.map if executor else map)(function, items):
         results.append(result)
@@ -216,7 +217,7 @@ class _ReplayResult(NamedTuple):
 def _replay(
     day: _HeldOutDay, c1: float, noise_variance: float, share: float | None = None
 ) -> _ReplayResult:
-    """Replay a held-out day; predictive intervals are computed only for a `share`."""
+    """Replay a held-out day; predictive intervals are computed only if `share` is given."""
     field = day.field
     assert field.daily_profile is not None
     profile = replace(field.daily_profile, exploration=c1, noise_variance=noise_variance)
@@ -238,10 +239,10 @@ def _replay(
 
 
 def _first_near_best(regrets: Array) -> int:
-    """Return the first column of `regrets` (days, n) within a standard error of the best one.
+    """Return the first column of `regrets` (days, n) within a standard error of the best column.
 
-    Too much exploration costs a little each day; too little costs a lot on the first unusual day.
-    So the largest exploration that is not clearly worse is chosen.
+    Too much exploration costs a little each day, but too little costs a lot on the first unusual
+    day. So the largest exploration that is not clearly worse is chosen.
     """
     best = int(regrets.mean(axis=0).argmin())
     behind = regrets - regrets[:, best : best + 1]

@@ -1,4 +1,4 @@
-"""Model file: a trained sensor field as JSON that people can read, with a format number."""
+"""Model file: a trained sensor field as human-readable JSON with a format number."""
 
 import os
 from pathlib import Path
@@ -12,18 +12,18 @@ from edge_tvbo.models.daily_profile import DailyProfile
 from edge_tvbo.models.field import SensorField
 
 FORMAT = 2
-READABLE_FORMATS = (1, 2)  # 1 had no positions and no daily profile
+READABLE_FORMATS = (1, 2)  # format 1 had no positions and no daily profile
 
 
 class ProfileTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The keys of a daily profile in a model file."""
 
-    days: float  # of training
-    exploration: float  # c1
-    noise_variance: float  # of a reading, in model units²
-    mean: list[list[float]]  # of each sensor by the interval of the day, in model units
-    scale: list[float]  # by the interval of the day, in model units
-    kernel: list[list[float]]  # without unit
+    days: float  # number of training days
+    exploration: float  # c1 of β_t = c1 ln(c2 t)
+    noise_variance: float  # noise variance of a reading, in model units²
+    mean: list[list[float]]  # mean by interval of the day and sensor, in model units
+    scale: list[float]  # spread by the interval of the day, in model units
+    kernel: list[list[float]]  # covariance of the deviations, without unit
 
 
 class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,17 +32,17 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: int
     unit: str
     objective: Literal["max", "min"]
-    center: float  # in `unit`: 0 in model units
-    scale: float  # in `unit`: one model unit
-    noise_variance: float  # of a reading, in model units²
+    center: float  # reading that is 0 in model units, in `unit`
+    scale: float  # size of one model unit, in `unit`
+    noise_variance: float  # noise variance of a reading, in model units²
     sensors: list[str]
     kernel: list[list[float]]  # prior covariance, in model units²
-    positions: list[list[float]] | None = None  # in m
+    positions: list[list[float]] | None = None  # of the sensors, in m
     daily_profile: ProfileTable | None = msgspec.field(default=None, name="rhythm")
 
 
 def write(path: Path, field: SensorField) -> None:
-    """Write a sensor field to the model file `path`, which is replaced at once or not at all.
+    """Write a sensor field to the model file `path`, which is replaced atomically.
 
     Raises OSError if the file cannot be written.
     """
@@ -76,8 +76,8 @@ def read(path: Path) -> SensorField:
     Raises
     ------
     ConfigError
-        If the file cannot be read, is not a model file, or has a format that this version does not
-        know.
+        If the file cannot be read, is not a model file, or has a format that this version cannot
+        read.
     """
     try:
         document = msgspec.json.decode(path.read_bytes(), type=ModelFile)

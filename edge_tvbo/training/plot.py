@@ -1,4 +1,4 @@
-"""Plot of a training report, by matplotlib; imported only by commands that draw."""
+"""Plot of a training report with matplotlib; only commands that plot import this module."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,12 +14,12 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def check(path: Path) -> None:
-    """Check that a plot can be drawn to `path`, before the training starts.
+    """Check, before the training starts, that a training plot can be written to `path`.
 
     Raises
     ------
     ConfigError
-        If the suffix of the file is not known, or its directory does not exist.
+        If the suffix of the file is not supported, or its directory does not exist.
     MissingExtra
         If matplotlib is not installed.
     """
@@ -34,7 +34,7 @@ def check(path: Path) -> None:
 def plot_training_report(report: TrainingReport, path: Path) -> None:
     """Plot a training report: daily profile, correlations, autocorrelation and coverage.
 
-    Raises `ConfigError` if `path` cannot be written, which `check` does not find out.
+    Raises `ConfigError` if `path` cannot be written, which `check` does not detect.
     """
     from matplotlib.figure import Figure
 
@@ -52,7 +52,7 @@ def plot_training_report(report: TrainingReport, path: Path) -> None:
     calibration.bar(days, report.coverage)
     calibration.axhline(0.9, color="k", linestyle=":")
     calibration.set(
-        title="coverage of 90 % intervals, each day held out", xlabel="training day", ylim=(0, 1)
+        title="coverage of 90 % intervals on held-out days", xlabel="training day", ylim=(0, 1)
     )
     try:
         figure.savefig(path, dpi=120)

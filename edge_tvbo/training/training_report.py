@@ -1,4 +1,4 @@
-"""Training report: what a field was trained from, how it changes, how good its intervals are."""
+"""Training report: the training data, the rate of change and the coverage of intervals."""
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from edge_tvbo.models.temporal_models import Momentum, TimeVarying
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.training.daily_profile_fit import Progress, held_out_coverage, no_progress
 
-MAX_LAG = 72  # intervals of the autocorrelation
-MAX_FIT_INTERVALS = 288  # to which the rate of change is fitted
+MAX_LAG = 72  # largest lag of the autocorrelation, in intervals
+MAX_FIT_INTERVALS = 288  # largest number of intervals to which the rate of change is fitted
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class TrainingReport:
     """The results of training a field; residuals are the readings minus the daily profile."""
 
     field: SensorField
-    days: float  # of training
-    explained: float  # share of the variance that the daily profile explains; 0 without one
+    days: float  # number of training days
+    explained: float  # share of the variance that the daily profile explains, or 0
     epsilon: float  # rate of change of the residuals, ε of [B16]
-    momentum: tuple[float, float]  # ε and α of [M24] of the residuals
-    autocorrelation: Array  # (MAX_LAG,), of the residuals, at lags 1, 2, ...
-    coverage: tuple[float, ...]  # of the 90 % intervals, each training day held out
+    momentum: tuple[float, float]  # ε and α of the residuals in the MTV model of [M24]
+    autocorrelation: Array  # (MAX_LAG,), autocorrelation of the residuals at lags 1, 2, ...
+    coverage: tuple[float, ...]  # coverage of the 90 % intervals on each held-out day
 
     def lines(self) -> list[str]:
         """Return the training report as lines of text."""
@@ -37,21 +37,28 @@ class TrainingReport:
             f"standard deviation {field.scale:.3g}{unit}",
             f"rate of change of the residuals: {self.epsilon:.2g} of their variance is new each "
             "interval (epsilon of tv-gp-ucb, by marginal likelihood)",
-            "with momentum (mtv-gp-ucb): epsilon = {:.3g}, alpha = {:.2g}".format(*self.momentum),
+            "rate of change with momentum (mtv-gp-ucb): epsilon = {:.3g}, alpha = {:.2g}".format(
+                *self.momentum
+            ),
         ]
         if profile is None:
-            return [*lines, "no daily profile: it takes two whole days of regular intervals"]
+            return [
+                *lines,
+                "there is no daily profile: it requires two whole days of regular intervals",
+            ]
         quiet, busy = profile.scale.min() * field.scale, profile.scale.max() * field.scale
         lines += [
             f"the daily profile explains {100 * self.explained:.0f} % of the variance; readings "
-            f"spread around it by ±{quiet:.2g}{unit} at the quietest time of day, by "
+            f"differ from it by ±{quiet:.2g}{unit} at the quietest time of day and "
             f"±{busy:.2g}{unit} at the busiest",
             f"noise of a reading: ±{profile.noise_variance**0.5 * field.scale:.2g}{unit}",
             f"exploration: c1 = {profile.exploration:g}",
         ]
         if self.coverage:
             days = ", ".join(f"{100 * share:.0f} %" for share in self.coverage)
-            lines.append(f"readings inside the 90 % intervals, each day held out: {days}")
+            lines.append(
+                f"share of readings inside the 90 % intervals on each held-out day: {days}"
+            )
         return lines
 
 
@@ -68,7 +75,7 @@ def make_training_report(
     Parameters
     ----------
     field : SensorField
-        The trained field, with its daily profile if it has one.
+        The trained field, with a daily profile if one could be fitted.
     readings : (T, M) array
         The training readings, in the sensors' unit.
     interval, start, progress, executor
@@ -96,7 +103,7 @@ def make_training_report(
 
 
 def _residuals(field: SensorField, modelled: Array, interval: float, start: float) -> Array:
-    """Return the readings minus their daily profile, or minus their means without one, (T, M)."""
+    """Return the readings minus the daily profile or, without one, minus the means, (T, M)."""
     profile = field.daily_profile
     if profile is None:
         return np.asarray(modelled - modelled.mean(axis=0))

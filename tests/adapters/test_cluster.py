@@ -186,7 +186,7 @@ def test_fit_writes_the_bytes_of_one_process(address, readings, tmp_path):
     output = edge_tvbo(*fit, there, "--cluster", address)
 
     assert output.replace("there", "here") == edge_tvbo(*fit, here)
-    assert "each day held out" in output
+    assert "each held-out day" in output
     assert there.read_bytes() == here.read_bytes()
 
 

@@ -316,12 +316,12 @@ FIELD = [
     (
         'policy = { name = "et-gp-ucb", noise_cap = 3, trigger = "likelihood-ratio" }',
         "policy.noise_cap",
-        'only the trigger "error-bound" has it',
+        'only the trigger "error-bound" has this parameter',
     ),
     (
         'policy = { name = "tv-gp-ucb", epsilon = "fitted", beta = "least-bound" }',
         "policy.beta",
-        "needs a number as epsilon",
+        "epsilon must then be a number",
     ),
     ("policy = { seed = -1 }", "policy.seed", "0 to 9223372036854775807"),
     ("policy = { beta = 0 }", "policy.beta", "above 0"),

@@ -55,9 +55,9 @@ def test_values_out_of_range_are_rejected_with_name_and_value():
 def test_ranges_and_orders_are_named_in_the_error():
     with pytest.raises(ConfigError, match=r"^growth is 2.5; it can be 0 to 2\."):
         check_range(0, 2, growth=2.5)
-    with pytest.raises(ConfigError, match=r"^block is 4; it can be 1 to 3, the horizon\."):
+    with pytest.raises(ConfigError, match=r"^block is 4; it can be 1 to 3, which is the horizon\."):
         check_block(4, 3)
-    with pytest.raises(ConfigError, match="epsilon between 0.2 and 0.1"):
+    with pytest.raises(ConfigError, match="epsilon has bounds 0.2 and 0.1; they must be "):
         check_ordered_rates(0.2, 0.1)
-    with pytest.raises(ConfigError, match="n_lower is 3, n_upper 2"):
+    with pytest.raises(ConfigError, match="n_lower is 3, n_upper 2; they must be "):
         check_block_bounds(3, 2)

@@ -160,7 +160,7 @@ def test_invalid_boxes_are_rejected_by_name():
         ({"lower": [1.0, 0.0]}, "below"),
         ({"lower": [2.0, 0.0]}, "below"),
         ({"lower": [], "upper": []}, "below"),
-        ({"lower": [0.0]}, "equally many"),
+        ({"lower": [0.0]}, "the same number"),
         ({"lower": [0.0, -np.inf]}, "finite"),
         ({"upper": [1.0, np.nan]}, "finite"),
         ({"noise_variance": 0.0}, "noise_variance"),

@@ -262,7 +262,7 @@ def test_snapshot_of_another_daily_profile_is_rejected():
 
 def test_field_that_it_cannot_work_on_is_rejected():
     bare = SensorField(NAMES, K, NOISE)
-    with pytest.raises(ConfigError, match="takes positions"):
+    with pytest.raises(ConfigError, match="requires positions"):
         make_policy("auto", bare, length_scale="learned")
     with pytest.raises(ConfigError, match='length_scale is 3.0; allowed: "learned"'):
         make_policy("auto", PLAIN, length_scale=3.0)

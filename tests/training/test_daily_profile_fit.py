@@ -127,7 +127,7 @@ def test_the_training_report_is_worded():
     assert report.explained > 0.95
     assert len(report.coverage) == 5
     assert all(0.6 < share <= 1.0 for share in report.coverage)
-    assert "readings inside the 90 % intervals, each day held out: " in text
+    assert "share of readings inside the 90 % intervals on each held-out day: " in text
 
 
 def test_a_field_without_daily_profile_has_a_report():

@@ -1,4 +1,4 @@
-"""Posterior protocol: what a policy needs of a model, and the part that finite fields share."""
+"""Posterior protocol, which a policy needs, and a mixin for posteriors of finitely many arms."""
 
 from typing import Protocol
 
@@ -31,7 +31,7 @@ class Posterior(Protocol):
 
     @property
     def variance(self) -> Array:
-        """Posterior variance of every arm, (M,), in model units², >= 0; a view likewise."""
+        """Posterior variance of every arm, (M,), in model units², >= 0; a view like `mean`."""
         ...
 
     def at(self, arm: Arm) -> Prediction:
@@ -46,18 +46,18 @@ class Posterior(Protocol):
         width : float
             Width of the confidence bound in standard deviations.
         eligible : (M,) bool array
-            Arms that may be chosen; the result is None if there are none.
+            Arms that may be chosen; the result is None if no arm is eligible.
         seed, counter : int
-            Break ties between equal bounds.
+            Seed and counter of the draw that breaks ties between equal bounds.
         """
         ...
 
     def prior_std(self, arm: Arm) -> float:
-        """Return the standard deviation of `arm` at this interval without any reading."""
+        """Return the prior standard deviation of `arm` in the current interval."""
         ...
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Update the posterior with a reading of `arm`, in model units, at this interval."""
+        """Update the posterior with a reading `y` of `arm` in this interval, in model units."""
         ...
 
     def advance(self) -> None:
@@ -65,7 +65,7 @@ class Posterior(Protocol):
         ...
 
     def reset(self) -> None:
-        """Drop all readings, and return to the prior of the current interval; time stays."""
+        """Reset the posterior to the prior of the current interval: drop all readings."""
         ...
 
     def mean_std(self) -> tuple[Array, Array]:
@@ -73,20 +73,20 @@ class Posterior(Protocol):
         ...
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return what the posterior approximates; nothing if it is exact."""
+        """Return facts that explain the posterior, such as its approximations; possibly none."""
         ...
 
     def snapshot(self) -> bytes:
-        """Return the state as bytes; a restored posterior continues bit for bit."""
+        """Return the posterior's state as bytes; a restored posterior continues bit for bit."""
         ...
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a snapshot; raises `SnapshotError`, and then changes nothing."""
+        """Load the state of a posterior's snapshot; on `SnapshotError` nothing changes."""
         ...
 
 
 class FiniteArmsMixin:
-    """Predictions of a posterior that holds the arrays `mean` and `variance` of all its arms."""
+    """Predictions of a posterior that holds arrays `mean` and `variance` of finitely many arms."""
 
     mean: Array
     variance: Array
@@ -105,5 +105,5 @@ class FiniteArmsMixin:
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return nothing: the posterior is exact."""
+        """Return no facts, because an exact posterior approximates nothing."""
         return ()

@@ -1,8 +1,9 @@
-"""Box posterior with fitted length scales: one per dimension, of maximum posterior density.
+"""Box posterior that fits one length scale per dimension to the readings.
 
-The length scales of a squared exponential kernel have Gamma priors and are fitted as readings
-arrive ([ET] sections 6 and 7, table 7). `models.likelihood` fits temporal models instead, and the
-policies in `policy.unknown_length_scale` one length scale of a static field.
+The length scales of a squared exponential kernel have Gamma priors. As readings arrive, the length
+scales of maximum posterior density are fitted ([ET] sections 6 and 7, table 7). Two other modules
+fit other parameters: `models.likelihood` fits temporal models, and `policy.unknown_length_scale`
+fits a single length scale of a static field.
 """
 
 from collections.abc import Sequence
@@ -18,28 +19,29 @@ from edge_tvbo.models.spatial_kernels import MAX_MATERN_NU
 from edge_tvbo.models.temporal_models import TemporalModel
 from edge_tvbo.numerics.types import Array
 
-MIN_LENGTH_SCALE, MAX_LENGTH_SCALE = 0.5, 12.0  # of a fit, in units of `units`
-EAGER_READINGS = 30  # with fewer readings, every interval has a fit
-FIT_EVERY = 5  # intervals between two fits later on
-MAX_STEPS = 8  # of L-BFGS-B in a fit; the next fit continues from there
+MIN_LENGTH_SCALE, MAX_LENGTH_SCALE = 0.5, 12.0  # bounds of a fitted length scale, in `units`
+EAGER_READINGS = 30  # with fewer readings, a fit runs in every interval
+FIT_EVERY = 5  # intervals between two fits with more readings
+MAX_STEPS = 8  # steps of L-BFGS-B in a fit; the next fit continues from its result
 
 
 class ArdMapPosterior(RegressionPosterior):
     """A `RegressionPosterior` over a box that fits the length scale of each dimension.
 
-    A fit maximises the posterior density, starting from the length scales of the last fit, with at
-    most `MAX_STEPS` steps of L-BFGS-B, between `MIN_LENGTH_SCALE` and `MAX_LENGTH_SCALE`. It runs
-    at the end of an interval: of every interval with fewer than `EAGER_READINGS` readings, of every
-    `FIT_EVERY`-th later. A reset drops the readings and keeps the length scales until the next fit.
+    A fit maximises the posterior density with at most `MAX_STEPS` steps of L-BFGS-B. It starts from
+    the length scales of the last fit and stays between `MIN_LENGTH_SCALE` and `MAX_LENGTH_SCALE`.
+    With fewer than `EAGER_READINGS` readings, a fit runs at the end of every interval; with more,
+    at the end of every `FIT_EVERY`-th. A reset drops the readings and keeps the length scales until
+    the next fit.
 
     Parameters
     ----------
     field : BoxField
-        Its kernel is a squared exponential, whose variance is kept.
+        The box field. Its kernel is a squared exponential, and its variance is not fitted.
     temporal, window
         As for `RegressionPosterior`.
     units : sequence of d float
-        Length that a fitted length scale of 1 stands for in each dimension, in the unit of the box.
+        Unit of the fitted length scale in each dimension, as a length in the unit of the box.
     shape, rate : float
         Shape (above 1) and rate (above 0) of the Gamma prior of each length scale, in `units`; the
         first fit starts from its mode.
@@ -47,13 +49,14 @@ class ArdMapPosterior(RegressionPosterior):
     Raises
     ------
     ConfigError
-        For another kernel, and for numbers out of range.
+        If the kernel is not a squared exponential, or a number is out of range.
     MissingExtra
-        By the first fit, if scipy is not installed.
+        Raised by the first fit if scipy is not installed.
 
     Notes
     -----
-    A fit of n readings costs n³ + 4 d n² for each of its steps. Rasmussen & Williams eq. 5.8-5.9.
+    Each step of a fit to n readings costs n³ + 4 d n² multiply-adds. Source: Rasmussen & Williams
+    eq. 5.8-5.9.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class ArdMapPosterior(RegressionPosterior):
                 f"nu is {field.spatial.nu}; length scales can be fitted for nu = infinity only."
             )
         if self._units.shape != field.lower.shape or not (self._units > 0).all():
-            raise ConfigError(f"units is {units}; it must have a number above 0 per dimension.")
+            raise ConfigError(f"units is {units}; it must have one number above 0 per dimension.")
         if not (shape > 1.0 and rate > 0.0):
             raise ConfigError(f"shape is {shape}, rate {rate}; they must be above 1 and above 0.")
         self._prior = (shape, rate)
@@ -89,12 +92,12 @@ class ArdMapPosterior(RegressionPosterior):
         return self._scales * self._units
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Update the posterior with a reading; the length scales are fitted in `advance`."""
+        """Add a reading `y` of `arm`; the length scales are not fitted until `advance`."""
         super().observe(arm, y)
         self._fresh = True
 
     def advance(self) -> None:
-        """Fit the length scales if a fit is due, and advance by one interval."""
+        """Fit the length scales if a fit is due, and advance the posterior by one interval."""
         due = self.observations < EAGER_READINGS or (self._time + 1) % FIT_EVERY == 0
         if self._fresh and due and self.observations:
             self._fit()
@@ -135,8 +138,8 @@ class ArdMapPosterior(RegressionPosterior):
 class _ScaledBoxSpace:
     """The arm space of a box whose length scales may change; an `ArmSpace`.
 
-    Distances are computed by a product of matrices, to 1e-7 length scales:
-    `spatial_kernels.distances` took most of the search's time.
+    Distances are computed by a product of matrices, which is accurate to 1e-7 length scales. It
+    replaces `spatial_kernels.distances`, which took most of the time of the search.
     """
 
     def __init__(self, field: BoxField) -> None:
@@ -153,12 +156,12 @@ class _ScaledBoxSpace:
         A, B = (P - self._corner) / self.length_scales, (Q - self._corner) / self.length_scales
         halves = A @ B.T
         halves -= 0.5 * (A * A).sum(axis=1)[:, None]
-        halves -= 0.5 * (B * B).sum(axis=1)  # minus half a squared distance
+        halves -= 0.5 * (B * B).sum(axis=1)  # minus half the squared distances
         return np.asarray(self.height * np.exp(np.minimum(halves, 0.0)))
 
 
 class _Density:
-    """The posterior density of length scales: likelihood of the readings times Gamma prior.
+    """The posterior density of length scales: the likelihood of readings times the Gamma prior.
 
     Parameters
     ----------
@@ -204,7 +207,10 @@ class _Density:
         return np.clip(np.exp(best), MIN_LENGTH_SCALE, MAX_LENGTH_SCALE)
 
     def cost(self, logs: Array) -> tuple[float, Array]:
-        """Return minus the log density at ln l (d,), up to a constant, and its gradient (d,)."""
+        """Return minus the log density at log length scales (d,), and its gradient (d,).
+
+        A constant is omitted.
+        """
         from scipy.linalg import lapack
 
         n, squares = len(self._y), np.exp(-2.0 * logs)
@@ -216,8 +222,8 @@ class _Density:
             return 1e10, np.zeros(len(logs))
         weights, _ = lapack.dpotrs(L, self._y, lower=1)
         value = -0.5 * (self._y @ weights) - np.log(L.diagonal()).sum()
-        inverse, _ = lapack.dpotri(L, lower=1, overwrite_c=1)  # its lower triangle, 0 above
-        inverse.flat[:: n + 1] *= 0.5  # half a symmetric sum; the diagonal adds nothing anyway
+        inverse, _ = lapack.dpotri(L, lower=1, overwrite_c=1)  # only the lower triangle
+        inverse.flat[:: n + 1] *= 0.5  # the sum is half that of the symmetric matrix
         pull = (0.5 * np.outer(weights, weights) - inverse.T) * K
         slope = squares * (self._apart @ pull.ravel())  # R & W eq. 5.9, by ln l
         shape, rate = self._prior

@@ -1,4 +1,4 @@
-"""Low-rank posterior: very many arms whose covariance few components explain."""
+"""Low-rank posterior: approximate, for very many arms whose covariance few components explain."""
 
 from typing import NamedTuple
 
@@ -13,11 +13,11 @@ from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics import low_rank
 from edge_tvbo.numerics.types import Array
 
-MAX_NOISE_SHARE = 0.01  # of a reading's noise variance: the largest variance left out of an arm
+MAX_NOISE_SHARE = 0.01  # largest omitted variance of an arm, as a share of the noise variance
 
 
 class Components(NamedTuple):
-    """A factorisation K = Bᵀ B + R, where only the diagonal of the small remainder R is known."""
+    """A factorisation K = Bᵀ B + R; only the diagonal of the small remainder R is stored."""
 
     B: Array  # (r, M)
     rest: Array  # (M,), diagonal of R, in model units²
@@ -26,7 +26,7 @@ class Components(NamedTuple):
     def of_field(cls, field: SensorField) -> "Components | None":
         """Return the components of the field's kernel, or None if more than M / 3 are needed.
 
-        With more, the exact posterior costs little more than the components do.
+        With more components, the exact posterior is hardly slower than the approximate one.
         """
         M = len(field)
         B, rest = np.empty((M // 3, M)), np.empty(M)
@@ -43,28 +43,29 @@ class LowRankPosterior(StateSpaceBase):
     field, transition
         As for `StateSpaceBase`.
     components : Components
-        Of the field's kernel.
+        Components of the field's kernel.
 
     Notes
     -----
-    The part diag(R) of an arm is never learned: prior variances are exact, and a reading counts as
-    if its noise variance were larger by R times the scale of the prior, which is at most 1 % as
-    long as the scale is at most 1. Let w be the weights of n readings y in a mean, W = 1 + Σ|w|,
-    and R the largest remainder. Then the error of the mean is at most |y| W √(R / σ²) and that of
-    a variance at most W² R.
+    Readings do not reduce the part diag(R) of an arm's variance, and prior variances are exact. The
+    posterior treats a reading as if its noise variance were larger by R times the scale of the
+    prior. This is at most 1 % of the noise variance while the scale is at most 1. To bound the
+    errors, let w be the weights of n readings y in a mean, W = 1 + Σ|w|, and R the largest
+    remainder. The error of the mean is at most |y| W √(R / σ²), and the error of a variance is at
+    most W² R.
     """
 
     def __init__(self, field: SensorField, transition: Transition, components: Components) -> None:
         super().__init__(field, transition)
         self._B, self._rest = components
         r, M = self._B.shape
-        self._covariance = np.eye(r)  # of the components
+        self._covariance = np.eye(r)  # covariance of the components
         self._h, self._g = np.empty(r), np.empty(M)
         self.mean = np.zeros(M)
         self.variance = np.diag(field.kernel).copy()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the number of components that represent the sensors."""
+        """Return one fact: the posterior is approximate and has a small number of components."""
         r, M = self._B.shape
         return (LowRankApproximation(r, M, MAX_NOISE_SHARE),)
 

@@ -1,8 +1,8 @@
-"""Mixture posterior: a bank of models, weighted by how well each predicted recent readings.
+"""Mixture posterior: a bank of models, each weighted by how well it predicted recent readings.
 
-Dynamic model averaging (Raftery, Kárný & Ettler 2010): the weight of a model is the exponential of
-the sum of its log predictive densities. Older densities are discounted, so that the weights follow
-a change of regime.
+This is dynamic model averaging (Raftery, Kárný & Ettler 2010). The weight of a model is
+proportional to the exponential of the sum of its log predictive densities. Older densities are
+discounted, so that the weights adapt when the field begins to change in another way.
 """
 
 from math import erf, log, sqrt
@@ -31,7 +31,7 @@ from edge_tvbo.numerics import model_bank
 from edge_tvbo.numerics.types import Array
 
 DISCOUNT = 0.98  # factor on the log weights in each interval
-JITTER = 1e-6  # share of the variance of a candidate kernel
+JITTER = 1e-6  # variance added to the diagonal of a candidate kernel, as a share of its variance
 MIN_DENSITY = 1e-300  # replaces a predictive density of 0
 MIN_LOG_WEIGHT = -30.0  # relative to the best model; lower weights could not recover
 
@@ -43,29 +43,29 @@ class Member(NamedTuple):
     daily: bool  # whether it uses the field's daily profile
     epsilon: float | None = None  # ε of TV; 0 is the static model with the event trigger
     momentum: tuple[float, float] | None = None  # ε and α of MTV
-    kernel: int = 0  # 0: the field's; 1, 2, ...: that of its daily profile or of a length scale
-    length_scale: float | None = None  # of that kernel, if it is one of several candidates
+    kernel: int = 0  # 0: the field's kernel; 1, 2, ...: of its daily profile or a length scale
+    length_scale: float | None = None  # length scale of that kernel if several are tried
 
 
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)  # ε of the TV models
 MOMENTA = ((0.97, 0.5), (0.95, 0.9), (0.9, 0.8))  # ε and α of the MTV models
-LENGTH_SCALE_SHARES = (1.0, 0.5, 0.25, 0.125)  # candidates, as shares of the longest side
+LENGTH_SCALE_SHARES = (1.0, 0.5, 0.25, 0.125)  # candidates, as shares of the field's longest side
 NU = 2.5  # smoothness of the candidate kernels
 
 
 def candidate_length_scales(field: SensorField) -> tuple[float, ...]:
-    """Return the length scales to choose from, in the unit of the field's positions.
+    """Return the candidate length scales of a field, in the unit of its positions.
 
-    Raises `ConfigError` for a field without positions.
+    Raises `ConfigError` if the field has no positions.
     """
     if field.positions is None:
-        raise ConfigError("Learning a length scale takes positions; this field has none.")
+        raise ConfigError("Learning a length scale requires positions; this field has none.")
     side = float(np.ptp(field.positions, axis=0).max()) or 1.0
     return tuple(share * side for share in LENGTH_SCALE_SHARES)
 
 
 def length_scale_members(scales: tuple[float, ...]) -> tuple[Member, ...]:
-    """Return the bank for a field of unknown length scale: five models for each of `scales`.
+    """Return the bank of models for a field of unknown length scale: five for each of `scales`.
 
     One-component models come first.
     """
@@ -88,11 +88,11 @@ def length_scale_members(scales: tuple[float, ...]) -> tuple[Member, ...]:
 
 
 def default_members(field: SensorField) -> tuple[Member, ...]:
-    """Return the bank for a field whose kernel is known, one-component models first.
+    """Return the bank of models for a field whose kernel is known, one-component models first.
 
-    A field without a daily profile has no models with momentum, which do not improve predictions
-    there: the slow trend in real rooms is the daily profile. With a daily profile, most models use
-    it, and a few do not, for unusual days.
+    Without a daily profile, the bank has no models with momentum, because they do not improve the
+    predictions: the slow trend in real rooms is the daily profile. With a daily profile, most
+    models use it, and a few models for unusual days do not.
     """
     static = Member("static, event-triggered", False, epsilon=0.0)
     if field.daily_profile is None:
@@ -117,7 +117,7 @@ class MixturePosterior(FiniteArmsMixin):
     Parameters
     ----------
     field : SensorField
-        M arms; if it has a daily profile, most of the models use it.
+        Field of M arms; if it has a daily profile, most of the models use it.
     delta_b : float
         δ_B of the event trigger of the static model.
     scales : tuple of float
@@ -125,10 +125,10 @@ class MixturePosterior(FiniteArmsMixin):
 
     Notes
     -----
-    O(M²) for each model and interval, however long the history is.
+    Each model costs O(M²) per interval, however long the history is.
     """
 
-    weights: Array  # of the models, (B,), which add up to 1
+    weights: Array  # weights of the models, (B,), which add up to 1
 
     def __init__(
         self, field: SensorField, *, delta_b: float = 0.1, scales: tuple[float, ...] = ()
@@ -147,8 +147,8 @@ class MixturePosterior(FiniteArmsMixin):
         self.log_weights = np.zeros(len(self.members))
         self.mean = np.zeros(len(field))
         self.variance = np.zeros(len(field))
-        self.resets = 0  # of the static model
-        self.log_density = 0.0  # ln p of the last reading, before its update
+        self.resets = 0  # number of resets of the static model
+        self.log_density = 0.0  # ln p(y) of the last reading y before the update with it
         self._reset_models()
 
     def _set_transitions(self) -> None:
@@ -171,14 +171,15 @@ class MixturePosterior(FiniteArmsMixin):
 
     @property
     def rate(self) -> float:
-        """The share of the field's variance that is new each interval, averaged by the weights.
+        """The share of the field's variance that is new each interval: the mean over the models.
 
-        It is ε of [B16], which is 1 - d(1)² for any temporal kernel d.
+        The models count by their weights. The share is ε of [B16], which is 1 - d(1)² for a
+        temporal kernel d.
         """
         return float(self.weights @ self._new_share)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the model with the largest weight, and the estimated rate of change."""
+        """Return two facts of the mixture: its likeliest model and the estimated rate of change."""
         best = int(self.weights.argmax())
         model = self.members[best]
         likeliest = LikeliestModel(
@@ -191,7 +192,7 @@ class MixturePosterior(FiniteArmsMixin):
         return (likeliest, RateOfChange(self.rate))
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the predictive quantile: a reading of `arm` is below it with chance `share`."""
+        """Return a predictive quantile of `arm`: readings are below it with chance `share`."""
         shift, scale = self._shifts(arm), self._scaling()
         means = shift + scale * np.concatenate((self._m[:, arm], self._m2[:, arm]))
         own = np.concatenate((self._C[:, arm, arm], self._C2[:, arm, arm]))
@@ -206,7 +207,7 @@ class MixturePosterior(FiniteArmsMixin):
         return high
 
     def set_time(self, at: float) -> None:
-        """Set the time of day of the current interval, which began at `at`, s since 1970, UTC."""
+        """Set the mixture's time of day; the current interval began at `at`, s since 1970, UTC."""
         if self._field.daily_profile is None or not self._rate:
             return
         phase = self._field.daily_profile.phase(at)
@@ -215,7 +216,7 @@ class MixturePosterior(FiniteArmsMixin):
             self._mix()
 
     def prior_std(self, arm: int) -> float:
-        """Return the standard deviation of `arm` under the field's kernel without any reading."""
+        """Return the prior standard deviation of `arm` under the field's kernel."""
         return sqrt(self._field.kernel[arm, arm])
 
     def observe(self, arm: int, y: float) -> None:
@@ -247,7 +248,7 @@ class MixturePosterior(FiniteArmsMixin):
         self._mix()
 
     def advance(self) -> None:
-        """Advance all models of the mixture by one interval, and update the daily mean before."""
+        """Update the daily mean, and advance all models of the mixture by one interval."""
         self._update_daily_mean()
         model_bank.evolve_one_component(
             self._m, self._C, self._K, self._which[: self._split], self._retain, self._inject
@@ -260,7 +261,7 @@ class MixturePosterior(FiniteArmsMixin):
         self._mix()
 
     def reset(self) -> None:
-        """Reset all models of the mixture to the prior; time and daily mean stay."""
+        """Reset all models of the mixture to the prior, but keep the time and the daily mean."""
         self._reset_models()
 
     def snapshot(self) -> bytes:
@@ -302,7 +303,7 @@ class MixturePosterior(FiniteArmsMixin):
         self._mix()
 
     def _check_static_model(self, arm: int, y: float) -> None:
-        """Reset the static model, which is the first, if a reading contradicts it."""
+        """Reset the static model, which is the first of the bank, if a reading contradicts it."""
         mean = self._overall_mean[arm] + self._m[0, arm]
         std = float(self._C[0, arm, arm]) ** 0.5
         if self._trigger.check(TriggerInput(y, mean, std, self.prior_std(arm))).stale:
@@ -311,7 +312,7 @@ class MixturePosterior(FiniteArmsMixin):
             self.resets += 1
 
     def _update_daily_mean(self) -> None:
-        """Move the daily mean of this time of day towards the posterior mean."""
+        """Move the stored mean of this time of day towards the posterior mean."""
         if self._rate == 0.0 or not self.observations:
             return
         scale = self._scales[self._phase]
@@ -364,7 +365,7 @@ class MixturePosterior(FiniteArmsMixin):
 def _candidate_kernels(
     field: SensorField, profile: DailyProfile | None, scales: tuple[float, ...]
 ) -> Array:
-    """Return the kernels that members refer to by number, (k, M, M)."""
+    """Return the kernels of the bank, (k, M, M); members refer to them by number."""
     if profile is not None:
         return np.array([field.kernel, profile.kernel])
     variance = float(np.diag(field.kernel).max())
@@ -374,7 +375,7 @@ def _candidate_kernels(
 
 
 def _new_share(member: Member) -> float:
-    """Return the share of the variance that is new each interval under a model."""
+    """Return the share of the field's variance that is new each interval under a member."""
     if member.momentum is None:
         return member.epsilon or 0.0
     epsilon, alpha = member.momentum

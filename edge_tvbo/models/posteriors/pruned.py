@@ -1,8 +1,8 @@
-"""Pruned posteriors: remove the readings that have the least influence on the predictions.
+"""Pruned posteriors: they remove the readings that influence the predictions least.
 
 The relevance of a reading is the criterion of [W24]: Bardou, Thiran & Ranieri 2024, "This too shall
-pass: removing stale observations in dynamic Bayesian optimization", NeurIPS 37; its authors' code
-is wdbo-algo and wdbo-criterion on PyPI.
+pass: removing stale observations in dynamic Bayesian optimization", NeurIPS 37. The authors publish
+their code on PyPI as wdbo-algo and wdbo-criterion.
 """
 
 from math import log1p
@@ -21,11 +21,11 @@ from edge_tvbo.models.temporal_models import TimeVarying
 from edge_tvbo.numerics import window as kernels
 from edge_tvbo.numerics.types import Array
 
-MIN_READINGS = 2  # that are never removed, as in wdbo-algo
+MIN_READINGS = 2  # readings that are never removed, as in wdbo-algo
 
 
 def relevance(P: Array, y: Array, F: Array) -> Array:
-    """Return how much the predictions would change without each of n readings.
+    """Return the relevance of n readings: how much removing each would change the predictions.
 
     Parameters
     ----------
@@ -45,11 +45,12 @@ def relevance(P: Array, y: Array, F: Array) -> Array:
 
     Notes
     -----
-    The squared distance at a point is (μ - μ')² + (σ - σ')², and the second term is at most
-    σ'² - σ². The n other readings predict reading i with error r = α_i / P_ii and variance
-    v = 1 / P_ii, where α = P y (Rasmussen & Williams eq. 5.12), and its weight at the points is
-    g = v (P F)_i. So μ - μ' = g r / v and σ'² - σ² = g² / v, and the sums over points are the terms
-    of [W24] with C = F Fᵀ, for all i at once: O(n³ + n²m).
+    Primes denote the posterior without reading i. The squared distance at a point is (μ - μ')² + (σ
+    - σ')², and the second term is at most σ'² - σ². With α = P y, the other readings predict
+    reading i with error r = α_i / P_ii and variance v = 1 / P_ii (Rasmussen & Williams eq. 5.12).
+    The weight of reading i at the points is g = v (P F)_i. So μ - μ' = g r / v and σ'² - σ² = g² /
+    v. Their sums over the points are the terms of [W24] with C = F Fᵀ. They are computed for all i
+    at once, in O(n³ + n²m).
     """
     alpha, p = P @ y, np.diagonal(P)
     gains = P @ F  # (n, m), g / v
@@ -64,11 +65,11 @@ class Prunable(Protocol):
     observations: int
 
     def least_relevant(self) -> tuple[int, float]:
-        """Return the index of the least relevant reading, and its relevance."""
+        """Return the index and the relevance of the posterior's least relevant reading."""
         ...
 
     def remove(self, index: int) -> None:
-        """Drop one reading, 0 being the oldest."""
+        """Remove the reading with this index from the posterior; index 0 is the oldest."""
         ...
 
 
@@ -78,10 +79,10 @@ class RemovalBudget:
     Parameters
     ----------
     epsilon : float
-        ε of the kernel d = (1-ε)^(|t-t'|/2) = exp(-|t-t'| / l_t) with l_t = -2 / ln(1-ε) intervals,
-        below 1.
+        ε of the kernel d = (1-ε)^(|t-t'|/2), below 1. Equivalently, d = exp(-|t-t'| / l_t) with the
+        time scale l_t = -2 / ln(1-ε) intervals.
     alpha : float
-        α, relative change of the predictions that is allowed in each l_t, 0 or more.
+        α, relative change of the predictions that is allowed per time scale l_t, 0 or more.
 
     Raises
     ------
@@ -90,9 +91,10 @@ class RemovalBudget:
 
     Notes
     -----
-    [W24] algorithm 1. The budget is 1 at first and is multiplied by (1+α)^(1/l_t) each interval.
-    While 1 + R of the least relevant reading is below the budget, the reading is removed and the
-    budget is divided by 1 + R. The remaining budget is kept, as its logarithm.
+    This is [W24] algorithm 1. The budget starts at 1 and is multiplied by (1+α)^(1/l_t) each
+    interval. Let R be the relevance of the least relevant reading. While 1 + R is below the budget,
+    the reading is removed and the budget is divided by 1 + R. The remaining budget carries over to
+    the next interval. It is stored as its logarithm.
     """
 
     def __init__(self, epsilon: float, alpha: float) -> None:
@@ -103,7 +105,7 @@ class RemovalBudget:
         self.log_budget = 0.0
 
     def spend(self, posterior: "Prunable") -> None:
-        """Grow the budget by one interval, and remove the readings of `posterior` it pays for."""
+        """Increase the budget by one interval, and remove readings from `posterior` within it."""
         self.log_budget += self._growth
         while posterior.observations > MIN_READINGS:
             index, relevance = posterior.least_relevant()
@@ -115,7 +117,7 @@ class RemovalBudget:
 
 
 def _read_budget(state: State) -> float:
-    """Return the logarithm of the budget in a state, or raise `SnapshotError`."""
+    """Return the logarithm of the removal budget in a state, or raise `SnapshotError`."""
     log_budget = read_number(state, "budget")
     if log_budget < 0.0:
         raise SnapshotError("The snapshot's 'budget' is negative.")
@@ -123,18 +125,18 @@ def _read_budget(state: State) -> float:
 
 
 class PrunedPosterior(RegressionPosterior):
-    """A `RegressionPosterior` that drops the least relevant readings instead of the oldest.
+    """A `RegressionPosterior` that drops its least relevant readings, not its oldest ones.
 
     Parameters
     ----------
     field : SensorField or BoxField
-        Arms, spatial prior and noise variance; in a box, the candidates are predicted. For sensors
-        `PrunedWindowPosterior` is much faster.
+        Arms, spatial prior and noise variance. In a box, relevance refers to the predictions of the
+        candidates. For sensors, `PrunedWindowPosterior` is much faster.
     temporal : TimeVarying
         How fast the field changes.
     window : int
         W, largest number of readings held, 1 or more. A full window drops its least relevant
-        reading, whatever the budget; [W24] has no such limit.
+        reading even if the budget does not allow it; [W24] has no such limit.
     alpha : float
         As for `RemovalBudget`.
 
@@ -145,10 +147,11 @@ class PrunedPosterior(RegressionPosterior):
 
     Notes
     -----
-    The predicted values are all arms in all future intervals. Because d decays at the same rate
-    from every reading, F of each later interval is that of the next one times a constant; the sum
-    over intervals differs from one interval by a factor that cancels in R, so nothing is truncated.
-    O(W³ + W²M) for each removed reading, and as much in each interval.
+    The predicted values are those of all arms in all future intervals. The kernel d decays at the
+    same rate from every reading, so F of each later interval is F of the next interval times a
+    constant. The sum over all future intervals is therefore the term of the next interval times a
+    constant, which cancels in R. No future interval is left out. The cost is O(W³ + W²M) for each
+    interval and for each removed reading.
     """
 
     def __init__(self, field: Field, temporal: TimeVarying, window: int, *, alpha: float) -> None:
@@ -157,25 +160,26 @@ class PrunedPosterior(RegressionPosterior):
         self._alpha = alpha
 
     def advance(self) -> None:
-        """Advance the pruned posterior by one interval, and remove what the budget allows."""
+        """Advance the pruned posterior by one interval, and remove readings within the budget."""
         super().advance()
         self._budget.spend(self)
 
     def least_relevant(self) -> tuple[int, float]:
-        """Return index and relevance of the least relevant reading, by regression."""
+        """Return index and relevance of the least relevant reading, computed by regression."""
         factor = self._current_factor()
         F = self._space.covariance(factor.places, self._space.candidates)
-        F = F * self._temporal.kernel(factor.times, factor.times[-1:])  # the newest: no underflow
+        # relative to the newest reading, so that F does not underflow
+        F = F * self._temporal.kernel(factor.times, factor.times[-1:])
         found = relevance(factor.regression.precision(), self._y[: self.observations], F)
         return _smallest(found)
 
     def reset(self) -> None:
-        """Reset the pruned posterior to the prior: drop all readings and the saved budget."""
+        """Reset the pruned posterior to the prior: drop all readings and the remaining budget."""
         super().reset()
         self._budget.log_budget = 0.0
 
     def _dispensable(self) -> int:
-        """Return the index of the reading that a full window drops: the least relevant."""
+        """Return the index of the least relevant reading, which a full window drops."""
         return self.least_relevant()[0]
 
     def _state(self) -> State:
@@ -191,7 +195,7 @@ class PrunedPosterior(RegressionPosterior):
 
 
 class PrunedWindowPosterior(BufferedPosterior):
-    """The compiled equivalent of a `PrunedPosterior`, for sensors.
+    """The compiled equivalent of `PrunedPosterior` for sensor fields.
 
     Parameters
     ----------
@@ -202,7 +206,7 @@ class PrunedWindowPosterior(BufferedPosterior):
 
     Notes
     -----
-    O(W³ + W²M) an interval.
+    An interval costs O(W³ + W²M).
     """
 
     def __init__(
@@ -222,7 +226,7 @@ class PrunedWindowPosterior(BufferedPosterior):
         self._found = np.empty(window)
 
     def advance(self) -> None:
-        """Advance the pruned posterior by one interval, and remove what the budget allows."""
+        """Advance the pruned posterior by one interval, and remove readings within the budget."""
         super().advance()
         self._budget.spend(self)
 
@@ -235,12 +239,12 @@ class PrunedWindowPosterior(BufferedPosterior):
         return _smallest(self._found[:n])
 
     def reset(self) -> None:
-        """Reset the pruned posterior to the prior: drop all readings and the saved budget."""
+        """Reset the pruned posterior to the prior: drop all readings and the remaining budget."""
         super().reset()
         self._budget.log_budget = 0.0
 
     def _dispensable(self) -> int:
-        """Return the index of the reading that a full buffer drops: the least relevant."""
+        """Return the index of the least relevant reading, which a full buffer drops."""
         return self.least_relevant()[0]
 
     def _predict(self) -> None:

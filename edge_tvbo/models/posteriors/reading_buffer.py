@@ -1,4 +1,4 @@
-"""Reading buffer: base class of posteriors that hold the last readings and recompute from them."""
+"""Reading buffer: base class of posteriors that are recomputed from a buffer of readings."""
 
 from abc import abstractmethod
 
@@ -20,7 +20,7 @@ class BufferedPosterior(StateSpaceBase):
     field : SensorField
         As for `StateSpaceBase`.
     transition : Transition
-        One under which the scale of the prior stays 1.
+        A transition under which the scale of the prior stays 1.
     window : int
         W, 1 or more; otherwise `ConfigError` is raised.
     """
@@ -36,7 +36,7 @@ class BufferedPosterior(StateSpaceBase):
         self.variance = np.diag(field.kernel).copy()
 
     def observe(self, arm: int, y: float) -> None:
-        """Update the buffered posterior with a reading of `arm`; a full buffer drops one."""
+        """Update the buffered posterior with a reading of `arm`; a full buffer drops another."""
         if self.observations == len(self._y):
             self._drop(self._dispensable())
         n = self.observations
@@ -50,7 +50,7 @@ class BufferedPosterior(StateSpaceBase):
         self._predict()
 
     def remove(self, index: int) -> None:
-        """Drop one reading from the buffer, 0 being the oldest."""
+        """Remove the reading with this index from the buffer; index 0 is the oldest."""
         self._drop(index)
         self._predict()
 
@@ -60,7 +60,7 @@ class BufferedPosterior(StateSpaceBase):
         self._predict()
 
     def _dispensable(self) -> int:
-        """Return the index of the reading that a full buffer drops: the oldest."""
+        """Return the index of the oldest reading, which a full buffer drops."""
         return 0
 
     def _drop(self, index: int) -> None:
@@ -71,7 +71,7 @@ class BufferedPosterior(StateSpaceBase):
 
     @abstractmethod
     def _predict(self) -> None:
-        """Fill `mean` and `variance` for the current interval."""
+        """Fill `mean` and `variance` of the buffered posterior for the current interval."""
 
     def _counters(self) -> State:
         return {"time": self._time}
@@ -79,11 +79,13 @@ class BufferedPosterior(StateSpaceBase):
     def _check(self, state: State, prior: float) -> None:
         observations, time = read_count(state, "observations"), read_count(state, "time")
         if observations > len(self._y):
-            raise SnapshotError(f"The snapshot holds {observations} readings of {len(self._y)}.")
+            raise SnapshotError(
+                f"The snapshot counts {observations} readings, but at most {len(self._y)} fit."
+            )
         if not ((state["arms"] >= 0) & (state["arms"] < len(self._field))).all():
             raise SnapshotError("The snapshot's 'arms' names a sensor that does not exist.")
         if (state["times"][:observations] > time).any() or (state["times"] < 0).any():
-            raise SnapshotError("The snapshot holds readings of the future.")
+            raise SnapshotError("The snapshot holds readings from the future.")
 
     def _load(self, state: State) -> None:
         super()._load(state)

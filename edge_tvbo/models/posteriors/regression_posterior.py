@@ -25,7 +25,7 @@ from edge_tvbo.models.temporal_models import FittableModel, TemporalModel
 from edge_tvbo.numerics.acquisition import highest_bound
 from edge_tvbo.numerics.types import Array, Mask
 
-MAX_LOG_NOISE = log(1e12)  # factor on the noise of a weighted reading, which then has no influence
+MAX_LOG_NOISE = log(1e12)  # log of the largest factor on the noise of a reading
 
 
 class RegressionPosterior:
@@ -38,9 +38,9 @@ class RegressionPosterior:
     temporal : TemporalModel
         Temporal model with kernel d(t, t').
     window : int
-        W, largest number of readings held, 1 or more; a full window drops its oldest reading.
+        W, largest number of readings held, 1 or more. A full window drops its oldest reading.
     gamma : float
-        Factor on the weight of a reading for each interval since, above 0, at most 1.
+        Factor that multiplies the weight of a reading in each interval, above 0 and at most 1.
 
     Raises
     ------
@@ -49,8 +49,8 @@ class RegressionPosterior:
 
     Notes
     -----
-    O(W³ + W²M) an interval, and W²M + W² more for each point at which a box is searched. The
-    recursive posteriors are faster by orders of magnitude where they apply.
+    An interval costs O(W³ + W²M). Each point at which a box is searched costs W²M + W² more. If a
+    recursive posterior is available for the temporal model, it is faster by orders of magnitude.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RegressionPosterior:
         self._time = 0
         self.observations = 0
         self._factor: _Factor | None = None  # None if it is out of date
-        self._prediction: tuple[Array, Array] | None = None  # mean and variance, likewise
+        self._prediction: tuple[Array, Array] | None = None  # mean and variance, or None
 
     @property
     def mean(self) -> Array:
@@ -90,7 +90,7 @@ class RegressionPosterior:
         return Prediction(arm, float(mean), float(variance) ** 0.5)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the prediction of the arm with the highest bound among sensors or in the box.
+        """Return the prediction of the sensor, or the point of the box, with the highest bound.
 
         If not all candidates of a box are eligible, the box is not searched, and the best eligible
         candidate is returned.
@@ -110,14 +110,14 @@ class RegressionPosterior:
         return self.at(self._space.best(index, bound, scores))
 
     def prior_std(self, arm: Arm) -> float:
-        """Return the standard deviation of `arm` at this interval without any reading."""
+        """Return the prior standard deviation of `arm` in the current interval."""
         variance = float(self._space.variance(self._space.place(arm)[None, :])[0])
         return sqrt(variance * float(self._temporal.variance(np.array([float(self._time)]))[0]))
 
     def observe(self, arm: Arm, y: float) -> None:
         """Update the regression posterior with a reading of `arm`; a full window drops another one.
 
-        Raises ValueError if the field has no such arm, as for a point outside the box.
+        Raises ValueError if the field has no such arm, such as a point outside the box.
         """
         if not self._space.contains(arm):
             raise ValueError(f"{arm} is not an arm of this field")
@@ -142,7 +142,7 @@ class RegressionPosterior:
         self._invalidate()
 
     def remove(self, index: int) -> None:
-        """Drop one reading from the window, 0 being the oldest."""
+        """Remove the reading with this index from the window; index 0 is the oldest."""
         n = self.observations
         for array in (self._places, self._y, self._times):
             array[index : n - 1] = array[index + 1 : n]
@@ -154,7 +154,7 @@ class RegressionPosterior:
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return nothing: the posterior of the readings in the window is exact."""
+        """Return no facts, because the posterior of the readings in the window is exact."""
         return ()
 
     def snapshot(self) -> bytes:
@@ -166,7 +166,7 @@ class RegressionPosterior:
         self._load(decode_snapshot(self._kind(), self._field.fingerprint(), blob))
 
     def _dispensable(self) -> int:
-        """Return the index of the reading that a full window drops: the oldest."""
+        """Return the index of the oldest reading, which a full window drops."""
         return 0
 
     def _state(self) -> State:
@@ -175,10 +175,12 @@ class RegressionPosterior:
     def _load(self, state: State) -> None:
         time, observations = read_count(state, "time"), read_count(state, "observations")
         if observations > len(self._y):
-            raise SnapshotError(f"The snapshot holds {observations} readings of {len(self._y)}.")
+            raise SnapshotError(
+                f"The snapshot counts {observations} readings, but at most {len(self._y)} fit."
+            )
         check_arrays(self._arrays(), state)
         if (state["times"][:observations] > time).any() or (state["times"] < 0).any():
-            raise SnapshotError("The snapshot holds readings of the future.")
+            raise SnapshotError("The snapshot holds readings from the future.")
         if not self._field.contains(state["places"][:observations]):
             raise SnapshotError("The snapshot's 'places' names an arm that does not exist.")
         copy_arrays(self._arrays(), state)
@@ -192,17 +194,17 @@ class RegressionPosterior:
         return f"kernel {self._temporal.snapshot_key} {len(self._y)} {self._gamma!r}"
 
     def _invalidate(self) -> None:
-        """Mark factor and prediction as out of date; they are recomputed when they are read."""
+        """Mark the factor and the prediction as out of date; the next use recomputes them."""
         self._factor = self._prediction = None
 
     def _candidate_prediction(self) -> tuple[Array, Array]:
-        """Return mean and variance of every candidate, both (M,)."""
+        """Return the posterior mean and variance of every candidate, both (M,)."""
         if self._prediction is None:
             self._prediction = self._predict(self._space.candidates)
         return self._prediction
 
     def _predict(self, P: Array) -> tuple[Array, Array]:
-        """Return mean and variance at places P (p, d), both (p,)."""
+        """Return the posterior mean and variance at places P (p, d), both (p,)."""
         factor, now = self._current_factor(), np.array([float(self._time)])
         k = self._space.covariance(factor.places, P) * self._temporal.kernel(factor.times, now)
         prior = self._space.variance(P) * float(self._temporal.variance(now)[0])
@@ -233,9 +235,9 @@ class _Factor(NamedTuple):
 class FittedPosterior(RegressionPosterior):
     """A `RegressionPosterior` whose temporal model is fitted to the readings each interval.
 
-    The fit maximises the likelihood, starting from the parameters of the interval before and from
-    others drawn at random, fewer of them the more readings there are: at most `restarts` and 200/n
-    starts.
+    The fit maximises the likelihood. It starts from the parameters of the previous interval, and
+    also from parameters that are drawn at random. With n readings there are at most 200/n starts,
+    and at most `restarts`.
 
     Parameters
     ----------
@@ -244,7 +246,7 @@ class FittedPosterior(RegressionPosterior):
     temporal : FittableModel
         Temporal model from which the first fit starts.
     restarts : int
-        Largest number of starts in an interval, the warm one included.
+        Largest number of starts in an interval, including the start from the previous interval.
     seed : int
         Seed of the random starts.
 
@@ -273,12 +275,12 @@ class FittedPosterior(RegressionPosterior):
         return self._temporal  # type: ignore[return-value]
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Update the posterior with a reading; the temporal model is fitted in `advance`."""
+        """Add a reading `y` of `arm`; the temporal model is not fitted until `advance`."""
         super().observe(arm, y)
         self._fresh = True
 
     def advance(self) -> None:
-        """Fit the temporal model if a reading arrived, and advance by one interval."""
+        """Fit the temporal model if a reading arrived; advance the posterior by one interval."""
         if self._fresh and self.observations:
             self._fit()
         super().advance()

@@ -1,11 +1,12 @@
 """Posterior selection: the fastest implementation for a field and a temporal model.
 
-The exact posterior of `MAX_EXACT_SENSORS` sensors takes a tenth of a millisecond an interval; its
-cost grows with their square and, beyond the processor's cache, faster. For more sensors whose
-covariance few components explain, `LowRankPosterior` is used, which states its error.
+The exact posterior of `MAX_EXACT_SENSORS` sensors takes a tenth of a millisecond per interval. Its
+cost grows with the square of the number of sensors, and faster once the processor's cache is full.
+`LowRankPosterior` is used for more sensors if few components explain their covariance; its
+docstring states its error.
 
-An implementation is imported when it is chosen, so that the kernels of the others need not be
-loaded or compiled.
+An implementation is imported when it is chosen, so that the compiled kernels of the other
+implementations need not be loaded or compiled.
 """
 
 from typing import TYPE_CHECKING
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
         Transition,
     )
 
-MAX_EXACT_SENSORS = 500  # up to which the posterior is always exact
-DEFAULT_FIT_WINDOW = 200  # readings that a fit uses
-DEFAULT_BOX_WINDOW = 256  # readings held for a box
+MAX_EXACT_SENSORS = 500  # for at most so many sensors the posterior is always exact
+DEFAULT_FIT_WINDOW = 200  # number of readings that a fit uses
+DEFAULT_BOX_WINDOW = 256  # number of readings held for a box
 
 
 def make_posterior(
     field: "Field", temporal: "TemporalModel", window: int | None = None
 ) -> "Posterior":
-    """Return the posterior of `field` under a temporal model.
+    """Return the fastest posterior of `field` under a temporal model.
 
     Parameters
     ----------
@@ -40,9 +41,10 @@ def make_posterior(
     temporal : TemporalModel
         How the field changes.
     window : int or None
-        Largest number of readings held. Without it, a sensor field uses all readings, exactly or,
-        for very many sensors, as `LowRankPosterior` says; a box holds 256. With it, covariances
-        beyond a band of `window` readings count as 0 ([M24] section 11.1).
+        Largest number of readings held. If it is None, the posterior of a sensor field uses all
+        readings; for very many sensors it may be a `LowRankPosterior`, otherwise it is exact. The
+        posterior of a box then holds 256 readings. With a window, covariances beyond a band of
+        `window` readings count as 0 ([M24] section 11.1).
 
     Raises
     ------
@@ -68,9 +70,10 @@ def make_posterior(
 def make_fitted_posterior(
     field: "Field", temporal: "FittableModel", window: int | None, seed: int
 ) -> "Posterior":
-    """Return the posterior of the last `window` readings, with `temporal` fitted to them.
+    """Return a posterior that fits the temporal model to the last `window` readings.
 
-    Without `window` it holds 200 readings; `seed` is that of the random starts.
+    The first fit starts from `temporal`. If `window` is None, it is 200. `seed` is the seed of the
+    random starts.
     """
     from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
 
@@ -97,7 +100,8 @@ def make_pruned_posterior(
 ) -> "Posterior":
     """Return the posterior that removes the readings which matter least for the predictions.
 
-    `alpha` bounds how much the removals may change them; at most `window` readings are held.
+    `alpha` bounds how much the removals may change the predictions. At most `window` readings are
+    held.
     """
     from edge_tvbo.models.posteriors.pruned import PrunedPosterior, PrunedWindowPosterior
 
@@ -116,7 +120,7 @@ def _of_all_readings(field: SensorField, transition: "Transition") -> "Posterior
     from edge_tvbo.models.posteriors.state_space import StateSpacePosterior
 
     retain, inject = transition
-    bounded = retain + inject <= 1.0  # else the error of the components grows with the prior
+    bounded = retain + inject <= 1.0  # otherwise the error of the low rank grows with the prior
     if not bounded or len(field) <= MAX_EXACT_SENSORS:
         return StateSpacePosterior(field, transition)
     from edge_tvbo.models.posteriors.low_rank import Components, LowRankPosterior

@@ -1,8 +1,8 @@
 """State-space posterior: exact for any number of readings, in memory of fixed size.
 
-`StateSpacePosterior` equals the textbook posterior (Rasmussen & Williams eq. 2.25-2.26) to
-rounding, at O(M²) an interval however long the history is. `StateSpaceBase` is what the posteriors
-of all one-component temporal models share.
+`StateSpacePosterior` equals the textbook posterior (Rasmussen & Williams eq. 2.25-2.26) except for
+rounding. It costs O(M²) per interval, however long the history is. `StateSpaceBase` is the base
+class of the posteriors of all one-component temporal models.
 """
 
 from abc import ABC, abstractmethod
@@ -28,18 +28,18 @@ from edge_tvbo.models.snapshot import (
 from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics import state_space
 
-ROUNDING_TOLERANCE = 1e-3  # of the largest entry, between updated and recomputed arrays
+ROUNDING_TOLERANCE = 1e-3  # allowed error of an array, as a share of its largest entry
 
 
 class StateSpaceBase(FiniteArmsMixin, ABC):
-    """Base class of the posteriors under a `Transition`: prior scale, count, and snapshots.
+    """Base class of posteriors under a `Transition`: prior scale, reading count and snapshots.
 
     Parameters
     ----------
     field : SensorField
         M arms, their prior covariance and noise variance.
     transition : Transition
-        What an interval does to the field.
+        How the field changes in one interval.
     """
 
     def __init__(self, field: SensorField, transition: Transition) -> None:
@@ -53,7 +53,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         self.observations = 0
 
     def prior_std(self, arm: int) -> float:
-        """Return the standard deviation of `arm` at this interval without any reading."""
+        """Return the prior standard deviation of `arm` in the current interval."""
         return sqrt(self.prior * self._variances[arm])
 
     def snapshot(self) -> bytes:
@@ -74,28 +74,28 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         self._load(state)
 
     def _counters(self) -> State:
-        """Return the numbers of the state that are not in every posterior."""
+        """Return the numbers that only this class of posterior has in its state."""
         return {}
 
     def _load(self, state: State) -> None:
-        """Load a state that was checked."""
+        """Load a state of the posterior that has been checked."""
         copy_arrays(self._arrays(), state)
 
     @abstractmethod
     def _check(self, state: State, prior: float) -> None:
-        """Raise `SnapshotError` for arrays of valid numbers that are not a state of this class."""
+        """Raise `SnapshotError` if arrays of valid numbers are no state of this class."""
 
     @abstractmethod
     def _arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays that hold the state, by their names in snapshots."""
+        """Return the arrays that hold the posterior's state, by their names in snapshots."""
 
     @abstractmethod
     def _kind(self) -> str:
-        """Return class and settings as text, which a snapshot must agree with."""
+        """Return class and settings as text; a snapshot must have the same text."""
 
 
 class StateSpacePosterior(StateSpaceBase):
-    """The exact posterior as the mean and covariance of all arms.
+    """The exact posterior of a state-space model, as the mean and covariance of all arms.
 
     Parameters
     ----------

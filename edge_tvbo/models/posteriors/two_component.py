@@ -1,7 +1,7 @@
 """Two-component posterior: exact for fields with momentum and for fields in transition.
 
 Both temporal models are linear-Gaussian state spaces of twice the field's size ([M24] chapters 8
-and 9), so their posterior costs the same however long the history is.
+and 9). An interval therefore costs the same, however long the history is.
 """
 
 from math import sqrt
@@ -31,12 +31,12 @@ class TwoComponentPosterior(FiniteArmsMixin):
     field : SensorField
         M arms, the prior covariance of each component, and the noise variance of a reading.
     transition : TwoComponentTransition
-        What an interval does to the components: ``Momentum(...).transition()`` or
+        How the components change in one interval: ``Momentum(...).transition()`` or
         ``Sigmoid(...).transition()``.
 
     Notes
     -----
-    O(M²) an interval, four times the cost of `StateSpacePosterior`.
+    An interval costs O(M²), four times as much as with `StateSpacePosterior`.
     """
 
     def __init__(self, field: SensorField, transition: TwoComponentTransition) -> None:
@@ -54,7 +54,7 @@ class TwoComponentPosterior(FiniteArmsMixin):
         self.reset()
 
     def prior_std(self, arm: int) -> float:
-        """Return the standard deviation of `arm` at this interval without any reading."""
+        """Return the prior standard deviation of `arm` in the current interval."""
         w0, w1 = self._transition.weights(self._time)
         (p00, p01), (_, p11) = self._prior
         scale = w0 * w0 * p00 + 2.0 * w0 * w1 * p01 + w1 * w1 * p11

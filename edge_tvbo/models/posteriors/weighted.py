@@ -12,7 +12,7 @@ from edge_tvbo.numerics import weighted
 
 
 class WeightedPosterior(BufferedPosterior):
-    """The compiled equivalent of a `RegressionPosterior` with a `gamma`, for sensors.
+    """The compiled equivalent of a `RegressionPosterior` with `gamma`, for sensor fields.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ class WeightedPosterior(BufferedPosterior):
     window : int
         W, largest number of readings held, 1 or more; a full window drops its oldest reading.
     gamma : float
-        Factor on the weight of a reading for each interval since, above 0, at most 1.
+        Factor that multiplies the weight of a reading in each interval, above 0 and at most 1.
 
     Raises
     ------
@@ -30,14 +30,14 @@ class WeightedPosterior(BufferedPosterior):
 
     Notes
     -----
-    O(n³ + n²M) an interval for n different sensors among the readings.
+    An interval costs O(n³ + n²M) if the readings are of n different sensors.
     """
 
     def __init__(self, field: SensorField, window: int, gamma: float) -> None:
         check_share(gamma=gamma)
         super().__init__(field, Static().transition(), window)
         M = len(field)
-        most = min(window, M)  # different sensors among the readings
+        most = min(window, M)  # number of different sensors among the readings
         self._gamma = gamma
         self._V, self._z = np.empty((most, M)), np.empty(most)
         self._weights, self._sums = np.empty(M), np.empty(M)

@@ -1,7 +1,7 @@
-"""Sliding-window posterior: the last W readings, at O(W² + WM) an interval.
+"""Sliding-window posterior: exact for the last W readings, at O(W² + WM) per interval.
 
-With W no less than the number of readings it equals the textbook posterior (Rasmussen & Williams
-eq. 2.25-2.26) to rounding.
+If W is at least the number of readings, it equals the textbook posterior (Rasmussen & Williams eq.
+2.25-2.26) except for rounding.
 """
 
 import numpy as np
@@ -24,8 +24,8 @@ class WindowPosterior(StateSpaceBase):
         As for `StateSpaceBase`.
     window : int
         W, largest number of readings held, 1 or more. The factor is recomputed after every W
-        dropped readings, so that rounding errors stay those of W updates; this takes another
-        O(W² + WM) an interval on average.
+        dropped readings, so that it never contains the rounding errors of more than W updates. This
+        costs another O(W² + WM) per interval on average.
 
     Raises
     ------
@@ -46,7 +46,7 @@ class WindowPosterior(StateSpaceBase):
         self._times = np.zeros(window, np.int64)
         self._priors = np.zeros(window)
         self._time = 0
-        self._drops = 0  # since the factor was last recomputed
+        self._drops = 0  # readings dropped since the factor was last recomputed
         self.mean = np.zeros(M)
         self.variance = np.diag(field.kernel).copy()
 
@@ -85,7 +85,9 @@ class WindowPosterior(StateSpaceBase):
         observations, time = read_count(state, "observations"), read_count(state, "time")
         read_count(state, "drops")
         if observations > self._window:
-            raise SnapshotError(f"The snapshot holds {observations} readings of {self._window}.")
+            raise SnapshotError(
+                f"The snapshot counts {observations} readings, but at most {self._window} fit."
+            )
         if not ((state["arms"] >= 0) & (state["arms"] < len(self._field))).all():
             raise SnapshotError("The snapshot's 'arms' names a sensor that does not exist.")
         self._check_factor(state, observations, time)
@@ -130,7 +132,7 @@ class WindowPosterior(StateSpaceBase):
         )
 
     def _check_factor(self, state: State, n: int, time: int) -> None:
-        """Raise `SnapshotError` unless the factor is that of the readings in the same state."""
+        """Raise `SnapshotError` unless the factor matches the readings in the same state."""
         recomputed = {name: state[name].copy() for name in self._arrays()}
         self._factor_into(recomputed, n, time)
         for name in ("L", "V", "z"):

@@ -1,9 +1,10 @@
-"""Candidate length scales: a schedule that shrinks one, and regret balancing between several.
+"""Candidate length scales: a schedule that shrinks one, or regret balancing between several.
 
-A-GP-UCB (Berkenkamp, Schoellig & Krause 2019) and the balancing of [LB], Ziomek, Adachi & Osborne
-2024. Nothing here knows a kernel or a place: `posterior` holds the readings and selects which
-hypothesis is active. Readings and widths are in prior standard deviations of the field, so that
-the norm B and everything compared with it has no unit.
+The schedule is that of A-GP-UCB (Berkenkamp, Schoellig & Krause 2019). The balancing is that of
+[LB], Ziomek, Adachi & Osborne 2024. This module uses neither kernels nor places; the module
+`posterior` holds the readings and predicts under the selected hypotheses. Readings and widths are
+in units of the field's prior standard deviation, so that the norm B and everything compared with it
+has no unit.
 """
 
 from collections.abc import Callable
@@ -18,27 +19,27 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.spatial_kernels import MAX_MATERN_NU
 from edge_tvbo.theory.ziomek2024 import matern_gain_rate, rbf_gain_rate, suspected_regret
 
-INITIAL_CANDIDATES = 5  # admitted by the growth from the start ([LB] section 5)
-MAX_CANDIDATES = 256  # ever admitted; a growth like ln t does not reach them
-MAX_LOG_NORM_RATIO = 200.0  # ln B/B0: beyond it the policy only explores
-MAX_SUM = 1e100  # of readings or widths in a snapshot
+INITIAL_CANDIDATES = 5  # number of candidates at the start ([LB] section 5)
+MAX_CANDIDATES = 256  # largest number of candidates; a growth like ln t does not reach it
+MAX_LOG_NORM_RATIO = 200.0  # largest ln B/B0; beyond it the policy only explores
+MAX_SUM = 1e100  # largest sum of readings or widths in a snapshot
 
 State = dict[str, NDArray[Any]]
 Gain = Callable[[int, float], float]  # (n, length scale / extent) -> growth of γ_n
 
 
 class Hypothesis(NamedTuple):
-    """A length scale of the field, and the bound on its norm under that length scale."""
+    """A possible length scale of the field, and the bound on the field's norm under it."""
 
     length_scale: float  # θ, in the unit of the positions
-    norm: float  # B, the largest norm the field may have, in prior standard deviations
+    norm: float  # B, largest norm of the field, in prior standard deviations
 
 
 @dataclass(frozen=True)
 class Growth:
-    """g(t) = max(t0, t^a) as its logarithm, and the ratio of consecutive candidates.
+    """The growth g(t) = max(t0, t^a) of the candidate range, and the ratio of candidates.
 
-    [LB] section 5 chooses t0 so that five candidates are admitted at once: t0 = e^(4 step).
+    [LB] section 5 chooses t0 so that there are five candidates at the start: t0 = e^(4 step).
 
     >>> Growth(step=1.0, exponent=0.5).log(1)
     4.0
@@ -48,21 +49,21 @@ class Growth:
     exponent: float  # a
 
     def log(self, t: int) -> float:
-        """Return ln g(t)."""
+        """Return the logarithm of the growth, ln g(t)."""
         return max((INITIAL_CANDIDATES - 1) * self.step, self.exponent * log(t))
 
 
 class ShrinkingSchedule:
-    """A-GP-UCB's schedule: θ_t = θ0 / g(t) and B_t = b(t) g(t)^d B0.
+    """The schedule of A-GP-UCB: θ_t = θ0 / g(t) and B_t = b(t) g(t)^d B0.
 
     Parameters
     ----------
     first : Hypothesis
         θ0 and B0.
     growth : Growth
-        g.
+        The growth g.
     dimension : int
-        d.
+        d, dimension of the domain.
     norm_exponent : float
         c in b(t) = t^c.
     """
@@ -77,63 +78,65 @@ class ShrinkingSchedule:
         self._norm_exponent = norm_exponent
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return the one hypothesis of interval t = 1, 2, ..."""
+        """Return the only hypothesis of the shrinking schedule in interval t = 1, 2, ..."""
         log_growth = self._growth.log(t)
         log_norm_ratio = self._dimension * log_growth + self._norm_exponent * log(t)
         norm = self._first.norm * exp(min(log_norm_ratio, MAX_LOG_NORM_RATIO))
         return (Hypothesis(self._first.length_scale * exp(-log_growth), norm),)
 
     def update(self, y: float, bonus: float) -> None:
-        """Ignore the reply: the schedule depends on the interval only."""
+        """Ignore the reply, because the shrinking schedule depends only on the interval."""
 
     def advance(self, t: int) -> None:
-        """Do nothing: the schedule depends on the interval only."""
+        """Do nothing, because the shrinking schedule depends only on the interval."""
 
     def arrays(self) -> State:
-        """Return the state that a snapshot holds: none."""
+        """Return no arrays, because the shrinking schedule has no state."""
         return {}
 
     def check(self, state: State) -> None:
-        """Accept any state: there is none."""
+        """Accept any state, because the shrinking schedule has none."""
 
 
 class RegretBalancing:
     """Regret balancing with elimination over length scales and norms ([LB] algorithms 1 and 3).
 
-    Candidates are the pairs of θ0 e^(-i step) and N = B0 e^j with i, j = 0, 1, ...; where the norm
-    does not grow, j stays 0, which is algorithm 1. Under θ the field's norm is bounded by
-    B(θ, N) = (θ0/θ)^(d/2) N ([LB] section 2).
+    Candidates are the pairs of a length scale θ = θ0 e^(-i step) and a norm N = B0 e^j with i, j =
+    0, 1, ... If the norm does not grow, j is always 0; this is algorithm 1. Under θ the field's
+    norm is bounded by B(θ, N) = (θ0/θ)^(d/2) N ([LB] section 2).
 
     Parameters
     ----------
     first : Hypothesis
         θ0 and B0.
     growth : Growth
-        Length scales down to θ0/g(t) are admitted.
+        The growth g; length scales down to θ0/g(t) are admitted.
     norm_exponent : float
-        c in b(t) = t^c: norms up to B0 b(t) are admitted; 0 for B0 alone.
+        c in b(t) = t^c. Norms up to B0 b(t) are admitted; with c = 0 only B0 is.
     dimension : int
-        d.
+        d, dimension of the domain.
     gain : function
         Growth of γ_n(θ), from `gain_rate`; called with n and θ / `extent`.
     extent : float
-        The domain's longest side, in the unit of θ.
+        Longest side of the domain, in the unit of θ.
     noise_variance : float
-        σ_N², in prior variances.
+        σ_N², in units of the prior variance.
     delta : float
-        Probability that a mean of readings errs by more than √(ξ_t/n).
+        Probability that the mean of n readings has an error above √(ξ_t/n).
 
     Notes
     -----
-    Deviations from [LB] as printed, where its proofs need something else:
+    In some places, the proofs of [LB] need something else than what is printed:
 
-    - Line 14 admits q(l+1) where it is ≤ θ0/g(t), which is one in every interval for ever; section
-      3 and the public code admit it where it is not below. Likewise in algorithm 3.
-    - Line 12 keeps θ where mean - √(ξ/n) + (2/n)Σβσ is not below the best mean - √(ξ/n). Lemma B.2
-      shows that a well-specified θ stays with *plus* √(ξ/n) on the left, which is used here and in
-      the public code; the printed rule drops good ones when readings are noisy.
-    - Algorithm 3 counts Θ and 𝓑 from 1 and proposes q(|Θ|+1); no length scale is left out here.
-    - |A| in ξ_t = 2σ_N² ln(|A|π²t²/(6δ)) (lemma B.1) counts the candidates admitted so far.
+    - Line 14 admits the candidate q(l+1) if it is ≤ θ0/g(t), so every interval would admit one.
+      Section 3 and the public code admit it if it is not below θ0/g(t), which is used here. The
+      same holds for algorithm 3.
+    - Line 12 keeps θ if mean - √(ξ/n) + (2/n)Σβσ is not below the best mean - √(ξ/n). Lemma B.2
+      shows that a well-specified θ is kept with *plus* √(ξ/n) on the left side. The plus sign is
+      used here and in the public code. The printed rule drops good candidates if there is noise.
+    - Algorithm 3 counts Θ and 𝓑 from 1 and proposes q(|Θ|+1), which skips a length scale. Here no
+      length scale is skipped.
+    - |A| in ξ_t = 2σ_N² ln(|A|π²t²/(6δ)) (lemma B.1) is the number of candidates admitted so far.
     """
 
     def __init__(
@@ -157,43 +160,48 @@ class RegretBalancing:
         self._extent = extent
         self._noise_variance = noise_variance
         self._delta = delta
-        # i and j of each candidate, in the order of their admission
+        # exponents i and j of each candidate, in the order of admission
         self._pairs = np.zeros((MAX_CANDIDATES, 2), np.int64)
         self._alive = np.zeros(MAX_CANDIDATES, np.int64)
-        self._replies = np.zeros(MAX_CANDIDATES, np.int64)  # |S|, replies under each candidate
-        self._sums = np.zeros(MAX_CANDIDATES)  # Σ y over them
-        self._bonuses = np.zeros(MAX_CANDIDATES)  # Σ β σ over them
-        # candidates, length scales and norms admitted; the active candidate
+        self._replies = np.zeros(
+            MAX_CANDIDATES, np.int64
+        )  # |S|, number of replies under each candidate
+        self._sums = np.zeros(MAX_CANDIDATES)  # Σ y over these replies
+        self._bonuses = np.zeros(MAX_CANDIDATES)  # Σ β σ over these replies
+        # numbers of candidates, length scales and norms admitted; index of the active candidate
         self._counts = np.array([1, 1, 1, 0])
         self._alive[0] = 1
 
     @property
     def candidates(self) -> tuple[Hypothesis, ...]:
-        """The hypotheses that are admitted and not eliminated."""
+        """The candidate hypotheses that have been admitted and not eliminated."""
         return tuple(self._hypothesis(pair) for pair in self._surviving())
 
     def replies(self) -> dict[Hypothesis, int]:
-        """Return the number of replies under each candidate."""
+        """Return for each candidate hypothesis the number of replies while it was active."""
         return {self._hypothesis(pair): int(self._replies[pair]) for pair in self._surviving()}
 
     def regret_bound(self, hypothesis: Hypothesis, n: int) -> float:
-        """Return R(n), the suspected regret of n replies under a hypothesis, up to a constant."""
+        """Return the suspected regret R(n) of n replies under a hypothesis, up to a constant."""
         gain = self._gain(n, hypothesis.length_scale / self._extent)
         return suspected_regret(n, gain=gain, bound=hypothesis.norm)
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return the active hypothesis, which is the same for a whole interval."""
+        """Return the active hypothesis of the regret balancing, the same for a whole interval."""
         return (self._hypothesis(int(self._counts[3])),)
 
     def update(self, y: float, bonus: float) -> None:
-        """Add a reply, and the β σ it was selected with, to the active hypothesis."""
+        """Add a reply and the β σ of its arm to the sums of the active hypothesis."""
         pair = self._counts[3]
         self._replies[pair] += 1
         self._sums[pair] += y
         self._bonuses[pair] += bonus
 
     def advance(self, t: int) -> None:
-        """End interval t: eliminate (lines 9-13), admit (14-17), and choose the next (3)."""
+        """End interval t: eliminate candidates, admit new ones, and choose the next active one.
+
+        These are lines 9-13, 14-17 and 3 of [LB] algorithm 1.
+        """
         self._eliminate(t)
         self._admit_next(t)
         surviving = self._surviving()
@@ -201,10 +209,10 @@ class RegretBalancing:
             self.regret_bound(self._hypothesis(pair), int(self._replies[pair]) + 1)
             for pair in surviving
         ]
-        self._counts[3] = surviving[int(np.argmin(bounds))]  # of equal ones the first admitted
+        self._counts[3] = surviving[int(np.argmin(bounds))]  # the first admitted wins ties
 
     def arrays(self) -> State:
-        """Return the state: the arrays themselves."""
+        """Return the state of the regret balancing as its arrays, which are not copied."""
         return {
             "pairs": self._pairs,
             "alive": self._alive,
@@ -215,7 +223,7 @@ class RegretBalancing:
         }
 
     def check(self, state: State) -> None:
-        """Raise `SnapshotError` where arrays of the right type and shape are no possible state."""
+        """Raise `SnapshotError` if the arrays are not a possible state of the regret balancing."""
         pairs, scales, norms, active = (int(count) for count in state["counts"])
         alive, whole = state["alive"], (state["pairs"], state["answers"], state["alive"])
         countable = all((array >= 0).all() and (array <= 2**40).all() for array in whole)
@@ -230,7 +238,7 @@ class RegretBalancing:
             raise SnapshotError("The snapshot's 'sums' are beyond any reading.")
 
     def _eliminate(self, t: int) -> None:
-        """Eliminate candidates whose replies are worse than their own bounds allow."""
+        """Eliminate the candidates whose replies are lower than their own bounds allow."""
         surviving = self._surviving()
         n = self._replies[surviving].astype(np.float64)
         if not n.all():
@@ -245,7 +253,7 @@ class RegretBalancing:
         return 2.0 * self._noise_variance * log(admitted * pi**2 * t**2 / (6.0 * self._delta))
 
     def _admit_next(self, t: int) -> None:
-        """Admit the next length scale and the next norm, where the growth allows them."""
+        """Admit the next length scale and the next norm if the growth allows them."""
         scales, norms = int(self._counts[1]), int(self._counts[2])
         if scales * self._growth.step <= self._growth.log(t):
             self._counts[1] += self._admit([(scales, j) for j in range(norms)])
@@ -254,7 +262,7 @@ class RegretBalancing:
             self._counts[2] += self._admit([(i, norms) for i in range(scales)])
 
     def _admit(self, pairs: list[tuple[int, int]]) -> int:
-        """Admit all of the pairs and return 1, or return 0 where there is no room for them."""
+        """Admit all of the pairs and return 1, or return 0 if there is no room for them."""
         at = int(self._counts[0])
         if at + len(pairs) > MAX_CANDIDATES:
             return 0
@@ -274,9 +282,10 @@ class RegretBalancing:
 
 
 def gain_rate(nu: float, dimension: int) -> Gain:
-    """Return the growth of γ_n(θ) for a Matérn kernel, or the squared exponential ([LB] prop. 2.2).
+    """Return the growth of γ_n(θ) for a Matérn or squared exponential kernel ([LB] prop. 2.2).
 
-    The Matérn exponent is that of the proposition's proof; see `theory.ziomek2024`.
+    The exponent for Matérn kernels is that of the proof, not that of the proposition; see
+    `theory.ziomek2024`.
     """
     if isinf(nu) or nu > MAX_MATERN_NU:
         return lambda n, theta: rbf_gain_rate(n, theta, dimension=dimension)
@@ -284,7 +293,7 @@ def gain_rate(nu: float, dimension: int) -> Gain:
 
 
 def _snapshot_key(kind: str, first: Hypothesis, growth: Growth, norm_exponent: float) -> str:
-    """Return the text that a snapshot must agree with; its words are those of version 0.1."""
+    """Return the text that identifies a selector in snapshots, unchanged since version 0.1."""
     return (
         f"{kind} Play(length_scale={first.length_scale!r}, norm={first.norm!r})"
         f" Growth(step={growth.step!r}, exponent={growth.exponent!r}) {norm_exponent!r}"

@@ -1,7 +1,8 @@
-"""Length scales from the readings: the most probable one, or a sample of the posterior.
+"""Length scales from the readings: the most probable one, or samples from the posterior.
 
-The baselines "MLE" and "MCMC" of [LB] section 5, Ziomek, Adachi & Osborne 2024. Both search ln θ
-within bounds, and both are functions of seed, interval and the previous length scale.
+These are the baselines "MLE" and "MCMC" of [LB] (Ziomek, Adachi & Osborne 2024), section 5. Both
+search ln θ within bounds. Their results depend only on the readings, the seed, the interval and the
+previous length scale.
 """
 
 from collections.abc import Callable
@@ -17,23 +18,24 @@ from edge_tvbo.policy.unknown_length_scale.candidates import Hypothesis
 from edge_tvbo.policy.unknown_length_scale.posterior import Readings
 
 if TYPE_CHECKING:
-    from numpy.random import Generator  # its import takes 3 MiB, which a daemon does without
+    from numpy.random import Generator  # importing it takes 3 MiB, which the daemon saves
 
-LogDensity = Callable[[float], float]  # of ln θ, up to a constant
+LogDensity = Callable[[float], float]  # maps ln θ to a log density, up to a constant
 
-MIN_SHARE, MAX_SHARE = 1e-3, 10.0  # of a fitted length scale in the domain's extent
-MAX_RESTARTS = 10  # of a fit, fewer as readings arrive ([M24] algorithm 3)
-NEIGHBOUR_DISTANCE = 0.5  # in ln θ, of two starts around the previous fit
-SLICE_WIDTH = 2.0  # of the first slice, in ln θ
+MIN_SHARE, MAX_SHARE = 1e-3, 10.0  # bounds of a fitted length scale, as shares of the extent
+MAX_RESTARTS = 10  # random starts of a fit; fewer with more readings ([M24] algorithm 3)
+NEIGHBOUR_DISTANCE = 0.5  # distance in ln θ of two starts from the previous fit
+SLICE_WIDTH = 2.0  # width of the first slice, in ln θ
 MAX_SLICE_STEPS = 30
 
 
 class MlSelector:
-    """Selects the length scale under which the readings are most probable.
+    """A length scale selector that maximises the probability of the readings.
 
-    The starts are the previous length scale, two near it, and random ones: 200/n, but 2 at least
-    and `MAX_RESTARTS` at most. Brent's method then searches between the neighbours of the best
-    start. The result is never less probable than the previous length scale.
+    The starts are the previous length scale, two length scales near it, and random ones. With n
+    readings there are 200/n random starts, but at least 2 and at most `MAX_RESTARTS`. Brent's
+    method then searches between the neighbours of the best start. The result is never less probable
+    than the previous length scale.
     """
 
     def __init__(
@@ -47,14 +49,14 @@ class MlSelector:
         self._scale = np.array([first.length_scale])
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return the fitted length scale."""
+        """Return the only hypothesis: the fitted length scale."""
         return (Hypothesis(float(self._scale[0]), self._norm),)
 
     def update(self, y: float, bonus: float) -> None:
-        """Do nothing: the fit uses the readings that are held."""
+        """Ignore the reply, because this selector fits all readings that are held."""
 
     def advance(self, t: int) -> None:
-        """Fit the length scale to the readings."""
+        """End the interval: fit the selector's length scale to the readings."""
         n = self._readings.held
         if n:
             low, high = _bounds(self._readings)
@@ -67,16 +69,16 @@ class MlSelector:
             self._scale[0] = exp(_peak(density, starts, low, high))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state: the length scale, where the next fit starts."""
+        """Return the state of the fit: the length scale from which the next fit starts."""
         return {"length_scale": self._scale}
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` for an impossible length scale."""
+        """Raise `SnapshotError` if the fitted length scale is impossible."""
         _check_scales(state["length_scale"], self._readings)
 
 
 class McmcSelector:
-    """Selects length scales from their posterior, by a chain that continues across intervals."""
+    """A length scale selector that samples from the posterior by one continuing Markov chain."""
 
     def __init__(
         self,
@@ -95,14 +97,14 @@ class McmcSelector:
         self._scales = np.full(samples, first.length_scale)
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return the sampled length scales."""
+        """Return one hypothesis for each sampled length scale."""
         return tuple(Hypothesis(float(theta), self._norm) for theta in self._scales)
 
     def update(self, y: float, bonus: float) -> None:
-        """Do nothing: the samples depend on the readings that are held."""
+        """Ignore the reply, because this selector samples given all readings that are held."""
 
     def advance(self, t: int) -> None:
-        """Draw new samples, starting from the last one."""
+        """Draw new samples of the length scale; the chain starts from the last sample."""
         low, high = _bounds(self._readings)
         density = _log_density(self._readings, *self._prior)
         rng = np.random.default_rng((self._seed, t))
@@ -113,11 +115,11 @@ class McmcSelector:
             self._scales[i] = exp(at)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state: the samples."""
+        """Return the state of the sampler: the sampled length scales."""
         return {"length_scales": self._scales}
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` for impossible length scales."""
+        """Raise `SnapshotError` if a sampled length scale is impossible."""
         _check_scales(state["length_scales"], self._readings)
 
 
@@ -133,7 +135,7 @@ def _log_density(readings: Readings, power: float, rate: float) -> LogDensity:
 
 
 def _peak(density: LogDensity, starts: Array, low: float, high: float) -> float:
-    """Return where `density` is highest: at the best of `starts`, or between its neighbours."""
+    """Return the ln θ with the highest `density`, searched around the best of `starts`."""
     try:
         from scipy.optimize import minimize_scalar
     except ImportError:
@@ -161,9 +163,9 @@ def _slice_step(
     high: float,
     rng: "Generator",
 ) -> tuple[float, float]:
-    """Return the next ln θ of a chain and its log density, by slice sampling without stepping out.
+    """Return the next ln θ of the Markov chain and its log density, by slice sampling.
 
-    Neal 2003, figures 3 and 5.
+    The slice is not extended by stepping out (Neal 2003, figures 3 and 5).
     """
     level = value + log(1.0 - rng.random())
     left = at - SLICE_WIDTH * rng.random()

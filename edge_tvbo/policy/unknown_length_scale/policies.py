@@ -1,14 +1,15 @@
 """Policies for a field of unknown length scale: A-, LB-, LNB-GP-UCB, and GP-UCB with MLE or MCMC.
 
-Of the field's own kernel only the variance is used; how fast the field changes in space is learned
-from the readings and their positions, which is why a `SensorField` must have positions. A policy
-here has three parts: `Readings`, the newest readings and the distances between them; a
-`LengthScaleSelector`, which selects the length scale (`candidates`, `fitting`); and a
-`LengthScalePosterior`, which predicts with both. The field is taken as constant in time.
+Only the variance of the field's own kernel is used. How fast the field changes in space is learned
+from the readings and their positions, so a `SensorField` must have positions. The field is assumed
+to be constant in time. A policy of this module has three parts. `Readings` holds the newest
+readings and the distances between them. A `LengthScaleSelector` selects the length scale; the
+modules `candidates` and `fitting` contain several. A `LengthScalePosterior` predicts from both.
 
-[LB] Ziomek, Adachi & Osborne 2024, Bayesian optimisation with unknown hyperparameters. Differences:
-[LB] standardises all readings again at each step, here `center` and `scale` of the field do it
-once; its squared exponential is exp(-r²/θ²), ours exp(-r²/2θ²).
+[LB] is Ziomek, Adachi & Osborne 2024, Bayesian optimisation with unknown hyperparameters. There are
+two differences to [LB]. [LB] standardises all readings again at each step; here readings are
+standardised once, by the field's `center` and `scale`. The squared exponential kernel of [LB] is
+exp(-r²/θ²); here it is exp(-r²/2θ²).
 """
 
 from math import log, sqrt
@@ -46,10 +47,11 @@ Settings = (
 def make_a_gp_ucb(settings: AGpUcbSettings, field: Field) -> "LengthScalePolicy":
     """Build A-GP-UCB (Berkenkamp, Schoellig & Krause 2019), whose length scale always shrinks.
 
-    θ_t = θ0 / g(t) and B_t = b(t) g(t)^d B0 with g(t) = max(t0, t^a) and b(t) = t^c; see
-    `AGpUcbSettings`. [LB] section 5 fits θ0 to the first 3 or 10 readings by maximum likelihood,
-    tries a = .25, .5 and .75, and its public code has B0 = 1, the ratio e^(1/(d+2ν)) of candidates
-    for Matérn kernels, and widths so near 1 that ``beta=1.0`` stands for them.
+    The length scale is θ_t = θ0 / g(t) with g(t) = max(t0, t^a), and the bound on the norm is B_t =
+    b(t) g(t)^d B0 with b(t) = t^c; see `AGpUcbSettings`. [LB] section 5 fits θ0 to the first 3 or
+    10 readings by maximum likelihood, and tries a = .25, .5 and .75. Its public code has B0 = 1
+    and, for Matérn kernels, the ratio e^(1/(d+2ν)) of candidates. Its widths are so close to 1 that
+    ``beta=1.0`` reproduces them.
     """
     readings = _readings(settings, field)
     growth, first = _growth(settings, readings), _first_hypothesis(settings, readings)
@@ -60,8 +62,8 @@ def make_a_gp_ucb(settings: AGpUcbSettings, field: Field) -> "LengthScalePolicy"
 def make_lb_gp_ucb(settings: LbGpUcbSettings, field: Field) -> "LengthScalePolicy":
     """Build LB-GP-UCB ([LB] algorithm 1), which balances the suspected regret of length scales.
 
-    Length scales longer than θ0/g(t) stay candidates until their replies contradict them. Under θ
-    the bound on the norm is (θ0/θ)^(d/2) `bound`.
+    Length scales from θ0 down to θ0/g(t) are candidates until replies contradict them. Under θ the
+    bound on the norm is (θ0/θ)^(d/2) `bound`.
     """
     readings = _readings(settings, field)
     return _policy(settings, readings, _balancing(settings, readings, 0.0))
@@ -70,8 +72,8 @@ def make_lb_gp_ucb(settings: LbGpUcbSettings, field: Field) -> "LengthScalePolic
 def make_lnb_gp_ucb(settings: LnbGpUcbSettings, field: Field) -> "LengthScalePolicy":
     """Build LNB-GP-UCB ([LB] algorithm 3), for a field whose norm is unknown too.
 
-    Candidates are pairs of a length scale and one of the norms B0 e^j up to B0 t^`norm_growth`;
-    [LB] names no growth of norms, the default is that of length scales.
+    Candidates are pairs of a length scale and one of the norms B0 e^j up to B0 t^`norm_growth`.
+    [LB] does not state how norms grow; by default they grow as length scales shrink.
     """
     readings = _readings(settings, field)
     return _policy(settings, readings, _balancing(settings, readings, settings.norm_growth))
@@ -80,8 +82,8 @@ def make_lnb_gp_ucb(settings: LnbGpUcbSettings, field: Field) -> "LengthScalePol
 def make_mle_gp_ucb(settings: MleGpUcbSettings, field: Field) -> "LengthScalePolicy":
     """Build GP-UCB with the maximum-likelihood length scale, fitted as each interval ends.
 
-    The baseline "MLE" of [LB] section 5. With `prior`, a Gamma distribution of θ as a share of the
-    domain's longest side, it is the length scale of maximum posterior density.
+    This is the baseline "MLE" of [LB] section 5. `prior` is a Gamma distribution of θ as a share of
+    the domain's longest side. With it, the length scale of maximum posterior density is used.
     """
     readings = _readings(settings, field)
     first = _first_hypothesis(settings, readings)
@@ -92,9 +94,10 @@ def make_mle_gp_ucb(settings: MleGpUcbSettings, field: Field) -> "LengthScalePol
 def make_mcmc_gp_ucb(settings: McmcGpUcbSettings, field: Field) -> "LengthScalePolicy":
     """Build GP-UCB with the bound averaged over length scales sampled from their posterior.
 
-    The baseline "MCMC" of [LB] section 5, which draws 100 with NUTS; in one dimension slice
-    sampling is enough (Neal 2003). Without `prior` every order of magnitude is equally probable.
-    The standard deviation of a choice is the mean one of the samples, as in the averaged bound.
+    This is the baseline "MCMC" of [LB] section 5, which draws 100 length scales with NUTS. Here
+    slice sampling is used, which is sufficient in one dimension (Neal 2003). Without `prior` every
+    order of magnitude is equally probable. The standard deviation of a choice is the mean over the
+    samples, as in the averaged bound.
     """
     readings = _readings(settings, field)
     first = _first_hypothesis(settings, readings)
@@ -104,12 +107,13 @@ def make_mcmc_gp_ucb(settings: McmcGpUcbSettings, field: Field) -> "LengthScaleP
 
 
 class AgnosticWidth:
-    """β = B + R √(2(γ + 1 + ln 1/δ)), with B and γ of the active length scale.
+    """The agnostic width β = B + R √(2(γ + 1 + ln 1/δ)), with B and γ of the active length scale.
 
-    [LB] theorem 2.1, after Chowdhury & Gopalan 2017. B and R = σ_N are in prior standard
-    deviations, so that β has no unit. γ is the information ½ ln det(I + K/σ²) of the readings held,
-    where the theorem has the greatest possible one. Theorem 4.1 of [LB] has δ/2, since the other
-    half goes to the elimination; here each of the two fails with probability δ.
+    Source: [LB] theorem 2.1, after Chowdhury & Gopalan 2017. B and R = σ_N are in units of the
+    prior standard deviation, so that β has no unit. γ is the information gain ½ ln det(I + K/σ²) of
+    the readings held; the theorem uses the largest possible gain. Theorem 4.1 of [LB] has δ/2, and
+    uses the other half for the elimination. Here, the width and the elimination each fail with
+    probability δ.
     """
 
     def __init__(self, posterior: LengthScalePosterior, delta: float) -> None:
@@ -117,24 +121,24 @@ class AgnosticWidth:
         self._delta = delta
 
     def width(self, t: int, observations: int) -> float:
-        """Return β."""
+        """Return the agnostic width β of the active length scale."""
         noise = sqrt(self._posterior.readings.noise_variance)
         information = self._posterior.gain() + 1.0 + log(1.0 / self._delta)
         return self._posterior.hypotheses[0].norm + noise * sqrt(2.0 * information)
 
 
 class LengthScalePolicy(UpperConfidence):
-    """GP-UCB under the length scale that a `LengthScaleSelector` selects.
+    """GP-UCB with the length scale that a `LengthScaleSelector` selects.
 
-    All readings update the posterior; only replies update the selector. Within an interval the
-    length scale stays the same, for all arms of `select_many` too.
+    All readings update the posterior, but only replies update the selector. The length scale does
+    not change within an interval, not even between the arms of `select_many`.
 
     Parameters
     ----------
     name : str
         As registered.
     readings : Readings
-        Empty ones; the policy owns them from now on.
+        Empty store of readings; only the policy may change it from now on.
     selector : LengthScaleSelector
         Selects the length scale of each interval.
     beta : Beta or None
@@ -162,7 +166,7 @@ class LengthScalePolicy(UpperConfidence):
 
     @property
     def length_scale(self) -> float:
-        """The selected length scale, in the unit of the positions; of several the mean."""
+        """The selected length scale, or the mean of several, in the unit of the positions."""
         hypotheses = self._length_scales.hypotheses
         return sum(hypothesis.length_scale for hypothesis in hypotheses) / len(hypotheses)
 

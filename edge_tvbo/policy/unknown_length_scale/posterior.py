@@ -1,8 +1,8 @@
-"""Posterior under a length scale that may differ from interval to interval.
+"""Posterior under a length scale that may change from interval to interval.
 
-The newest readings, and the regression on them under any length scale. Everything is in prior
-standard deviations of the field, so that a field in other units gives the same numbers to the last
-bit.
+The module holds the newest readings, and the regression on them under any length scale. All values
+are in units of the field's prior standard deviation, so that a field in other units gives the same
+numbers to the last bit.
 """
 
 from hashlib import sha256
@@ -34,52 +34,52 @@ ORIGIN = np.zeros((1, 1))
 
 
 class LengthScaleSelector(Protocol):
-    """Selects the length scales of an interval t = 1, 2, ..."""
+    """A selector of the length scales that a policy uses in interval t = 1, 2, ..."""
 
-    snapshot_key: str  # settings that a snapshot must agree with
+    snapshot_key: str  # settings as text; a snapshot must have the same
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return the hypotheses of interval t; the bounds of several are averaged."""
+        """Return the hypotheses of interval t; if there are several, their bounds are averaged."""
         ...
 
     def update(self, y: float, bonus: float) -> None:
-        """Take account of a reply and of the β σ that its arm was selected with."""
+        """Update the selector with a reply and with the β σ of its arm at the selection."""
         ...
 
     def advance(self, t: int) -> None:
-        """End interval t."""
+        """End interval t, and select the hypotheses of the next one."""
         ...
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state, as the arrays that hold it."""
+        """Return the arrays that hold the selector's state, by name."""
         ...
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` where arrays of the right type and shape are no possible state."""
+        """Raise `SnapshotError` if the arrays are not a possible state of the selector."""
         ...
 
 
 class Readings:
-    """The newest `window` readings in prior standard deviations, and the distances between them.
+    """The newest `window` readings of a policy, and the distances between them.
 
-    Distances are computed once for each reading, so that trying a length scale costs a kernel and a
-    Cholesky factor.
+    Readings are in units of the prior standard deviation. Distances are computed once for each
+    reading, so that each length scale that is tried costs only a kernel and a Cholesky factor.
 
     Parameters
     ----------
     name : str
-        The policy, for the error.
+        Name of the policy, for the error message.
     field : SensorField or BoxField
         The arms; a `SensorField` needs positions.
     window : int
-        How many readings are kept.
+        Largest number of readings that are kept.
     nu : float
         Smoothness of the Matérn kernel.
 
     Raises
     ------
     ConfigError
-        For a `SensorField` without positions.
+        If the field is a `SensorField` without positions.
     """
 
     def __init__(self, name: str, field: Field, window: int, nu: float) -> None:
@@ -97,19 +97,19 @@ class Readings:
         self.extent = _extent(field) or 1.0
         self.prior_std = sqrt(float(self.domain.prior.max()))
         self.noise_variance = field.noise_variance / float(self.domain.prior.max())
-        self.count = 0  # readings ever
-        self.places = np.zeros((window, self.domain.candidates.shape[1]))  # a ring, like y
+        self.count = 0  # number of readings that were ever added
+        self.places = np.zeros((window, self.domain.candidates.shape[1]))  # a ring buffer, like y
         self.y = np.zeros(window)
         self._distances = np.zeros((window, window))
         self._candidate_distances = np.zeros((window, len(self.positions)))
 
     @property
     def held(self) -> int:
-        """Number of readings that are kept now."""
+        """Number of readings that are currently kept."""
         return min(self.count, len(self.y))
 
     def add(self, arm: Arm, y: float) -> None:
-        """Add a reading, in model units; the oldest one is dropped where the window is full."""
+        """Add a reading in model units; if the window is full, the oldest one is dropped."""
         slot = self.count % len(self.y)
         self.places[slot], self.y[slot] = self.domain.place(arm), y / self.prior_std
         self.count += 1
@@ -123,24 +123,24 @@ class Readings:
             self._measure(slot)
 
     def fit(self, length_scale: float) -> "Fit":
-        """Return the regression on the readings under a length scale."""
+        """Return the regression on the kept readings under a length scale."""
         n = self.held
         K = self.correlations(self._distances[:n, :n], length_scale)
         return Fit(K, np.full(n, self.noise_variance), self.y[:n])
 
     def correlations(self, distances: Array, length_scale: float) -> Array:
-        """Return the prior correlations at these distances, in the same shape."""
+        """Return the prior correlations at `distances`, an array of the same shape."""
         if not distances.size:
             return np.zeros(distances.shape)
         line = distances.reshape(-1, 1)
         return matern(ORIGIN, length_scale, self.nu, others=line).reshape(distances.shape)
 
     def candidate_distances(self) -> Array:
-        """Return the distances of the readings and the candidates, (n, M)."""
+        """Return the distances between the readings and the candidates, (n, M)."""
         return self._candidate_distances[: self.held]
 
     def distances_to(self, P: Array) -> Array:
-        """Return the distances (n, p) of the readings and places (p, d), or arm numbers (p, 1)."""
+        """Return the distances (n, p) between readings and places (p, d) or arm numbers (p, 1)."""
         return distances(self._where(self.places[: self.held]), 1.0, others=self._where(P))
 
     def _measure(self, slot: int) -> None:
@@ -151,17 +151,17 @@ class Readings:
         self._distances[:n, slot] = row
 
     def _where(self, places: Array) -> Array:
-        """Return the positions of places, (p, d)."""
+        """Return the positions (p, d) of places, which are arm numbers in a sensor field."""
         if isinstance(self.field, BoxField):
             return places
         return self.positions[places[:, 0].astype(np.intp)]
 
 
 class Fit(Regression):
-    """A regression that also computes the information gain of its readings."""
+    """A regression under one length scale that also computes the readings' information gain."""
 
     def gain(self, noise_variance: float) -> float:
-        """Return the information gain ½ ln det(I + K/σ²), in nats."""
+        """Return the information gain ½ ln det(I + K/σ²) of the readings, in nats."""
         if self._empty:
             return 0.0
         pivots = np.diag(self._L)
@@ -169,9 +169,9 @@ class Fit(Regression):
 
 
 class LengthScalePosterior:
-    """The posterior under the selected length scale, or averaged over several of them.
+    """The posterior under the selected length scale, or the average over several length scales.
 
-    Costs O(n³ + n²M) for each length scale in an interval, with n readings kept and M candidates.
+    An interval costs O(n³ + n²M) for each length scale, with n readings kept and M candidates.
     """
 
     def __init__(self, readings: Readings, selector: LengthScaleSelector) -> None:
@@ -183,38 +183,38 @@ class LengthScalePosterior:
 
     @property
     def mean(self) -> Array:
-        """Mean of every candidate, (M,), in model units."""
+        """Posterior mean of every candidate, (M,), in model units."""
         self._predict()
         return self._mean
 
     @property
     def variance(self) -> Array:
-        """Variance of every candidate, (M,), in model units²."""
+        """Posterior variance of every candidate, (M,), in model units²."""
         self._predict()
         return self._variance
 
     @property
     def hypotheses(self) -> tuple[Hypothesis, ...]:
-        """The hypotheses of the current interval."""
+        """The hypotheses under which the posterior predicts in the current interval."""
         return self.selector.hypotheses(self._time + 1)
 
     def gain(self) -> float:
-        """Return the mean information gain of the readings, in nats."""
+        """Return the information gain of the readings, averaged over the hypotheses, in nats."""
         self._predict()
         gains = [fit.gain(self.readings.noise_variance) for _, fit in self._fits]
         return sum(gains) / len(gains)
 
     def at(self, arm: Arm) -> Prediction:
-        """Return mean and standard deviation of `arm` at the current interval."""
+        """Return the prediction of `arm` under the selected length scales."""
         self._predict()
         place = self.readings.domain.place(arm)[None, :]
         mean, variance = self._predicted(self.readings.distances_to(place))
         return Prediction(arm, float(mean[0]), float(variance[0]) ** 0.5)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the arm with the highest mean + width · std.
+        """Return the prediction of the arm with the highest mean + width · std.
 
-        A box is searched between its candidates only where all of them are eligible.
+        A box is searched between its candidates only if all candidates are eligible.
         """
         index = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
         if index < 0:
@@ -230,40 +230,40 @@ class LengthScalePosterior:
         return self.at(self.readings.domain.best(index, bound, scores))
 
     def prior_std(self, arm: Arm) -> float:
-        """Return the prior standard deviation, the same for any arm."""
+        """Return the prior standard deviation, which is the same for every arm."""
         return self.readings.prior_std
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Add a reading of `arm`, in model units."""
+        """Update the posterior with a reading of `arm`, in model units."""
         self.readings.add(arm, y)
         self._invalidate()
 
     def advance(self) -> None:
-        """End the interval; the selector chooses the hypotheses of the next one."""
+        """End the interval; the selector selects the length scales of the next one."""
         self.selector.advance(self._time + 1)
         self._time += 1
         self._invalidate()
 
     def reset(self) -> None:
-        """Forget every reading."""
+        """Reset the posterior under unknown length scales: discard all readings."""
         self.readings.count = 0
         self._invalidate()
 
     def mean_std(self) -> tuple[Array, Array]:
-        """Return copies of mean and standard deviation of every candidate, both (M,)."""
+        """Return copies of the posterior mean and standard deviation of all candidates, (M,)."""
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return nothing: the posterior of the readings held is exact."""
+        """Return no facts, because the posterior of the readings held is exact."""
         return ()
 
     def snapshot(self) -> bytes:
-        """Return the state as bytes; a posterior restored from them continues bit for bit."""
+        """Return the state of readings and selector as bytes, for `restore`."""
         state = {"time": self._time, "count": self.readings.count, **self._arrays()}
         return encode_snapshot(self._kind(), self.readings.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a snapshot; raises `SnapshotError` and then changes nothing."""
+        """Load the state of readings and selector; on `SnapshotError` nothing changes."""
         readings = self.readings
         state = decode_snapshot(self._kind(), readings.field.fingerprint(), blob)
         time, count = read_count(state, "time"), read_count(state, "count")
@@ -287,14 +287,14 @@ class LengthScalePosterior:
         return f"{self.selector.snapshot_key} {len(readings.y)} {readings.nu!r} {digest}"
 
     def _predict(self) -> None:
-        """Compute the fits and the predictions of this interval, unless they are up to date."""
+        """Compute the regressions and the predictions of this interval if they are out of date."""
         if not self._fits:
             thetas = [hypothesis.length_scale for hypothesis in self.hypotheses]
             self._fits = [(theta, self.readings.fit(theta)) for theta in thetas]
             self._mean, self._variance = self._predicted(self.readings.candidate_distances())
 
     def _predicted(self, separation: Array) -> tuple[Array, Array]:
-        """Return mean and variance (m,) of places at these distances (n, m) of the readings."""
+        """Return mean and variance (m,) of places at the distances (n, m) from the readings."""
         prior = np.ones(separation.shape[1])
         mean, std = np.zeros(len(prior)), np.zeros(len(prior))
         for theta, fit in self._fits:

@@ -1,8 +1,8 @@
-"""Experiments of the five papers, E1 to E11, and of the policy `auto`: one module for each.
+"""Experiments E1 to E11 of the five papers, and AUTO for the policy `auto`: one module each.
 
-`base` says what an experiment provides, `runner` runs it, `report` compares the results with the
-papers. The same seed gives the same bytes, whatever the number of workers. A new experiment needs
-its module and a line of the table below.
+`base` defines what an experiment provides, `runner` runs it, and `report` compares the results with
+the papers. The same seed gives the same bytes, whatever the number of workers. A new experiment
+needs a module and a line in the table below.
 """
 
 from importlib import import_module
@@ -33,7 +33,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str, data: DataSource) -> Experiment:
-    """Return the experiment `name`, which reads its recordings from `data`.
+    """Return the experiment `name`; it reads its recordings from `data`.
 
     Raises
     ------

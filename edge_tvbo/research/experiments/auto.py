@@ -1,12 +1,14 @@
-"""Experiment AUTO: the policy `auto` on recordings, on synthetic fields, and without training days.
+"""Experiment AUTO: the policy `auto` on recordings, on synthetic fields and in a cold start.
 
-Recordings: three pairs of days of the Intel lab, with all earlier days for training; and the speeds
-at 50 sensors of METR-LA and of Guangzhou, drawn for each run, with the first 60 % for training.
-Readings have no added noise. The policies of the papers have the parameters of their temperature
-data, ET its bounds for ε in [0, 1], and R_T/T is in standard deviations of the training data.
+There are two kinds of recordings. The first are three pairs of days of the Intel lab; all earlier
+days are used for training. The second are the traffic speeds of METR-LA and of Guangzhou, at 50
+sensors that are drawn for each run; the first 60 % are used for training. No noise is added to the
+readings. The policies of the papers have the parameters that the papers use for temperatures, and
+ET has its bounds for ε in [0, 1]. R_T/T is in standard deviations of the training data.
 
-Synthetic fields: 10 x 10 places, squared exponential, l = 0.2, σ² = .02, T = 400, β_t = .4 ln(4t)
-for all policies. Cold start: positions and no training day; the scale is guessed as 20 ± 3.5 °C.
+The synthetic fields have 10 x 10 places, a squared exponential kernel with l = 0.2, σ² = .02 and
+T = 400. All policies have β_t = .4 ln(4t) there. In the cold start there are positions but no
+training days, and the scale is guessed as 20 ± 3.5 °C.
 """
 
 import math
@@ -40,9 +42,9 @@ from edge_tvbo.simulation.dataset_lookup import DataSource, search_directories
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.training.covariance import train, with_daily_profile
 
-STREET_SENSORS = 50  # drawn from those of a street network
-TRAINING_SHARE = 0.6  # of its recording
-ROOMS = {"Intel 7-8": (864, 1152), "Intel 5-6": (576, 864), "Intel 3-4": (288, 576)}  # rows
+STREET_SENSORS = 50  # number of sensors that are drawn from a street network
+TRAINING_SHARE = 0.6  # share of a street network's recording
+ROOMS = {"Intel 7-8": (864, 1152), "Intel 5-6": (576, 864), "Intel 3-4": (288, 576)}  # test rows
 MAX_REGRET = {"Intel 7-8": 0.16, "Intel 5-6": 0.13, "Intel 3-4": 0.07}
 STREETS = {"METR-LA": "metr-la", "Guangzhou": "guangzhou_speed_10min.csv.gz"}
 PUBLISHED: dict[str, dict[str, Any]] = {
@@ -58,14 +60,14 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "mtv-gp-ucb": {},
 }
 RATES = (0.0, 0.001, 0.003, 0.01, 0.03, 0.05, 0.2)
-ABRUPT_PERIODS = (30, 100)  # intervals between new functions
+ABRUPT_PERIODS = (30, 100)  # intervals after which a new function is drawn
 HORIZON = 400
 NOISE_VARIANCE = 0.02
 BETA = LogBeta(0.4, 4.0)
-RECORDED_RUNS = 24  # runs with recordings, in which little is random
-BEHIND = "behind"  # by how much the regret of `auto` is larger, in the same run
-COVERAGE = 0.9  # of predictive intervals
-GUESSED_SCALE = (20.0, 3.5)  # °C, mean and sd before any reading
+RECORDED_RUNS = 24  # number of runs with recordings, in which little is random
+BEHIND = "R_T/T of auto minus this"  # difference in the same run
+COVERAGE = 0.9  # nominal coverage of the predictive intervals
+GUESSED_SCALE = (20.0, 3.5)  # °C, mean and standard deviation assumed before any reading
 
 
 class TrainTestSplit(NamedTuple):
@@ -79,7 +81,7 @@ class TrainTestSplit(NamedTuple):
 
 
 class AutoPolicy(Experiment):
-    """R_T/T of `auto` and of the papers' policies; coverage of its predictive intervals."""
+    """The experiment AUTO: R_T/T of `auto` and other policies, and coverage of `auto`."""
 
     name = "AUTO"
     title = "the policy without parameters"
@@ -91,7 +93,7 @@ class AutoPolicy(Experiment):
         self._horizon = horizon
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the results with the goals of the policy."""
+        """Compare the results of AUTO with the goals for the policy `auto`."""
         return [
             *(_room_goal(results, place) for place in ROOMS),
             *(_street_goal(results, place) for place in STREETS),
@@ -101,7 +103,7 @@ class AutoPolicy(Experiment):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw regret beside that of the best other policy, for each place and kind of change."""
+        """Draw the regret of `auto` next to that of the best other policy, as pairs of bars."""
         panels = figure.subplots(1, 2)
         for axes, labels, title in (
             (panels[0], (*ROOMS, *STREETS), "recorded"),
@@ -111,7 +113,7 @@ class AutoPolicy(Experiment):
             ours = [results.cell("R_T/T", _case(label, "auto")) for label in labels]
             best = [_best_other(results, label)[1] for label in labels]
             axes.bar(at - 0.2, [cell.mean for cell in ours], 0.4, label="auto")
-            axes.bar(at + 0.2, best, 0.4, label="the best of all others", color="0.7")
+            axes.bar(at + 0.2, best, 0.4, label="best other policy", color="0.7")
             axes.errorbar(
                 at - 0.2,
                 [c.mean for c in ours],
@@ -143,14 +145,16 @@ class AutoPolicy(Experiment):
         return {place: self._street(source) for place, source in STREETS.items()}
 
     def _street(self, source: str) -> Recording:
-        """Return the recording of a dataset, or of a CSV file in the directories of data."""
+        """Return the recording of a dataset, or of a CSV file in the data directories."""
         if not source.endswith(".gz"):
             return self.data.load(source, "filled")
         for directory in (*self.data.directories, *search_directories()):
             if (path := Path(directory) / source).is_file():
                 return self.data._replace(directories=(str(path),)).load("csv", "filled")
         searched = ", ".join(self.data.directories)
-        raise DataError(f"There is no {source} in {searched}; give its directory with --data-dir.")
+        raise DataError(
+            f"The dataset {source} is not in {searched}; name its directory with --data-dir."
+        )
 
     @cached_property
     def _grid(self) -> SensorField:
@@ -199,7 +203,7 @@ class AutoPolicy(Experiment):
 
 
 def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield the rows, `auto`'s first, with the difference of its regret to each of the others."""
+    """Yield each row with the regret of `auto`, which is the first row, minus its own."""
     first = next(rows)
     yield first
     for row in rows:
@@ -228,7 +232,7 @@ def _rows_on_recording(run: int, place: str, split: TrainTestSplit) -> Iterator[
 def _regret_and_coverage(
     policy: Policy, truth: Array, start: float, interval: float
 ) -> tuple[float, float]:
-    """Return R_T/T, and the share of readings within the predictive intervals of `auto`."""
+    """Return R_T/T of a policy, and the share of readings in predictive intervals of `auto`."""
     regret = covered = 0.0
     for t, values in enumerate(truth):
         policy.set_time(start + t * interval)
@@ -257,13 +261,13 @@ def _cold_start(run: int, split: TrainTestSplit) -> Row:
 
 
 def _kinds_of_change() -> dict[str, float | int]:
-    """Return the rates of change (float) and the intervals between new functions (int)."""
+    """Return the kinds of change: a rate (float) or the intervals between functions (int)."""
     gradual: dict[str, float | int] = {f"ε = {rate:g}": rate for rate in RATES}
     return {**gradual, **{f"new every {period}": period for period in ABRUPT_PERIODS}}
 
 
 def _policies(rate: float | int) -> Iterator[PolicyCase]:
-    """Yield `auto`, and the policies that it is compared with on a field of this rate of change."""
+    """Yield `auto` and the policies that it is compared with, for one kind of change."""
     for name in ("auto", "gp-ucb", "r-gp-ucb", "et-gp-ucb"):
         yield PolicyCase(name, name)
     yield PolicyCase("et-gp-ucb 12", "et-gp-ucb", {"n_lower": 12})
@@ -293,7 +297,8 @@ def _room_goal(results: ResultTable, place: str) -> Expectation:
     ours = results.mean("R_T/T", place=place, policy="auto")
     policy, best = _best_other(results, place)
     text = (
-        f"{place}: {ours:.3f}, at most {MAX_REGRET[place]}; the best other is {policy}, {best:.3f}"
+        f"{place}: R_T/T of auto is {ours:.3f}, and the goal is at most {MAX_REGRET[place]}; "
+        f"the best other policy, {policy}, has {best:.3f}"
     )
     return Expectation(text, ours <= MAX_REGRET[place])
 
@@ -302,8 +307,11 @@ def _street_goal(results: ResultTable, place: str) -> Expectation:
     ours = results.mean("R_T/T", place=place, policy="auto")
     policy, best = _best_other(results, place)
     below = 1.0 - ours / best
-    text = f"{place}: {ours:.3f}, {below:.0%} below the best other, {policy}, {best:.3f}"
-    return Expectation(f"{text} (25 % wanted)", below >= 0.25)
+    text = (
+        f"{place}: R_T/T of auto is {ours:.3f}, which is {below:.0%} below the {best:.3f} of "
+        f"the best other policy, {policy}; the goal is 25 %"
+    )
+    return Expectation(text, below >= 0.25)
 
 
 def _synthetic_goal(results: ResultTable, change: str) -> Expectation:
@@ -312,19 +320,26 @@ def _synthetic_goal(results: ResultTable, change: str) -> Expectation:
     allowed = max(0.05 * best, 0.02)
     behind = results.cell(BEHIND, _case(change, policy))
     difference = f"{behind.mean:+.3f} ± {1.96 * behind.error:.3f}"
-    text = f"{change}: {ours:.3f}, {difference} from the best other, {policy}"
-    return Expectation(f"{text} ({allowed:.3f} allowed)", behind.mean <= allowed)
+    text = (
+        f"{change}: R_T/T of auto is {ours:.3f}; it differs by {difference} from the best other "
+        f"policy, {policy}, and the goal is at most {allowed:.3f}"
+    )
+    return Expectation(text, behind.mean <= allowed)
 
 
 def _cold_start_goal(results: ResultTable) -> Expectation:
     cold = results.mean("R_T/T", place="cold start", policy="auto")
     ratio = cold / results.mean("R_T/T", place="Intel 7-8", policy="auto")
-    text = f"cold start: {cold:.3f}, {ratio:.2f} times its regret with training (1.3 wanted)"
+    text = (
+        f"cold start: R_T/T of auto is {cold:.3f}, which is {ratio:.2f} times that with training "
+        "days; the goal is at most 1.3 times"
+    )
     return Expectation(text, ratio <= 1.3)
 
 
 def _coverage_goal(results: ResultTable, place: str) -> Expectation:
     share = results.mean("covered", place=place, policy="auto")
     return Expectation(
-        f"{place}: 90 % intervals contain {share:.1%} of the readings", 0.85 <= share <= 0.95
+        f"{place}: the 90 % intervals contain {share:.1%} of the readings; the goal is 85 to 95 %",
+        0.85 <= share <= 0.95,
     )

@@ -1,7 +1,7 @@
-"""Benchmark functions of one or a few variables, with domain and known maximum.
+"""Benchmark functions of one or a few variables, with their domains and known maxima.
 
-Two are static ([LB] section 5), and their smoothness differs from place to place. Two change ([ET]
-App. B, after Deng et al. 2022): an abrupt and a slow change of a function on [0, 1].
+Two functions are static ([LB] section 5); their smoothness differs from place to place. Two are
+functions on [0, 1] that change, one abruptly and one slowly ([ET] App. B, after Deng et al. 2022).
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from edge_tvbo.numerics.types import Array
 
 HORIZON = 500  # intervals, [ET] Table 8
-ARMS = 100  # on [0, 1]
-LENGTH_SCALE = 0.2  # ibid.
+ARMS = 100  # number of arms on [0, 1]
+LENGTH_SCALE = 0.2  # [ET] Table 8
 CHANGES = (100, 200)  # intervals at which the function is replaced, [ET] App. B
-CENTRES = 30  # kernels summed into one random function
+CENTRES = 30  # number of kernels in the sum of one random function
 
 
 class Landscape(NamedTuple):
@@ -35,16 +35,16 @@ class ChangingArms(NamedTuple):
 
     arms: Array  # float64[M]
     values: Array  # float64[T, M], without noise
-    best: Array  # float64[T], maximum of each row
+    best: Array  # float64[T], maximum of each row of `values`
 
 
 def berkenkamp(x: ArrayLike) -> Array:
-    """Return Berkenkamp's function at float64[..., 1] places in [0, 1]: a slope and a narrow peak.
+    """Return Berkenkamp's function, a slope with a narrow peak, at float64[..., 1] in [0, 1].
 
-    0.6 x + N(x; 0.2, 0.08²)/8. The slope ends at x = 1 with 0.6, where a long length scale fits all
-    readings; the maximum, 0.745, is in the peak on the left. The formula is that of the public
-    code of [LB] (github.com/JuliuszZiomek/LB-GP-UCB, ``utils/_experiments.py``), named after
-    Berkenkamp et al. 2019.
+    The function is 0.6 x + N(x; 0.2, 0.08²)/8. The slope ends at x = 1 with the value 0.6; a long
+    length scale fits all readings there. The maximum, 0.745, is in the peak on the left. The
+    formula is that of the public code of [LB] (github.com/JuliuszZiomek/LB-GP-UCB,
+    ``utils/_experiments.py``). It is named after Berkenkamp et al. 2019.
 
     >>> round(float(berkenkamp([1.0])), 6)
     0.6
@@ -55,10 +55,11 @@ def berkenkamp(x: ArrayLike) -> Array:
 
 
 def michalewicz(x: ArrayLike) -> Array:
-    """Return Michalewicz' function at float64[..., d] places in [0, π]^d, negated to be maximised.
+    """Return the negative Michalewicz function, for maximisation, at float64[..., d] places.
 
-    Σ_i sin(x_i) sin(i x_i²/π)^(2m) with m = 10: d ridges of width 1/m in a flat region. [LB] uses
-    d = 5; Michalewicz, *Genetic Algorithms + Data Structures = Evolution Programs*, 1992.
+    It is Σ_i sin(x_i) sin(i x_i²/π)^(2m) on [0, π]^d with m = 10, which has d ridges of width 1/m
+    in a flat region. [LB] uses d = 5. Source: Michalewicz, *Genetic Algorithms + Data Structures =
+    Evolution Programs*, 1992.
 
     >>> round(float(michalewicz([2.2029055, 1.5707963])), 4)
     1.8013
@@ -75,7 +76,7 @@ BERKENKAMP = Landscape(
     argmax=np.array([0.20617869024055846]),
     maximum=0.7451981532422828,
 )
-# The sum is separable: the maximum was found for each coordinate separately.
+# The function is a sum over coordinates, so its maximum was found for each coordinate separately.
 MICHALEWICZ = Landscape(
     evaluate=michalewicz,
     lower=np.zeros(5),
@@ -90,9 +91,10 @@ MICHALEWICZ = Landscape(
 def random_function(arms: Array, seed: int, number: int) -> Array:
     """Return a random smooth function at float64[M] `arms`, with root mean square 1 over them.
 
-    Σ_i a_i k(x, z_i), 30 terms, k the squared exponential with l = 0.2, a_i uniform on [-1, 1] and
-    z_i on [0, 1]: a member of the kernel's RKHS, as Chowdhury & Gopalan 2017 draw theirs. The unit
-    root mean square fits a prior of variance 1. `number` distinguishes the functions of one seed.
+    It is Σ_i a_i k(x, z_i) with 30 terms. k is the squared exponential kernel with l = 0.2, a_i is
+    uniform on [-1, 1], and z_i is uniform on [0, 1]. The function is a member of the kernel's RKHS
+    and is drawn as in Chowdhury & Gopalan 2017. The root mean square of 1 matches a prior of
+    variance 1. `number` distinguishes the functions of one seed.
     """
     rng = np.random.default_rng((seed, number))
     centres = rng.random(CENTRES)
@@ -102,13 +104,13 @@ def random_function(arms: Array, seed: int, number: int) -> Array:
 
 
 def abrupt(seed: int) -> ChangingArms:
-    """Return a function on 100 arms that is replaced at t = 100 and t = 200, for 500 intervals.
+    """Return a function on 100 arms over 500 intervals that is replaced at t = 100 and t = 200.
 
-    Row t, counted from 0, is the function of interval t. The functions are our own: [ET] App. B
-    states the times of change, l and T and refers to Deng et al. 2022, *Weighted Gaussian Process
-    Bandits for Non-stationary Environments*, for the rest, whose text and Matlab code (supplement
-    of proceedings.mlr.press/v151/deng22b) were not available to us. So regrets can be compared
-    between policies, not with the numbers of [ET] Table 2.
+    Row t, counted from 0, is the function of interval t. The functions are not those of the paper.
+    [ET] App. B states only the times of change, l and T. For the rest it refers to Deng et al.
+    2022, *Weighted Gaussian Process Bandits for Non-stationary Environments*. The text and the
+    Matlab code of that paper (supplement of proceedings.mlr.press/v151/deng22b) were not available.
+    So regrets can be compared between policies, but not with the numbers of [ET] Table 2.
 
     >>> abrupt(0).values.shape
     (500, 100)
@@ -121,10 +123,11 @@ def abrupt(seed: int) -> ChangingArms:
 
 
 def slow(seed: int) -> ChangingArms:
-    """Return a function on 100 arms that changes evenly to another one within 500 intervals.
+    """Return a function on 100 arms that changes evenly into another one over 500 intervals.
 
-    f_t = cos(θ) f + sin(θ) g with θ from 0 to π/2: all steps have the same size, and the norm of
-    the function stays the same. The functions are our own, as those of `abrupt`.
+    It is f_t = cos(θ) f + sin(θ) g with θ from 0 to π/2. All steps have the same size, and the norm
+    of the function stays the same. Like those of `abrupt`, the functions are not those of the
+    paper.
 
     >>> slow(0).best.shape
     (500,)

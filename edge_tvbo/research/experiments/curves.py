@@ -10,7 +10,7 @@ from edge_tvbo.research.experiments.base import Labels, Row
 
 
 def mean_curve(rows: Sequence[Row], curve: str, case: Labels) -> Array:
-    """Return the mean of a curve over the runs of a case."""
+    """Return the mean of a curve over the runs of one case of an experiment."""
     return np.asarray(np.mean([row.curves[curve] for row in rows if row.case == case], axis=0))
 
 

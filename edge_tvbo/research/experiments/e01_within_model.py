@@ -1,7 +1,7 @@
-"""E1: fields that follow the assumed model, with the right, an unknown or a wrong rate of change.
+"""E1: policies on fields that follow their model, with a known, unknown or wrong rate of change.
 
-[ET] section 6 and table 1 (settings: table 5). The paper's continuous [0, 1]² is a grid of 50 x 50
-places here.
+Source: [ET] section 6 and table 1; the settings are in table 5. The paper uses the continuous
+domain [0, 1]². Here it is a grid of 50 x 50 places.
 """
 
 import math
@@ -34,8 +34,8 @@ RATES = (0.01, 0.03, 0.05)
 PERIODS = {0.01: 38, 0.03: 29, 0.05: 26, 0.001: 68, 0.2: 17}
 INTERVALS = {"[.01,.05]": (0.01, 0.05), "[.001,.1]": (0.001, 0.1), "[0,1]": (0.0, 1.0)}
 ET_VARIANTS = {"et, keeps nothing": False, "et, keeps last": True}
-COLUMNS = (".01", ".03", ".05", ".05 told .001", ".05 told .2")
-TABLE = {  # [ET] table 1: mean and sd of R_T/T over 50 runs, column by column
+COLUMNS = (".01", ".03", ".05", ".05 given .001", ".05 given .2")
+TABLE = {  # [ET] table 1: mean and sd of R_T/T over 50 runs, for each of `COLUMNS`
     "gp-ucb": ((0.756, 0.210), (1.079, 0.199), (1.256, 0.215), None, None),
     "r-gp-ucb": ((0.617, 0.088), (0.840, 0.102), (0.976, 0.085), (0.910, 0.095), (1.058, 0.097)),
     "et, keeps nothing [.01,.05]": ((0.612, 0.097), (0.776, 0.097), (0.895, 0.090), None, None),
@@ -44,21 +44,24 @@ TABLE = {  # [ET] table 1: mean and sd of R_T/T over 50 runs, column by column
     "tv-gp-ucb": ((0.301, 0.089), (0.504, 0.089), (0.640, 0.084), (0.961, 0.176), (1.256, 0.215)),
     "ui-tvbo": ((0.344, 0.056), (0.641, 0.064), (0.871, 0.057), (0.954, 0.185), (1.380, 0.052)),
 }
-MISPRINT = "TV told .2 is printed with all digits of GP-UCB's cell: probably a misprint"
+MISPRINT = (
+    "the published number of TV given the rate .2 has the same digits as GP-UCB's and is probably "
+    "a misprint"
+)
 
 
 class WithinModel(GridExperiment):
-    """R_T/T of each policy, by rate of change."""
+    """The experiment E1: R_T/T of each policy, by rate of change."""
 
     name = "E1"
-    title = "within the model, with the right, an unknown or a wrong rate of change"
+    title = "fields that follow the model, with a known, unknown or wrong rate of change"
     source = "[ET] table 1"
     runs = 50
     spatial = SpatialKernel(math.inf, 0.2)
     noise_variance = NOISE_VARIANCE
 
     def published(self) -> list[PublishedValue]:
-        """Return table 1."""
+        """Return the numbers of [ET] table 1."""
         return [
             PublishedValue({"policy": policy, "column": column}, "R_T/T", *cell, 50)
             for policy, cells in TABLE.items()
@@ -67,14 +70,14 @@ class WithinModel(GridExperiment):
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the cells, and the order of the policies in each column."""
+        """Compare the cells of E1, and the order of the policies in each column, with table 1."""
         return [
             self._cells_agree(results),
             *(_same_order(results, column) for column in COLUMNS),
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw regret so far over time, a panel for each rate ([ET] figure 4)."""
+        """Draw the mean regret of E1 up to each t, in one panel for each rate ([ET] figure 4)."""
         panels = figure.subplots(1, len(RATES), sharey=True)
         for axes, column in zip(panels, COLUMNS, strict=False):
             cases = {policy: case_labels(policy=policy, column=column) for policy in TABLE}
@@ -91,7 +94,7 @@ class WithinModel(GridExperiment):
             for each in self.published()
             if abs(standard_errors_apart(results.cell(each.number, each.case), each) or 0.0) > 3.0
         ]
-        text = "every cell of table 1 within three standard errors"
+        text = "every cell is within three standard errors of table 1"
         if far:
             text += f", except {', '.join(far)}"
         return Expectation(f"{text} ({MISPRINT})", not far)
@@ -122,7 +125,7 @@ class WithinModel(GridExperiment):
 
 
 def _with_rate(rate: float) -> list[PolicyCase]:
-    """Return the policies that are given the rate of change; the first one does not use it."""
+    """Return the policies with a fixed rate of change; the first one does not use it."""
     return [
         PolicyCase("gp-ucb", "gp-ucb"),
         PolicyCase("r-gp-ucb", "r-gp-ucb", {"period": PERIODS[rate]}),
@@ -151,9 +154,9 @@ def _same_order(results: ResultTable, column: str) -> Expectation:
         for policy in ranked
     }
     flipped = [
-        f"{b} before {a}"
+        f"{b} is before {a}"
         for a, b in pairwise(ranked)
         if ours[a].mean - ours[b].mean > 2.0 * math.hypot(ours[a].error, ours[b].error)
     ]
-    text = f"ε = {column}: the order of the table, except for neighbours within 2 errors"
+    text = f"ε = {column}: policies rank as in table 1, or are within two standard errors"
     return Expectation(f"{text}; but {', '.join(flipped)}" if flipped else text, not flipped)

@@ -1,8 +1,9 @@
 """E2: sensitivity of the event trigger to δ_B.
 
-[ET] appendix C and table 3 (settings: table 10): the setting of E1 with the widest window, W = T,
-which is taken to mean no bounds at all. With N_lo = 12, which follows from ε in [0, 1], there are
-up to 1.8 resets fewer than printed at δ_B = .5; without it, the printed R_T is that of `keep_last`.
+Source: [ET] appendix C and table 3; the settings are in table 10. The setting is that of E1 with
+the widest window, W = T. This is interpreted as no bounds on the time between resets. With the
+bound N_lo = 12, which follows from ε in [0, 1], there are up to 1.8 fewer resets than printed at
+δ_B = .5. Without the bound, the printed R_T is that of `keep_last`.
 """
 
 import math
@@ -27,7 +28,7 @@ HORIZON = 400
 NOISE_VARIANCE = 0.02
 BETA = LogBeta(0.4, 4.0)
 RATES = (0.01, 0.03, 0.05)
-TABLE = {  # [ET] table 3: average resets and R_T for each rate
+TABLE = {  # [ET] table 3: for each δ_B, average resets and R_T by rate
     0.005: ((2.66, 191.39), (6.42, 276.84), (9.60, 331.69)),
     0.01: ((2.96, 193.05), (6.82, 273.37), (9.96, 328.74)),
     0.05: ((3.20, 200.16), (7.72, 269.01), (11.40, 329.47)),
@@ -35,21 +36,21 @@ TABLE = {  # [ET] table 3: average resets and R_T for each rate
     0.5: ((3.98, 196.03), (10.32, 280.05), (14.44, 334.80)),
 }
 KEEP_LAST = {"nothing": False, "last": True}
-TOLERANCE = 0.6  # resets
+TOLERANCE = 0.6  # allowed difference of average resets
 
 
 class TriggerSensitivity(GridExperiment):
-    """Resets and R_T of ET-GP-UCB, by δ_B and rate of change."""
+    """The experiment E2: resets and R_T of ET-GP-UCB, by δ_B and rate of change."""
 
     name = "E2"
-    title = "the event trigger's sensitivity to δ_B"
+    title = "sensitivity of the event trigger to δ_B"
     source = "[ET] table 3"
     runs = 50
     spatial = SpatialKernel(math.inf, 0.2)
     noise_variance = NOISE_VARIANCE
 
     def published(self) -> list[PublishedValue]:
-        """Return table 3, which states no spreads."""
+        """Return the numbers of [ET] table 3, which states no standard deviations."""
         return [
             PublishedValue(
                 case_labels(keeps=keeps, delta_b=delta_b, epsilon=rate), number, value, None, 50
@@ -61,11 +62,11 @@ class TriggerSensitivity(GridExperiment):
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the numbers of resets."""
+        """Compare the average numbers of resets of E2 with table 3."""
         return [_resets_agree(results, keeps, self.published()) for keeps in KEEP_LAST]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw resets and regret over δ_B."""
+        """Draw the resets and the regret of ET-GP-UCB in E2 against δ_B."""
         for axes, number in zip(figure.subplots(1, 2), ("resets", "R_T"), strict=True):
             for rate in RATES:
                 ours = [
@@ -76,7 +77,7 @@ class TriggerSensitivity(GridExperiment):
                 theirs = [cells[RATES.index(rate)][at] for cells in TABLE.values()]
                 (line,) = axes.plot(list(TABLE), ours, "o-", label=f"ε = {rate}")
                 axes.plot(list(TABLE), theirs, "x", color=line.get_color())
-            axes.set(xscale="log", xlabel="δ_B (crosses: printed)", ylabel=number)
+            axes.set(xscale="log", xlabel="δ_B (crosses are the published numbers)", ylabel=number)
             axes.grid(alpha=0.3)
             axes.legend()
 
@@ -115,7 +116,7 @@ def _resets_agree(
     ]
     near = sum(distance <= TOLERANCE for distance in distances)
     text = (
-        f"keeps {keeps}: average resets within {TOLERANCE} of table 3 "
-        f"in {near} of {len(distances)} cells (largest difference {max(distances):.2f})"
+        f"keeps {keeps}: average resets are within {TOLERANCE} of table 3 "
+        f"in {near} of {len(distances)} cells (the largest difference is {max(distances):.2f})"
     )
     return Expectation(text, near == len(distances))

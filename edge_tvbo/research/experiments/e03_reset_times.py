@@ -1,8 +1,9 @@
-"""E3: reset times of the event trigger, and the regret by the window of allowed reset times.
+"""E3: reset times of the event trigger, and regret by the window of allowed reset times.
 
-[ET] section 5, figures 2 and 7 (settings: table 4). The window W = N_hi - N_lo in which the
-trigger may reset grows around the block length N of R-GP-UCB; β_t is that of E1, which the paper
-refers to. The paper's continuous [0, 1]² is a grid here.
+Source: [ET] section 5, figures 2 and 7; the settings are in table 4. The trigger may reset within a
+window of size W = N_hi - N_lo around the block length N of R-GP-UCB. The window size varies. β_t is
+that of E1, to which the paper refers. The paper uses the continuous domain [0, 1]². Here it is a
+grid.
 """
 
 import math
@@ -33,17 +34,17 @@ KEEP_LAST = {"keeps nothing": False, "keeps last": True}
 
 
 class ResetRule(NamedTuple):
-    """When a policy resets: periodically, or by the event trigger."""
+    """The rule by which a policy of E3 resets: periodically, or by the event trigger."""
 
     label: str
-    period: int = 0  # 0 for no periodic reset
+    period: int = 0  # 0 if there is no periodic reset
     n_lower: int = 1
-    n_upper: int = 0  # 0 for no event trigger
+    n_upper: int = 0  # 0 if there is no event trigger
     keep_last: bool = True
 
 
 class ResetTimes(GridExperiment):
-    """Reset times and R_T/T, by window size and rate of change."""
+    """The experiment E3: reset times and R_T/T, by window size and rate of change."""
 
     name = "E3"
     title = "reset times and regret by the window of allowed reset times"
@@ -57,7 +58,7 @@ class ResetTimes(GridExperiment):
         super().__init__(data, side=side)
 
     def measure(self, runs: range, seed: int) -> list[Row]:
-        """Return the rows of some runs; a histogram of reset times is one row for all of them."""
+        """Return the rows of some runs of E3; histograms of reset times are summed over runs."""
         histograms = {
             (rate, rule.label): np.zeros(HORIZON + 1, np.int64)
             for rate, period in PERIODS.items()
@@ -71,11 +72,11 @@ class ResetTimes(GridExperiment):
         return rows
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare ET with R, window by window."""
+        """Compare the regret of ET with that of R at each window size."""
         return [_below_periodic(results, rate, keeps) for rate in PERIODS for keeps in KEEP_LAST]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw histograms of reset times, and regret over the window (figure 2)."""
+        """Draw histograms of the reset times of E3, and the regret by window size (figure 2)."""
         panels = figure.subplots(1, 1 + len(PERIODS))
         for axes, rate in zip(panels, PERIODS, strict=False):
             for window in WINDOWS[1::2]:
@@ -95,14 +96,16 @@ class ResetTimes(GridExperiment):
                 ours = [results.mean(f"et {keeps}, W={window}", epsilon=rate) for window in WINDOWS]
                 panels[-1].plot(WINDOWS, ours, style, color=colour, label=f"ET {keeps}, ε = {rate}")
             lower = [results.mean(f"at N_lo, W={window}", epsilon=rate) for window in WINDOWS]
-            panels[-1].plot(WINDOWS, lower, "--", color=colour, label=f"always at N_lo, ε = {rate}")
+            panels[-1].plot(
+                WINDOWS, lower, "--", color=colour, label=f"reset always at N_lo, ε = {rate}"
+            )
             panels[-1].axhline(
                 results.mean("r-gp-ucb", epsilon=rate),
                 color=colour,
                 ls="-.",
                 label=f"R, ε = {rate}",
             )
-        panels[-1].set(xlabel="window W", ylabel="R_T / T")
+        panels[-1].set(xlabel="window size W", ylabel="R_T / T")
         panels[-1].legend(fontsize=7)
 
     def _run(
@@ -111,7 +114,7 @@ class ResetTimes(GridExperiment):
         seed: int,
         histograms: dict[tuple[float, str], NDArray[np.int64]] | None = None,
     ) -> Iterator[Row]:
-        """Yield the rows of one run, and add its reset times to `histograms`."""
+        """Yield the rows of one run of E3, and add its reset times to `histograms`."""
         generator = self._generator(seed, run)
         M = len(self._field)
         g = sample_fields.draws(self._factor, HORIZON, generator)
@@ -135,7 +138,7 @@ class ResetTimes(GridExperiment):
 
 
 def histogram(rows: Sequence[Row], rate: float, label: str) -> Array:
-    """Return how often each reset time 0..T occurred in all runs, (T + 1,)."""
+    """Return how often each reset time 0..T of a policy occurred in all runs, (T + 1,)."""
     case = _histogram_case(rate, label)
     counts = [row.curves["counts"] for row in rows if row.case == case]
     return np.asarray(np.sum(counts, axis=0))
@@ -159,10 +162,10 @@ def _below_periodic(results: ResultTable, rate: float, keeps: str) -> Expectatio
     periodic = results.mean("r-gp-ucb", epsilon=rate)
     above = [
         window
-        for window in WINDOWS[1:]  # with W = 0 every reset is at N
+        for window in WINDOWS[1:]  # for W = 0, every reset is at N
         if results.mean(f"et {keeps}, W={window}", epsilon=rate) >= periodic
     ]
     text = f"ε = {rate}: ET that {keeps} has less regret than R at every window size"
     if above:
-        text += f"; but not at W = {', '.join(map(str, above))}"
+        text += f", except W = {', '.join(map(str, above))}"
     return Expectation(text, not above)

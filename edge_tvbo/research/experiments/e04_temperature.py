@@ -1,7 +1,8 @@
-"""E4: temperatures of a laboratory, with the published parameters of the policies.
+"""E4: policies with their published parameters on the temperatures of a laboratory.
 
-[ET] section 6, figure 3 b-c (settings: table 6), after [B16] section 5: 46 sensors of the Intel
-Berkeley lab; all days before the two test days are for training.
+Source: [ET] section 6, figure 3 b-c, which follows [B16] section 5; the settings are in table 6.
+There are 46 sensors of the Intel Berkeley lab. All days before the two test days are used for
+training.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,12 +38,12 @@ CASES = (
     PolicyCase("gp-ucb", "gp-ucb"),
     PolicyCase("random", "random"),
 )
-NOT_PUBLISHED = ("et, at most 15", "et, unbounded")  # other readings of the paper's ET
-ET = "et, ε in [0,1]"  # table 1's setting for an unknown rate
+NOT_PUBLISHED = ("et, at most 15", "et, unbounded")  # ET with settings that are not the paper's
+ET = "et, ε in [0,1]"  # setting of [ET] table 1 for an unknown rate
 
 
 class Temperature(Experiment):
-    """R_T/T of each policy on two pairs of days."""
+    """The experiment E4: R_T/T of each policy on two pairs of days."""
 
     name = "E4"
     title = "temperatures of the Intel lab"
@@ -58,24 +59,24 @@ class Temperature(Experiment):
         }
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the rank of ET."""
+        """Compare the rank of ET in E4 with the paper."""
         published = [case.label for case in CASES if case.label not in NOT_PUBLISHED]
         late = {each: results.mean("R_T/T", policy=each, days="7-8") for each in published}
         early = {each: results.mean("R_T/T", policy=each, days="5-6") for each in published}
         first, behind = min(late, key=late.__getitem__), early[ET] - min(early.values())
         return [
             Expectation(
-                f"days 7-8: ET, bounded for ε in [0, 1], has the least regret (it is {first})",
+                f"days 7-8: ET with bounds for ε in [0, 1] has the least regret (least: {first})",
                 first == ET,
             ),
             Expectation(
-                f"days 5-6: it is within .02 of the least regret ({behind:.3f} above)",
+                f"days 5-6: the regret of this ET is {behind:.3f} above the least (goal: .02)",
                 behind <= 0.02,
             ),
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw cumulative regret over time (figure 3 b-c)."""
+        """Draw the cumulative regret on the temperatures over time (figure 3 b-c)."""
         panels = figure.subplots(1, len(DAYS), sharey=True)
         for axes, label in zip(panels, DAYS, strict=True):
             cases = {case.label: case_labels(policy=case.label, days=label) for case in CASES}
@@ -85,7 +86,7 @@ class Temperature(Experiment):
         panels[1].legend(fontsize=8)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run; only first choices and the random policy are random."""
+        """Yield the rows of one run of E4; only first choices and the random policy are random."""
         for label, backtest in self._backtests.items():
             for case in CASES:
                 settings = {**case.settings, "seed": seed * 1_000_003 + run}

@@ -1,23 +1,26 @@
-"""E5: search for the gains of a controller while a bearing wears.
+"""E5: search for the best gains of a pendulum's controller while a bearing wears.
 
-[ET] section 6, appendix A.3, figure 3 d (settings: table 7): four gains of a pendulum's controller,
-T = 300, σ_n² = .02, c1 = .8, c2 = 4; from t = 100 the bearing's friction is 2.5 times as large. The
-plant is in `pendulum`, which lists the differences. Regret is against the best controller of the
-box at the present friction, in standard deviations of the reward over the box.
+Source: [ET] section 6, appendix A.3, figure 3 d; the settings are in table 7. The search is for
+four gains, with T = 300, σ_n² = .02, c1 = .8 and c2 = 4. From t = 100 on, the friction of the
+bearing is 2.5 times as large. The module `pendulum` has the plant and lists its differences from
+the paper. Regret is the difference to the reward of the best controller of the box at the current
+friction. It is in standard deviations of the reward over the box.
 
-Length scales are fitted online, in the same way for each policy: one for each gain, maximum a
-posteriori under Gamma(15, 10/3), in units of the table's scaling factors, by which the paper's code
-divides the gains ([1/8, 1/4, 3, 1/8]: the prior's mode, 4.2, is half of the box for three gains and
-a quarter of it for the last). The fits and their bounds are ours: see `ArdMapPosterior`.
+One length scale per gain is fitted online, in the same way for each policy: the maximum a
+posteriori under Gamma(15, 10/3). Length scales are in units of the scaling factors of table 7,
+[1/8, 1/4, 3, 1/8], by which the code of the paper divides the gains. The mode of the prior, 4.2,
+is half of the box for three gains and a quarter of the box for the last. The paper does not
+describe the fits and their bounds; those used here are in `ArdMapPosterior`.
 
-The paper leaves open, and our choice is: the variance is always 1; the bound is maximised among 256
-Sobol points and from the best three of them; ET's bounds are those of ε in [0, 1]; there are no
-initial readings (the code of the paper's forerunner draws 30); all readings since the last reset
-are kept.
+The paper does not state the following, which was chosen here. The variance is always 1. The upper
+confidence bound is maximised among 256 Sobol points, and by local searches from the best three of
+them. The block bounds of ET are those of ε in [0, 1]. There are no initial readings; the code of
+the earlier paper draws 30. All readings since the last reset are kept.
 
-Background of the expectations: in this plant wear lowers the reward everywhere (its maximum from
-1.52 to .08) more than it moves the maximum (the old one loses .25), and corners of the box, which
-policies without memory visit after a reset, have rewards down to -13.6, in prior deviations.
+The following facts explain the expectations; rewards are in prior standard deviations. Wear lowers
+the reward everywhere: its maximum falls from 1.52 to .08. It moves the maximum only a little: the
+old best controller is .25 below the new one. In corners of the box the reward is as low as -13.6,
+and policies without memory visit corners after a reset.
 """
 
 import math
@@ -48,18 +51,18 @@ from edge_tvbo.simulation.dataset_lookup import DataSource
 HORIZON = 300
 NOISE_VARIANCE = 0.02
 BETA = LogBeta(0.8, 4.0)
-SHAPE, RATE = 15.0, 10.0 / 3.0  # of the Gamma prior
+SHAPE, RATE = 15.0, 10.0 / 3.0  # shape and rate of the Gamma prior
 CANDIDATES = 256
-EPSILON = 0.03  # and σ_w² of UI
+EPSILON = 0.03  # ε of TV, and σ_w² of UI
 PERIOD = 29
 DELTA_B = 0.1
-TEMPORAL_KERNELS: dict[str, TemporalModel] = {  # of the other policies: static
+TEMPORAL_KERNELS: dict[str, TemporalModel] = {  # the kernels of the other policies are static
     "tv-gp-ucb": TimeVarying(EPSILON),
     "ui-tvbo": UncertaintyInjection(EPSILON),
 }
 POLICIES = ("et-gp-ucb", "tv-gp-ucb", "ui-tvbo", "r-gp-ucb", "gp-ucb")
 EARLY_RESETS = "resets, t < 100"
-PHASES = {  # from and to, in sixths of the horizon; the names are for T = 300
+PHASES = {  # start and end in sixths of the horizon; the names assume T = 300
     "r, t < 100": (0, 2),
     "r, 100 to 149": (2, 3),
     "r, t >= 150": (3, 6),
@@ -68,14 +71,14 @@ PHASES = {  # from and to, in sixths of the horizon; the names are for T = 300
 
 
 class SearchResult(NamedTuple):
-    """Regret and resets of one policy."""
+    """The regret and the resets of one policy in E5."""
 
     regret: Array  # (T,)
-    resets: Array  # (T,), cumulative
+    resets: Array  # (T,), cumulative number of resets
 
 
 class PolicySearch(Experiment):
-    """Regret of each policy before the bearing wears, just after, and later."""
+    """The experiment E5: regret of each policy before, just after and long after the wear."""
 
     name = "E5"
     title = "policy search for a pendulum whose bearing wears"
@@ -106,7 +109,7 @@ class PolicySearch(Experiment):
         return {friction: pendulum.optimum(friction)[1] for friction in frictions}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the regret of ET after the change, and in total, with the others'."""
+        """Compare the regret of ET after the change, and in total, with the other policies."""
         late = {each: results.mean("r, t >= 150", policy=each) for each in POLICIES}
         total = {each: results.mean("R_T/T", policy=each) for each in POLICIES}
         first, et = min(total, key=total.__getitem__), late["et-gp-ucb"]
@@ -119,12 +122,12 @@ class PolicySearch(Experiment):
         return [
             *found,
             Expectation(
-                f"ET has the least regret of all policies (it is {first})", first == "et-gp-ucb"
+                f"ET has the least regret of all policies (least: {first})", first == "et-gp-ucb"
             ),
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw regret per interval, and cumulative regret (figure 3 d)."""
+        """Draw the regret per interval, and the cumulative regret, of E5 (figure 3 d)."""
         left, right = figure.subplots(1, 2)
         for policy in POLICIES:
             r = mean_curve(rows, "r_t", {"policy": policy})
@@ -139,7 +142,7 @@ class PolicySearch(Experiment):
         right.legend()
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run, in which all policies have the same noise."""
+        """Yield the rows of one run of E5; all policies have the same noise in a run."""
         generator = self._generator(seed, run)
         noise = generator.standard_normal(self._horizon) * NOISE_VARIANCE**0.5
         policy_seed = int(generator.integers(2**31))
@@ -167,7 +170,7 @@ class PolicySearch(Experiment):
         return SearchResult(regret, resets)
 
     def _friction(self, t: int) -> float:
-        """Return the friction in interval `t`; it changes after a third of any horizon."""
+        """Return the friction in interval `t`; it changes after a third of the horizon."""
         return pendulum.friction_at(t * HORIZON // self._horizon)
 
     def _policy(self, name: str, seed: int) -> UpperConfidence:

@@ -1,27 +1,28 @@
-"""E6: functions whose change has a budget, and policies that are given its size.
+"""E6: functions with a budget of change, and policies that know the budget.
 
-[ET] appendix B, table 2 (settings: tables 8 and 9), run on the code of Deng et al. 2022: (a) a
-function on [0, 1] that is replaced at t = 100 and t = 200, (b) one that changes slowly, T = 500,
-(c) 48 stock prices of 823 days. **The functions of (a) and (b) could not be obtained**: those in
-`benchmark_functions` are our own. So only the order of the policies can be compared with the
-published numbers, not the numbers.
+Source: [ET] appendix B, table 2; the settings are in tables 8 and 9. The paper uses the code of
+Deng et al. 2022. It has three cases: (a) a function on [0, 1] that is replaced at t = 100 and
+t = 200, with T = 500; (b) a function on [0, 1] that changes slowly, with T = 500; (c) 48 stock
+prices of 823 days. **The functions of (a) and (b) could not be obtained**. The functions used
+here are those of `benchmark_functions`. So only the order of the policies can be compared with
+the paper, not the numbers.
 
-(c) is not public. With a file ``stocks.csv`` of such prices (a row for each day, a column for each
-share, the first column the time) in a directory given by ``--data-dir``, it is run too. The prices
-are normalised to mean 0 and deviation 1 and give the covariance, σ² = .01; days without any price
-(Sundays) are left out. Table 2's regrets of (c), 13 to 55 per day, must be in dollars, and are not
-among the published values here.
+The data of (c) are not public. The case is run if a directory of ``--data-dir`` has a file
+``stocks.csv`` of such prices, with a row for each day, the time in the first column, and a column
+for each share. The prices are normalised to mean 0 and standard deviation 1, and the covariance is
+computed from them; σ² is .01. Days without any price (Sundays) are omitted. The regrets of (c) in
+table 2, 13 to 55 per day, must be in dollars. They are not among the published values here.
 
-Settings where the paper leaves a choice:
+The paper leaves some settings open. They were chosen as follows:
 
-- σ² = .1: the text of appendix B says so; table 8 says {.01, 1}, where 1 is from an older version.
-- H, w and 1/(1-γ) are γ_T^(1/4) (T/P_T)^(1/2) ([ZS21] remarks 2 and 3), γ_T the greedy gain and
-  P_T the true one of each run's function, in the kernel's norm: the policies are given what they
-  assume. For shares P_T is unknown, and 1 is used.
-- β of the agnostic policies is B + R √(2(γ + 1 + ln 1/δ)) with B = 1, R = σ, δ = .1; that of ET is
-  .8 ln(4t). ET has no bounds, as in the paper.
-- Functions, first choice and noise are drawn for each run; in the paper the functions seem to be
-  fixed, since the spread is small. For shares only the first choice is random.
+- σ² is .1, as in the text of appendix B. Table 8 states {.01, 1}; the 1 is from an older version.
+- H, w and 1/(1-γ) are γ_T^(1/4) (T/P_T)^(1/2) ([ZS21] remarks 2 and 3). γ_T is the greedy gain.
+  P_T is the true variation of the function of each run, in the norm of the kernel: the policies
+  know what they assume to be known. For shares, P_T is unknown, and 1 is used.
+- β of the agnostic policies is B + R √(2(γ + 1 + ln 1/δ)) with B = 1, R = σ and δ = .1. β of ET is
+  .8 ln(4t). ET has no bounds on the time between resets, as in the paper.
+- Functions, first choice and noise are drawn for each run. In the paper the functions seem to be
+  fixed, because the spread is small. For shares, only the first choice is random.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -54,10 +55,10 @@ from edge_tvbo.training.covariance import train
 
 NOISE_VARIANCE = 0.1
 STOCKS_NOISE = 0.01
-BETA = LogBeta(0.8, 4.0)  # of ET
+BETA = LogBeta(0.8, 4.0)  # β of ET
 DELTA_B = 0.1
-WINDOWS_KEPT = 4  # of W: readings weighted less than e^-4 are dropped, for speed
-JITTER = 1e-6  # in the norm of a change, as a share of the kernel's variance
+WINDOWS_KEPT = 4  # windows that W keeps: readings with a weight below e^-4 are dropped, for speed
+JITTER = 1e-6  # used in the norm of a change, as a share of the kernel's variance
 POLICIES = ("igp-ucb", "br-gp-ucb", "sw-gp-ucb", "w-gp-ucb", "et-gp-ucb", "random")
 KINDS: dict[str, Callable[[int], benchmark_functions.ChangingArms]] = {
     "abrupt": benchmark_functions.abrupt,
@@ -65,7 +66,7 @@ KINDS: dict[str, Callable[[int], benchmark_functions.ChangingArms]] = {
 }
 STOCKS = "stocks"
 FILES = ("stocks.csv", "stocks.csv.gz")
-TABLE = {  # [ET] table 2, on other functions: mean and sd of R_T over 20 runs
+TABLE = {  # [ET] table 2, for other functions: mean and sd of R_T over 20 runs
     "igp-ucb": ((704.6, 238.9), (136.0, 32.2)),
     "br-gp-ucb": ((312.5, 4.3), (153.9, 11.0)),
     "sw-gp-ucb": ((233.2, 9.1), (111.6, 15.7)),
@@ -75,7 +76,7 @@ TABLE = {  # [ET] table 2, on other functions: mean and sd of R_T over 20 runs
 
 
 class ChangingFunction(NamedTuple):
-    """A function that changes, its readings' noise, and its budget of change."""
+    """A function that changes, the noise of its readings, and its variation."""
 
     field: SensorField
     values: Array  # (T, M), model units
@@ -84,11 +85,11 @@ class ChangingFunction(NamedTuple):
 
 
 class VariationBudget(Experiment):
-    """R_T of each policy on functions that change abruptly, or slowly; and on share prices."""
+    """The experiment E6: R_T on functions that change abruptly or slowly, and on share prices."""
 
     name = "E6"
-    title = "a budget of change (on our own functions, not those of the paper)"
-    source = "[ET] table 2, for the order only: its functions could not be obtained"
+    title = "functions with a budget of change (not the functions of the paper)"
+    source = "[ET] table 2; only the order is comparable, as its functions could not be obtained"
     runs = 20
 
     def __init__(self, data: DataSource, *, horizon: int = benchmark_functions.HORIZON) -> None:
@@ -103,7 +104,7 @@ class VariationBudget(Experiment):
 
     @cached_property
     def _stocks(self) -> ChangingFunction | None:
-        """The prices of a user's file, if there is one."""
+        """The share prices of the user's file, or None if there is no file."""
         path = _stocks_file(self.data.directories)
         if path is None:
             return None
@@ -114,7 +115,7 @@ class VariationBudget(Experiment):
         return ChangingFunction(field, values, np.zeros(len(values)), None)
 
     def published(self) -> list[PublishedValue]:
-        """Return the means of table 2 (a) and (b), which are of other functions."""
+        """Return the means of [ET] table 2 (a) and (b), which are for other functions."""
         return [
             PublishedValue({"policy": policy, "function": kind}, "R_T", cell[0], None, 20)
             for policy, cells in TABLE.items()
@@ -122,7 +123,7 @@ class VariationBudget(Experiment):
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the order of the policies with table 2, in which ET is first."""
+        """Compare the order of the policies in E6 with table 2, in which ET is first."""
         return [
             expectation
             for kind in results.values_of("function")
@@ -130,7 +131,7 @@ class VariationBudget(Experiment):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw cumulative regret over time (figure 5)."""
+        """Draw the cumulative regret of E6 over time ([ET] figure 5)."""
         kinds = results.values_of("function")
         panels = figure.subplots(1, len(kinds), squeeze=False)[0]
         for axes, kind in zip(panels, kinds, strict=True):
@@ -145,7 +146,7 @@ class VariationBudget(Experiment):
         panels[0].legend(fontsize=8)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run; each run has other functions."""
+        """Yield the rows of one run of E6; each run has other functions."""
         generator = self._generator(seed, run)
         first = int(generator.integers(2**31))
         noise = generator.standard_normal(benchmark_functions.HORIZON) * NOISE_VARIANCE**0.5
@@ -187,7 +188,7 @@ def _cases(length: int, window: int) -> list[PolicyCase]:
 
 
 def _variation(K: Array, values: Array) -> float:
-    """Return P_T = Σ ‖f_{t+1} - f_t‖ of `values` (T, M), in the norm of the kernel `K` (M, M)."""
+    """Return the variation P_T = Σ ‖f_{t+1} - f_t‖ of `values` (T, M) in the norm of `K` (M, M)."""
     steps = np.diff(values, axis=0).T
     lifted = K + JITTER * float(K.max()) * np.eye(len(K))
     squares = (steps * np.linalg.solve(lifted, steps)).sum(axis=0)
@@ -195,12 +196,12 @@ def _variation(K: Array, values: Array) -> float:
 
 
 def _thinned(horizon: int) -> NDArray[np.intp]:
-    """Return `horizon` intervals of the paper's horizon, evenly spaced."""
+    """Return `horizon` evenly spaced intervals of the paper's horizon."""
     return np.arange(horizon) * benchmark_functions.HORIZON // horizon
 
 
 def _stocks_file(directories: tuple[str, ...]) -> Path | None:
-    """Return the first file of prices in the directories, or given itself; None without one."""
+    """Return the path of the first file of share prices that is in a directory or named itself."""
     for entry in map(Path, search_directories(directories)):
         for path in (entry, *(entry / name for name in FILES)):
             if path.name in FILES and path.is_file():
@@ -220,6 +221,8 @@ def _order(results: ResultTable, kind: str) -> list[Expectation]:
         theirs = sorted(TABLE, key=lambda each: TABLE[each][at][0])
         ours = [each for each in ranked if each in TABLE]
         found.append(
-            Expectation(f"{kind}: the order of table 2 ({', '.join(theirs)})", ours == theirs)
+            Expectation(
+                f"{kind}: policies rank as in table 2 ({', '.join(theirs)})", ours == theirs
+            )
         )
     return found

@@ -1,6 +1,7 @@
 """E7: the synthetic fields of [B16], and the cost of a wrong rate of change or a wrong period.
 
-[B16] section 5, figure 2: 50 x 50 places, squared exponential and Matérn 5/2, l = 0.2, T = 200.
+Source: [B16] section 5, figure 2. The fields have 50 x 50 places, a squared exponential or Matérn
+5/2 kernel with l = 0.2, and T = 200.
 """
 
 import math
@@ -34,13 +35,21 @@ NOISE_VARIANCE = 0.01
 BETA = LogBeta(0.8, 4.0)
 RATES = (0.001, 0.01, 0.03)
 KERNELS = {"SE": math.inf, "Matérn 5/2": 2.5}
-GIVEN_RATES = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)  # to TV, where TRUE_RATE holds
-PERIODS = (5, 10, 20, 40, 80, 160)  # of R, likewise
+GIVEN_RATES = (
+    0.0001,
+    0.001,
+    0.003,
+    0.01,
+    0.03,
+    0.1,
+    0.3,
+)  # rates given to TV if the true rate is TRUE_RATE
+PERIODS = (5, 10, 20, 40, 80, 160)  # periods given to R if the true rate is TRUE_RATE
 TRUE_RATE = 0.01
 
 
 class Synthetic(Experiment):
-    """R_T/T of TV, R and GP-UCB, by kernel and rate; and of TV and R with wrong parameters."""
+    """The experiment E7: R_T/T of TV, R and GP-UCB, and of TV and R with wrong parameters."""
 
     name = "E7"
     title = "the synthetic fields of [B16]"
@@ -63,7 +72,7 @@ class Synthetic(Experiment):
         return {label: sample_fields.factor(field.kernel) for label, field in self._fields.items()}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare TV with R, and the costs of wrong rates."""
+        """Compare the regret of TV and R in E7, and the costs of too high and too low rates."""
         ahead = [
             Expectation(
                 f"{kernel}, ε = {rate}: TV has less regret than R",
@@ -76,7 +85,7 @@ class Synthetic(Experiment):
         return [*ahead, _high_costs_less(results)]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw regret so far (figure 2 a-b), and the cost of a wrong ε and N (2 c-d)."""
+        """Draw E7: the mean regret (figure 2 a-b), and the cost of a wrong ε and N (c-d)."""
         panels = figure.subplots(2, 2)
         t = np.arange(5, HORIZON + 1, 5)
         for axes, kernel in zip(panels[0], KERNELS, strict=True):
@@ -93,7 +102,7 @@ class Synthetic(Experiment):
         ]
         panels[1][0].semilogx(GIVEN_RATES, by_rate, "o-")
         panels[1][0].axvline(TRUE_RATE, color="0.6")
-        panels[1][0].set(xlabel=f"ε given to TV; the truth is {TRUE_RATE}", ylabel="R_T / T")
+        panels[1][0].set(xlabel=f"ε given to TV (the true ε is {TRUE_RATE})", ylabel="R_T / T")
         by_period = [
             results.mean("R_T/T", **_case("r-gp-ucb", "SE", TRUE_RATE, each)) for each in PERIODS
         ]
@@ -122,7 +131,7 @@ class Synthetic(Experiment):
 
 
 def _policies(kernel: str, rate: float) -> Iterator[tuple[str, float, dict[str, Any]]]:
-    """Yield each policy with the rate or period it is given, and its settings."""
+    """Yield each policy of E7 with its given rate or period, and its settings."""
     yield "gp-ucb", rate, {}
     yield "tv-gp-ucb", rate, {"epsilon": rate}
     yield "r-gp-ucb", rate, {"period": _period(kernel, rate)}
@@ -141,11 +150,11 @@ def _period(kernel: str, rate: float) -> int:
 
 
 def _case(policy: str, kernel: str, rate: float, given: float) -> Labels:
-    return case_labels(policy=policy, kernel=kernel, epsilon=rate, told=given)
+    return case_labels(policy=policy, kernel=kernel, epsilon=rate, given=given)
 
 
 def _high_costs_less(results: ResultTable) -> Expectation:
-    """Check what [B16] says of figure 2c: too high a rate costs little, a rate near 0 much."""
+    """Check the claim of [B16] on figure 2c: too high a rate costs less than a rate near 0."""
 
     def cost(policy: str, given: float) -> float:
         case = _case(policy, "SE", TRUE_RATE, given)
@@ -154,7 +163,7 @@ def _high_costs_less(results: ResultTable) -> Expectation:
     right = results.mean("R_T/T", **_case("tv-gp-ucb", "SE", TRUE_RATE, TRUE_RATE))
     over, under = cost("tv-gp-ucb", 3 * TRUE_RATE) / 2, cost("gp-ucb", TRUE_RATE)
     text = (
-        f"each .01 that the given ε is too high costs {over:.3f}; "
-        f"0 instead of .01 costs more: {under:.3f}"
+        f"an ε that is too high by .01 costs {over:.3f}, which is less than the {under:.3f} that "
+        "ε = 0 costs"
     )
     return Expectation(text, over < under)

@@ -1,16 +1,18 @@
-"""E8: the place with the highest traffic speed, on METR-LA instead of the paper's I-880 data.
+"""E8: search for the place with the highest traffic speed, with the METR-LA data.
 
-[B16] section 5, figures 3 c-f and 4: speeds on the I-880, which are not public; 84 readings per day
-from 6 to 11 in the morning of a month, two thirds of the days for training; ε = .04, σ² = 5.0 or
-5 % of the signal's variance, c1 = .2, c2 = .4, 50 sensors drawn once from 357, 20 starts. Only the
-order of the policies can be compared with the paper, not the regrets.
+Source: [B16] section 5, figures 3 c-f and 4. The paper uses speeds on the I-880, which are not
+public. It has 84 readings per day, from 6 to 11 h, for one month, and two thirds of the days for
+training. Its settings are ε = .04, σ² = 5.0 or 5 % of the signal's variance, c1 = .2 and c2 = .4,
+with 50 sensors that are drawn once from 357, and 20 starts. Only the order of the policies can be
+compared with the paper, not the regrets.
 
-Here: the first week of March 2012 in Los Angeles, five training days (Thursday to Monday) and two
-test days (Tuesday, Wednesday), 84 readings of 5 minutes from 6 to 13 h. 50 sensors of 207 are drawn
-for each run, which also changes the start. Kernel, mean and scale are from the morning hours of the
-training days; readings have no added noise, gaps are filled, and σ² is 5 % of the training
-variance. ε is the paper's. [B16] leaves R-GP-UCB out; its N for this T and ε is 27. ET is newer;
-its bounds are those of ε in [0, 1]; the upper one is T, which has no effect.
+The data used here are the first week of March 2012 in Los Angeles, with five training days
+(Thursday to Monday) and two test days (Tuesday and Wednesday). A day has 84 readings at intervals
+of 5 minutes, from 6 to 13 h. For each run, 50 of 207 sensors are drawn, which also changes the
+start. Kernel, mean and scale are computed from the mornings of the training days. No noise is added
+to the readings, gaps are filled, and σ² is 5 % of the training variance. ε is that of the paper.
+[B16] does not show R-GP-UCB here; its N for this T and ε is 27. ET was published later. Its block
+bounds are those of ε in [0, 1]; the upper bound is T, which has no effect.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,23 +46,23 @@ SENSORS = 50
 EPSILON = 0.04
 NOISE_SHARE = 0.05
 BETA = LogBeta(0.2, 0.4)
-TRAINING_DAYS = 5  # of seven
+TRAINING_DAYS = 5  # the first days of the week of data
 POLICIES = ("tv-gp-ucb", "gp-ucb", "r-gp-ucb", "et-gp-ucb", "random")
 
 
 class Mornings(NamedTuple):
-    """The morning hours of each day."""
+    """The traffic speeds in the morning hours of each day."""
 
     sensors: tuple[str, ...]
     values: Array  # (days, T, M), in mph
-    labels: tuple[str, ...]  # of the days
+    labels: tuple[str, ...]  # names of the days
 
 
 class Traffic(Experiment):
-    """R_T/T of each policy on the mornings of the test days."""
+    """The experiment E8: R_T/T of each policy on the mornings of the test days."""
 
     name = "E8"
-    title = "traffic on METR-LA, because the I-880 data of [B16] are not public"
+    title = "traffic speeds of METR-LA (the I-880 data of [B16] are not public)"
     source = "[B16] figures 3 and 4 (other data)"
     runs = 20
 
@@ -93,7 +95,7 @@ class Traffic(Experiment):
         return self._mornings.labels[TRAINING_DAYS:]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the order of the policies with the paper's, day by day."""
+        """Compare the order of the policies on the traffic speeds with the paper, day by day."""
         return [
             Expectation(
                 f"{day}: TV-GP-UCB has less regret than {other} ({tv:.3f} and {theirs:.3f})",
@@ -106,7 +108,7 @@ class Traffic(Experiment):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw regret so far over the day, a panel for each (figures 3 c-f)."""
+        """Draw the mean regret on the traffic of each test day, up to each t (figures 3 c-f)."""
         panels = figure.subplots(1, len(self._days), sharey=True, squeeze=False)[0]
         for axes, day in zip(panels, self._days, strict=True):
             cases = {
@@ -114,12 +116,12 @@ class Traffic(Experiment):
                 for each in _cases(self._horizon)
             }
             plot_mean_curves(axes, rows, "R_t/t", cases)
-            axes.set(title=day, xlabel="interval of 5 minutes from 6 h on", ylim=(0, None))
+            axes.set(title=day, xlabel="intervals of 5 minutes since 6 h", ylim=(0, None))
         panels[0].set_ylabel(f"R_t / t ({UNIT_LABEL})")
         panels[-1].legend(fontsize=8)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run; each run has other sensors."""
+        """Yield the rows of one run of E8; each run has other sensors."""
         generator = self._generator(seed, run)
         mornings, T = self._mornings, self._horizon
         drawn = generator.choice(len(mornings.sensors), self._sensors, replace=False)

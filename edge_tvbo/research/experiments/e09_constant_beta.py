@@ -1,6 +1,7 @@
-"""E9: the best constant β, by rate of change and noise.
+"""E9: the best constant β of TV-GP-UCB, by rate of change and noise.
 
-[M24] chapter 5, figures 5.1-5.4: 50 x 50 places, squared exponential, l = √0.2.
+Source: [M24] chapter 5, figures 5.1-5.4. The fields have 50 x 50 places and a squared exponential
+kernel with l = √0.2.
 """
 
 import math
@@ -27,11 +28,11 @@ from edge_tvbo.simulation.dataset_lookup import DataSource
 HORIZON = 200
 BETAS = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 16.0)
 GROWING = ".8 ln(4t)"
-SETTINGS = ((0.09, 0.1), (0.03, 0.1), (0.003, 0.1), (0.03, 0.01), (0.03, 0.5))  # ε, σ
+SETTINGS = ((0.09, 0.1), (0.03, 0.1), (0.003, 0.1), (0.03, 0.01), (0.03, 0.5))  # pairs (ε, σ)
 
 
 class ConstantBetas(Experiment):
-    """R_T/T of TV-GP-UCB with the true rate of change, by β."""
+    """The experiment E9: R_T/T of TV-GP-UCB with the true rate of change, by β."""
 
     name = "E9"
     title = "TV-GP-UCB with a constant β"
@@ -52,7 +53,7 @@ class ConstantBetas(Experiment):
         return sample_fields.factor(next(iter(self._fields.values())).kernel)
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the best β, and the constant ones with the growing one."""
+        """Compare the best constant β with the thesis, and constant β with the growing β."""
         best = {setting: _best(results, *setting) for setting in SETTINGS}
         found = [
             Expectation(
@@ -62,7 +63,7 @@ class ConstantBetas(Experiment):
             if sigma == 0.1
         ]
         fast, slow = best[0.09, 0.1], best[0.003, 0.1]
-        falls = f"the best β falls as ε grows: {slow:g} at .003, {fast:g} at .09"
+        falls = f"the best β decreases as ε increases: it is {slow:g} at .003 and {fast:g} at .09"
         growing = _regret(results, 0.09, 0.1, GROWING)
         between = [beta for beta in BETAS if 0.5 <= beta <= 5.0]
         all_better = all(_regret(results, 0.09, 0.1, f"{beta:g}") < growing for beta in between)
@@ -70,19 +71,20 @@ class ConstantBetas(Experiment):
             *found,
             Expectation(falls, fast < slow),
             Expectation(
-                f"ε = .09: every constant β in [.5, 5] has less regret than {GROWING}", all_better
+                f"ε = .09: every constant β in [.5, 5] has less regret than β = {GROWING}",
+                all_better,
             ),
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw regret over β, and that of the growing β as a line."""
+        """Draw the regret of E9 against the constant β; dotted lines are for the growing β."""
         axes = figure.subplots()
         for rate, sigma in SETTINGS:
             means = [_regret(results, rate, sigma, f"{beta:g}") for beta in BETAS]
             (line,) = axes.semilogx(BETAS, means, "o-", label=f"ε = {rate}, σ = {sigma}")
             growing = _regret(results, rate, sigma, GROWING)
             axes.axhline(growing, color=line.get_color(), ls=":", alpha=0.7)
-        axes.set(xlabel=f"β (dotted: {GROWING})", ylabel="R_T / T", ylim=(0, None))
+        axes.set(xlabel=f"β (dotted lines are for β = {GROWING})", ylabel="R_T / T", ylim=(0, None))
         axes.grid(alpha=0.3)
         axes.legend()
 

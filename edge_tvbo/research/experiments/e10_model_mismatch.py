@@ -1,8 +1,9 @@
-"""E10: three models of change, each on data of its own kind and of the other kinds.
+"""E10: three temporal models, each on data of its own kind and on data of the other kinds.
 
-[M24] chapter 10: 50 x 50 places, squared exponential, l = √0.2, σ = 0.1. Parameters are fitted in
-each interval (algorithm 3), or given. The thesis does not state β here; it is 2, the best of
-chapter 5.
+Source: [M24] chapter 10. The fields have 50 x 50 places and a squared exponential kernel with l =
+√0.2; σ is 0.1. The parameters of a temporal model are fitted in each interval (algorithm 3), or
+they are given. The thesis does not state β for this experiment; here it is 2, the best of chapter
+5.
 """
 
 import math
@@ -33,11 +34,11 @@ from edge_tvbo.research.experiments.run_policy import run_policy
 HORIZON = 200
 SIGMA = 0.1
 BETA = ConstantBeta(2.0)
-SMOOTHING = 20  # intervals of the moving average
+SMOOTHING = 20  # length of the moving average, in intervals
 
 
 class FieldChange(NamedTuple):
-    """Change of a field over time, and the number of starts of a fit to it."""
+    """The temporal model of the data of E10, and the number of starts of a fit to them."""
 
     kernel: FittableModel
     restarts: int
@@ -54,37 +55,44 @@ STARTS: dict[str, FittableModel] = {
     "MTV": Momentum(0.97, 0.5),
     "TTV": Sigmoid(100.0, 10.0),
 }
-TRUE_MODEL = "told the truth"
+TRUE_MODEL = "given the true model"
 
 
 class ModelMismatch(GridExperiment):
-    """R_T/T of each model on each model's data."""
+    """The experiment E10: R_T/T of each temporal model on the data of each model."""
 
     name = "E10"
-    title = "models of change on data of their own kind and of other kinds"
+    title = "temporal models on data of their own kind and of other kinds"
     source = "[M24] figures 10.1-10.4"
     runs = 200
     spatial = SpatialKernel(math.inf, math.sqrt(0.2))
     noise_variance = SIGMA**2
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the best models, with the true one and among the fitted ones."""
+        """Compare the best model on each kind of data of E10 with the true model."""
         true = [
             Expectation(f"{data} data: the true model is the best", best == TRUE_MODEL)
             for data in DATA
             for best in [_best(results, data, (*STARTS, TRUE_MODEL))]
         ]
         fitted = [
-            Expectation(f"{data} data: the best fitted model is {best}", best == data[:3].strip())
+            Expectation(
+                f"{data} data: the best fitted model is of the true kind (it is {best})",
+                best == data[:3].strip(),
+            )
             for data in DATA
             for best in [_best(results, data, tuple(STARTS))]
         ]
         total = {model: sum(_mean(results, data, model) for data in DATA) for model in STARTS}
         best = min(total, key=total.__getitem__)
-        return [*true, *fitted, Expectation("MTV has the least regret in total", best == "MTV")]
+        return [
+            *true,
+            *fitted,
+            Expectation("MTV has the least total regret over all kinds of data", best == "MTV"),
+        ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw regret so far, and below it the moving average, a column for each kind of data."""
+        """Draw the mean regret and its moving average for each kind of data of E10."""
         panels = figure.subplots(2, len(DATA), sharex=True, sharey="row")
         t = np.arange(1, HORIZON + 1)
         weights = np.ones(SMOOTHING) / SMOOTHING
@@ -97,7 +105,7 @@ class ModelMismatch(GridExperiment):
             panels[0][column].set_title(f"{data} data")
             panels[1][column].set_xlabel("t")
         panels[0][0].set_ylabel("R_t / t")
-        panels[1][0].set_ylabel(f"r_t, mean of {SMOOTHING}")
+        panels[1][0].set_ylabel(f"r_t, mean of {SMOOTHING} intervals")
         panels[0][0].legend(fontsize=8)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:

@@ -1,30 +1,33 @@
-"""E11: static functions of unknown length scale.
+"""E11: policies on static functions of unknown length scale.
 
-[LB] section 5, figures 2-4, with details of its public code (github.com/JuliuszZiomek/LB-GP-UCB):
-values are read without noise, by a model with σ² = 1e-4; inputs are scaled to the unit box; the
-kernel is Matérn 5/2; candidates are θ0 e^(-i/(d + 2ν)); β = 1 for all policies (B = 1, and for so
-small an R the other terms of theorem 2.1 vanish); runs start with 3 random points on Berkenkamp's
-function and 10 on others; θ0 is the most likely length scale of these, found by an ascent from
-ln 2, where BoTorch starts too.
+Source: [LB] section 5, figures 2-4, with details of the paper's public code
+(github.com/JuliuszZiomek/LB-GP-UCB). Readings have no noise, but the model has σ² = 1e-4. Inputs
+are scaled to the unit box. The kernel is Matérn 5/2, and candidates are θ0 e^(-i/(d + 2ν)). All
+policies have β = 1, because B = 1 and because the other terms of theorem 2.1 vanish for such a
+small R. A run starts with random points: 3 on Berkenkamp's function and 10 on other functions. θ0
+is the most likely length scale given these points. It is found by an ascent from ln 2, the start
+of BoTorch.
 
-Readings are standardised again for each fit, which decides the outcome. A policy that stays at the
-end of the slope, at x = 1, moves the mean of the readings towards the value there, until unseen
-places look better: policies with short length scales leave, those with long ones, for which no
-place is unseen, stay. If readings were standardised once, by first readings on the slope, LB and A
-would stay there too. MLE and MCMC are the best in the runs whose first points reveal the peak.
+Readings are standardised again for each fit, which has a decisive effect on Berkenkamp's function.
+A policy that stays at the end of the slope, at x = 1, moves the mean of the readings towards the
+value at x = 1. At some time, places without readings look better. Policies with short length scales
+then leave. Policies with long length scales stay, because for them every place is near a reading.
+If readings were standardised only once, by first readings on the slope, LB and A would also stay.
+MLE and MCMC are the best policies in the runs whose first points reveal the peak.
 
-Differences from the public code: the first five candidates are tried one per interval, not at
-once; the suspected regret of a length scale is computed for Matérn kernels, not for squared
-exponentials; elimination allows 2Σβσ, as in algorithm 1, not Σβσ; bounds are those of the function,
-not of a reading; MCMC draws 4 length scales, not 100, with σ² = 1e-4, and averages bounds as in
-section 5, where the code has σ² = .05 and averages variances. The next point is searched among 128
-candidates in one dimension and 256 in five, and from the best of these by L-BFGS-B.
+There are six differences from the public code. The first five candidates are tried one per
+interval, not in the same interval. The suspected regret of a length scale is computed for Matérn
+kernels, not for squared exponentials. Elimination allows 2Σβσ, as in algorithm 1, not Σβσ. Bounds
+are those of the function, not of a reading. MCMC draws 4 length scales with σ² = 1e-4 and averages
+bounds, as in section 5; the code draws 100 with σ² = .05 and averages variances. The next point is
+searched among 128 candidates in one dimension and 256 in five, and by L-BFGS-B from the best of
+them.
 
-The materials of the paper are used if a directory of data holds ``crossed_barrel.csv`` (Gongora et
-al. 2020: 4 inputs, toughness) or ``agnp.csv`` (Mekki-Berrada et al. 2021: 5 inputs, loss), with a
-header and the objective in the last column. Both are in github.com/PV-Lab/Benchmarking: Liang et
-al. 2021, Benchmarking the performance of Bayesian optimization across multiple experimental
-materials science domains.
+The materials data of the paper are used if a data directory has the file ``crossed_barrel.csv``
+(Gongora et al. 2020; 4 inputs; the objective is toughness) or ``agnp.csv`` (Mekki-Berrada et al.
+2021; 5 inputs; the objective is a loss). The files need a header, and the objective in the last
+column. Both are available at github.com/PV-Lab/Benchmarking (Liang et al. 2021, Benchmarking the
+performance of Bayesian optimization across multiple experimental materials science domains).
 """
 
 import csv
@@ -66,31 +69,31 @@ from edge_tvbo.simulation.dataset_lookup import DataSource
 
 HORIZON = 250
 NU = 2.5
-NOISE_VARIANCE = 1e-4  # of the model; readings have no noise
+NOISE_VARIANCE = 1e-4  # noise variance of the model; readings have no noise
 BETA = 1.0
-DELTA = 0.1  # of LB's elimination; without effect where there is no noise
+DELTA = 0.1  # δ of LB's elimination; it has no effect without noise
 MCMC_SAMPLES = 4
-START = log(2.0)  # length scale: softplus(0)
-STEP = 0.25  # in ln θ, of the ascent
-MIN_GAIN = 1e-3  # nats
+START = log(2.0)  # length scale from which the ascent starts: softplus(0)
+STEP = 0.25  # step of the ascent, in ln θ
+MIN_GAIN = 1e-3  # smallest gain of a step of the ascent, in nats
 MIN_LENGTH_SCALE, MAX_LENGTH_SCALE = 1e-3, 1e2
 GROWTH = 0.5
 GROWTHS = (0.25, GROWTH, 0.75)
 BALANCED, SHRUNK, LIKELIEST, SAMPLED = "lb-gp-ucb", "a-gp-ucb", "mle-gp-ucb", "mcmc-gp-ucb"
 POLICIES = (BALANCED, SHRUNK, LIKELIEST, SAMPLED)
 REGRET, BEST, SCALE = "R_T", "best regret", "mean length scale"
-CURVE_STEP = 5  # steps between the points of a curve
-EDGES = np.geomspace(1e-3, 10.0, 41)  # of the histograms of length scales
+CURVE_STEP = 5  # number of steps between the points of a curve
+EDGES = np.geomspace(1e-3, 10.0, 41)  # edges of the histograms of length scales
 TOY, RIDGES = "Berkenkamp", "Michalewicz"
 FILES = {"CrossedBarrel": ("crossed_barrel.csv", 1.0), "AGNP": ("agnp.csv", -1.0)}
 OPTIMAL = {RIDGES: 0.0354, "CrossedBarrel": 0.1309, "AGNP": 0.1056}  # θ* in the public code
 
 
 class Objective(NamedTuple):
-    """A function to be maximised."""
+    """A function of E11 that is to be maximised."""
 
     name: str
-    field: Field  # a unit box, or finite arms within it
+    field: Field  # the unit box, or finitely many arms within it
     value: Callable[[Arm], float]
     initial_points: Callable[[np.random.Generator], list[Arm]]
     maximum: float
@@ -99,16 +102,16 @@ class Objective(NamedTuple):
 
 
 class Standardised(Readings):
-    """Readings that are standardised again for each fit."""
+    """Readings that are standardised again for each fit of a length scale."""
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the readings, in their own unit; 1 if they are equal."""
+        """Standard deviation of the kept readings, in their unit; 1 if all readings are equal."""
         y = self.y[: self.held]
         return float(y.std(ddof=1)) or 1.0 if len(y) > 1 else 1.0
 
     def fit(self, length_scale: float) -> Fit:
-        """Return the regression on the standardised readings for a length scale."""
+        """Return the regression on the standardised readings under a length scale."""
         n = self.held
         if not n:
             return super().fit(length_scale)
@@ -118,7 +121,7 @@ class Standardised(Readings):
 
 
 class ScaledRegretBalancing(RegretBalancing):
-    """Regret balancing of unscaled readings, whose β σ is in spreads of the readings."""
+    """Regret balancing of readings that are not scaled; β σ is in units of their spread."""
 
     def __init__(self, readings: Standardised, first: Hypothesis, growth: Growth) -> None:
         d = readings.dimension
@@ -135,12 +138,12 @@ class ScaledRegretBalancing(RegretBalancing):
         self._readings = readings
 
     def update(self, y: float, bonus: float) -> None:
-        """Update the hypothesis in use, in the unit of the readings."""
+        """Update the active hypothesis with a reply and β σ, in the unit of the readings."""
         super().update(y, bonus * self._readings.spread)
 
 
 def most_likely_nearby(readings: Readings) -> float:
-    """Return a local maximum of the likelihood over length scales, by an ascent from ln 2."""
+    """Return a length scale of locally maximal likelihood, by an ascent from ln 2."""
     from scipy.optimize import minimize_scalar
 
     def likelihood(place: float) -> float:
@@ -167,7 +170,7 @@ def most_likely_nearby(readings: Readings) -> float:
 
 
 class LengthScale(Experiment):
-    """R_T, best regret and mean length scale of each policy on each function."""
+    """The experiment E11: R_T, best regret and mean length scale, by policy and function."""
 
     name = "E11"
     title = "functions of unknown length scale"
@@ -197,7 +200,7 @@ class LengthScale(Experiment):
         return {each.name: each for each in found if each.name in self._wanted}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the order of the policies with the paper's, and the effect of growth."""
+        """Compare the order of the policies in E11, and the effect of growth, with the paper."""
         measured = results.values_of("function")
         found = [each for name in measured for each in _lb_is_best(results, name)]
         if TOY in measured:
@@ -207,7 +210,7 @@ class LengthScale(Experiment):
         return found
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw both regrets over steps (figure 3) and the length scales (figure 2)."""
+        """Draw both regrets of E11 over steps (figure 3), and the length scales (figure 2)."""
         measured = results.values_of("function")
         panels = figure.subplots(3, len(measured), squeeze=False)
         for column, name in enumerate(measured):
@@ -220,13 +223,13 @@ class LengthScale(Experiment):
                 scales.stairs(counts / counts.sum(), EDGES, label=policy)
             cumulative.set(title=name, ylabel="cumulative regret", ylim=(0, None))
             best.set(xlabel="step", ylabel="best regret", ylim=(0, None))
-            scales.set(xlabel="length scale, of the unit box", ylabel="share", xscale="log")
+            scales.set(xlabel="length scale (side of the box = 1)", ylabel="share", xscale="log")
             if name in OPTIMAL:
                 scales.axvline(OPTIMAL[name], color="0.5", ls=":")
         panels[0][0].legend(fontsize=7)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run, in which all policies start with the same random points."""
+        """Yield the rows of one run of E11; all policies start with the same random points."""
         for objective in self._objectives.values():
             if run < objective.runs:
                 yield from self._run_on(objective, run, seed)
@@ -264,17 +267,17 @@ def _landscape(name: str, landscape: Landscape, initial: int, runs: int) -> Obje
 
 
 def _materials(name: str, path: Path, sign: float) -> Objective:
-    """Return the objective of a table: its last column times `sign`, over the other columns.
+    """Return the objective of a materials table, which maps the inputs to the last column.
 
-    Rows with the same inputs are one arm, with the mean of their distinct values, as in the public
-    code.
+    The last column is multiplied by `sign`. Rows with the same inputs are one arm; its value is the
+    mean of their distinct values, as in the public code.
     """
     places, values = _table(path)
     values = sign * values
     spans = np.ptp(places, axis=0)
     field = SensorField(
         [f"arm {i}" for i in range(len(places))],
-        np.eye(len(places)),  # only its variance is used
+        np.eye(len(places)),  # only the variance is used
         NOISE_VARIANCE,
         positions=(places - places.min(axis=0)) / np.where(spans > 0, spans, 1.0),
     )
@@ -301,7 +304,7 @@ def _table(path: Path) -> tuple[Array, Array]:
             raise DataError(f"{path}: {error}; inputs and objective must be numbers.") from None
     if places.ndim != 2 or len(places) < 10:
         raise DataError(
-            f"{path} has {len(places)} different inputs; it needs a header and 10 or more."
+            f"{path} has {len(places)} different inputs; it needs a header and at least 10 of them."
         )
     return places, np.array([sum(sorted(each)) / len(each) for each in values.values()])
 
@@ -353,7 +356,7 @@ def _row(
 
 
 def _plot_with_error(axes: Any, curves: Sequence[Sequence[float]], label: str) -> None:
-    """Plot the mean with its standard error."""
+    """Plot the mean of curves with its standard error."""
     t = np.arange(1, len(curves[0]) + 1) * CURVE_STEP
     mean = np.mean(curves, axis=0)
     error = np.std(curves, axis=0, ddof=1) / len(curves) ** 0.5 if len(curves) > 1 else 0.0 * mean
@@ -367,23 +370,25 @@ def _case(function: str, policy: str, growth: float) -> Labels:
 
 
 def _means(results: ResultTable, number: str, function: str) -> dict[str, float]:
-    """Return the mean of each policy, with the growth of [LB]'s main experiments."""
+    """Return the mean of a number for each policy, at the growth of [LB]'s main experiments."""
     return {policy: results.mean(number, **_case(function, policy, GROWTH)) for policy in POLICIES}
 
 
 def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
-    """Compare LB with the other policies, in the numbers that the paper compares."""
+    """Compare LB with the other policies, by the numbers that the paper compares."""
     for number in (REGRET,) if function == TOY else (REGRET, BEST):
         ours, *others = _means(results, number, function).items()
         for policy, theirs in others:
-            text = f"{function}: LB has less {number} than {policy} ({ours[1]:.4g}, {theirs:.4g})"
+            text = (
+                f"{function}: LB has less {number} than {policy} ({ours[1]:.4g} and {theirs:.4g})"
+            )
             yield Expectation(text, ours[1] < theirs)
 
 
 def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
-    """Check that MLE and MCMC stay at the local optimum in some runs, and LB and A in none."""
+    """Check that MLE and MCMC stay at the local optimum in some runs, but LB and A in none."""
     regrets = _means(results, BEST, TOY)
-    stuck_once = (BERKENKAMP.maximum - 0.6) / 20.0  # one run of twenty that ends at x = 1
+    stuck_once = (BERKENKAMP.maximum - 0.6) / 20.0  # best regret if one of 20 runs ends at x = 1
     for policy, regret in regrets.items():
         number = f"(best regret {regret:.3g})"
         if policy in (LIKELIEST, SAMPLED):
@@ -395,7 +400,7 @@ def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
 
 
 def _nearest_length_scale(results: ResultTable) -> Expectation:
-    """Check that LB's length scales are the nearest to θ*."""
+    """Check that of all policies, the length scales of LB are nearest to θ*."""
     scales = _means(results, SCALE, RIDGES)
     distance = {policy: abs(log(scale / OPTIMAL[RIDGES])) for policy, scale in scales.items()}
     means = ", ".join(f"{policy} {scale:.3g}" for policy, scale in scales.items())
@@ -404,12 +409,14 @@ def _nearest_length_scale(results: ResultTable) -> Expectation:
 
 
 def _effect_of_growth(results: ResultTable) -> Iterator[Expectation]:
-    """Check that growth has less effect on LB than on A (figure 4)."""
+    """Check that the growth has less effect on LB than on A ([LB] figure 4)."""
     for number in (BEST, SCALE):
         ranges = {}
         for policy in (BALANCED, SHRUNK):
             means = [results.mean(number, **_case(RIDGES, policy, growth)) for growth in GROWTHS]
             ranges[policy] = max(means) - min(means)
         ours, theirs = ranges[BALANCED], ranges[SHRUNK]
-        text = f"{RIDGES}: growth t^.25 to t^.75 changes LB's {number} less ({ours:.3g}) than A's"
-        yield Expectation(f"{text} ({theirs:.3g})", ours < theirs)
+        text = (
+            f"{RIDGES}: growth from t^.25 to t^.75 changes the {number} of LB less than that of A"
+        )
+        yield Expectation(f"{text} ({ours:.3g} and {theirs:.3g})", ours < theirs)

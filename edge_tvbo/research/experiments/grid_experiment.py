@@ -1,4 +1,4 @@
-"""Base of the experiments whose fields are drawn from one prior over a grid of [0, 1]²."""
+"""Base class of the experiments whose fields are drawn from a prior over a grid of [0, 1]²."""
 
 from functools import cached_property
 

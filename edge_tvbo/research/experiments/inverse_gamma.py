@@ -14,26 +14,29 @@ class InverseGamma(NamedTuple):
 
     shape: float
     scale: float
-    is_better_than_gamma: bool  # by the likelihood of the same counts
+    is_better_than_gamma: bool  # whether its likelihood is above that of a gamma
 
     def density(self, times: ArrayLike) -> Array:
-        """Return the probability density at `times`."""
+        """Return the probability density of the inverse gamma at `times`."""
         from scipy.stats import invgamma
 
         return np.asarray(invgamma.pdf(times, self.shape, scale=self.scale))
 
 
 def fit_inverse_gamma(counts: Array) -> InverseGamma:
-    """Fit an inverse gamma and a gamma by maximum likelihood to `counts` of the times 0, 1, ...
+    """Fit an inverse gamma and a gamma to `counts` of the times 0, 1, ... by maximum likelihood.
 
-    The counts must be of two or more times, and not of 0. Raises `MissingExtra` without scipy.
+    At least two times must have counts, and time 0 must have none. Raises `MissingExtra` if scipy
+    is not installed.
     """
     try:
         from scipy.stats import gamma, invgamma
     except ImportError:
         raise MissingExtra("scipy, which fits distributions,", "science") from None
     times = np.repeat(np.arange(len(counts), dtype=np.float64), counts.astype(np.int64))
-    shape, _, inverse_scale = gamma.fit(1.0 / times, floc=0.0)  # 1/t of an inverse gamma is gamma
+    shape, _, inverse_scale = gamma.fit(
+        1.0 / times, floc=0.0
+    )  # if t is inverse gamma, 1/t is gamma
     inverse = invgamma.logpdf(times, shape, scale=1.0 / inverse_scale).mean()
     direct_shape, _, direct_scale = gamma.fit(times, floc=0.0)
     direct = gamma.logpdf(times, direct_shape, scale=direct_scale).mean()

@@ -1,7 +1,7 @@
-"""Compiled runs of the policies that reset a static model, for experiments with very many runs.
+"""Compiled runs of policies that reset a static model, for experiments with very many runs.
 
-Every choice is that of `policy.resetting` on a `WindowPosterior`. The kernel calls no kernel of
-another file, because numba's cache would not notice when that one changes.
+The selected arms are the same as those of `policy.resetting` with a `WindowPosterior`. The kernel
+calls no kernel of another file, because numba's cache does not notice a change in that file.
 """
 
 from math import log, pi, sqrt
@@ -35,7 +35,7 @@ def run_resetting_policy(
     regret: Array,
     ages: Int64Array,
 ) -> int:
-    """Run a policy on `truth` for T intervals; return the number of resets by the event trigger.
+    """Run a resetting policy on `truth` for T intervals; return its event-triggered resets.
 
     Parameters
     ----------
@@ -44,21 +44,22 @@ def run_resetting_policy(
     K : float64[M, M], noise_variance : float
         Prior covariance, and the variance of a reading's noise.
     widths : float64[T]
-        √β_t.
+        √β_t, width of the confidence bound.
     period : int
-        Intervals between periodic resets, before the choice ([B16] algorithm 1); 0 for never.
+        Number of intervals between periodic resets; 0 if there are none. A reset is before the
+        selection ([B16] algorithm 1).
     n_lower, n_upper, delta_b, keep_last
-        The event trigger of [ET] algorithm 1; `n_upper` = 0 for none.
+        Settings of the event trigger of [ET] algorithm 1; `n_upper` is 0 if there is none.
     seed : int
-        Breaks ties between arms, as `acquisition.highest_bound` does.
+        Seed of the draws that break ties between arms, as in `acquisition.highest_bound`.
     V : float64[T, M], mean, variance, bound : float64[M]
         Workspace.
     regret : float64[T], ages : int64[T]
-        Output: r_t, and t' of each reset by the event trigger, in order.
+        Receive r_t, and t' of each reset by the event trigger, in order.
 
     Notes
     -----
-    nM multiply-adds an interval with n readings since the last reset.
+    An interval with n readings since the last reset takes nM multiply-adds.
     """
     T, M = truth.shape
     n = 0
@@ -73,7 +74,7 @@ def run_resetting_policy(
             for j in range(M):
                 mean[j] = 0.0
                 variance[j] = K[j, j]
-        # select: mean + √β_t std, ties broken at random
+        # select the arm with the highest mean + √β_t std; break ties at random
         for j in range(M):
             bound[j] = mean[j] + widths[t] * sqrt(max(variance[j], 0.0))
         arm = 0
@@ -102,7 +103,7 @@ def run_resetting_policy(
             best = max(best, truth[t, j])
         regret[t] = best - truth[t, arm]
         y = truth[t, arm] + noise[t]
-        # event trigger: [ET] lemma 3, with the posterior before y
+        # check the event trigger: [ET] lemma 3, with the posterior before y
         stale = False
         if n_upper > 0:
             age += 1
@@ -120,7 +121,7 @@ def run_resetting_policy(
                     variance[j] = K[j, j]
         if stale and not keep_last:
             continue
-        # update: one more row of V = L⁻¹ K(x, .), as in `window.append`
+        # append a row to V = L⁻¹ K(x, .), as in `window.append_reading`
         rest = K[arm, arm] + noise_variance
         residual = y
         for j in range(M):

@@ -1,21 +1,23 @@
-"""Pendulum: the plant of experiment E5, from the gains of a controller to its reward.
+"""Pendulum: the plant of experiment E5, which maps the gains of a controller to its reward.
 
-An inverted pendulum is on a cart whose speed follows the command u as a first-order lag:
+An inverted pendulum is on a cart. The speed of the cart follows the command u with a lag:
 
     T1 s'' = K u - s'                                         cart
     J φ''  = m g (l/2) φ - m (l/2) s'' - μ φ'                 pole, φ = 0 upright
 
-with J = m l²/3 + m d²/16. The state is x = [s, s', φ, φ'] in m, m/s, rad, rad/s, the command is
-u = -gains · x in m/s, held for one period of 20 ms, and the plant between two commands is the exact
-solution of these linear equations. Every controller of the box is then stable at both frictions.
+with J = m l²/3 + m d²/16. The state is x = [s, s', φ, φ'] in m, m/s, rad and rad/s. The command is
+u = -gains · x in m/s; it is held for one period of 20 ms. Between two commands, the state is the
+exact solution of these linear equations. Every controller of the box is then stable at both
+frictions.
 
-The equations, their constants, the start, the weights and the sign come from the public code of
+The equations, their constants, the start, the weights and the sign are those of the public code of
 Brunzema, von Rohr & Trimpe, *On Controller Tuning with Time-Varying Bayesian Optimization*, CDC
-2022 (github.com/brunzema/uitvbo, ``src/objective_functions_LQR.py``), which [ET] App. A.3 builds
-on; the box and the friction's step at t = 100 are [ET] Table 7 and section 6. There are two
-differences. Their simulation also disturbs the state (sd 0.0006 each step); here only readings have
-noise, so that regret is measured by a noise-free reward. And they normalise by the first 30
-readings of each run; here the same two constants are used for all runs (see `normalisation`).
+2022 (github.com/brunzema/uitvbo, ``src/objective_functions_LQR.py``). [ET] App. A.3 is based on
+that paper. The box is that of [ET] Table 7, and the step of the friction at t = 100 that of
+section 6. There are two differences. The simulation in that code also disturbs the state, with
+standard deviation 0.0006 in each step. Here only readings have noise, so that regret is computed
+from a reward without noise. That code normalises by the first 30 readings of each run. Here the
+same two constants are used for all runs (see `normalisation`).
 """
 
 from functools import lru_cache
@@ -29,32 +31,34 @@ from edge_tvbo.numerics.types import Array
 
 LOWER: Array = np.array([-3.0, -6.0, -50.0, -4.0])  # gains on s, s', φ, φ'; [ET] Table 7
 UPPER: Array = np.array([-2.0, -4.0, -25.0, -2.0])
-SCALES: Array = np.array([1 / 8, 1 / 4, 3.0, 1 / 8])  # of the gains, before a length scale; ibid.
+SCALES: Array = np.array(
+    [1 / 8, 1 / 4, 3.0, 1 / 8]
+)  # units of the length scales of the gains; [ET] Table 7
 START: Array = np.array([4.0, 0.0, 0.1, -0.01])  # m, m/s, rad, rad/s
 
-FRICTION = 2.2e-3  # of the bearing, N m s/rad
+FRICTION = 2.2e-3  # friction of the new bearing, N m s/rad
 WORN_FRICTION = 2.5 * FRICTION  # from t = 100 on
-WORN_AT = 100  # interval
+WORN_AT = 100  # interval in which the friction changes
 
-MASS = 0.0804  # of the pole, kg
-LENGTH = 0.147  # of the pole, m
-DIAMETER = 0.005  # of the pole, m
-GAIN = 1.0  # of the cart, K
-LAG = 1.0  # of the cart, T1, s
+MASS = 0.0804  # mass of the pole, kg
+LENGTH = 0.147  # length of the pole, m
+DIAMETER = 0.005  # diameter of the pole, m
+GAIN = 1.0  # K, gain of the cart
+LAG = 1.0  # T1, lag of the cart, s
 GRAVITY = 9.81  # m/s²
-PERIOD = 0.02  # of the controller, s
-STEPS = 1000  # 20 s
-STATE_WEIGHT = 10.0  # Q = 10 I
-COMMAND_WEIGHT = 1.0  # R
-MAX_COST = 1e6  # of a pole that fell
+PERIOD = 0.02  # period of the controller, s
+STEPS = 1000  # number of periods in one evaluation, 20 s
+STATE_WEIGHT = 10.0  # weight of the state in the cost: Q = 10 I
+COMMAND_WEIGHT = 1.0  # R, weight of the command in the cost
+MAX_COST = 1e6  # cost of a controller that lets the pole fall
 
-NORMALISATION_SAMPLE = 1024  # controllers
-SEARCH_STARTS = 4  # local searches for `optimum`
+NORMALISATION_SAMPLE = 1024  # number of controllers
+SEARCH_STARTS = 4  # number of local searches in `optimum`
 
 
 @kernel("void(f8[:, ::1], f8[:, ::1], f8[:, ::1])")
 def multiply(A: Array, B: Array, C: Array) -> None:
-    """Fill C, distinct from A and B, with A B; all float64[n, n]."""
+    """Fill C with the matrix product A B; all are float64[n, n], and C is not A or B."""
     n = A.shape[0]
     for i in range(n):
         for j in range(n):
@@ -66,10 +70,11 @@ def multiply(A: Array, B: Array, C: Array) -> None:
 
 @kernel("f8[:, ::1](f8[:, ::1])")
 def exponential(A: Array) -> Array:
-    """Return e^A to rounding for float64[n, n] A whose largest row sum is at most 16.
+    """Return the matrix exponential e^A of float64[n, n] A whose largest row sum is at most 16.
 
-    Taylor's series of A/16, 20 terms by Horner's rule, squared four times (Moler & Van Loan,
-    *Nineteen Dubious Ways to Compute the Exponential of a Matrix*, method 3).
+    It is computed from 20 terms of the Taylor series of e^(A/16), by Horner's rule, and squared
+    four times. The result is exact except for rounding. Source: Moler & Van Loan, *Nineteen Dubious
+    Ways to Compute the Exponential of a Matrix*, method 3.
     """
     n = A.shape[0]
     S = A / 16.0
@@ -89,17 +94,18 @@ def exponential(A: Array) -> Array:
 
 @kernel("f8[:, ::1](f8)")
 def plant(friction: float) -> Array:
-    """Return one period of the plant: x_next = P[:4, :4] x + P[:4, 4] u.
+    """Return the matrix P of one period of the pendulum: x_next = P[:4, :4] x + P[:4, 4] u.
 
-    `friction` is in N m s/rad.
+    `friction` is that of the bearing in N m s/rad.
 
     Returns
     -------
     float64[5, 5]
-        The exponential of [[A, B], [0, 0]] times the period; u is constant between two commands.
+        Exponential of [[A, B], [0, 0]] times the period, because u is constant between two
+        commands.
     """
     inertia = MASS * LENGTH * LENGTH / 3.0 + MASS * DIAMETER * DIAMETER / 16.0  # kg m²
-    push = 0.5 * MASS * LENGTH / inertia  # rad/s² of the pole a m/s² of the cart, 1/m
+    push = 0.5 * MASS * LENGTH / inertia  # rad/s² of the pole per m/s² of the cart, in 1/m
     A = np.zeros((5, 5))
     A[0, 1] = 1.0
     A[1, 1] = -1.0 / LAG
@@ -114,19 +120,19 @@ def plant(friction: float) -> Array:
 
 @kernel("f8(f8[:, ::1], f8[::1], f8[::1])")
 def cost_from(P: Array, gains: Array, start: Array) -> float:
-    """Return the mean of xᵀQx + Ru² over the 1000 steps from `start`, at most `MAX_COST`.
+    """Return the mean cost xᵀQx + Ru² over the 1000 steps from `start`, at most `MAX_COST`.
 
     Parameters
     ----------
     P : float64[5, 5]
-        From `plant`.
+        Matrix from `plant`.
     gains, start : float64[4]
-        Of the controller u = -gains · x; the state at the first step.
+        Gains of the controller u = -gains · x, and the state at the first step.
 
     Notes
     -----
-    About 30 multiply-adds per step. The cost grows with the square of `start`. For a state that
-    diverges, or is NaN, it is `MAX_COST`, so that every controller has a finite cost.
+    A step takes about 30 multiply-adds. The cost grows with the square of `start`. It is `MAX_COST`
+    if the state diverges or is NaN, so that every controller has a finite cost.
     """
     x = start.copy()
     y = np.empty(4)
@@ -149,28 +155,30 @@ def cost_from(P: Array, gains: Array, start: Array) -> float:
 
 @kernel("f8(f8[::1], f8)")
 def cost(gains: Array, friction: float) -> float:
-    """Return the mean quadratic cost per step, over 20 s under u = -gains · x, without noise.
+    """Return the mean quadratic cost per step of a controller over 20 s, without noise.
 
     Parameters
     ----------
     gains : float64[4]
-        On position, speed, angle and angular speed; between `LOWER` and `UPPER` for the paper.
+        Gains on position, speed, angle and angular speed. In the paper they are between `LOWER` and
+        `UPPER`.
     friction : float
-        Of the bearing, N m s/rad; `FRICTION`, later `WORN_FRICTION`.
+        Friction of the bearing in N m s/rad: `FRICTION`, or `WORN_FRICTION` after the change.
 
     Returns
     -------
     float
-        About 14 to 18 over the box; `MAX_COST` for a controller that lets the pole fall.
+        The cost. In the box it is about 14 to 18; it is `MAX_COST` if the pole falls.
     """
     return cost_from(plant(friction), gains, START.copy())
 
 
 def spread(n: int) -> Array:
-    """Return `n` controllers spread evenly over the box, float64[n, 4], the same at every call.
+    """Return `n` controllers that are spread evenly over the box, float64[n, 4].
 
-    The additive recurrence whose steps are powers of 1/φ, φ⁵ = φ + 1 (M. Roberts, *The Unreasonable
-    Effectiveness of Quasirandom Sequences*, 2018).
+    They are the same at every call. They follow the additive recurrence whose steps are powers of
+    1/φ with φ⁵ = φ + 1 (M. Roberts, *The Unreasonable Effectiveness of Quasirandom Sequences*,
+    2018).
 
     >>> bool((spread(100) > LOWER).all() and (spread(100) < UPPER).all())
     True
@@ -181,7 +189,7 @@ def spread(n: int) -> Array:
 
 
 class Normalisation(NamedTuple):
-    """Mean and standard deviation that costs are normalised by."""
+    """The mean and the standard deviation by which costs are normalised."""
 
     mean: float
     sd: float
@@ -199,21 +207,24 @@ def normalisation() -> Normalisation:
 
 
 def reward(gains: Array, friction: float) -> float:
-    """Return the negative cost, normalised to mean 0 and sd 1 over the box.
+    """Return the reward of a controller: its negative cost, normalised over the box.
 
     Parameters
     ----------
     gains : float64[4]
-        See `cost`.
+        Gains as for `cost`.
     friction : float
-        N m s/rad. The mean and sd are those at `FRICTION`; a worn bearing lowers the mean.
+        Friction in N m s/rad. At `FRICTION` the rewards over the box have mean 0 and standard
+        deviation 1. A worn bearing lowers the mean.
     """
     mean, sd = normalisation()
     return (mean - float(cost(gains, friction))) / sd
 
 
 def friction_at(t: int) -> float:
-    """Return the bearing's friction in interval `t`, N m s/rad: 2.5 times as large from t = 100 on.
+    """Return the friction of the bearing in interval `t`, N m s/rad.
+
+    From t = 100 on it is 2.5 times as large.
 
     >>> [round(friction_at(t), 4) for t in (99, 100)]
     [0.0022, 0.0055]
@@ -224,9 +235,9 @@ def friction_at(t: int) -> float:
 def optimum(friction: float) -> tuple[Array, float]:
     """Return the best controller of the box, float64[4], and its reward.
 
-    It is the best of four L-BFGS-B searches from `spread` controllers, the same at every call. The
-    horizon is so long that it agrees with the LQR controller to three digits, if that is in the
-    box.
+    It is the best result of four L-BFGS-B searches from `spread` controllers, and the same at every
+    call. If the LQR controller is in the box, both agree to three digits, because the horizon is so
+    long.
 
     Raises
     ------

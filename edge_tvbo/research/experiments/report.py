@@ -1,4 +1,4 @@
-"""Report of an experiment: files and figures of its results, and a comparison with the paper."""
+"""Report of an experiment: files with its results, its figures, and the comparison with papers."""
 
 import csv
 import io
@@ -15,12 +15,13 @@ from edge_tvbo.research.experiments.statistics import standard_errors_apart, sum
 
 
 def write_report(experiment: Experiment, rows: Sequence[Row], directory: Path) -> ResultTable:
-    """Write ``runs.csv``, ``summary.json``, ``figure.png`` and ``figure.svg``; return the results.
+    """Write the files of an experiment's report, and return its results.
 
     Raises
     ------
     MissingExtra
-        If matplotlib is not installed; the first two files are written before.
+        If matplotlib is not installed. The files ``runs.csv`` and ``summary.json`` are then
+        written, but not ``figure.png`` and ``figure.svg``.
     """
     results = summarise(rows)
     (directory / "runs.csv").write_text(_csv(rows), encoding="utf-8")
@@ -31,7 +32,7 @@ def write_report(experiment: Experiment, rows: Sequence[Row], directory: Path) -
 
 
 def comparison_table(experiment: Experiment, results: ResultTable) -> str:
-    """Return the results beside the numbers of the paper as text."""
+    """Return a text table of an experiment's results next to the numbers of the paper."""
     published = {_key(each.number, each.case): each for each in experiment.published()}
     lines = [["case", "number", "here", "±", "published", "±", "difference"]]
     for cell in results.cells:
@@ -56,7 +57,7 @@ def comparison_table(experiment: Experiment, results: ResultTable) -> str:
 
 
 def check_expectations(expectations: Sequence[Expectation]) -> str:
-    """Return the expectations as text, one per line, after whether each holds or fails."""
+    """Return one line per expectation: "holds" or "FAILS", and the text of the expectation."""
     return "\n".join(f"{'holds' if each.holds else 'FAILS':6} {each.text}" for each in expectations)
 
 

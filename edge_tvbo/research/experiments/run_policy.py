@@ -1,4 +1,4 @@
-"""Run of a policy on a field whose true values are known, with its regret."""
+"""Run of a policy on a field whose true values are known, and the regret of the run."""
 
 from typing import NamedTuple
 
@@ -10,20 +10,20 @@ from edge_tvbo.policy.base import Policy
 
 
 class RunResult(NamedTuple):
-    """Regret and choices of one run, interval by interval."""
+    """The regret and the selected arms of one run, interval by interval."""
 
-    regret: Array  # (T,), r_t, in model units
-    picks: NDArray[np.int64]  # (T,), arms
+    regret: Array  # (T,), r_t in model units
+    picks: NDArray[np.int64]  # (T,), selected arms
     resets: int
 
     @property
     def mean_regret(self) -> Array:
-        """R_t/t, (T,)."""
+        """Mean regret R_t/t up to each interval, (T,)."""
         return np.asarray(self.regret.cumsum() / np.arange(1, len(self.regret) + 1))
 
 
 def run_policy(policy: Policy, truth: Array, noise: Array) -> RunResult:
-    """Let `policy` select and observe an arm in each interval of `truth` (T, M), `noise` (T,)."""
+    """Run `policy` on true values `truth` (T, M) with reading noise `noise` (T,)."""
     picks = np.empty(len(truth), np.int64)
     for t, values in enumerate(truth):
         arm = policy.select().arm

@@ -1,4 +1,4 @@
-"""Runner of experiments: jobs of some runs each, in an executor; results are kept in files."""
+"""Runner of experiments: runs jobs in an executor, and stores their results in files."""
 
 import json
 import time
@@ -25,15 +25,15 @@ def run_experiment(
     data: DataSource,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Row]:
-    """Return the rows of `runs` runs, and measure those that `directory` does not hold yet.
+    """Return the rows of `runs` runs of an experiment; run those that `directory` does not hold.
 
-    Rows depend on the seed and the number of the run alone: they are the same to the last bit for
+    A row depends only on the seed and the number of the run. It is the same to the last bit for
     every executor whose workers use one thread, and after every interruption.
 
     Raises
     ------
     ConfigError
-        If `directory` holds runs of another seed or another experiment.
+        If `directory` holds runs of another experiment, or of another seed.
     """
     experiment = load(name, data)
     manifest = {"experiment": experiment.name, "seed": seed, "block": experiment.block}
@@ -48,12 +48,12 @@ def run_experiment(
 
 
 def elapsed_seconds(directory: Path) -> float:
-    """Return the wall-clock time that the runs in `directory` took so far."""
+    """Return the wall-clock time in s that the runs in `directory` took so far."""
     return float(json.loads((directory / "timing.json").read_text())["seconds"])
 
 
 def measure_runs(name: str, seed: int, data: DataSource, runs: range) -> list[Row]:
-    """Return the rows of some runs; a job of a worker."""
+    """Return the rows of some runs of an experiment; this is the job of a worker."""
     return load(name, data).measure(runs, seed)
 
 

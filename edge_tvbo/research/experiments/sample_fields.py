@@ -7,17 +7,17 @@ from edge_tvbo.numerics.types import Array
 
 
 def factor(K: Array) -> Array:
-    """Return L with L Lᵀ = K, (M, M), after the smallest jitter that makes K positive definite."""
+    """Return the Cholesky factor (M, M) of K, with as little jitter as necessary."""
     return np.asarray(np.linalg.cholesky(positive_definite(K, 1e-10)))
 
 
 def draws(L: Array, T: int, rng: np.random.Generator) -> Array:
-    """Return T functions, (T, M), drawn from the prior whose factor is `L`."""
+    """Return T independent fields, (T, M), drawn from the prior with Cholesky factor `L`."""
     return rng.standard_normal((T, len(L))) @ L.T
 
 
 def drifting(g: Array, epsilon: float) -> Array:
-    """Return [B16] eq. 3 for draws `g` (T, M): f_{t+1} = √(1-ε) f_t + √ε g_{t+1}."""
+    """Return the TV field f_{t+1} = √(1-ε) f_t + √ε g_{t+1} of draws `g` (T, M), [B16] eq. 3."""
     f = np.empty_like(g)
     f[0] = g[0]
     for t in range(1, len(g)):
@@ -26,10 +26,11 @@ def drifting(g: Array, epsilon: float) -> Array:
 
 
 def with_momentum(g: Array, epsilon: float, alpha: float) -> Array:
-    """Return [M24] eq. 8.1 for draws `g` (T, M), of variance 1 from the first interval on.
+    """Return the MTV field of draws `g` (T, M), [M24] eq. 8.1; its variance is always 1.
 
-    f_{t+1} = ε f_t + √λ u_{t+1} and u_{t+1} = α u_t + g_{t+1}. The first (f, u) is drawn from their
-    stationary distribution, which uses the first and the last row of `g`: the result is (T-1, M).
+    It is f_{t+1} = ε f_t + √λ u_{t+1} with u_{t+1} = α u_t + g_{t+1}. The first (f, u) is drawn
+    from the stationary distribution, which uses the first and the last row of `g`. The result is
+    (T-1, M).
     """
     rate = (1 - epsilon**2) * (1 - alpha**2) * (1 - alpha * epsilon) / (1 + alpha * epsilon)
     shared = np.sqrt(rate) / ((1 - alpha**2) * (1 - alpha * epsilon))
@@ -43,6 +44,6 @@ def with_momentum(g: Array, epsilon: float, alpha: float) -> Array:
 
 
 def turning(g: Array, T: int, tau: float, rho: float) -> Array:
-    """Return [M24] eq. 9.1 for T intervals: the first of the draws `g` changes to the second."""
+    """Return the TTV field of T intervals: the first draw of `g` turns into the second."""
     s = 1.0 / (1.0 + np.exp((tau - np.arange(T)) / rho))
     return np.outer(1.0 - s, g[0]) + np.outer(s, g[1])

@@ -1,4 +1,4 @@
-"""Statistics of experiments: rows to cells, and the difference between a cell and the paper."""
+"""Statistics of experiments: cells from rows, and differences between cells and papers."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from edge_tvbo.research.experiments.base import Cell, PublishedValue, ResultTabl
 
 
 def summarise(rows: Iterable[Row]) -> ResultTable:
-    """Return mean, sd and number of runs of each number of each case, in the order of the rows."""
+    """Return the table of cells of rows: mean, sd and number of runs of each number and case."""
     values: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
     for row in rows:
         for number, value in row.numbers.items():
@@ -28,7 +28,10 @@ def summarise(rows: Iterable[Row]) -> ResultTable:
 
 
 def standard_errors_apart(cell: Cell, published: PublishedValue) -> float | None:
-    """Return (ours - published) in standard errors of both; None if the paper gives no spread."""
+    """Return the difference of a cell to the published value, in standard errors of both.
+
+    It is None if the paper states no standard deviation.
+    """
     if published.sd is None:
         return None
     error = float(np.hypot(cell.error, published.sd / published.runs**0.5))

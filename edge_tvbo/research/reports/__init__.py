@@ -1,8 +1,8 @@
 """Reports of a comparison of policies: an HTML page, two CSV files and a Markdown table.
 
-`summary` computes the numbers and the sentences, `svg` draws shapes, `figures` draws the results,
-`html_report` and `csv_tables` write the files. No time of writing is in them: the same seeds give
-the same bytes.
+`summary` computes the numbers and the sentences, `svg` draws shapes, and `figures` draws the
+results. `html_report` and `csv_tables` produce the files. The files do not contain the time of
+writing, so the same seeds give the same bytes.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from edge_tvbo.simulation.backtest import Backtest, Result
 
 
 def prepare(directory: Path) -> None:
-    """Create `directory`, before the work starts; raises `ConfigError` if that is impossible."""
+    """Create the report directory before the work starts; `ConfigError` if that fails."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -27,7 +27,7 @@ def prepare(directory: Path) -> None:
 def write(backtest: Backtest, results: list[Result], directory: Path, command: str) -> Path:
     """Write ``report.html``, ``results.csv``, ``picks.csv`` and ``results.md`` into `directory`.
 
-    Return the path of the page. `command` is the command line that gives the same results.
+    Return the path of the HTML page. `command` is the command line that produces the same results.
     """
     summary = ComparisonSummary(backtest, results, command)
     documents = {

@@ -1,4 +1,4 @@
-"""CSV files and Markdown table of a comparison."""
+"""CSV files and Markdown table of a comparison of policies."""
 
 import csv
 import io
@@ -49,7 +49,7 @@ HEADINGS = (
 
 
 def results(summary: ComparisonSummary) -> str:
-    """Return ``results.csv``: a line for each policy and seed.
+    """Return the content of ``results.csv``, which has a line for each policy and seed.
 
     Regret is in standard deviations of the training data.
     """
@@ -57,15 +57,16 @@ def results(summary: ComparisonSummary) -> str:
 
 
 def picks(summary: ComparisonSummary) -> str:
-    """Return ``picks.csv``: a line for each policy, seed and interval, in the recording's unit.
+    """Return the content of ``picks.csv``: a line for each policy, seed and interval.
 
-    A cell is empty if there is no such value: no reply, no model, or no threshold.
+    Values are in the unit of the recording. A cell is empty if there is no value, for example
+    because there is no reply, no model or no threshold.
     """
     return _csv(PICK_COLUMNS, _pick_rows(summary))
 
 
 def cells(summary: ComparisonSummary) -> list[tuple[str, ...]]:
-    """Return the rows of the table under `HEADINGS`; always-on is the last."""
+    """Return the rows of the comparison table under `HEADINGS`; the last row is always-on."""
     rows = [
         (
             row.name,
@@ -82,7 +83,7 @@ def cells(summary: ComparisonSummary) -> list[tuple[str, ...]]:
 
 
 def markdown(summary: ComparisonSummary) -> str:
-    """Return ``results.md``: title, sentences, table and origin of the results."""
+    """Return the content of ``results.md``: title, sentences, table and origin of the results."""
     table = [HEADINGS, ("---", *["---:"] * (len(HEADINGS) - 1)), *cells(summary)]
     lines = [f"# {summary.title}", "", *summary.sentences(), ""]
     lines += [f"| {' | '.join(row)} |" for row in table]

@@ -1,4 +1,4 @@
-"""Figures of a comparison: cumulative regret, activated sensors, errors, calibration."""
+"""Figures of a comparison: cumulative regret, activated sensors, errors and calibration."""
 
 from collections.abc import Sequence
 from statistics import NormalDist
@@ -18,25 +18,25 @@ from edge_tvbo.research.reports.summary import (
 from edge_tvbo.research.reports.svg import Canvas, heat_map, label_width, ticks
 from edge_tvbo.simulation.backtest import UNIT_LABEL
 
-COLOURS = 5  # policies with a colour of their own: those with the least regret
-MAX_POINTS = 600  # of a line
-RASTER_INTERVALS = 576  # the last ones
+COLOURS = 5  # number of policies with their own colour: those with the least regret
+MAX_POINTS = 600  # largest number of points of a line
+RASTER_INTERVALS = 576  # largest number of intervals in a raster: the last ones
 HOUR, DAY = 3600.0, 86_400.0  # s
 TICK_STEPS = tuple(hours * HOUR for hours in (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672))
-LEVELS = tuple(k / 10 for k in range(10))  # of the predictive intervals
-BINS = 10  # of a histogram
-HEAT_MAP_ID = "field"  # all rasters share it
+LEVELS = tuple(k / 10 for k in range(10))  # probabilities of the predictive intervals
+BINS = 10  # number of bins of a histogram
+HEAT_MAP_ID = "field"  # id of the heat map that all rasters share
 
 
 class Figure(NamedTuple):
-    """A picture and its caption."""
+    """A figure of the report: an SVG picture and its caption."""
 
     svg: str
     caption: str
 
 
 def regret_figure(summary: ComparisonSummary) -> Figure:
-    """Draw the cumulative regret, with the 95 % interval of its mean over seeds."""
+    """Draw the cumulative regret of all policies, with 95 % intervals of the mean over seeds."""
     sums = [row.result.regret.cumsum(axis=1) for row in summary.rows]
     middles = [each.mean(axis=0) for each in sums]
     halves = [np.nan_to_num(half_width(each)) for each in sums]
@@ -62,17 +62,18 @@ def regret_figure(summary: ComparisonSummary) -> Figure:
     first, last = summary.rows[0], summary.rows[-1]
     description = f"Cumulative regret. At the end {first.name} has {middles[0][-1]:.0f}"
     if last is not first:
-        description += f", the least, and {last.name} {middles[-1][-1]:.0f}, the most"
+        description += f", which is the least; {last.name} has {middles[-1][-1]:.0f}, the most"
     return Figure(
         canvas.svg(f"{description}."),
-        "Where a line is flat there is no regret; where it is straight, regret does not decrease. "
-        "Bands are 95 % confidence intervals of the mean over seeds (Student's t): they show the "
-        "effect of the random draws, not that of other days. Simple baselines are dashed.",
+        "While a line is flat, the policy has no regret. While it is straight, the regret per "
+        "interval does not decrease. Bands are 95 % confidence intervals of the mean over seeds "
+        "(Student's t): they show the effect of the random draws, not that of other days. The "
+        "lines of simple baselines are dashed.",
     )
 
 
 def shared_heat_map(summary: ComparisonSummary) -> str:
-    """Return the heat map behind all rasters; the page must contain it once."""
+    """Return the heat map behind all raster figures; the page must contain it exactly once."""
     behind = summary.behind[_first(summary) :, _order(summary)]
     uri = heat_map(np.clip(1.0 - behind / summary.backtest.field.scale, 0.0, 1.0).T)
     return (
@@ -83,7 +84,7 @@ def shared_heat_map(summary: ComparisonSummary) -> str:
 
 
 def raster_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure:
-    """Draw the sensors that a policy activated with seed 0, over the field and its best sensor."""
+    """Draw the sensors that a policy activated with seed 0, on top of the field's heat map."""
     first = _first(summary)
     steps, best = row.result.steps[0][first:], summary.best[first:]
     times, interval = np.array(summary.times)[first:], summary.backtest.recording.interval
@@ -108,7 +109,7 @@ def raster_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure:
 
 
 def trigger_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure | None:
-    """Draw errors and the threshold of the event trigger; None for a policy without a trigger."""
+    """Draw the errors and the trigger's threshold; None if the policy has no event trigger."""
     first = _first(summary)
     steps = row.result.steps[0][first:]
     threshold = steps["threshold"]
@@ -137,7 +138,7 @@ def trigger_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure | N
 
 
 class Calibration(NamedTuple):
-    """Calibration of a model's predictive distributions, which are taken as normal."""
+    """The calibration of a policy's predictive distributions, which are assumed to be normal."""
 
     name: str
     colour: str
@@ -149,7 +150,7 @@ class Calibration(NamedTuple):
         return float((np.abs(self.z) <= reach).mean())
 
     def tenths(self) -> list[float]:
-        """Return the density of replies in each tenth of the prediction; ideal is 1."""
+        """Return the density of replies in each tenth of the predicted probability; 1 is ideal."""
         edges = [NormalDist().inv_cdf(k / BINS) for k in range(1, BINS)]
         counts = np.bincount(np.searchsorted(edges, self.z), minlength=BINS)
         heights: list[float] = (counts * BINS / len(self.z)).tolist()
@@ -168,7 +169,7 @@ def calibrations(summary: ComparisonSummary) -> list[Calibration]:
 
 
 def coverage_figure(found: Sequence[Calibration]) -> Figure:
-    """Draw the share of replies in predictive intervals against the probability of these."""
+    """Draw the share of replies in predictive intervals against the intervals' probability."""
     most = LEVELS[-1]
     right = label_width(f"{each.name} 100 %" for each in found)
     canvas = Canvas((0.0, most), (0.0, 1.0), height=400, right=right)
@@ -183,8 +184,9 @@ def coverage_figure(found: Sequence[Calibration]) -> Figure:
     shares = ", ".join(text for _, text in ends)
     return Figure(
         canvas.svg(f"Calibration. Share of replies in {percent(most)} intervals: {shares}."),
-        "On the dotted line the intervals are right; below it they are too narrow, above it too "
-        "wide. Only the activated sensors count, which a policy chose for their high upper bounds.",
+        "On the dotted line the intervals are correct; below it they are too narrow, and above it "
+        "too wide. Only activated sensors are counted; policies select them for their high upper "
+        "bounds.",
     )
 
 
@@ -202,11 +204,11 @@ def histogram_figure(each: Calibration) -> Figure:
         f"{each.name}: {low} of {len(each.z)} replies are in the lowest tenth of the predictive "
         f"distribution, {high} in the highest"
     )
-    return Figure(canvas.svg(f"Histogram. {text}."), f"{text}; ideal is 10 % each.")
+    return Figure(canvas.svg(f"Histogram. {text}."), f"{text}; 10 % each would be ideal.")
 
 
 def colour_class(place: int, row: PolicySummary) -> str:
-    """Return the CSS class of a policy in all figures, by its place in the table."""
+    """Return the CSS class of a policy, which is the same in all figures."""
     colour = f"hue{place + 1}" if place < COLOURS else "rest"
     return f"{colour} simple" if row.is_simple else colour
 
@@ -220,7 +222,7 @@ def _first(summary: ComparisonSummary) -> int:
 
 
 def _order(summary: ComparisonSummary) -> NDArray[np.intp]:
-    """Return the arms, those with the smallest mean difference to the best first."""
+    """Return the arms in the order of their mean difference to the best arm, smallest first."""
     return np.asarray(np.argsort(summary.behind.mean(axis=0), kind="stable"))
 
 
@@ -229,7 +231,7 @@ def _thinned(rows: int) -> NDArray[np.intp]:
 
 
 def _time_ticks(begin: float, end: float) -> list[tuple[float, str]]:
-    """Return ticks at round hours; at midnight the label is the date."""
+    """Return the ticks of the time axis at round hours; at midnight the label is the date."""
     step = next((each for each in TICK_STEPS if (end - begin) / each <= 8.5), TICK_STEPS[-1])
     first = int(-(-begin // step))
     stamps = [k * step for k in range(first, int(end // step) + 1)]
@@ -244,7 +246,7 @@ def _time_label(at: float) -> str:
 def _field_canvas(
     summary: ComparisonSummary, arms: NDArray[np.intp], rank: NDArray[np.intp]
 ) -> Canvas:
-    """Draw the field, a row for each sensor, with names for the most frequent of `arms`."""
+    """Draw the field with one row per sensor; the most frequent of `arms` are named."""
     M = len(rank)
     sensors = summary.backtest.recording.sensors
     canvas = Canvas(

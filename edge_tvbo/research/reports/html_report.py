@@ -1,4 +1,4 @@
-"""HTML report: one page without scripts, network access or fonts of its own."""
+"""HTML report of a comparison: one page without scripts, external resources or own fonts."""
 
 from html import escape
 
@@ -7,7 +7,7 @@ from edge_tvbo.research.reports.figures import Calibration, Figure
 from edge_tvbo.research.reports.summary import ComparisonSummary, percent
 
 UNFOLDED_RASTERS = 2
-PROBABILITIES = (0.5, 0.8, 0.9, 0.95)  # of the intervals in the calibration table
+PROBABILITIES = (0.5, 0.8, 0.9, 0.95)  # probabilities of the intervals in the calibration table
 
 STYLE = """
 :root { color-scheme: light dark; --page: #fff; --ink: #1b1f24; --soft: #57606a; --line: #d8dee4;
@@ -60,7 +60,7 @@ KEY = (
 
 
 def html(summary: ComparisonSummary) -> str:
-    """Return the whole page as HTML."""
+    """Return the whole page of the comparison report as HTML."""
     sections = (
         _table(summary),
         _section("Cumulative regret", _figure(figures.regret_figure(summary))),
@@ -81,7 +81,10 @@ def html(summary: ComparisonSummary) -> str:
 
 
 def _table(summary: ComparisonSummary) -> str:
-    caption = "Ordered by regret. 95 % confidence intervals are of the mean over seeds."
+    caption = (
+        "Policies are ordered by regret. The 95 % intervals are confidence intervals of the mean "
+        "over seeds."
+    )
     rows = csv_tables.cells(summary)
     return _section("The policies", _html_table(caption, csv_tables.HEADINGS, rows, bold=1))
 
@@ -102,10 +105,10 @@ def _rasters(summary: ComparisonSummary) -> str:
     )
     far = f"{summary.backtest.field.scale:.2g} {summary.backtest.recording.unit}".strip()
     key = (
-        f"<p>Each row is a sensor; the one that is the {summary.extreme} on average is at the top. "
-        f"The stronger its colour, the closer it is to the {summary.extreme} sensor of the "
-        f"interval; without colour it is {escape(far)} (one standard deviation of the training "
-        "data) or more away.</p>"
+        f"<p>Each row is a sensor; the sensor that is the {summary.extreme} on average is at the "
+        f"top. The stronger the colour, the closer the reading of the sensor is to that of the "
+        f"{summary.extreme} sensor of the interval. Without colour, the difference is "
+        f"{escape(far)} (one standard deviation of the training data) or more.</p>"
         f'<p class="key">{samples}</p>'
     )
     return _section("Activated sensors", figures.shared_heat_map(summary) + key + unfolded + folded)

@@ -14,8 +14,8 @@ from edge_tvbo.simulation.replay import RowRange, best_arm
 
 SIMPLE_BASELINES = ("random", "round-robin", STATIC)
 
-# 97.5 % quantiles of Student's t with 1, 2, ... 30 degrees of freedom; the last one is used for
-# more, which makes intervals slightly too wide.
+# 97.5 % quantiles of Student's t with 1, 2, ..., 30 degrees of freedom. For more degrees of freedom
+# the last one is used, which makes intervals slightly too wide.
 T_975 = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
@@ -24,7 +24,7 @@ T_975 = (
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Return a share as text in percent.
+    """Return the text of a share in percent.
 
     >>> percent(0.0217, 1)
     '2.2 %'
@@ -35,7 +35,7 @@ def percent(share: float, digits: int = 0) -> str:
 def half_width(samples: Array) -> Array:
     """Return half the width of the 95 % confidence interval of the mean over the first axis.
 
-    It is NaN for a single sample.
+    It is NaN if there is a single sample.
 
     >>> half_width(np.array([1.0, 2.0, 3.0])).round(3).item()
     2.484
@@ -49,25 +49,25 @@ def half_width(samples: Array) -> Array:
 
 @dataclass(frozen=True)
 class PolicySummary:
-    """The results of one policy, a row of the table."""
+    """The results of one policy in a comparison, which are a row of the table."""
 
     result: Result
-    name: str  # with the sensor, for a policy that always activates the same
+    name: str  # includes the sensor if the policy always activates the same one
     mean: float  # regret per interval, in standard deviations of the training data
-    half_width: float  # of the 95 % interval; NaN for one seed
+    half_width: float  # half the width of the 95 % interval; NaN if there is one seed
     activations: float
-    share: float  # of the activations of always-on
-    missed: float  # activations that timed out
+    share: float  # activations as a share of those of always-on
+    missed: float  # number of activations that timed out
     resets: float
 
     @property
     def is_simple(self) -> bool:
-        """Whether it is a simple baseline."""
+        """Whether the policy is a simple baseline."""
         return self.result.policy in SIMPLE_BASELINES
 
     @property
     def interval(self) -> str:
-        """The 95 % interval of the mean, as text."""
+        """The text of the 95 % interval of the mean regret."""
         if np.isnan(self.half_width):
             return "one seed"
         return f"{max(0.0, self.mean - self.half_width):.3f} to {self.mean + self.half_width:.3f}"
@@ -75,21 +75,21 @@ class PolicySummary:
 
 @dataclass(frozen=True)
 class ComparisonSummary:
-    """The content of a report, whatever its format."""
+    """The content of a comparison report, independent of the file format."""
 
     backtest: Backtest
     results: list[Result]
-    command: str = ""  # the command line that gives the same results
+    command: str = ""  # the command line that produces the same results
 
     @cached_property
     def rows(self) -> list[PolicySummary]:
-        """The policies without the oracle, the least regret first."""
+        """The summaries of all policies except the oracle, ordered by regret."""
         rows = [self._row(each) for each in self.results if each.policy != ORACLE]
         return sorted(rows, key=lambda row: row.mean)
 
     @property
     def span(self) -> RowRange:
-        """The rows of the recording that are the test days."""
+        """The rows of the recording that belong to the test days."""
         return self.backtest.test_span
 
     @cached_property
@@ -99,42 +99,42 @@ class ComparisonSummary:
 
     @cached_property
     def best(self) -> NDArray[np.intp]:
-        """The best arm in each interval, (T,)."""
+        """The best arm in each interval of the test days, (T,)."""
         return best_arm(self.backtest.recording, self.span)
 
     @cached_property
     def behind(self) -> Array:
-        """Difference between the best sensor and each sensor, (T, M), in the recording's unit."""
+        """The best sensor's reading minus that of each sensor, (T, M), in the recording's unit."""
         best = np.take_along_axis(self.values, self.best[:, None], axis=1)
         sign = 1.0 if self.backtest.field.objective == "max" else -1.0
         return np.asarray(np.maximum(sign * (best - self.values), 0.0))
 
     @cached_property
     def times(self) -> list[float]:
-        """Start of each interval, s since 1970."""
+        """Start of each interval of the test days, s since 1970."""
         recording = self.backtest.recording
         rows = range(self.span.first, self.span.last)
         return [recording.start + row * recording.interval for row in rows]
 
     @property
     def always_on(self) -> int:
-        """Number of activations of all sensors in all intervals."""
+        """Number of activations if all sensors are activated in all intervals."""
         return int(self.values.size)
 
     @property
     def extreme(self) -> str:
-        """Which sensor is the best one: the hottest or the coldest."""
+        """The word for the best sensor: hottest or coldest."""
         return "hottest" if self.backtest.field.objective == "max" else "coldest"
 
     @property
     def title(self) -> str:
-        """Policies, recording and days in one line."""
+        """The title of the report, which names policies, recording and days."""
         names = [row.result.policy for row in self.rows]
         what = names[0] if len(names) == 1 else f"{len(names)} policies"
         return f"{what} on {self.backtest.recording.name}, {self._days(self.span)}"
 
     def origin(self) -> dict[str, str]:
-        """Return where the numbers come from, by name."""
+        """Return the origin of the numbers in the report, as names with texts."""
         recording, field = self.backtest.recording, self.backtest.field
         seeds = max(len(row.result.regret) for row in self.rows)
         unit = f" {recording.unit}" if recording.unit else ""
@@ -152,7 +152,7 @@ class ComparisonSummary:
         }
 
     def sentences(self) -> list[str]:
-        """Return the main results as sentences, the most important first."""
+        """Return the main results of the comparison as sentences, the most important first."""
         if len(self.rows) > 1:
             regrets = [*self._best_policy(), *self._worse_than_baseline()]
         else:
@@ -168,7 +168,7 @@ class ComparisonSummary:
         if first.is_simple:
             return [
                 f"A simple baseline is the best: {first.name} has a regret of "
-                f"{self._amount(first)}, less than {_all_of(others)}; the best of those is "
+                f"{self._amount(first)}, less than {_all_of(others)}. The best of those is "
                 f"{others[0].name} with {others[0].mean:.3f}{_overlap(first, others[0])}."
             ]
         less = 1.0 - first.mean / simple.mean
@@ -243,6 +243,6 @@ def _all_of(others: list[PolicySummary]) -> str:
 
 
 def _overlap(one: PolicySummary, other: PolicySummary) -> str:
-    """Return a remark if the confidence intervals overlap."""
+    """Return a remark if the confidence intervals of two policies overlap."""
     overlap = abs(one.mean - other.mean) <= one.half_width + other.half_width
     return "; their 95 % intervals overlap" if overlap else ""

@@ -1,6 +1,6 @@
-"""SVG drawing: lines, bands, dots, bars and labels in a plot area with two linear scales.
+"""SVG drawing: lines, bands, dots, bars and labels in a plot area with two linear axes.
 
-Colours are classes of the page's style sheet, so that figures adapt to light and dark mode.
+Colours are CSS classes of the page's style sheet, so that figures adapt to light and dark mode.
 """
 
 import zlib
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Ticks = Iterable[tuple[float, str]]
-LEVELS = 64  # of a heat map
+LEVELS = 64  # number of levels of a heat map
 MAX_OPACITY = 0.6
 
 
 @dataclass
 class Canvas:
-    """A picture with a plot area; `x` and `y` are the values at its edges."""
+    """An SVG picture with a plot area; `x` and `y` are the values at the edges of the area."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -36,12 +36,12 @@ class Canvas:
     _parts: list[str] = field(default_factory=list)
 
     def at_x(self, value: float) -> float:
-        """Return the horizontal position of a value of x."""
+        """Return the horizontal position of a value of x in the picture."""
         low, high = self.x
         return self.left + (value - low) / (high - low) * (self.width - self.left - self.right)
 
     def at_y(self, value: float) -> float:
-        """Return the vertical position of a value of y."""
+        """Return the vertical position of a value of y in the picture."""
         low, high = self.y
         return self.height - self.bottom - (value - low) / (high - low) * self.depth
 
@@ -51,7 +51,7 @@ class Canvas:
         return self.height - self.top - self.bottom
 
     def axes(self, x: Ticks, y: Ticks, x_title: str = "", y_title: str = "") -> None:
-        """Draw ticks with labels, grid lines at those of y, and titles."""
+        """Draw the axes: ticks with labels, grid lines at the ticks of y, and titles."""
         edge, floor_ = self.width - self.right, self.height - self.bottom
         for value, label in y:
             at = self.at_y(value)
@@ -71,7 +71,7 @@ class Canvas:
             )
 
     def line(self, xs: Sequence[float] | Array, ys: Sequence[float] | Array, css: str) -> None:
-        """Draw a line through points; it breaks where y is NaN."""
+        """Draw a line through points; it has a gap at each NaN in `ys`."""
         d, drawing = [], False
         for x, y in zip(xs, ys, strict=True):
             if not isnan(y):
@@ -80,7 +80,7 @@ class Canvas:
         self.add(f'<path class="line {css}" d="{"".join(d)}"/>')
 
     def band(self, xs: Array, low: Array, high: Array, css: str) -> None:
-        """Fill the area between two lines."""
+        """Draw a band: fill the area between the lines `low` and `high`."""
         points = [*zip(xs, low, strict=True), *zip(xs[::-1], high[::-1], strict=True)]
         d = "L".join(f"{_n(self.at_x(x))} {_n(self.at_y(y))}" for x, y in points)
         self.add(f'<path class="band {css}" d="M{d}Z"/>')
@@ -105,22 +105,22 @@ class Canvas:
             )
 
     def vlines(self, xs: Iterable[float], css: str) -> None:
-        """Draw a line from top to bottom at each x."""
+        """Draw a vertical line from top to bottom at each x."""
         d = "".join(f"M{_n(self.at_x(x))} {_n(self.top)}v{_n(self.depth)}" for x in xs)
         self.add(f'<path class="{css}" d="{d}"/>')
 
     def labels(self, wanted: Iterable[tuple[float, str, str]], distance: float = 13.0) -> None:
-        """Write labels (y, text, css) at the plot's right edge, moved apart if they overlap."""
+        """Write labels (y, text, css) at the right edge; labels that overlap are moved apart."""
         edge = self.width - self.right
         items = sorted(((self.at_y(y), text, css) for y, text, css in wanted), key=lambda i: -i[0])
         lowest = self.height - 4.0
         places = []
-        for at, _, _ in items:  # from below: inside the picture
+        for at, _, _ in items:  # from the bottom up, so that labels stay inside the picture
             lowest = min(at, lowest)
             places.append(lowest)
             lowest -= distance
         highest = 12.0
-        for k in reversed(range(len(places))):  # from above: likewise
+        for k in reversed(range(len(places))):  # from the top down, for the same reason
             places[k] = max(places[k], highest)
             highest = places[k] + distance
         for place, (at, text, css) in zip(places, items, strict=True):
@@ -129,12 +129,12 @@ class Canvas:
             self.text(edge + 20, place + 4, text, "start")
 
     def text(self, x: float, y: float, text: str, anchor: str) -> None:
-        """Write `text` at a position of the picture."""
+        """Write `text` at the position (x, y) of the picture."""
         if text:
             self.add(f'<text x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">{escape(text)}</text>')
 
     def add(self, part: str) -> None:
-        """Add a piece of SVG on top."""
+        """Add a piece of SVG on top of the picture."""
         self._parts.append(part)
 
     def svg(self, description: str) -> str:
@@ -146,7 +146,7 @@ class Canvas:
 
 
 def ticks(low: float, high: float, max_intervals: int = 6) -> list[tuple[float, str]]:
-    """Return round values between `low` and `high`, with their labels.
+    """Return the ticks of an axis: round values from `low` to `high`, with their labels.
 
     >>> [label for _, label in ticks(0.0, 0.7)]
     ['0', '0.2', '0.4', '0.6']
@@ -160,14 +160,15 @@ def ticks(low: float, high: float, max_intervals: int = 6) -> list[tuple[float, 
 
 
 def label_width(texts: Iterable[str]) -> float:
-    """Return the width of the longest label, with a margin."""
+    """Return the width of the longest of some labels, including a margin."""
     return 30.0 + 6.6 * max(map(len, texts))
 
 
 def heat_map(shares: Array) -> str:
-    """Return a data URI of a PNG in one colour, whose opacity is the share of 1; row 0 is on top.
+    """Return a heat map as the data URI of a PNG in one colour.
 
-    A share of 0 is transparent, so that the picture fits light and dark backgrounds.
+    The opacity of a pixel is its share, 0 to 1. Row 0 is at the top. A share of 0 is transparent,
+    so that the picture suits light and dark backgrounds.
     """
     rows = (shares * (LEVELS - 1)).round().astype(np.uint8)
     opacity = (np.arange(LEVELS) * MAX_OPACITY * 255 / (LEVELS - 1)).round().astype(np.uint8)

@@ -264,7 +264,7 @@ def test_where_nothing_is_recognised_it_says_what_was_heard_and_writes_nothing(
     made = run("init", str(tmp_path / "a.toml"), "--port", str(broker.port), "--listen", "1s")
 
     assert made.exit_code == 2
-    assert "topics such as cellar/door" in made.stderr
+    assert "Topics of other messages: cellar/door" in made.stderr
     assert "--sensor hall" in made.stderr
     assert list(tmp_path.iterdir()) == []
 

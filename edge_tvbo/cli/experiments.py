@@ -44,8 +44,8 @@ def experiment(
 ) -> None:
     """Run an experiment of the papers.
 
-    `edge-tvbo experiment list` prints the names. Finished runs are stored in the directory --out:
-    after an interruption, the same command continues with the remaining runs.
+    `edge-tvbo experiment list` prints the names. Finished runs are stored in the directory --out,
+    so after an interruption the same command continues with the remaining runs.
     """
     from edge_tvbo.research import experiments
 
@@ -117,7 +117,7 @@ def experiment(
 def bound(noise: float, as_json: bool, **options: Any) -> None:
     """Print theoretical bounds for a recording.
 
-    They are those of the papers: block lengths, best β and regret.
+    The theorems of the papers give block lengths, the best β and bounds on the regret.
     """
     from edge_tvbo.theory import summary
 

@@ -1,1 +1,1 @@
-"""The one loop, and how it starts and stops."""
+"""Daemon: the event loop and its services, in one process with one main thread."""

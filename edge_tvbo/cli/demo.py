@@ -80,7 +80,7 @@ def demo(
 
 
 def _default_dataset(data_dir: tuple[str, ...]) -> str:
-    """Return the real laboratory if its data are on this machine, else the synthetic one."""
+    """Return the name of the real laboratory's dataset if it is here, else of the synthetic one."""
     try:
         data_source(data_dir).load(REAL)
     except DataError:

@@ -67,7 +67,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             gt=0,
             description="Half the width of the plausible range of a reading, in standard deviations"
-            " of the field. The range is centred on the sensor's mean. A reading outside it is"
+            " of the field. The range is centred on the mean of the field. A reading outside it is"
             " rejected, and its sensor is backed off.",
         ),
     ] = 20.0

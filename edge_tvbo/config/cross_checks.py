@@ -12,7 +12,7 @@ from edge_tvbo.errors import Code
 from edge_tvbo.policy.settings import PolicySettings
 
 RESERVED = ("cmd", "health", "response", "status")  # topic levels of the daemon itself
-DEFAULT_COMMANDS = {  # payloads by mode; "1" for every other mode
+DEFAULT_COMMANDS = {  # payloads of commands by mode; "1" for every other mode
     "sleepy": '{"seq": {interval}, "expires_at": {expires_at}}',
     "lorawan": "",  # the payload format makes the command
 }
@@ -116,7 +116,7 @@ class CrossChecks:
             pass  # the daemon reports it when it needs the directory
 
     def _silence(self, mqtt: Values, fields: Mapping[str, Values]) -> None:
-        """Set the default of `silence`: 3 times the longest interval of a live field, or 60 s."""
+        """Set the default of `silence`: 3 times the longest interval of live fields, min. 60 s."""
         live = [each for each in fields.values() if each.get("activate", {}).get("mode") == "live"]
         intervals = [each.get("interval") for each in live]
         timed = [each for each in intervals if isinstance(each, int | float)]
@@ -235,7 +235,7 @@ class CrossChecks:
     def _unknown(self, path: KeyPath, name: str, what: str, known: Collection[str]) -> None:
         self.report.add(
             path,
-            f"is {shown(name)}; allowed as {what}: {listed(sorted(known), max_words=99)}",
+            f"is {shown(name)}; allowed {what}s: {listed(sorted(known), max_words=99)}",
             did_you_mean(name, known),
             code=Code.UNKNOWN_NAME,
         )

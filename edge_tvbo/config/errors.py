@@ -71,7 +71,10 @@ class Report:
         self.warnings: list[str] = []
 
     def add(self, path: KeyPath, text: str, *hints: str, code: Code = Code.WRONG_VALUE) -> None:
-        """Add a finding about the setting at `path`; `text` follows its key: "is 0; allowed: 1"."""
+        """Add a mistake in the setting at `path`.
+
+        The message is the setting's key followed by `text`, such as "is 0; allowed: 1".
+        """
         key = dotted(path)
         hint = f" ({'; '.join(filter(None, hints))})" if any(hints) else ""
         file, place = self._where(path)

@@ -40,7 +40,7 @@ def json_schema() -> Schema:
 
 
 def _add_deprecated(schema: Schema) -> None:
-    """Add the deprecated names of settings, so that an editor marks them."""
+    """Add the old names of settings to the schema, so that an editor marks them as deprecated."""
     for old, new in deprecated.RENAMED.items():
         table = schema
         for key in new[:-1]:

@@ -29,7 +29,11 @@ class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 1.0
     max: Annotated[
-        float, Meta(description="Upper limit of every wait.", extra=duration("100ms", "1d"))
+        float,
+        Meta(
+            description="Upper limit of every wait between attempts to connect.",
+            extra=duration("100ms", "1d"),
+        ),
     ] = 60.0
 
 

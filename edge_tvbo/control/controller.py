@@ -167,7 +167,7 @@ class Controller:
                 assert_never(event)
 
     def health(self) -> FieldHealth:
-        """Return the health of the field."""
+        """Return the health of the field that this controller runs."""
         sensors = self.policy.field.sensors
         return FieldHealth(
             interval=self._interval,
@@ -282,10 +282,10 @@ class Controller:
         return 0 <= self._interval == self._used
 
     def reserve_numbers(self, interval: int, unknown: int = 0) -> None:
-        """Treat all interval numbers up to `interval` as used, after the process was killed.
+        """Treat all interval numbers up to `interval` as used.
 
-        Intervals with these numbers may have followed the snapshot. At most `unknown` of them had
-        an activation.
+        Intervals with these numbers may have begun after the snapshot. At most `unknown` of them
+        had an activation.
         """
         self._used = max(self._used, interval)
         if self._energy:

@@ -37,7 +37,7 @@ from edge_tvbo.models.snapshot import MAX_NUMBER, check_arrays, copy_arrays, rea
 from edge_tvbo.numerics.types import Array, Mask
 
 SLOTS = 24  # number of slots in a period
-RECOVERY = 2.0  # %; a low battery is reported again only if it was this far above the limit
+RECOVERY = 2.0  # %; a low battery is reported again after a charge this far above the limit
 STEP = 0.2  # model units; increase of a price by one activation
 ROUNDING = 1e-9  # relative to the budget: the largest rounding error of a sum of costs
 

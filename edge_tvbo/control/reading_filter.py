@@ -116,6 +116,6 @@ class ReadingFilter:
 
 
 def _is_column(column: list[float], sensors: int, never: float) -> bool:
-    """Return whether `column` has a finite number, or `never`, for each sensor."""
+    """Return whether `column` of the last readings has a finite number or `never` per sensor."""
     known = [each for each in column if not (isnan(each) if isnan(never) else each == never)]
     return len(column) == sensors and all(map(isfinite, known))

@@ -57,11 +57,11 @@ class SensorHealth:
         return was_unresponsive
 
     def mark_implausible(self, arm: int) -> None:
-        """Note that the reply of `arm` was implausible, so only a plausible reply clears it."""
+        """Note that the reply of `arm` was implausible; then other readings do not clear it."""
         self._implausible[arm] = True
 
     def is_implausible(self, arm: int) -> bool:
-        """Return whether the last reply of `arm` was implausible, so only a reply clears it."""
+        """Return whether the last reply of the sensor `arm` was implausible."""
         return bool(self._implausible[arm])
 
     def is_unresponsive(self, arm: int) -> bool:
@@ -116,7 +116,10 @@ class SensorHealth:
             raise SnapshotError("The snapshot's 'turn' refers to an unknown sensor.")
 
     def restore(self, state: dict[str, Any], interval: int) -> None:
-        """Restore the sensors' health; `state` was checked, `interval` is the last that began."""
+        """Restore the health of all sensors from a checked state.
+
+        `interval` is the number of the last interval that began.
+        """
         copy_arrays(self._arrays(), state)
         np.minimum(self._retry, interval + 1 + self._max_backoff, out=self._retry)
         self._count = int(np.count_nonzero(self._misses))

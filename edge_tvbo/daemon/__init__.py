@@ -1,1 +1,1 @@
-"""Daemon: the event loop and its services, in one process with one main thread."""
+"""Daemon: the event loop with its services, and how the daemon starts, reloads and stops."""

@@ -41,7 +41,7 @@ MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # convert a body to the next f
 LARGE_DOCUMENT_BYTES = 2**18  # a document of n times this size is written n times less often
 MAX_RETRY_DELAY_S = 60.0  # between attempts to write a document that could not be written
 RESERVED_NUMBERS = 10_000  # for each document, if intervals follow the readings
-RESERVE_MARGIN = 1_000  # numbers before the end of the reserve at which a document is due
+RESERVE_MARGIN = 1_000  # if fewer numbers are left in the reserve, a document is due
 MAX_CATCH_UP = 10_000  # intervals by which a model is advanced at the start
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -62,7 +62,7 @@ class FieldCheckpoint(msgspec.Struct, frozen=True):
 
     controller: bytes
     interval: Number  # the highest used number
-    reserved: Number  # the highest number that can be used before two more documents are written
+    reserved: Number  # the highest reserved number
     every: Annotated[float, Meta(ge=1e-3, le=1e12)] | None  # interval in s; None: on-reading
     next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s until the next interval, at the anchor
     intervals: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 1  # next interval's number - last one

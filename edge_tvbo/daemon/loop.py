@@ -52,7 +52,7 @@ class Link(Protocol):
         ...
 
     def service(self, mask: int, now: float) -> Sequence[tuple[str, Event]]:
-        """Read, write, keep alive and reconnect; return ``(field, event)``, oldest first."""
+        """Do the network I/O that is due; return received ``(field, event)``, oldest first."""
         ...
 
     def acknowledge(self) -> None:

@@ -114,7 +114,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     missed: int  # intervals whose sensor timed out
     suspects: list[str]  # unresponsive sensors: they timed out when last activated
     refused: dict[str, int]  # rejected readings and messages, by reason
-    paused: bool = False  # no sensor is activated, on command
+    paused: bool = False  # whether a command has paused the field: no sensor is activated
     energy: EnergyState | None = None  # None if no energy is counted
 
 

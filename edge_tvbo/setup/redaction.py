@@ -59,7 +59,8 @@ class Line(NamedTuple):
 def redacted_settings(raw: dict[str, Any], text: str) -> Iterator[str]:
     """Yield each setting of the configuration, with *** for a value that is not public."""
     if not raw:
-        yield "is not valid TOML, so nothing of it is shown" if text else "is empty or missing"
+        invalid = "the file is not valid TOML, so nothing of it is shown"
+        yield invalid if text else "the file is empty or missing"
     for line in _walk(raw, Settings, ()):
         yield f"{line.key} = {_plain(line.value) if line.is_public else HIDDEN}"
 

@@ -25,7 +25,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     unit : str
         Unit of the values, such as "°C".
     objective : str
-        "max" if policies search for the highest value, "min" if for the lowest.
+        "max" if policies search for the highest value, "min" if they search for the lowest.
     sensors : tuple of str
         M distinct ids, each fit for one level of an MQTT topic.
     start : float

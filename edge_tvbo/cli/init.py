@@ -84,7 +84,7 @@ class Answers(NamedTuple):
     type=click.Choice(["advise", "live"]),
     default="advise",
     show_default=True,
-    help="Only publish which sensor is next, or also activate it.",
+    help="Only publish which sensor is next (advise), or also activate it (live).",
 )
 @click.option(
     "--mean", type=float, help="Mean of the readings.  [default: that of the found sensors, or 20]"

@@ -48,7 +48,7 @@ def by_dataset(context: click.Context, option: click.Parameter, begun: str) -> l
 
 
 def by_policy(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return the lists of policies that complete the last name of a list in a shell."""
+    """Return the completions of a comma-separated list of policies, for a shell."""
     from edge_tvbo.policy import policies
 
     before, comma, last = begun.rpartition(",")

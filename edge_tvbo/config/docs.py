@@ -61,7 +61,7 @@ def _lines(entry: Entry) -> str:
 
 
 def _policy_lines(policy: PolicyEntry) -> str:
-    """Return the documentation of a policy as text; `grep` finds each parameter by its policy."""
+    """Return the documentation of a policy as text; each parameter names the policy, for `grep`."""
     key = "fields.<name>.policy"
     lines = [f'{key}.name = "{policy.name}"\n    {policy.description}\n']
     for one in policy.parameters:

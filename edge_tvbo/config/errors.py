@@ -15,7 +15,7 @@ MAX_VALUE_LENGTH = 60  # characters of a value that a message repeats
 
 
 class Place(NamedTuple):
-    """Position in a text: line and column, both from 1."""
+    """Position in the text of a configuration: line and column, both from 1."""
 
     line: int
     column: int

@@ -23,8 +23,8 @@ class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
     min: Annotated[
         float,
         Meta(
-            description="Upper limit of the wait before the first attempt; it doubles with each"
-            " attempt. Each wait is drawn at random between 0 and its limit.",
+            description="Upper limit of the wait before the first attempt. The limit doubles with"
+            " each attempt. Each wait is drawn at random between 0 and its limit.",
             extra=duration("100ms", "1d"),
         ),
     ] = 1.0

@@ -255,7 +255,7 @@ class Controller:
     def restore_partial(self, blob: bytes) -> None:
         """Restore the pause and spent energy from the snapshot of another model or other sensors.
 
-        Spent energy is restored for the sensors that both have. Raises `SnapshotError`.
+        Spent energy is restored for sensors with the same name. Raises `SnapshotError`.
         """
         state = decode_snapshot(KIND, None, blob)
         held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)

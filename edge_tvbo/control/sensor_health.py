@@ -57,7 +57,7 @@ class SensorHealth:
         return was_unresponsive
 
     def mark_implausible(self, arm: int) -> None:
-        """Note that the reply of `arm` was implausible; then other readings do not clear it."""
+        """Note an implausible reply of `arm`; then only a plausible reply clears its time-outs."""
         self._implausible[arm] = True
 
     def is_implausible(self, arm: int) -> bool:
@@ -90,12 +90,12 @@ class SensorHealth:
         return (self._retry <= interval) | self.all_unresponsive
 
     def next_in_turn(self, eligible: Mask) -> int:
-        """Return the eligible sensor to activate next while all sensors are unresponsive."""
+        """Return the eligible sensor to probe next, while all sensors are unresponsive."""
         later = np.roll(eligible, -(self._turn + 1))
         return int(self._turn + 1 + later.argmax()) % len(eligible)
 
     def mark_probed(self, arm: int) -> None:
-        """Note that `arm` was activated while all sensors are unresponsive; others are next."""
+        """Note that the unresponsive sensor `arm` was probed, so that another one is next."""
         self._turn = arm
 
     def unresponsive(self, sensors: tuple[str, ...]) -> list[str]:

@@ -225,7 +225,7 @@ def days(recording: Recording, text: str) -> RowRange:
     begin = _row(recording, first)
     end = _row(recording, last) + round(DAY / recording.interval)
     if not 0 <= begin < end <= len(recording.values):
-        raise DataError(f"{text}: {recording.name} contains only {_extent(recording)}.")
+        raise DataError(f"{text}: {recording.name} contains {_extent(recording)}.")
     return RowRange(begin, end)
 
 

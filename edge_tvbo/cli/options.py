@@ -152,8 +152,7 @@ def executor_of(cluster: str | None, jobs: int | None) -> AbstractContextManager
         return SerialExecutor() if jobs_here == 1 else process_pool(jobs_here)
     if jobs and cluster != "local":
         raise ConfigError(
-            "--jobs limits the processes on this machine, but a remote cluster uses all its"
-            " workers. Remove --jobs."
+            "--jobs is for this machine, but a remote cluster uses all its workers. Remove --jobs."
         )
     from edge_tvbo_adapters.cluster import connect
 

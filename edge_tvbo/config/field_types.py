@@ -142,7 +142,7 @@ _parse_interval = duration("10ms")["parse"]
 
 
 def interval(value: object) -> float | Literal["on-reading"]:
-    """Return the seconds of an interval, or "on-reading"."""
+    """Return the setting `interval` in seconds, or "on-reading"."""
     if value == "on-reading":
         return "on-reading"
     if isinstance(value, str) and value.replace("_", "-").lower().startswith("on"):

@@ -225,7 +225,9 @@ class EnergyBudget:
         spent = state.get("spent")
         columns = self._spent.shape[1:]
         if not isinstance(spent, np.ndarray) or spent.ndim != 2 or spent.shape[1:] != columns:
-            raise SnapshotError("The snapshot's 'spent' has another number of sensors.")
+            raise SnapshotError(
+                "The snapshot's 'spent' has another number of sensors than the field."
+            )
         sums = (spent, state["prices"], state["charge"])
         if not all((each >= 0).all() and (each < inf).all() for each in sums):
             raise SnapshotError("The snapshot's energy is invalid.")

@@ -12,8 +12,8 @@ from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot
 
 log = logging.getLogger(__name__)
 
-MAX_DECISIONS = 50  # that are kept, of all fields together
-MAX_NOTICES = 64  # that are kept for one interval
+MAX_DECISIONS = 50  # decisions of all fields together that the log keeps
+MAX_NOTICES = 64  # notices of one interval that the log keeps
 
 
 class DecisionLog:

@@ -69,9 +69,9 @@ class JournaldFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Formatter of one JSON object per line: at, level, logger, message, and error if any.
+    """Formatter of JSON logs: one object per line, with at, level, logger and message.
 
-    The text of `error` is a traceback.
+    A record with a traceback also has `error`.
     """
 
     def format(self, record: logging.LogRecord) -> str:

@@ -36,7 +36,7 @@ class Quantity(msgspec.Struct, frozen=True):
     spread: float  # standard deviation, in the unit
 
 
-_QUANTITIES = {  # by the words that integrations use
+_QUANTITIES = {  # quantities by the words that integrations use
     "temperature": Quantity("temperature", "°C", 3.0),
     "tc": Quantity("temperature", "°C", 3.0),
     "humidity": Quantity("humidity", "%", 10.0),

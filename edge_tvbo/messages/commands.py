@@ -32,7 +32,7 @@ class Notify(msgspec.Struct, frozen=True):
 
 
 class Ending(StrEnum):
-    """How an interval ended: with a reply, or with a time-out."""
+    """Ending of an interval: a reply of the activated sensor, or a time-out."""
 
     ANSWERED = "answered"  # the activated sensor replied in time
     MISSED = "missed"  # the activated sensor timed out

@@ -21,7 +21,7 @@ from edge_tvbo.messages.formatting import text_table
 
 @click.command()
 @click.argument("name", metavar="NAME|list")
-@click.option("--runs", type=click.IntRange(1), help="Number of runs; by default as in the paper.")
+@click.option("--runs", type=click.IntRange(1), help="Number of runs.  [default: as in the paper]")
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the runs."
 )

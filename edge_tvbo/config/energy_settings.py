@@ -65,8 +65,8 @@ class SensorEnergy(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Meta(
             ge=0,
-            description="What this sensor may spend within any one period; it replaces the field's"
-            " `budget`.",
+            description="The energy that this sensor may spend within any one period; it replaces"
+            " the field's `budget`.",
         ),
     ] = None
 
@@ -80,13 +80,16 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Meta(
             ge=0,
-            description="What each sensor may spend within any one period. Without it, there is no"
-            " limit.",
+            description="The energy that each sensor may spend within any one period. Without it,"
+            " there is no limit.",
         ),
     ] = None
     field_budget: Annotated[
         float | None,
-        Meta(ge=0, description="What all sensors together may spend within any one period."),
+        Meta(
+            ge=0,
+            description="The energy that all sensors together may spend within any one period.",
+        ),
     ] = None
     period: Annotated[
         float,

@@ -155,7 +155,7 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """Return a hint with the known word that is nearest to `word`; empty if none is near.
+    """Return the hint with the known name that is most similar to `word`; "" if none is similar.
 
     >>> did_you_mean("passwd", ["port", "password"])
     'did you mean "password"?'

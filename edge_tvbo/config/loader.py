@@ -41,7 +41,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     Parameters
     ----------
     path : Path
-        The TOML file; the paths in it start at its directory.
+        The TOML file; paths in it are relative to its directory.
     payloads : collection of str, optional
         The names of the payload formats. If it is None, names of formats are not checked.
 

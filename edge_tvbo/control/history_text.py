@@ -61,7 +61,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
         if decision.reason is Reason.SAVED:
             return "Therefore no reply was expected."
         if now < datetime.fromisoformat(decision.expires_at).timestamp():
-            return f"Its reply is awaited until {decision.expires_at}."
+            return f"The daemon waits for the reply until {decision.expires_at}."
         return "The end of the interval is not stored yet, or the daemon was killed before it."
     if record.ending is Ending.MISSED or record.value is None:
         return f"The sensor timed out: there was no reply by {decision.expires_at}."

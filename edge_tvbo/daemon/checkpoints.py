@@ -245,7 +245,7 @@ class Checkpoints:
             self._resume(document, newest=generation == self._store.newest)
             self.save()  # the start saves once more, so both documents reserve new numbers
             return
-        log.info("state: none is stored; every field starts without readings")
+        log.info("state: no state is stored; every field starts without readings")
 
     def _resume(self, document: Document, *, newest: bool) -> None:
         now = self._anchor()

@@ -41,7 +41,7 @@ def read(directory: str, instance: str) -> Crash | None:
         content = crash_file(directory, instance).read_text("utf-8", errors="replace")
     except (OSError, ValueError):
         return None
-    text, heading, decisions = content.rpartition(_HEADING)  # the traceback may contain it too
+    text, heading, decisions = content.rpartition(_HEADING)  # a traceback may contain a heading
     return Crash(text, decisions.splitlines()) if heading else Crash(content, [])
 
 

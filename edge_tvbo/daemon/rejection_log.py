@@ -16,8 +16,8 @@ _WARN_HINTS = {
     " raise max_future",
     "implausible": "the value is outside the plausible range; check the sensor, its unit and the"
     " model",
-    "late": "the reading is older than max_age, or older than the previous reading; check the clocks,"
-    " or raise max_age",
+    "late": "the reading is older than max_age, or older than the previous reading; check the"
+    " clocks, or raise max_age",
     "missing-time": "the message contains no time; check `time` under reading",
     "missing-value": "the message contains no value; check `value` under reading",
     "naive-time": "the reading's time has no zone; set `timezone` under reading, or send the"

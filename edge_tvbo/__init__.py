@@ -1,4 +1,4 @@
-"""Decides which sensor of a network to activate next, and learns from the answer."""
+"""edge_tvbo: selects the next sensor of a network to activate, and learns from its readings."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,7 @@
-"""Errors: the exceptions that edge_tvbo raises on purpose, by who can act on them.
+"""Errors: the exceptions that edge_tvbo raises on purpose, each with the origin of its cause.
 
 EdgeTvboError
-├── ClusterError     the user: no scheduler, or workers that differ
+├── ClusterError     the user: the scheduler is unreachable, or a worker differs from this machine
 ├── ConfigError      the user: a file, a flag or an argument is invalid
 ├── DataError        the user: a dataset is missing, damaged or does not fit
 ├── LinkError        the user: a broker is unreachable or rejects the connection
@@ -20,9 +20,9 @@ MAX_WORD_LENGTH = 60  # characters of a misspelt name that are compared with the
 
 
 class Code(StrEnum):
-    """The code in brackets after an error; docs/errors.md has a paragraph on each.
+    """The code in brackets after an error text; docs/errors.md has a paragraph on each code.
 
-    A code keeps its meaning; a retired code is not used again.
+    The meaning of a code never changes, and a retired code is not used again.
     """
 
     SYSTEM = "E001"
@@ -64,7 +64,7 @@ class EdgeTvboError(Exception):
     code = Code.SYSTEM
 
     def with_code(self) -> str:
-        """Return the text, with the code after its first line."""
+        """Return the error text with its code, which follows the first line."""
         first, *rest = str(self).split("\n")
         return "\n".join([f"{first} [{self.code}]", *rest])
 
@@ -125,12 +125,12 @@ class MissingExtra(EdgeTvboError):
         )
         self._arguments = (what, extra)
 
-    def __reduce__(self) -> tuple[Any, ...]:  # a worker's error is pickled
+    def __reduce__(self) -> tuple[Any, ...]:  # a worker process sends its errors pickled
         return MissingExtra, self._arguments
 
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
-    """Return the known word that is most similar to `word`; None if none is similar."""
+    """Return the known name that is most similar to a misspelt `word`; None if none is similar."""
     from difflib import get_close_matches  # takes 1 ms to import, so only after a mistake
 
     return next(iter(get_close_matches(str(word)[:MAX_WORD_LENGTH], list(known), n=1)), None)
@@ -147,7 +147,7 @@ def hint(word: object, known: Iterable[str]) -> str:
 
 
 def pip() -> str:
-    """Return the pip command of the running Python; a virtual environment needs its full path."""
+    """Return the pip command of the running Python, with its path in a virtual environment."""
     in_a_venv = sys.prefix != sys.base_prefix
     return f"{sys.prefix}/bin/pip" if in_a_venv and find_spec("pip") else "pip"
 
@@ -155,7 +155,7 @@ def pip() -> str:
 class PayloadError(EdgeTvboError):
     """A message cannot be decoded, or a request cannot be processed.
 
-    `reason` is the word that it is counted under.
+    `reason` is the word under which it is counted, such as `not-a-number`.
     """
 
     def __init__(self, reason: str, detail: str) -> None:

@@ -1,6 +1,6 @@
-"""Plugins: registries of built-in objects and of those that other packages install.
+"""Plugins: registries of policies, payload formats and datasets, built in or installed.
 
-Other packages can add policies, payload formats and datasets, each by an entry point.
+Another package adds its policies, payload formats or datasets by entry points.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -20,9 +20,9 @@ class Registry(Collection[str]):
     Parameters
     ----------
     kind : str
-        The plural, as in the entry-point group ``edge_tvbo.<kind>``.
+        The kind of plugin in the plural, as in the entry-point group ``edge_tvbo.<kind>``.
     builtin : mapping of str to str
-        Where each built-in object is, as ``module:attribute``. A built-in name is found without
+        The location of each built-in object, as ``module:attribute``. It is loaded without
         `importlib.metadata`, whose import takes 0.07 s.
 
     Attributes
@@ -52,7 +52,7 @@ class Registry(Collection[str]):
         return len(list(iter(self)))
 
     def load(self, name: str) -> Any:
-        """Return the object registered as `name`; raises `ConfigError` for an unknown name."""
+        """Return the plugin registered as `name`; raises `ConfigError` for an unknown name."""
         if place := self._builtin.get(name):
             module, _, attribute = place.partition(":")
             return getattr(import_module(module), attribute)

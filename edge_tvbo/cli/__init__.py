@@ -71,7 +71,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands in sections."""
+        """Write the list of commands in sections, for --help."""
         width = formatter.width - 6 - max(map(len, MODULES))
         for title, names in SECTIONS.items():
             commands = {name: self.get_command(ctx, name) for name in names}
@@ -85,7 +85,7 @@ class Commands(click.Group):
                 )
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
+        """Run the command; print the text of an expected error, and exit with status 2."""
         try:
             return super().invoke(ctx)
         except (EdgeTvboError, OSError) as error:
@@ -105,7 +105,7 @@ def main() -> None:
     """Select which sensor of an MQTT network to activate next.
 
     The daemon follows the hottest (or loudest, or most polluted) spot with a fraction of the
-    readings. Begin with `edge-tvbo demo`, or with `edge-tvbo init` for sensors of your own.
+    readings. Begin with `edge-tvbo demo`, or with `edge-tvbo init` for your own sensors.
 
     Environment variables override the configuration: EDGE_TVBO__MQTT__HOST sets `host` of [mqtt].
     The exit status is 0 on success, 1 if a broker or daemon is not as expected, and 2 for invalid

@@ -11,9 +11,10 @@ from edge_tvbo.errors import ConfigError
 def precompile() -> None:
     """Compile the kernels before the first start.
 
-    Without it, the daemon compiles them when it starts for the first time. Run it as the daemon's
-    user, with the same NUMBA_CACHE_DIR and NUMBA_CPU_NAME: after an installation, an upgrade, or a
-    move to another processor.
+    Kernels are the daemon's numerical functions. Without this command, the daemon compiles them
+    when it starts for the first time. Run it after an installation, an upgrade, or a move to
+    another processor, as the daemon's user and with the daemon's NUMBA_CACHE_DIR and
+    NUMBA_CPU_NAME.
     """
     from edge_tvbo.numerics.compiled import MODULES
     from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernels
@@ -27,7 +28,7 @@ def precompile() -> None:
     if uncached_kernels:
         raise ConfigError(
             "numba has no writable cache directory, so the kernels cannot be stored.\n"
-            "Name one:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo edge-tvbo precompile"
+            "Set one:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo edge-tvbo precompile"
         )
     done = (
         f"compiled {len(compile_times_s)} in {sum(compile_times_s):.1f} s"

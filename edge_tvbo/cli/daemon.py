@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
 
 EX_UNREACHABLE = 1
-EX_CONFIG = 78  # of sysexits.h; systemd does not restart the daemon then
+EX_CONFIG = 78  # from sysexits.h; systemd does not restart a daemon that exits with it
 
 
 @click.command()
@@ -31,7 +31,7 @@ EX_CONFIG = 78  # of sysexits.h; systemd does not restart the daemon then
     help="Format of the log on stderr.",
 )
 def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> None:
-    """Run the daemon of CONFIG until Ctrl-C.
+    """Run the daemon with CONFIG until Ctrl-C.
 
     SIGTERM stops it too, SIGHUP reloads CONFIG, and SIGUSR1 logs the status and stores the history.
     The exit status is 78 if CONFIG is invalid: systemd then does not restart the daemon.
@@ -96,7 +96,7 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
 
 
 def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":
-    """Test the broker, and print each result as it comes."""
+    """Test the broker; yield each result, and print it at once unless `as_json`."""
     from edge_tvbo_adapters.mqtt.connection_check import check_connection
 
     for result in check_connection(settings.mqtt, settings.instance, settings.fields, seconds):
@@ -109,11 +109,11 @@ def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterato
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
 def report(config: Path) -> None:
-    """Print a bug report that is fit to publish.
+    """Print a bug report without secrets.
 
     It is about CONFIG and its daemon, and contains versions, settings, counters and the last
-    decisions. Passwords, hosts, user names and paths are replaced by ***; topics and sensor ids are
-    not.
+    decisions. Passwords, hosts, user names and paths are replaced by ***. Topics and sensor ids are
+    not replaced, so read the report before you publish it.
     """
     from edge_tvbo_adapters.storage.file_store import FileStore
     from edge_tvbo_adapters.storage.history_reader import HistoryReader
@@ -132,7 +132,7 @@ def config() -> None:
 def config_explain() -> None:
     """Print all settings with their defaults.
 
-    The allowed values of each setting are listed too, and the parameters of each policy.
+    It also prints the allowed values of each setting, and the parameters of each policy.
     """
     from edge_tvbo.config.docs import explain
 

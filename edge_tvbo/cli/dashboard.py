@@ -60,13 +60,14 @@ def dashboard(
     """Show decisions in a browser.
 
     With CONFIG, it shows present and past decisions of a daemon. It reads the daemon's messages
-    from the broker, and its decision history if the file is accessible on this machine; the daemon
-    may run on another one. With --dataset, it shows a recording and needs no daemon.
+    from the broker, so the daemon may run on another machine. Past decisions are shown if the file
+    of the decision history is on this machine. With --dataset, it shows a recording and needs no
+    daemon.
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     if (config is None) is (dataset is None):
         raise ConfigError(
-            "Give either a configuration or a dataset:  edge-tvbo dashboard config.toml\n"
+            "Name either a configuration or a dataset:  edge-tvbo dashboard config.toml\n"
             "                                           edge-tvbo dashboard --dataset lab-sample"
         )
     from edge_tvbo_adapters.dashboard import serve as serve_pages
@@ -86,7 +87,7 @@ def dashboard(
 
 
 def _prefix(root_path: str) -> str:
-    """Return the prefix with a slash before it and none after it."""
+    """Return the prefix of the dashboard's paths, with a leading slash and no trailing one."""
     inner = root_path.strip("/")
     return f"/{inner}" if inner else ""
 
@@ -171,7 +172,7 @@ def _recording_sources(
 
 
 def _backtest(recording: "Recording", day: str | None) -> "Backtest":
-    """Return the replay of `day`, or of the last quarter, trained on the days before."""
+    """Return the backtest of `day`, or of the last quarter; it is trained on the days before."""
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.replay import RowRange, days, split
 

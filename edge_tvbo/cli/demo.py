@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REAL, SYNTHETIC = "intel-lab", "lab-sample"
 BASELINES = ("random", "round-robin", "static")
-SEEDS = 8  # of each baseline
+SEEDS = 8  # number of replays of each baseline
 MAX_LINE_LENGTH = 118  # characters, on a terminal
 
 
@@ -36,7 +36,11 @@ MAX_LINE_LENGTH = 118  # characters, on a terminal
     help="Directory for the report.",
 )
 @click.option(
-    "--speed", default=6000.0, show_default=True, type=SPEED, help="Times as fast as real time."
+    "--speed",
+    default=6000.0,
+    show_default=True,
+    type=SPEED,
+    help="Speed of the replay, as a multiple of real time.",
 )
 @click.option(
     "--policy",
@@ -76,7 +80,7 @@ def demo(
 
 
 def _default_dataset(data_dir: tuple[str, ...]) -> str:
-    """Return the real laboratory if its data are on this machine, else the synthetic one."""
+    """Return the name of the real laboratory's dataset if it is here, else of the synthetic one."""
     try:
         data_source(data_dir).load(REAL)
     except DataError:
@@ -114,7 +118,10 @@ def _replay_on_own_broker(
 
 
 def _decision_printer() -> "Callable[[Command], None]":
-    """Return a function that prints a line when an interval ends; a terminal shows the last one."""
+    """Return a function that prints a line when an interval ends.
+
+    On a terminal, each line replaces the one before.
+    """
     from edge_tvbo.messages.commands import PublishState, Record
 
     is_terminal = sys.stdout.isatty()
@@ -156,7 +163,7 @@ def _decision_printer() -> "Callable[[Command], None]":
     default=1,
     show_default=True,
     type=click.IntRange(1, 1000),
-    help="Number of fields: lab, or lab-1, lab-2, ...",
+    help="Number of fields. One field is called lab; several are called lab-1, lab-2, ...",
 )
 @click.option(
     "--reading-topic",
@@ -184,12 +191,13 @@ def simulate(
     """Simulate sensors on a broker until Ctrl-C.
 
     The sensors of a recording connect to the broker as clients. A sensor that receives
-    {"at": seconds since 1970} on its activate topic replies with what it measured then, as
-    {"t": value, "ts": at}. A daemon started by `run` activates sensors for the present time, which
-    a recording contains only with --today.
+    {"at": seconds since 1970} on its activate topic replies with the value that it measured at that
+    time, as {"t": value, "ts": at}. A daemon started by `run` activates sensors for the present
+    time, which a recording contains only with --today.
 
-    With --fields, the fields are evenly spaced in the recording, and each starts again when the
-    recording ends: of 4 fields, lab-3 is ahead of lab-1 by half of the recording.
+    With --fields, all fields repeat the same recording, each with its own starting point. The
+    starting points are evenly spaced: of 4 fields, lab-3 is ahead of lab-1 by half of the
+    recording.
     """
     from edge_tvbo_adapters.simulation import virtual_sensors
 

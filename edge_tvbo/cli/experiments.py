@@ -20,7 +20,7 @@ from edge_tvbo.cli.output import print_json, progress
 
 @click.command()
 @click.argument("name", metavar="NAME|list")
-@click.option("--runs", type=click.IntRange(1), help="Number of runs; by default as in the paper.")
+@click.option("--runs", type=click.IntRange(1), help="Number of runs.  [default: as in the paper]")
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the runs."
 )
@@ -43,8 +43,8 @@ def experiment(
 ) -> None:
     """Run an experiment of the papers.
 
-    `edge-tvbo experiment list` prints the names. Finished runs are stored in the directory --out:
-    after an interruption, the same command continues with the remaining runs.
+    `edge-tvbo experiment list` prints the names. Finished runs are stored in the directory --out,
+    so after an interruption the same command continues with the remaining runs.
     """
     from edge_tvbo.research import experiments
 
@@ -116,7 +116,7 @@ def experiment(
 def bound(noise: float, as_json: bool, **options: Any) -> None:
     """Print theoretical bounds for a recording.
 
-    They are those of the papers: block lengths, best β and regret.
+    The theorems of the papers give block lengths, the best β and bounds on the regret.
     """
     from edge_tvbo.messages.formatting import text_table
     from edge_tvbo.theory import summary

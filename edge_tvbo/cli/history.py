@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 RETAINED_TIMEOUT_S = 3.0
 EX_OFFLINE = 1
-MAX_MISSING_REPORTS = 3  # health reports before the daemon counts as not responding
+MAX_MISSING_REPORTS = 3  # health reports; if more are missing, the daemon is not responding
 
 
 @click.command(context_settings={"ignore_unknown_options": True})  # such as -2
@@ -32,9 +32,9 @@ MAX_MISSING_REPORTS = 3  # health reports before the daemon counts as not respon
 def why(config: Path, interval: int | None, field: str | None, as_json: bool) -> None:
     """Explain the decision of an interval.
 
-    Without INTERVAL, it explains the newest decision of the daemon of CONFIG, which is read from
-    the broker. Older decisions are read from the decision history, which [state] history enables.
-    A negative INTERVAL counts back from the last one in the history, which is -1. The daemon
+    Without INTERVAL, it explains the newest decision of the daemon, which is read from the broker
+    of CONFIG. Older decisions are read from the decision history, which [state] history enables.
+    A negative INTERVAL counts back from the end of the history: -1 is its last interval. The daemon
     writes the history every state.checkpoint, or at once on SIGUSR1.
     """
     from edge_tvbo.control import history_text
@@ -99,7 +99,7 @@ def _fields(settings: "Settings", field: str | None) -> list[str]:
 
 
 def _entry(settings: "Settings", field: str, interval: int | None) -> "HistoryEntry":
-    """Return one decision, from the history or the broker; raises `DataError` without one."""
+    """Return one decision from the history or the broker; raises `DataError` if there is none."""
     try:
         with closing(_history(settings)) as history:
             stored = _stored(history, field, interval)
@@ -121,7 +121,7 @@ def _entry(settings: "Settings", field: str, interval: int | None) -> "HistoryEn
     now = f"; the newest is {running.decision.interval}" if running else ""
     raise DataError(
         f"{field}: interval {interval} was not found{now}. {missing}\n"
-        "Newer ones are written within state.checkpoint, or at once on SIGUSR1."
+        "The daemon writes newer decisions every state.checkpoint, or at once on SIGUSR1."
     )
 
 
@@ -134,7 +134,7 @@ def _stored(history: "HistoryReader", field: str, interval: int | None) -> "Hist
 
 
 def _running(settings: "Settings", field: str) -> "HistoryEntry | None":
-    """Return the decision that the broker has retained, if any."""
+    """Return the decision of a field that the broker has retained; None if there is none."""
     from edge_tvbo.messages.history import HistoryEntry
 
     with suppress(LinkError):
@@ -144,7 +144,7 @@ def _running(settings: "Settings", field: str) -> "HistoryEntry | None":
 
 
 def _newest(stored: "HistoryEntry | None", running: "HistoryEntry | None") -> "HistoryEntry | None":
-    """Return the later of two entries; of the same decision, the stored one, which has more."""
+    """Return the later of two decisions; if both are the same, the stored one has more facts."""
     if stored is None or running is None:
         return stored or running
     return running if running.decision.at > stored.decision.at else stored
@@ -173,7 +173,7 @@ def _history(settings: "Settings") -> "HistoryReader":
 
 
 def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:
-    """Return the first and last interval of the history, by field."""
+    """Return the first and last interval in the decision history, by field."""
     with suppress(DataError), closing(_history(settings)) as history:
         spans = {field: history.span(field) for field in settings.fields}
         return {field: span for field, span in spans.items() if span is not None}
@@ -194,7 +194,7 @@ def _retained(settings: "Settings", fields: list[str]) -> "RetainedState":
 
 
 def _problem(retained: "RetainedState", settings: "Settings") -> str:
-    """Return why the daemon is not online; empty if it is."""
+    """Return the reason why the daemon is not online; "" if it is online."""
     if retained.status is None and retained.health is None:
         return (
             "unknown to the broker: it never ran there, or this login may not read "

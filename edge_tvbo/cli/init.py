@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edge_tvbo.setup.config_template import TemplateValues
     from edge_tvbo.setup.sensor_discovery import Discovery, SensorGroup
 
-MAX_LISTED_GROUPS = 9  # of sensors
+MAX_LISTED_GROUPS = 9  # groups of sensors that are printed
 
 
 class Answers(NamedTuple):
@@ -55,7 +55,7 @@ class Answers(NamedTuple):
     "seconds",
     metavar="DURATION",
     callback=lambda context, option, text: text and duration(context, option, text),
-    help="Find sensors by listening to the broker for so long, such as 60s.",
+    help="Time to listen to the broker for sensors, such as 60s.",
 )
 @click.option(
     "--sensor", "sensors", multiple=True, help="Id of a sensor, instead of listening; repeatable."
@@ -70,8 +70,8 @@ class Answers(NamedTuple):
 @click.option(
     "--payload", default="number", show_default=True, help="Format of a reading, with --sensor."
 )
-@click.option("--value", help="Value of a reading that has several, with --sensor.")
-@click.option("--unit", help="Unit of the readings.  [default: of the found sensors, or °C]")
+@click.option("--value", help="Name of the value in a reading that has several, with --sensor.")
+@click.option("--unit", help="Unit of the readings.  [default: that of the found sensors, or °C]")
 @click.option(
     "--interval",
     default="10min",
@@ -84,23 +84,23 @@ class Answers(NamedTuple):
     type=click.Choice(["advise", "live"]),
     default="advise",
     show_default=True,
-    help="Only publish which sensor is next, or also activate it.",
+    help="Only publish which sensor is next (advise), or also activate it (live).",
 )
 @click.option(
-    "--mean", type=float, help="Mean of the readings.  [default: of the found sensors, or 20]"
+    "--mean", type=float, help="Mean of the readings.  [default: that of the found sensors, or 20]"
 )
 @click.option(
     "--spread",
     type=POSITIVE,
-    help="Standard deviation of the readings.  [default: of the found sensors, or 3]",
+    help="Standard deviation of the readings.  [default: that of the found sensors, or 3]",
 )
 @click.pass_context
 def init(context: click.Context, /, config: Path, **options: Any) -> None:
     """Write a first configuration.
 
-    CONFIG, by default edge-tvbo.toml, contains comments, and `run` accepts it unedited. Sensors are
-    found by listening to the broker, with their integration, topics and quantities. On a terminal,
-    init prompts for what the options do not say. No file is overwritten.
+    init listens to the broker to find the sensors, with their integration, topics and quantities.
+    On a terminal, it prompts for values that no option sets. The file CONFIG, by default
+    edge-tvbo.toml, contains comments, and `run` accepts it unedited. No file is overwritten.
     """
     if config.exists():
         raise ConfigError(f"{config} exists already; name another file, or move this one.")
@@ -131,7 +131,7 @@ def _is_terminal() -> bool:
 
 
 def _prompted(context: click.Context, answers: Answers) -> Answers:
-    """Prompt for the values that no option says."""
+    """Return `answers` after prompts for the values that no option sets."""
 
     def is_missing(name: str) -> bool:
         return context.get_parameter_source(name) is DEFAULT
@@ -168,7 +168,7 @@ def _with_broker(answers: Answers, address: str) -> Answers:
 
 
 def _password(config: Path, answers: Answers) -> str | None:
-    """Prompt for the password of the user, unless a file contains it."""
+    """Return the broker password after a prompt; None without a user, or if a file contains it."""
     if answers.user is None or answers.password_file is not None:
         return None
     if _secret_file(config).exists():
@@ -187,13 +187,13 @@ def _secret_file(config: Path) -> Path:
 
 
 def _values_of_named_sensors(answers: Answers) -> "TemplateValues":
-    """Return the values for the sensors that options or prompts name."""
+    """Return the template values for the sensors that options or prompts name."""
     from edge_tvbo.setup.config_template import TemplateValues
 
     if answers.mode == "live":
         raise ConfigError(
-            "--mode live needs sensors that were found by listening. Remove it, and write activate"
-            " in the file."
+            "--mode live needs sensors that were found by listening. Remove --mode, and edit"
+            " `activate` in the file."
         )
     return TemplateValues(
         sensors={sensor: sensor for sensor in answers.sensors},
@@ -211,7 +211,7 @@ def _values_of_named_sensors(answers: Answers) -> "TemplateValues":
 def _values_of_found_sensors(
     answers: Answers, password: str | None, interactive: bool
 ) -> "TemplateValues":
-    """Return the values for the sensors that are found by listening."""
+    """Return the template values for the sensors that are found by listening."""
     from edge_tvbo.setup.config_template import TemplateValues
     from edge_tvbo.setup.sensor_discovery import ids, shown
 
@@ -219,7 +219,7 @@ def _values_of_found_sensors(
     group = _choose(discovery, answers, interactive)
     if discovery.unusable:
         named = ", ".join(map(shown, discovery.unusable))
-        click.echo(f"Left out, because their names cannot be used: {named}", err=True)
+        click.echo(f"Sensors with names that cannot be used are left out: {named}", err=True)
     if answers.mode == "live" and group.activate is None:
         raise ConfigError(
             f"Sensors of {group.integration} have no known command; use --mode advise."
@@ -282,7 +282,7 @@ def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
 
 
 def _choose(discovery: "Discovery", answers: Answers, interactive: bool) -> "SensorGroup":
-    """Print the groups that were found, and return the chosen one."""
+    """Print the groups of sensors that were found, and return the chosen group."""
     groups = [
         each
         for each in discovery.groups()
@@ -304,8 +304,8 @@ def _nothing_found(discovery: "Discovery", answers: Answers) -> str:
     of = f" of {answers.quantity}" if answers.quantity else ""
     topics = ", ".join(shown(topic) for topic in discovery.unknown)
     return (
-        f"Of {discovery.messages} messages in {answers.seconds:g} s, none was a reading{of} of a"
-        f" known integration{'; topics such as ' + topics if topics else ''}.\n"
+        f"None of {discovery.messages} messages in {answers.seconds:g} s was a reading{of} of a"
+        f" known integration{'. Topics of other messages: ' + topics if topics else ''}.\n"
         "Listen for longer, or name the sensors and their topic:\n"
         "    edge-tvbo init --sensor hall --topic 'home/{sensor}/temperature' --payload json"
     )
@@ -315,7 +315,7 @@ def _nothing_found(discovery: "Discovery", answers: Answers) -> str:
 
 
 def _write(config: Path, values: "TemplateValues", password: str | None) -> None:
-    """Write a configuration that `check` accepts, or no file; no file is overwritten."""
+    """Write the files of a configuration, and remove them again if `check` would reject it."""
     import msgspec
 
     from edge_tvbo.setup.config_template import render_config
@@ -331,7 +331,7 @@ def _write(config: Path, values: "TemplateValues", password: str | None) -> None
 
 
 def _create(file: Path, text: str, mode: int, undo: ExitStack) -> None:
-    """Write a new file; `undo` removes it again. An existing file raises `FileExistsError`."""
+    """Write a new file, which `undo` can remove; raises `FileExistsError` if the file exists."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     undo.callback(file.unlink)
     with os.fdopen(descriptor, "w", encoding="utf-8") as written:

@@ -42,14 +42,14 @@ jobs_option = click.option(
 
 
 def by_dataset(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Complete the name of a dataset, in a shell."""
+    """Return the names of datasets that complete a word in a shell."""
     from edge_tvbo_adapters import datasets
 
     return [name for name in datasets.names() if name.startswith(begun)]
 
 
 def by_policy(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Complete the name of a policy: the last one of a list with commas."""
+    """Return the completions of a comma-separated list of policies, for a shell."""
     from edge_tvbo.policy import policies
 
     before, comma, last = begun.rpartition(",")
@@ -57,7 +57,7 @@ def by_policy(context: click.Context, option: click.Parameter, begun: str) -> li
 
 
 def duration(context: click.Context, option: click.Parameter, text: str) -> float:
-    """Return the seconds of an option such as ``5s``."""
+    """Return the seconds of a command-line option that is a duration such as ``5s``."""
     from edge_tvbo.config.field_types import seconds
 
     try:
@@ -87,7 +87,7 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
             default="lab-sample",
             show_default=True,
             shell_complete=by_dataset,
-            help="Dataset of `edge-tvbo data list`.",
+            help="Name of a dataset; `edge-tvbo data list` prints all names.",
         ),
     ):
         command = option(command)
@@ -133,7 +133,7 @@ def backtest_of(
 
 
 def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
-    """Return the access to all datasets, with `data_dir` as directories to search first."""
+    """Return the source of all datasets, which searches the directories `data_dir` first."""
     from edge_tvbo_adapters import datasets
 
     from edge_tvbo.simulation.dataset_lookup import DataSource
@@ -142,9 +142,9 @@ def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
 
 
 def executor_of(cluster: str | None, jobs: int | None) -> "AbstractContextManager[Executor]":
-    """Return the executor that --cluster and --jobs name: a cluster, or processes here.
+    """Return the executor that --cluster and --jobs select: a cluster, or local processes.
 
-    By default there is a process for each core; one job runs in this process.
+    By default there is a process for each core. With one job, the work is done in this process.
     """
     jobs_here = jobs or os.cpu_count() or 1
     if cluster is None:
@@ -152,14 +152,16 @@ def executor_of(cluster: str | None, jobs: int | None) -> "AbstractContextManage
 
         return SerialExecutor() if jobs_here == 1 else process_pool(jobs_here)
     if jobs and cluster != "local":
-        raise ConfigError("--jobs is for this machine; a remote cluster uses all its workers.")
+        raise ConfigError(
+            "--jobs is for this machine, but a remote cluster uses all its workers. Remove --jobs."
+        )
     from edge_tvbo_adapters.cluster import connect
 
     return connect(cluster, jobs_here)
 
 
 def command_line(context: click.Context) -> str:
-    """Return the command with all options that have an effect on the results."""
+    """Return the command line that repeats the results, without options that do not affect them."""
     from shlex import join
 
     words = ["edge-tvbo", context.info_name or ""]
@@ -177,7 +179,7 @@ def command_line(context: click.Context) -> str:
 
 
 def parameters_of(assignments: Iterable[str]) -> dict[str, Any]:
-    """Return ``name=value`` pairs as keywords; values are read as TOML.
+    """Return a policy's parameters from ``name=value`` pairs; values are read as TOML.
 
     >>> parameters_of(["epsilon=0.03", "beta={c1=0.4, c2=4}"])
     {'epsilon': 0.03, 'beta': {'c1': 0.4, 'c2': 4}}

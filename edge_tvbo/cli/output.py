@@ -26,7 +26,7 @@ def show(results: "list[Result]", as_json: bool) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a received line without the control characters of a terminal.
+    """Return a received text with its control characters replaced, so that a terminal is safe.
 
     >>> printable("hall" + chr(27) + "[2J")
     'hall\ufffd[2J'
@@ -38,7 +38,7 @@ class Step(Protocol):
     """A function that reports progress."""
 
     def __call__(self, done: int, total: int | None = None, /) -> None:
-        """Report that `done` steps are done, of `total` if their number is known only now."""
+        """Report that `done` steps are done; `total` is their number, if it was unknown before."""
         ...
 
 
@@ -46,7 +46,8 @@ class Step(Protocol):
 def progress(label: str, length: int | None) -> Iterator[Step]:
     """Return a `Step` that prints progress to stderr: a bar on a terminal, lines elsewhere.
 
-    Lines come after two seconds, then every five, and at the end. Quicker work prints nothing.
+    The first line is printed after two seconds, then one every five seconds, and one at the end.
+    Work of less than two seconds prints nothing.
     """
     if not sys.stderr.isatty():
         yield _Lines(label, length)
@@ -65,7 +66,7 @@ def progress(label: str, length: int | None) -> Iterator[Step]:
 
 
 class _Lines:
-    """Progress as lines, where the output is not a terminal."""
+    """Progress of a command as lines, for output that is not a terminal."""
 
     def __init__(self, label: str, length: int | None) -> None:
         self._label = label

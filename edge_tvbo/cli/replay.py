@@ -92,7 +92,7 @@ budget_option = click.option(
     default=600.0,
     show_default=True,
     type=SPEED,
-    help="Times as fast as real time, for --via mqtt.",
+    help="Speed of the replay, as a multiple of real time, for --via mqtt.",
 )
 @budget_option
 @out_option
@@ -166,8 +166,8 @@ def compare(
 ) -> None:
     """Replay a recording with several policies.
 
-    It prints their results side by side. With --out, finished replays are stored there until all
-    are done: after an interruption, the same command continues with the remaining replays.
+    It prints a table of their results. With --out, finished replays are stored in that directory
+    until all are done, so after an interruption the same command continues with the remaining ones.
     """
     from edge_tvbo.policy import needing_positions
     from edge_tvbo.policy import policies as all_policies
@@ -178,7 +178,7 @@ def compare(
     backtest = _prepare(out, source)
     trained = [name for name in all_policies() if name not in needing_positions()]
     wanted = dict.fromkeys(policies.split(",")) if policies else trained
-    names = [name for name in wanted if name != ORACLE]  # it is always added, as the last
+    names = [name for name in wanted if name != ORACLE]  # the oracle is always added at the end
     intervals = len(names) * seeds * (backtest.test_span.last - backtest.test_span.first)
     if cluster is None and intervals < MIN_INTERVALS_FOR_PROCESSES:
         jobs = jobs or 1
@@ -221,9 +221,9 @@ def compare(
 def fit(output: Path, plot: Path | None, cluster: str | None, **source: Any) -> None:
     """Train a model from recorded days.
 
-    The model file is for `model` in a configuration. It contains the daily profile, the covariance
-    of the sensors, the noise and the exploration weight. All days are used unless --train selects
-    some. For readings of your own in a CSV file:
+    The setting `model` of a configuration names the model file. The file contains the daily
+    profile, the covariance of the sensors, the noise and the exploration weight. The model is
+    trained on all days unless --train selects some. For your own readings in a CSV file:
 
     \b
         edge-tvbo fit --dataset csv --data-dir readings.csv
@@ -293,9 +293,9 @@ def _prepare(out: Path | None, source: dict[str, Any]) -> "Backtest":
 
 @contextmanager
 def _unfinished(out: Path | None) -> Iterator[Path]:
-    """Return the directory of finished replays, which is removed when all are done.
+    """Return the directory of finished replays, which is removed when all replays are done.
 
-    It is in `out`, or temporary where there is no `out`.
+    It is inside `out`, or a temporary directory if `out` is None.
     """
     if out is None:
         with TemporaryDirectory() as directory:

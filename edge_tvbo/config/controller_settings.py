@@ -18,7 +18,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     interval: Annotated[
         Interval,
         Meta(
-            description="How often a sensor is selected. on-reading: at once after each reply.",
+            description="How often a sensor is selected. on-reading: the next sensor is selected"
+            " as soon as the previous one has replied.",
             extra={
                 "parse": field_types.interval,
                 "expected": 'a duration, 10ms to 366d, or "on-reading"',
@@ -28,7 +29,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     reply_timeout: Annotated[
         float,
         Meta(
-            description="How long a sensor may take to reply; at most the interval.",
+            description="How long an activated sensor may take to reply; at most the interval.",
             extra=duration("1ms", default="1/5 of the interval; 2min with on-reading"),
         ),
     ]
@@ -57,34 +58,38 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=65536,
-            description="Longest time that an unresponsive sensor is backed off, in intervals.",
+            description="Maximum number of intervals for which an unresponsive sensor is not"
+            " activated.",
         ),
     ] = 64
     plausible: Annotated[
         float,
         Meta(
             gt=0,
-            description="Plausible range of a reading: its mean plus or minus so many standard"
-            " deviations of the field. A reading outside it is rejected, and its sensor is backed"
-            " off.",
+            description="Half the width of the plausible range of a reading, in standard deviations"
+            " of the field. The range is centred on the mean of the field. A reading outside it is"
+            " rejected, and its sensor is backed off.",
         ),
     ] = 20.0
     energy: Annotated[
         EnergySettings | None,
-        Meta(description="Costs and budgets of activations. Without this table they cost nothing."),
+        Meta(
+            description="Costs and budgets of activations. Without this table, activations cost"
+            " nothing."
+        ),
     ] = None
 
     @property
     def follows_readings(self) -> bool:
-        """Whether the next interval begins with the reply of this one."""
+        """Whether the next interval begins when the activated sensor replies."""
         return self.interval == "on-reading"
 
     @property
     def interval_s(self) -> float | None:
-        """Length of an interval in s; None where intervals follow the readings."""
+        """Length of an interval in s; None if the intervals follow the readings."""
         return None if self.interval == "on-reading" else self.interval
 
     @property
     def commands_wait(self) -> bool:
-        """Whether a command waits at the broker for a sleeping sensor, or for the broker itself."""
+        """Whether a command may wait until the sensor wakes up or the broker is back."""
         return False

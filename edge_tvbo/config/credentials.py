@@ -2,8 +2,8 @@
 
 Under systemd, `LoadCredential=mqtt.password:/etc/edge-tvbo/mqtt.password` puts a copy that only
 this service can read into the directory $CREDENTIALS_DIRECTORY, under the name before the colon.
-A setting with such a name means that credential, otherwise a file beside the configuration. So one
-configuration serves the unit and `edge-tvbo check` in a shell.
+If a setting names such a credential, the credential is read. Otherwise a file in the directory of
+the configuration is read, so that the same configuration works with `edge-tvbo check` in a shell.
 """
 
 import os
@@ -18,7 +18,7 @@ _TLS: KeyPath = ("mqtt", "tls")
 
 
 def credential_path(name: str, base: Path) -> Path:
-    """Return the path of the credential `name`, or of the file `name` in `base` without one."""
+    """Return the path of the credential `name`; without such a credential, `name` in `base`."""
     directory = os.environ.get("CREDENTIALS_DIRECTORY")
     if directory and Path(name).name == name:
         credential = Path(directory) / name
@@ -28,7 +28,7 @@ def credential_path(name: str, base: Path) -> Path:
 
 
 def check_tls(tls: Values, base: Path, report: Report) -> None:
-    """Resolve the files of [mqtt.tls] in place, and report those that do not load."""
+    """Replace the file names in the table [mqtt.tls] by paths, and report invalid files."""
     for key in ("ca", "certificate", "key"):
         if tls.get(key):
             tls[key] = credential_path(tls[key], base)
@@ -55,7 +55,7 @@ def _readable(key: str, tls: Values, report: Report) -> bool:
 
 
 def _check_ca(file: Path, report: Report) -> None:
-    import ssl  # takes 10 ms, which most configurations do not need
+    import ssl  # the import takes 10 ms, and most configurations do not need it
 
     try:
         ssl.create_default_context(cafile=str(file))

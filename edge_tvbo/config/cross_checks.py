@@ -1,4 +1,4 @@
-"""Cross checks: rules between settings, and between settings and the disk."""
+"""Cross checks of the configuration: settings against each other, and against files on disk."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -11,15 +11,18 @@ from edge_tvbo.config.reader import Values
 from edge_tvbo.errors import Code
 from edge_tvbo.policy.settings import PolicySettings
 
-RESERVED = ("cmd", "health", "response", "status")  # topic levels that are no field
-DEFAULT_COMMANDS = {  # payloads by mode; "1" for every other mode
+RESERVED = ("cmd", "health", "response", "status")  # topic levels of the daemon itself
+DEFAULT_COMMANDS = {  # payloads of commands by mode; "1" for every other mode
     "sleepy": '{"seq": {interval}, "expires_at": {expires_at}}',
-    "lorawan": "",  # that of the payload format
+    "lorawan": "",  # the payload format makes the command
 }
 
 
 class CrossChecks:
-    """Checks of the values that were read, which also fill in derived defaults."""
+    """Checks of settings against each other; they also set defaults that depend on other settings.
+
+    `payloads` are the names of the payload formats; None if they are not checked.
+    """
 
     def __init__(
         self,
@@ -32,7 +35,7 @@ class CrossChecks:
         self.payloads = payloads
 
     def apply(self, good: Values) -> None:
-        """Check the valid values `good`, and complete them in place."""
+        """Check the settings `good`, each of which is valid alone, and complete them in place."""
         self._mqtt(good.get("mqtt", {}))
         self._state(good.get("state", {}))
         fields = good.get("fields")
@@ -113,7 +116,7 @@ class CrossChecks:
             pass  # the daemon reports it when it needs the directory
 
     def _silence(self, mqtt: Values, fields: Mapping[str, Values]) -> None:
-        """Set the default of silence: three of the longest intervals with mode live."""
+        """Set the default of `silence`: 3 times the longest interval of live fields, min. 60 s."""
         live = [each for each in fields.values() if each.get("activate", {}).get("mode") == "live"]
         intervals = [each.get("interval") for each in live]
         timed = [each for each in intervals if isinstance(each, int | float)]
@@ -232,7 +235,7 @@ class CrossChecks:
     def _unknown(self, path: KeyPath, name: str, what: str, known: Collection[str]) -> None:
         self.report.add(
             path,
-            f"is {shown(name)}; allowed as {what}: {listed(sorted(known), max_words=99)}",
+            f"is {shown(name)}; allowed {what}s: {listed(sorted(known), max_words=99)}",
             did_you_mean(name, known),
             code=Code.UNKNOWN_NAME,
         )
@@ -269,7 +272,7 @@ class CrossChecks:
         if field.get("interval") == "on-reading":
             self.report.add(
                 path,
-                'is set with interval = "on-reading", where every interval needs an activation;'
+                'is set with interval = "on-reading", which needs an activation in every interval;'
                 ' allowed: an interval with a duration, such as interval = "10min"',
                 code=Code.CONTRADICTION,
             )
@@ -286,7 +289,7 @@ class CrossChecks:
             self._unknown((*path, "battery", "payload"), payload, "format", self.payloads)
 
     def _between(self, fields: Mapping[str, Values]) -> None:
-        """Check that topics of different fields, and of one field, do not conflict."""
+        """Check that the reading topics and command topics of the fields do not conflict."""
         readings: dict[Any, str] = {}
         command_topics: dict[str, str] = {}
         topics = {field.get("reading", {}).get("topic"): name for name, field in fields.items()}
@@ -297,7 +300,7 @@ class CrossChecks:
             if topic and (first := readings.setdefault(same, name)) != name:
                 self.report.add(
                     ("fields", name, "reading", "topic"),
-                    f"is {shown(topic)}, as in {dotted(('fields', first))}; "
+                    f"is {shown(topic)}, which {dotted(('fields', first))} uses too; "
                     "fields that share a topic each need a different `value`",
                     code=Code.TWICE,
                 )
@@ -315,7 +318,10 @@ class CrossChecks:
     def _check_command_topics(
         self, name: str, field: Values, command_topics: dict[str, str]
     ) -> None:
-        """Check that no two fields retain commands on one topic: each would clear the other's."""
+        """Check that no two fields retain commands on the same topic.
+
+        Otherwise each field would clear the commands of the other.
+        """
         topic, names = field["activate"]["topic"], field.get("names", {})
         for sensor in field.get("sensors", ()):
             own_topic = topic.replace("{sensor}", names.get(sensor, sensor))

@@ -4,11 +4,13 @@ from typing import Any
 
 from edge_tvbo.config.errors import KeyPath
 
-RENAMED: dict[KeyPath, KeyPath] = {("mqtt", "visitor"): ("mqtt", "readonly")}  # in one table each
+RENAMED: dict[KeyPath, KeyPath] = {  # the old and the new name are in the same table
+    ("mqtt", "visitor"): ("mqtt", "readonly"),
+}
 
 
 def current(path: KeyPath) -> KeyPath:
-    """Return the path of a setting by its current name.
+    """Return the key path of a setting with its current name in place of a deprecated one.
 
     >>> current(("mqtt", "visitor", "username"))
     ('mqtt', 'readonly', 'username')
@@ -20,17 +22,19 @@ def current(path: KeyPath) -> KeyPath:
 
 
 def found(raw: dict[str, Any]) -> list[KeyPath]:
-    """Return the deprecated names that `raw` contains."""
+    """Return the deprecated setting names in the configuration `raw`."""
     return [old for old in RENAMED if has(raw, old)]
 
 
 def has(raw: dict[str, Any], path: KeyPath) -> bool:
-    """Return whether `raw` has a setting at `path`."""
+    """Return whether the configuration `raw` sets the key at `path`."""
     return path[-1] in _table(raw, path)
 
 
 def renamed(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of `raw` with current names; a deprecated one beside its successor is dropped.
+    """Return a copy of the configuration `raw` with current setting names.
+
+    If both names of a setting are used, the deprecated one is dropped.
 
     >>> renamed({"mqtt": {"visitor": {"username": "watcher"}}})
     {'mqtt': {'readonly': {'username': 'watcher'}}}
@@ -43,7 +47,7 @@ def renamed(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(raw: dict[str, Any], path: KeyPath) -> dict[Any, Any]:
-    """Return the table that contains the key at `path`; empty where there is none."""
+    """Return the table that contains the key at `path`; an empty one if there is none."""
     table: Any = raw
     for key in path[:-1]:
         table = table.get(key) if isinstance(table, dict) else None

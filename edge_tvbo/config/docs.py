@@ -1,4 +1,4 @@
-"""Documentation of the settings: every setting and every policy in words, from their structs."""
+"""Documentation of the settings: a description of each setting and policy, from its struct."""
 
 from collections.abc import Iterable, Iterator
 from inspect import getdoc
@@ -14,33 +14,33 @@ from edge_tvbo.policy.settings import BUILT_IN, PolicySettings
 
 
 class Entry(NamedTuple):
-    """One setting in words."""
+    """Documentation of one setting: key, allowed values, description and default."""
 
     key: str  # "mqtt.port"
     expected: str  # the allowed values
     description: str
-    default: str = ""  # "" if required, or without one
+    default: str = ""  # "" if the setting is required or has no default
     required: bool = False
-    is_table: bool = False  # the next entries are its settings
+    is_table: bool = False  # the following entries are the settings of this table
 
 
 class PolicyEntry(NamedTuple):
-    """One policy in words."""
+    """Documentation of one policy: name, description and parameters."""
 
     name: str
-    description: str  # its papers included
-    parameters: list[Entry]  # its own, without those that every policy has
+    description: str  # includes the policy's papers
+    parameters: list[Entry]  # without the parameters that every policy has
 
 
 def explain() -> str:
-    """Return every setting with its allowed values and default as text, policies at the end."""
+    """Return the documentation of every setting and then of every policy, as text."""
     installed = [settings_class(name) for name in policies()]
     parts = [*map(_lines, entries()), *map(_policy_lines, policy_entries(installed))]
     return "\n".join(parts) + "\n"
 
 
 def policy_entries(kinds: Iterable[type[PolicySettings]] = BUILT_IN) -> Iterator[PolicyEntry]:
-    """Yield the policies, each with its own parameters."""
+    """Yield the documentation of each policy, with the parameters that not every policy has."""
     shared = settings_of(PolicySettings)
     for kind in kinds:
         own = [setting for name, setting in settings_of(kind).items() if name not in shared]
@@ -50,7 +50,7 @@ def policy_entries(kinds: Iterable[type[PolicySettings]] = BUILT_IN) -> Iterator
 
 
 def entries() -> Iterator[Entry]:
-    """Yield every setting, each table before its content."""
+    """Yield the documentation of every setting; a table comes before its settings."""
     return _table(Settings, "")
 
 
@@ -61,7 +61,7 @@ def _lines(entry: Entry) -> str:
 
 
 def _policy_lines(policy: PolicyEntry) -> str:
-    """Return a policy's lines, each parameter beside the policy's name, as `grep` may find it."""
+    """Return the documentation of a policy as text; each parameter names the policy, for `grep`."""
     key = "fields.<name>.policy"
     lines = [f'{key}.name = "{policy.name}"\n    {policy.description}\n']
     for one in policy.parameters:

@@ -10,12 +10,13 @@ from edge_tvbo.config.field_types import duration
 
 
 class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where sensors report the charge of their batteries."""
+    """Topic and format of the battery charges that sensors report."""
 
     topic: Annotated[
         str,
         Meta(
-            description="The MQTT topic of the charges; may be the topic of the readings.",
+            description="The MQTT topic of the battery charges; it may be the topic of the"
+            " readings.",
             extra={
                 "parse": field_types.reading_topic,
                 "expected": "a topic with {sensor} in one of its levels",
@@ -25,7 +26,7 @@ class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
     payload: Annotated[
         str,
         Meta(
-            description="The format of the charges, in %.",
+            description="The format of the battery charges, which are in %.",
             extra={"expected": "the name of a format"},
         ),
     ] = "number"
@@ -41,28 +42,32 @@ class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=100,
-            description="A sensor with a lower charge than this, in %, is not activated.",
+            description="A sensor whose battery charge is below this, in %, is not activated.",
         ),
     ] = 10.0
     max_age: Annotated[
         float,
         Meta(
-            description="A charge that was reported longer ago than this is ignored.",
+            description="A battery charge that was reported longer ago than this is ignored.",
             extra=duration("1min"),
         ),
     ] = 604800.0
 
 
 class SensorEnergy(msgspec.Struct, frozen=True, kw_only=True):
-    """Cost and budget of one sensor, where they differ from those of the field."""
+    """Cost and budget of one sensor, if they differ from those of the field."""
 
     cost: Annotated[
         float | None,
-        Meta(gt=0, description="Cost of activating it, instead of the field's `cost`."),
+        Meta(gt=0, description="Cost of activating this sensor; it replaces the field's `cost`."),
     ] = None
     budget: Annotated[
         float | None,
-        Meta(ge=0, description="What it may spend within any one period, instead of `budget`."),
+        Meta(
+            ge=0,
+            description="The energy that this sensor may spend within any one period; it replaces"
+            " the field's `budget`.",
+        ),
     ] = None
 
 
@@ -75,23 +80,26 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Meta(
             ge=0,
-            description="What each sensor may spend within any one period. Without it, there is no"
-            " limit.",
+            description="The energy that each sensor may spend within any one period. Without it,"
+            " there is no limit.",
         ),
     ] = None
     field_budget: Annotated[
         float | None,
-        Meta(ge=0, description="What all sensors together may spend within any one period."),
+        Meta(
+            ge=0,
+            description="The energy that all sensors together may spend within any one period.",
+        ),
     ] = None
     period: Annotated[
         float,
-        Meta(description="The time that a budget is for.", extra=duration("1min")),
+        Meta(description="The length of time that a budget covers.", extra=duration("1min")),
     ] = 86400.0
     sensors: Annotated[
         dict[Annotated[str, Meta(extra={"expected": "the id of a sensor"})], SensorEnergy],
-        Meta(description="Sensors whose cost or budget differs."),
+        Meta(description="Sensors whose cost or budget differs from the field's."),
     ] = {}
     battery: Annotated[
         BatterySettings | None,
-        Meta(description="Where sensors report the charge of their batteries."),
+        Meta(description="Topic and format of the battery charges that sensors report."),
     ] = None

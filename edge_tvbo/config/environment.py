@@ -1,4 +1,4 @@
-"""Environment variables: settings that override the file, and variables in its texts.
+"""Environment variables: they override settings of the file, or are filled into its texts.
 
 `EDGE_TVBO__MQTT__HOST=broker.lan` overrides `host` of [mqtt]; two underscores separate the levels.
 `"${BROKER:-broker.lan}"` in any text of the file is replaced by the variable BROKER, or by the text
@@ -25,7 +25,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def variables(environ: Mapping[str, str]) -> dict[KeyPath, str]:
-    """Return the names of the variables that override settings, by key path.
+    """Return the environment variables that override settings, by the setting's key path.
 
     >>> variables({"EDGE_TVBO__MQTT__HOST": "lan", "HOME": "/root"})
     {('mqtt', 'host'): 'EDGE_TVBO__MQTT__HOST'}
@@ -35,14 +35,14 @@ def variables(environ: Mapping[str, str]) -> dict[KeyPath, str]:
 
 
 def override(raw: Values, given: Mapping[KeyPath, str], environ: Mapping[str, str]) -> Values:
-    """Return `raw` with the settings that the variables `given` override."""
+    """Return the configuration `raw`, overridden by the environment variables `given`."""
     for path, name in given.items():
         raw = _with(raw, path, _read(environ[name], _setting(current(path))))
     return raw
 
 
 def fill_in(value: Any, path: KeyPath, report: Report, environ: Mapping[str, str]) -> Any:
-    """Return `value` with every `${NAME}` in its texts replaced; report unset variables."""
+    """Return `value` with environment variables in place of `${NAME}`; report unset variables."""
     match value:
         case str():
             return _fill(value, path, report, environ)
@@ -74,7 +74,7 @@ def _fill(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]) 
 
 
 def _with(table: Values, path: KeyPath, value: Any) -> Values:
-    """Return a copy of `table` with `value` at `path`; create the tables in between."""
+    """Return a copy of `table` with `value` at `path`; create missing tables of the path."""
     first, *rest = path
     if rest:
         below = table.get(str(first))
@@ -83,7 +83,11 @@ def _with(table: Values, path: KeyPath, value: Any) -> Values:
 
 
 def _read(text: str, setting: Setting | None) -> Any:
-    """Return a text as it is if the setting accepts it (a password 1234), else read as TOML."""
+    """Return the value of an environment variable for a setting.
+
+    The value is the text itself if the setting accepts it, such as a password 1234. Otherwise the
+    text is read as TOML.
+    """
     if setting is not None and accepts(setting, text):
         return text
     try:
@@ -93,7 +97,7 @@ def _read(text: str, setting: Setting | None) -> Any:
 
 
 def _setting(path: KeyPath) -> Setting | None:
-    """Return the setting at a path, or None if there is none."""
+    """Return the setting at a key path; None if there is no such setting."""
     kind: type[msgspec.Struct] | None = Settings
     found: Setting | None = None
     names = iter(path)
@@ -108,7 +112,7 @@ def _setting(path: KeyPath) -> Setting | None:
 
 
 def _settings_in(kind: type[msgspec.Struct] | None) -> dict[str, Setting]:
-    """Return the settings of a table; in that of a policy, the parameters of every policy."""
+    """Return the settings of a table; for a policy's table, the parameters of all policies."""
     if kind is None:
         return {}
     return policy_parameters() if kind is PolicySettings else settings_of(kind)

@@ -1,4 +1,4 @@
-"""Configuration errors: every mistake with its file, line and code, all in one exception."""
+"""Configuration errors: one exception holds every mistake with its file, line and code."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -15,27 +15,27 @@ MAX_VALUE_LENGTH = 60  # characters of a value that a message repeats
 
 
 class Place(NamedTuple):
-    """Position in a text: line and column, both from 1."""
+    """Position in the text of a configuration: line and column, both from 1."""
 
     line: int
     column: int
 
 
-WHOLE = Place(0, 0)  # the file, not a place in it
+WHOLE = Place(0, 0)  # the file as a whole
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One mistake: its place, the value found and the allowed values."""
+    """One mistake in a configuration: its place, the invalid value and the allowed values."""
 
     file: str
     line: int  # from 1; 0 for the file as a whole
     column: int  # from 1; 0 for the line or the file as a whole
-    key: str  # "mqtt.port"; "" for no single setting
+    key: str  # "mqtt.port"; "" if the mistake is not in one setting
     message: str
     code: Code
 
     def __str__(self) -> str:
-        """Return `file:line:column: message [code]`, on one line."""
+        """Return the mistake on one line: `file:line:column: message [code]`."""
         places = [str(each) for each in (self.line, self.column) if each]
         return f"{':'.join([self.file, *places])}: {self.message} [{self.code}]"
 
@@ -48,14 +48,14 @@ class ConfigErrors(ConfigError):
         super().__init__(self.findings)
 
     def __str__(self) -> str:
-        """Return the findings, one per line, each with its code."""
+        """Return the mistakes in the configuration, one per line, each with its code."""
         return "\n".join(map(str, self.findings))
 
     with_code = __str__
 
 
 class Report:
-    """Collector of the findings about one file."""
+    """Collector of the mistakes and warnings of one configuration file."""
 
     def __init__(
         self,
@@ -67,11 +67,14 @@ class Report:
         self._places = places  # called only if there is something to report
         self._variables = variables  # environment variables by the setting that they override
         self._findings: list[Finding] = []
-        self._deprecated: dict[KeyPath, KeyPath] = {}  # names in the file, by the current ones
+        self._deprecated: dict[KeyPath, KeyPath] = {}  # names in the file, by their current names
         self.warnings: list[str] = []
 
     def add(self, path: KeyPath, text: str, *hints: str, code: Code = Code.WRONG_VALUE) -> None:
-        """Add a finding about the setting at `path`; `text` follows its key: "is 0; allowed: 1"."""
+        """Add a mistake in the setting at `path`.
+
+        The message is the setting's key followed by `text`, such as "is 0; allowed: 1".
+        """
         key = dotted(path)
         hint = f" ({'; '.join(filter(None, hints))})" if any(hints) else ""
         file, place = self._where(path)
@@ -88,12 +91,12 @@ class Report:
         self._deprecated[new] = old
 
     def origin(self, path: KeyPath) -> str:
-        """Return the origin of a setting: a place in the file, or a variable."""
+        """Return the origin of a setting: a place in the file, or an environment variable."""
         file, place = self._where(path)
         return file if place == WHOLE else f"{file}:{place.line}:{place.column}"
 
     def _where(self, path: KeyPath) -> tuple[str, Place]:
-        """Return file and place of the longest part of `path` that the file or environment has."""
+        """Return the file and place of the setting at `path`, or of the table that lacks it."""
         for new, old in self._deprecated.items():
             if path[: len(new)] == new:
                 path = (*old, *path[len(new) :])
@@ -105,7 +108,7 @@ class Report:
         return str(self.file), Place(1, 1)
 
     def findings(self) -> list[Finding]:
-        """Return the findings by file and line, those of the configuration itself first."""
+        """Return the findings by file and line; those of the configuration file come first."""
         own = str(self.file)
         return sorted(
             self._findings, key=lambda one: (one.file != own, one.file, one.line, one.column)
@@ -128,7 +131,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it: short and on one line.
+    """Return a configuration value as an error message shows it: short and on one line.
 
     >>> shown("warm"), shown(True), shown([1, 2]), shown(0.5)
     ('"warm"', 'true', 'an array', '0.5')
@@ -152,7 +155,7 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """Return a hint with the known word that is nearest to `word`; empty if none is near.
+    """Return the hint with the known name that is most similar to `word`; "" if none is similar.
 
     >>> did_you_mean("passwd", ["port", "password"])
     'did you mean "password"?'

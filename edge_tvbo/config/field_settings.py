@@ -14,7 +14,7 @@ from edge_tvbo.policy.settings import DEFAULT_POLICY, PolicySettings
 Position = tuple[float, float]  # m
 _FILE = {
     "parse": field_types.file_name,
-    "expected": "the name of a file, from this file's directory",
+    "expected": "the name of a file, relative to the directory of the configuration",
 }
 
 
@@ -35,10 +35,13 @@ class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(description="The format of the readings.", extra={"expected": "the name of a format"}),
     ] = "number"
-    scale: Annotated[float, Meta(description="Factor on each value that is read.")] = 1.0
+    scale: Annotated[float, Meta(description="Factor that multiplies each value.")] = 1.0
     offset: Annotated[
         float,
-        Meta(description="Added after scaling; scale 0.5556 and offset -17.78 turn °F into °C."),
+        Meta(
+            description="Number that is added to each value after scaling. For example, scale"
+            " 0.5556 and offset -17.78 convert °F to °C."
+        ),
     ] = 0.0
     settings: Annotated[
         dict[str, str],
@@ -56,16 +59,17 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
     mode: Annotated[
         Literal["advise", "live", "sleepy", "lorawan"],
         Meta(
-            description="What activates a sensor. advise: nothing, the daemon only publishes which"
-            " sensor is next. live: a command at once. sleepy: a command that is retained until it"
-            " wakes up. lorawan: a downlink after its next uplink. For sensors that sleep,"
-            " reply_timeout must be longer than their sleep.",
+            description="How a sensor is activated. advise: the daemon sends no command and only"
+            " publishes which sensor is next. live: it sends a command that the sensor receives at"
+            " once. sleepy: the broker retains the command until the sensor wakes up. lorawan: the"
+            " network server sends a downlink after the sensor's next uplink. For sensors that"
+            " sleep, reply_timeout must be longer than their sleep.",
         ),
     ] = "advise"
     topic: Annotated[
         str | None,
         Meta(
-            description="The MQTT topic of commands to a sensor; every mode but advise needs it."
+            description="The MQTT topic of commands to a sensor; every mode except advise needs it."
             " With mode sleepy, a command is retained until the sensor replies or times out.",
             extra={"parse": field_types.activate_topic, "expected": "a topic with {sensor} in it"},
         ),
@@ -99,7 +103,10 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     unit: Annotated[str, Meta(max_length=32, description="The unit of the readings.")] = ""
     objective: Annotated[
         Literal["max", "min"],
-        Meta(description="Whether the highest or the lowest value is followed."),
+        Meta(
+            description="What the policy searches for. max: the sensor with the highest value."
+            " min: the sensor with the lowest value."
+        ),
     ] = "max"
     policy: Annotated[
         PolicySettings,
@@ -108,17 +115,19 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     model: Annotated[
         Path | None,
         Meta(
-            description="A model file that `edge-tvbo fit` wrote; instead of kernel.", extra=_FILE
+            description="A model file that `edge-tvbo fit` wrote. Set either model or kernel.",
+            extra=_FILE,
         ),
     ] = None
     kernel: Annotated[
         Kernel | None,
-        Meta(description="Prior covariance of the sensors; instead of model."),
+        Meta(description="Prior covariance of the sensors. Set either kernel or model."),
     ] = None
     positions: Annotated[
         dict[str, Position] | None,
         Meta(
-            description="Coordinates of the sensors, in m; a file has a line `id x y` for each.",
+            description="Coordinates of the sensors, in m. A file has a line `id x y` for each"
+            " sensor.",
             extra={
                 "parse": field_types.text_or_table,
                 "expected": "the name of a file, or a table { id = [x, y], ... }",
@@ -128,7 +137,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     names: Annotated[
         dict[str, str],
         Meta(
-            description="Names of sensors in topics, where they differ from the ids.",
+            description="Names of sensors in topics, if they differ from the ids.",
             extra={
                 "parse": field_types.topic_names,
                 "expected": 'a table { id = "Living room", ... } of names without / + #',
@@ -140,7 +149,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Meta(
             min_length=1,
             max_length=2000,
-            description="The ids of the sensors, as in the topics.",
+            description="The ids of the sensors, as they appear in the topics.",
             extra={"expected": "an array of 1 to 2000 ids"},
         ),
     ]
@@ -156,8 +165,8 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         float,
         Meta(
             gt=0,
-            description="Messages per second of one sensor, averaged over ten seconds; more are"
-            " rejected.",
+            description="Maximum number of messages per second of one sensor, averaged over ten"
+            " seconds. Messages above the limit are rejected.",
         ),
     ] = 100.0
     publish_posterior: Annotated[
@@ -165,12 +174,12 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=2000,
-            description="A field of at most so many sensors publishes the estimate of each, for the"
-            " dashboard; 0: never.",
+            description="The estimates of all sensors are published for the dashboard if the field"
+            " has at most this number of sensors. 0: never.",
         ),
     ] = 100
 
     @property
     def commands_wait(self) -> bool:
-        """Whether a command waits at the broker for a sleeping sensor, or for the broker itself."""
+        """Whether a command may wait until the sensor wakes up or the broker is back."""
         return self.activate.mode == "sleepy"

@@ -1,4 +1,4 @@
-"""Field types that TOML lacks: durations, sizes, secrets, host names and MQTT topics.
+"""Types of settings that TOML lacks: durations, sizes, secrets, host names and MQTT topics.
 
 Each parser takes a TOML value and returns the value of the setting, or raises `ValueError` with a
 hint that may be empty. The allowed values in words are declared beside the setting.
@@ -37,21 +37,21 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the text itself; only the connection to the broker needs it."""
+        """Return the secret text itself; only the connection to the broker needs it."""
         return self._text
 
     def __repr__(self) -> str:
-        """Return asterisks."""
+        """Return asterisks instead of the secret text."""
         return "***"
 
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the texts are equal."""
+        """Return whether `other` is a secret with the same text."""
         return isinstance(other, Secret) and self._text == other._text
 
     def __hash__(self) -> int:
-        """Return a hash that is equal for equal texts."""
+        """Return a hash of the secret text; equal secrets have equal hashes."""
         return hash((Secret, self._text))
 
 
@@ -81,7 +81,7 @@ def duration_text(value: float) -> str:
 
 
 def _duration_hint(text: str) -> str:
-    """Return a hint with the duration that an invalid text probably meant."""
+    """Return a hint with the duration that an invalid text is probably meant as."""
     number, unit = re.fullmatch(r"\s*([0-9.]*)\s*(.*?)\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
     known = {"m": "min", "mins": "min", "minutes": "min", "sec": "s", "hours": "h", "": "s"}
     guess = number + known.get(unit.lower(), unit.lower())
@@ -142,7 +142,7 @@ _parse_interval = duration("10ms")["parse"]
 
 
 def interval(value: object) -> float | Literal["on-reading"]:
-    """Return the seconds of an interval, or "on-reading"."""
+    """Return the setting `interval` in seconds, or "on-reading"."""
     if value == "on-reading":
         return "on-reading"
     if isinstance(value, str) and value.replace("_", "-").lower().startswith("on"):
@@ -152,7 +152,7 @@ def interval(value: object) -> float | Literal["on-reading"]:
 
 
 def keepalive(value: object) -> int:
-    """Return whole seconds, which the file has as a number or as a duration."""
+    """Return the MQTT keepalive in whole seconds; `value` is a number or a duration."""
     try:
         length = seconds(value) if isinstance(value, str) else value
     except ConfigError:
@@ -172,7 +172,7 @@ def secret(value: object) -> Secret:
 
 
 def host(value: object) -> str:
-    """Return a host name or address; a URL is refused, and its password never repeated."""
+    """Return a host name or address; rejects a URL without repeating the password in it."""
     if not isinstance(value, str):
         raise ValueError
     if "/" in value or "@" in value:
@@ -195,14 +195,14 @@ def is_loopback(host: str) -> bool:
 
 
 def text_or_table(value: object) -> object:
-    """Return the name of a file, or a table, unchanged."""
+    """Return the setting `positions` unchanged: the name of a file, or a table."""
     if isinstance(value, dict) or (isinstance(value, str) and value):
         return value
     raise ValueError
 
 
 def file_name(value: object) -> str:
-    """Return the name of a file unchanged; whether it exists is checked later."""
+    """Return the name of a file unchanged; a later check finds out whether the file exists."""
     if isinstance(value, str) and value and "\0" not in value:
         return value
     raise ValueError
@@ -226,7 +226,7 @@ def _topic(value: object) -> str:
     if value.startswith("$"):
         raise ValueError("topics that begin with $ are reserved for the broker")
     if value.split("/")[0] == OWN_TOPICS:
-        raise ValueError(f"topics under {OWN_TOPICS}/ are what this daemon publishes")
+        raise ValueError(f"this daemon itself publishes the topics under {OWN_TOPICS}/")
     for word in _PLACEHOLDER.findall(value):
         if word != "sensor":
             raise ValueError("{" + word + "} is not a placeholder; only {sensor} is")
@@ -238,7 +238,7 @@ def _topic(value: object) -> str:
 
 
 def reading_topic(value: object) -> str:
-    """Return the topic of readings."""
+    """Return the MQTT topic of readings after its checks."""
     topic = _topic(value)
     if topic.count("{sensor}") != 1:
         raise ValueError("it must contain {sensor} exactly once")
@@ -246,7 +246,7 @@ def reading_topic(value: object) -> str:
 
 
 def activate_topic(value: object) -> str:
-    """Return the topic of commands to sensors."""
+    """Return the MQTT topic of commands to sensors after its checks."""
     topic = _topic(value)
     if "{sensor}" not in topic:
         raise ValueError("without {sensor}, every command would activate every sensor")
@@ -254,7 +254,7 @@ def activate_topic(value: object) -> str:
 
 
 def topic_names(value: object) -> dict[str, str]:
-    """Return the names of sensors in topics, by id."""
+    """Return a dict that maps sensor ids to the names of the sensors in MQTT topics."""
     if not isinstance(value, dict):
         raise ValueError
     for name in value.values():
@@ -268,7 +268,7 @@ def topic_names(value: object) -> dict[str, str]:
 
 
 def activate_payload(value: object) -> str:
-    """Return the payload of a command to a sensor."""
+    """Return the payload of a command to a sensor after its checks."""
     if not isinstance(value, str):
         raise ValueError
     for word in _PLACEHOLDER.findall(value):

@@ -19,26 +19,26 @@ from edge_tvbo.policy.settings import BUILT_IN, DEFAULT_POLICY, PolicySettings
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One setting, as its struct declares it."""
+    """One setting of the configuration, as its struct declares it."""
 
     name: str
-    declared: Any  # its annotation
+    declared: Any  # its type annotation
     description: str
     extra: dict[str, Any]
     required: bool
     default: Any  # None if required, or derived from other settings
     table: type[msgspec.Struct] | None = None  # the struct that a table is read into
     items: Any = None  # the type of an array's items
-    named: Any = None  # (type of the names, struct) of a table of tables
+    named: Any = None  # for a table of tables: (type of the names, struct)
 
     @property
     def kind(self) -> Any:
-        """The annotated type, for `msgspec.convert`."""
+        """The annotated type of the setting without None, for `msgspec.convert`."""
         return without_none(self.declared)
 
     @property
     def expected(self) -> str:
-        """The allowed values in words."""
+        """The allowed values of the setting in words."""
         return allowed_values(self.declared)
 
     @property
@@ -48,27 +48,27 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def is_only_table(self) -> bool:
-        """Whether it can be a table and nothing else."""
+        """Whether the setting must be a table."""
         return all(map(is_struct, members(split(self.declared)[0])))
 
     @property
     def is_policy(self) -> bool:
-        """Whether it is the table of a policy, whose key `name` chooses the struct."""
+        """Whether the setting is a policy's table, whose key `name` determines the struct."""
         return self.table is PolicySettings
 
 
 def settings_of(kind: type[msgspec.Struct]) -> dict[str, Setting]:
-    """Return the settings of a struct by name."""
+    """Return the settings that a struct of the configuration declares, by name."""
     return _introspect(kind)[0]
 
 
 def extra_keys_of(kind: type[msgspec.Struct]) -> Setting | None:
-    """Return the field of a struct that holds the keys of no other field; None without one."""
+    """Return the struct field that collects the keys of no other field; None if there is none."""
     return _introspect(kind)[1]
 
 
 def struct_of(setting: Setting, table: Mapping[str, Any]) -> type[msgspec.Struct]:
-    """Return the struct by which the table of a setting is read: of a policy, the one it names."""
+    """Return the struct of a setting's table; the table of a policy names its own struct."""
     assert setting.table is not None
     if not setting.is_policy:
         return setting.table
@@ -77,14 +77,17 @@ def struct_of(setting: Setting, table: Mapping[str, Any]) -> type[msgspec.Struct
 
 
 def policy_parameters() -> dict[str, Setting]:
-    """Return the keys that the table of a built-in policy may have, each once."""
+    """Return the settings of all built-in policies, by name."""
     structs: tuple[type[PolicySettings], ...] = (*BUILT_IN, PolicySettings)
     return {name: one for kind in structs for name, one in settings_of(kind).items()}
 
 
 @cache
 def _introspect(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting | None]:
-    """Return the settings of a struct, and the field of its extra keys; structs never change."""
+    """Return the settings of a struct, and the field that collects its extra keys.
+
+    The result is cached because structs never change.
+    """
     if issubclass(kind, PolicySettings):
         every = [_policy_name(kind), *map(_setting, parameters_of(kind))]
     else:
@@ -94,7 +97,10 @@ def _introspect(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting
 
 
 def _policy_name(kind: type[PolicySettings]) -> Setting:
-    """Return the setting that chooses a policy's struct: for the base any name, else the tag."""
+    """Return the setting `name` of a policy's table.
+
+    The base struct allows any name, and the struct of one policy allows only its tag.
+    """
     any_name = Annotated[str, Meta(extra={"expected": "the name of a policy"})]
     tag = kind.__struct_config__.tag
     return Setting(

@@ -21,7 +21,7 @@ from edge_tvbo.policy.registry import policies, settings_class
 
 Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
-_PARSED: dict[Any, Schema] = {  # TOML values by the parser that takes them; others take a text
+_PARSED: dict[Any, Schema] = {  # schemas of parsers that accept more than a text
     field_types.keepalive: {"anyOf": [{"type": "integer", "minimum": 5, "maximum": 3600}, _TEXT]},
     field_types.text_or_table: msgspec.json.schema(str | dict[str, tuple[float, float]]),
     field_types.topic_names: msgspec.json.schema(dict[str, str]),
@@ -29,7 +29,7 @@ _PARSED: dict[Any, Schema] = {  # TOML values by the parser that takes them; oth
 
 
 def json_schema() -> Schema:
-    """Return the schema of a configuration, JSON Schema draft 2020-12."""
+    """Return the schema of a configuration file, in JSON Schema draft 2020-12."""
     settings = _table(Settings)
     _add_deprecated(settings)
     return {
@@ -40,7 +40,7 @@ def json_schema() -> Schema:
 
 
 def _add_deprecated(schema: Schema) -> None:
-    """Add the deprecated names of settings, so that an editor marks them."""
+    """Add the old names of settings to the schema, so that an editor marks them as deprecated."""
     for old, new in deprecated.RENAMED.items():
         table = schema
         for key in new[:-1]:
@@ -106,6 +106,6 @@ def _kind(kind: Any) -> Schema:
         return _table(several[0])
     schema = msgspec.json.schema(kind)
     for part in (schema, schema.get("items")):
-        if part and "pattern" in part:  # in the regular expressions of JSON Schema, \Z is a Z
+        if part and "pattern" in part:  # JSON Schema reads \Z as the letter Z
             part["pattern"] = part["pattern"].replace(r"\Z", "$")
     return schema

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
-    """Prior covariance of the sensors: by their distance, or the same for every pair."""
+    """Prior covariance of the sensors, from their distances or equal for every pair."""
 
     name: Annotated[
         Literal["se", "matern-1/2", "matern-3/2", "matern-5/2", "linear", "exchangeable"],
@@ -20,7 +20,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Meta(
             gt=0,
-            description="Distance over which the correlation falls, in m; every shape but"
+            description="Distance over which the correlation falls, in m; every shape except"
             " exchangeable needs it.",
         ),
     ] = None
@@ -28,10 +28,13 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(ge=0, lt=1, description="Correlation of any two sensors; only for exchangeable."),
     ] = 0.5
-    variance: Annotated[float, Meta(gt=0, description="Prior variance of the field, in unit².")]
+    variance: Annotated[
+        float, Meta(gt=0, description="Prior variance of the field, in the square of its unit.")
+    ]
     noise_variance: Annotated[
-        float, Meta(gt=0, description="Variance of a sensor's noise, in unit².")
+        float, Meta(gt=0, description="Variance of a sensor's noise, in the square of the unit.")
     ]
     mean: Annotated[
-        float, Meta(description="The value the field is expected to have on average, in unit.")
+        float,
+        Meta(description="The value that the field is expected to have on average, in its unit."),
     ]

@@ -1,4 +1,4 @@
-"""Loader: reads the configuration file, or reports every error in it."""
+"""Loader of the configuration file: returns its settings, or reports every error in it."""
 
 import logging
 import os
@@ -41,9 +41,9 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     Parameters
     ----------
     path : Path
-        The TOML file; the paths in it start at its directory.
+        The TOML file; paths in it are relative to its directory.
     payloads : collection of str, optional
-        The names of the payload formats; without it they are not checked.
+        The names of the payload formats. If it is None, names of formats are not checked.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
 
 
 def origins(path: Path) -> list[str]:
-    """Return a line for each setting of the file and the environment, with its origin."""
+    """Return one line for each setting in the file or the environment, with its origin."""
     raw, report = _read(path)
     lines = (
         f"{report.origin(key)}: {dotted(key)} = {_shown(key, value)}" for key, value in _leaves(raw)
@@ -83,7 +83,7 @@ def _shown(path: KeyPath, value: Any) -> str:
 
 
 def _read(path: Path) -> tuple[Values, Report]:
-    """Return the values of the file, overridden by the environment, and their report."""
+    """Return the file's values, overridden by environment variables, and a report on them."""
     text = _text(path)
     raw = _parsed(path, text)
     variables = environment.variables(os.environ)
@@ -94,7 +94,10 @@ def _read(path: Path) -> tuple[Values, Report]:
 
 
 def _with_current_names(raw: Values, report: Report) -> Values:
-    """Rename deprecated settings; each beside its current name is an error, else a warning."""
+    """Return the values with deprecated settings renamed.
+
+    Each deprecated name adds a warning to the report, or an error if its current name is set too.
+    """
     current = deprecated.renamed(raw)
     for old in deprecated.found(raw):
         new = deprecated.RENAMED[old]

@@ -12,23 +12,28 @@ from edge_tvbo.config.field_types import Secret, duration
 
 _SECRET_FILE = {
     "parse": field_types.file_name,
-    "expected": "the name of a file, in $CREDENTIALS_DIRECTORY or from this file's directory",
+    "expected": "the name of a file, in $CREDENTIALS_DIRECTORY or relative to the directory of the"
+    " configuration",
 }
 
 
 class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
-    """Waits between attempts to connect."""
+    """Waits between attempts to connect to the broker."""
 
     min: Annotated[
         float,
         Meta(
-            description="Upper limit of the wait before the first attempt; it doubles with each"
-            " attempt. Each wait is drawn at random between 0 and its limit.",
+            description="Upper limit of the wait before the first attempt. The limit doubles with"
+            " each attempt. Each wait is drawn at random between 0 and its limit.",
             extra=duration("100ms", "1d"),
         ),
     ] = 1.0
     max: Annotated[
-        float, Meta(description="Upper limit of every wait.", extra=duration("100ms", "1d"))
+        float,
+        Meta(
+            description="Upper limit of every wait between attempts to connect.",
+            extra=duration("100ms", "1d"),
+        ),
     ] = 60.0
 
 
@@ -38,21 +43,23 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
     ca: Annotated[
         Path | None,
         Meta(
-            description="A file with the certificate of the CA that signed the broker's, in PEM"
-            " format. Without it, the CAs of this system are trusted.",
+            description="A file with the certificate of the CA that signed the broker's"
+            " certificate, in PEM format. Without it, the CAs of this system are trusted.",
             extra=_SECRET_FILE,
         ),
     ] = None
     certificate: Annotated[
         Path | None,
         Meta(
-            description="The client certificate, for brokers that require one.", extra=_SECRET_FILE
+            description="A file with the client certificate, for brokers that require one.",
+            extra=_SECRET_FILE,
         ),
     ] = None
     key: Annotated[
         Path | None,
         Meta(
-            description="The key of the client certificate, unencrypted. Default: the same file.",
+            description="A file with the key of the client certificate, unencrypted. Default: the"
+            " file `certificate`.",
             extra=_SECRET_FILE,
         ),
     ] = None
@@ -71,16 +78,18 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
 Password = Annotated[
     Secret | None,
     Meta(
-        description="The password for the broker; `password_file` keeps it out of this file.",
+        description="The password for the broker. With `password_file` instead, the configuration"
+        " contains no password.",
         extra={"parse": field_types.secret, "expected": "a text", "secret": True},
     ),
 ]
 
 
 class ReadonlyLogin(msgspec.Struct, frozen=True, kw_only=True):
-    """Read-only login for `status`, `why` and the dashboard; without it they use the daemon's.
+    """Read-only login for `status`, `why` and the dashboard; else they use the daemon's login.
 
-    A broker that uses the login as the client id ends the daemon's session when they do so.
+    A broker that uses the login as the client id ends the daemon's session when another client
+    connects with the daemon's login.
     """
 
     username: Annotated[
@@ -89,7 +98,7 @@ class ReadonlyLogin(msgspec.Struct, frozen=True, kw_only=True):
     password: Password = None
     password_file: Annotated[
         Path | None,
-        Meta(description="A file that holds the password alone.", extra=_SECRET_FILE),
+        Meta(description="A file that contains only the password.", extra=_SECRET_FILE),
     ] = None
 
 
@@ -107,8 +116,8 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     version: Annotated[
         Literal["3.1.1", "5"],
         Meta(
-            description="The version of MQTT. With 5 the broker drops packets that are larger"
-            " than the daemon accepts, instead of sending them; a reading costs more CPU."
+            description="The version of MQTT. With 5, the broker does not send packets that are"
+            " larger than the daemon accepts, but each reading costs more CPU time."
         ),
     ] = "3.1.1"
     username: Annotated[
@@ -118,7 +127,7 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     password_file: Annotated[
         Path | None,
         Meta(
-            description="A file that holds the password alone, or the name of a credential.",
+            description="A file that contains only the password, or the name of a credential.",
             extra=_SECRET_FILE,
         ),
     ] = None
@@ -126,13 +135,13 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             max_length=256,
-            description="The MQTT client id. Empty: one made from the instance.",
+            description="The MQTT client id. Empty: the id is made from the name of the instance.",
         ),
     ] = ""
     keepalive: Annotated[
         int,
         Meta(
-            description="After so long without traffic, a ping is sent to the broker.",
+            description="The time without traffic after which a ping is sent to the broker.",
             extra={
                 "parse": field_types.keepalive,
                 "expected": "whole seconds, 5 to 3600, or a duration",
@@ -146,7 +155,8 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     silence: Annotated[
         float | None,
         Meta(
-            description="After so long without a reading of any sensor, the daemon reconnects.",
+            description="The time without a reading of any sensor after which the daemon"
+            " reconnects.",
             extra=duration(
                 "1s", default="with mode live, 3 times the longest interval; otherwise never"
             ),
@@ -165,11 +175,11 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
     def login(self) -> tuple[str | None, str | None]:
-        """Return the user name and the password as plain text, for connecting to the broker."""
+        """Return the user name and the password for the broker as plain text."""
         return self.username, self.password.reveal() if self.password else None
 
     def for_readers(self) -> "Mqtt":
-        """Return the settings of a client that only reads: with the login of [mqtt.readonly]."""
+        """Return the MQTT settings of clients that only read; they use [mqtt.readonly] if set."""
         if self.readonly is None:
             return self
         return replace(self, username=self.readonly.username, password=self.readonly.password)

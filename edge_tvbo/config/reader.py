@@ -1,4 +1,4 @@
-"""Reader: converts the tables of a TOML file to the values of a struct, and reports all errors.
+"""Reader of the configuration's tables: converts TOML values to settings, and reports all errors.
 
 An invalid value is reported and left out, so that later checks see only valid values.
 """
@@ -39,7 +39,7 @@ _HOMES: dict[type[msgspec.Struct], str] = {  # where a misplaced setting belongs
 
 
 def read_table(kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: Report) -> Values:
-    """Return the valid values of a table by the struct `kind`, with defaults filled in."""
+    """Return the valid settings of a TOML table that the struct `kind` declares, with defaults."""
     known = settings_of(kind)
     good: Values = {}
     others = {key: value for key, value in raw.items() if key not in known}
@@ -55,7 +55,7 @@ def read_table(kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: R
 
 
 def build(kind: type[msgspec.Struct], good: Values) -> Any:
-    """Return the frozen struct `kind` with these values, which are all valid."""
+    """Return the frozen settings struct `kind` with the values `good`, which are all valid."""
     known = settings_of(kind)
     return kind(**{name: _built(known.get(name), value) for name, value in good.items()})
 
@@ -110,7 +110,7 @@ def accepts(setting: Setting, value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """Return a value for a message, unless it may contain a password inside a URL."""
+    """Return a value as an error shows it; a text with @ may be a URL with a password."""
     return "a text with @" if isinstance(value, str) and "@" in value else shown(value)
 
 
@@ -163,7 +163,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _policy(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Any:
-    """Return the struct of the policy that a table names, with its parameters."""
+    """Return the settings of the policy that a table names; report invalid parameters."""
     name = raw.get("name", setting.default.name)
     kind = _policy_struct(name, (*path, "name"), report)
     if kind is None:
@@ -184,7 +184,7 @@ def _policy(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Any
 
 
 def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySettings] | None:
-    """Return the struct of the policy `name`, or report that there is none."""
+    """Return the settings struct of the policy `name`; report an unknown name."""
     if not isinstance(name, str):
         report.add(path, f"is {shown(name)}; allowed: the name of a policy")
         return None
@@ -203,7 +203,7 @@ def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySetti
 def _read_extra_keys(
     kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: Report, good: Values
 ) -> None:
-    """Add the options of a payload format to `good`; report other keys that are no setting."""
+    """Add the options of a payload format to `good`; report keys that are not settings."""
     setting = extra_keys_of(kind)
     if setting is None:
         for key in raw:

@@ -1,4 +1,4 @@
-"""Sensor positions: from a table in the configuration, or from a file of lines `id x y`."""
+"""Sensor positions: a table in the configuration, or a file of lines `id x y`."""
 
 import math
 import re
@@ -39,7 +39,7 @@ def of_sensors(
 
 
 def _names(sensor: str) -> set[str]:
-    """Return the ids under which a sensor may be listed: its own and, for `mote-1`, `1`."""
+    """Return the ids of a sensor in a list of positions: its own id, and `1` for `mote-1`."""
     numbered = _NUMBERED.fullmatch(sensor)
     return {sensor, numbered[1]} if numbered else {sensor}
 
@@ -101,7 +101,7 @@ def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, Position]
 
 
 def _add_line(words: list[str], found: dict[str, Position]) -> str | None:
-    """Add the position of one line to `found`, or return what is wrong with the line."""
+    """Add the position in one line to `found`; return the error text of an invalid line."""
     try:
         name, x, y = words
         position = float(x), float(y)
@@ -115,7 +115,7 @@ def _add_line(words: list[str], found: dict[str, Position]) -> str | None:
 
 
 def unreadable(error: Exception) -> str:
-    """Return why a file cannot be read, without any of its content."""
+    """Return the reason why a file cannot be read; it contains nothing of the file."""
     match error:
         case FileNotFoundError():
             return "does not exist; paths are relative to the directory of the configuration"

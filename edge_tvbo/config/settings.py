@@ -3,12 +3,12 @@
 A setting is declared once: the loader, `edge-tvbo config explain`, the JSON Schema and
 docs/configuration.md all read these structs. Keys of `Meta(extra=...)`:
 
-- parse: a function from the TOML value to the setting's value; ValueError carries a hint
+- parse: a function that converts the TOML value to the setting's value; its ValueError has a hint
 - expected: the allowed values in words
-- default: a default that depends on other settings, in words
-- to_text: a function from the value to its TOML text, where they differ
-- secret: the value is never shown
-- extra_keys: this field holds the keys of its table that are no other setting
+- default: the description of a default that depends on other settings
+- to_text: a function that converts the setting's value to its TOML text, if the two differ
+- secret: if true, the value is never shown
+- extra_keys: if true, the setting collects the keys of its table that are not settings themselves
 """
 
 from typing import Annotated
@@ -23,7 +23,7 @@ from edge_tvbo.config.mqtt_settings import Mqtt
 
 _ID = r"^[a-z0-9_-]{1,64}\Z"
 _TOPIC = r"^(?!edge_tvbo/)[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,8}\Z"
-_TOPIC_LEVELS = {"expected": "levels of the characters A-Z a-z 0-9 _ . - with / in between"}
+_TOPIC_LEVELS = {"expected": "topic levels of A-Z a-z 0-9 _ . - that are separated by /"}
 _ID_CHARACTERS = {"expected": "1 to 64 of the characters a-z 0-9 _ -"}
 
 
@@ -33,7 +33,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     host: Annotated[
         str,
         Meta(
-            description="The address to listen on. Any but loopback is open to the network.",
+            description="The address to listen on. The network can reach any address except"
+            " loopback.",
             extra={"parse": field_types.host, "expected": "an IP address, or localhost"},
         ),
     ] = "127.0.0.1"
@@ -54,7 +55,7 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             pattern=_TOPIC,
-            description="Home Assistant's discovery prefix.",
+            description="The prefix of Home Assistant's discovery topics.",
             extra=_TOPIC_LEVELS,
         ),
     ] = "homeassistant"
@@ -69,7 +70,7 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of what is stored and survives a restart."""
+    """Settings of the stored state, which survives a restart."""
 
     dir: Annotated[
         str,
@@ -78,14 +79,16 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
             " use the path in $STATE_DIRECTORY: /var/lib/edge-tvbo.",
             extra={
                 "parse": field_types.directory,
-                "expected": "the name of a directory, from this file's directory, or empty",
+                "expected": "the name of a directory, relative to that of the configuration, or"
+                " empty",
             },
         ),
     ] = ""
     checkpoint: Annotated[
         float,
         Meta(
-            description="How often the state is stored, besides at exit; above 256 KiB less often.",
+            description="How often the state is stored. It is also stored at exit. A state of more"
+            " than 256 KiB is stored less often.",
             extra=duration("1s", "1d"),
         ),
     ] = 900.0
@@ -93,8 +96,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Meta(
             description="Maximum size of the decision history in `dir`, for `edge-tvbo why`; the"
-            " oldest decisions are removed first. Without it, no history is kept. 64MiB hold years"
-            " of 10min intervals.",
+            " oldest decisions are removed first. Without it, no history is kept. 64MiB are enough"
+            " for years of 10min intervals.",
             extra=size("16MiB", "100GiB"),
         ),
     ] = None
@@ -129,11 +132,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     homeassistant: Annotated[
         HomeAssistant | None,
         Meta(
-            description="MQTT discovery for Home Assistant. Without this table nothing is published"
-            " for it."
+            description="MQTT discovery for Home Assistant. Without this table, nothing is"
+            " published for Home Assistant."
         ),
     ] = None
-    state: Annotated[State, Meta(description="What is stored and survives a restart.")] = State()
+    state: Annotated[State, Meta(description="Stored state, which survives a restart.")] = State()
     fields: Annotated[
         dict[Annotated[str, Meta(pattern=_ID, extra=_ID_CHARACTERS)], FieldSettings],
         Meta(description="The measured quantities, each under its name."),
@@ -141,5 +144,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def intervals(self) -> dict[str, float | None]:
-        """Length of each field's interval in s; None where intervals follow the readings."""
+        """Length of each field's interval in s; None if the intervals follow the readings."""
         return {name: field.interval_s for name, field in self.fields.items()}

@@ -1,7 +1,7 @@
 """TOML positions: line and column of each key, which `tomllib` does not report.
 
-`tomllib` has read the text before, so it is valid TOML and only scanned here: values are skipped
-whole, so that nothing inside a string or a comment is mistaken for a key.
+`tomllib` has parsed the text before, so it is valid TOML. The scanner skips whole values, so that
+nothing inside a string or a comment is mistaken for a key.
 """
 
 import re
@@ -37,7 +37,7 @@ class _Scanner:
         self.at = 0
         self.places: dict[KeyPath, Place] = {}
         self._ends = [found.start() for found in re.finditer("\n", text)]
-        self._sizes: dict[KeyPath, int] = {}  # of the arrays of tables so far
+        self._sizes: dict[KeyPath, int] = {}  # number of items of each array of tables so far
 
     def document(self) -> dict[KeyPath, Place]:
         table: KeyPath = ()
@@ -92,7 +92,10 @@ class _Scanner:
         return raw
 
     def _note(self, path: KeyPath, parts: list[str], place: Place) -> KeyPath:
-        """Return `path` followed by `parts`, in the latest item of each array of tables."""
+        """Note the place of each key, and return the key path `path` followed by `parts`.
+
+        In an array of tables, the path leads to its latest item.
+        """
         for part in parts:
             path = (*path, part)
             self.places.setdefault(path, place)

@@ -1,1 +1,1 @@
-"""Control: one interval as a state machine, without I/O and without a clock."""
+"""Control: the controller of a field as a state machine, without I/O and without a clock."""

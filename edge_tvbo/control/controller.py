@@ -7,23 +7,25 @@ sensor, and the sensor is activated. Then
        └──(DeadlineElapsed, or the next interval)──▶ missed: the sensor timed out; it is backed
                                                      off, unless the broker was away
 
-`ActivationRequested` activates another sensor in the running interval; the reply of the sensor that
-was activated before is no longer awaited. After `PauseRequested` no sensor is activated until
-`ResumeRequested`.
+`ActivationRequested` activates another sensor in the running interval. The controller then no
+longer waits for the reply of the sensor that was activated before. After `PauseRequested`, no
+sensor is activated until `ResumeRequested`.
 
-Where energy is counted, no sensor is activated in an interval in which none has the energy for it,
-or none is worth its price. The decision of such an interval names the sensor with the highest
-estimate.
+If energy is counted, an interval may have no activation: no sensor has the energy for one, or the
+selected sensor is not worth its price. The decision of such an interval names the sensor with the
+highest estimate.
 
-Unsolicited readings update the model, too, unless `learn_from` is "activated". A rejected reading
+Unsolicited readings also update the model, unless `learn_from` is "activated". A rejected reading
 is counted by its reason and changes nothing else.
 
-All times are of the wall clock. After a step of it (`ClockStepped`), stored times are shifted, and
-no sensor is backed off for the running interval. While it is not set (`ClockUnset`), the age of a
-reading and the time of day are unknown, and a reading counts as measured when it arrived.
+All times are of the wall clock. When the clock is stepped (`ClockStepped`), stored times are
+shifted, and no sensor is backed off because of the running interval. While the clock is not set
+(`ClockUnset`), the age of a reading and the time of day are unknown, and a reading counts as
+measured when it arrived.
 
-A restored controller continues the interval that was running. Its sensor is not activated again,
-and not backed off if its reply was lost with the process. The next interval has a higher number.
+A restored controller continues the interval that was running. Its sensor is not activated again.
+The sensor is not backed off either, because its reply may have been lost with the process. The next
+interval has a higher number.
 """
 
 from math import inf, sqrt
@@ -85,20 +87,20 @@ from edge_tvbo.models.snapshot import (
 from edge_tvbo.numerics.types import Mask
 from edge_tvbo.policy.base import Choice, ObserveResult, Policy
 
-MIN_REPLY_SHARE = 0.5  # of the reply timeout: a sensor that had less time is not backed off
+MIN_REPLY_SHARE = 0.5  # share of the reply timeout; with less time, a sensor is not backed off
 
 
 class Controller:
-    """Runs one field: selects sensors, updates the model, and counts what it rejects.
+    """Controller of one field: selects sensors, updates the model, counts rejected messages.
 
     Parameters
     ----------
     policy : Policy
-        The policy; the controller owns it from now on.
+        The policy of the field. Only the controller may change it from now on.
     settings : ControllerSettings
         Intervals, timeouts and limits.
     with_text : bool
-        Whether decisions have factors and a text; replays need none.
+        Whether decisions contain factors and a text. Replays do not need them.
     """
 
     def __init__(
@@ -127,7 +129,7 @@ class Controller:
         self._rejected: dict[str, int] = {}
 
     def handle(self, event: Event) -> list[Command]:
-        """Return the commands to carry out after `event`, in order."""
+        """Return the commands that the controller issues after `event`, in order."""
         match event:
             case Reading():
                 return self._handle_reading(event)
@@ -165,7 +167,7 @@ class Controller:
                 assert_never(event)
 
     def health(self) -> FieldHealth:
-        """Return the health of the field."""
+        """Return the health of the field that this controller runs."""
         sensors = self.policy.field.sensors
         return FieldHealth(
             interval=self._interval,
@@ -180,7 +182,7 @@ class Controller:
 
     @property
     def paused(self) -> bool:
-        """Whether no sensor is activated until `ResumeRequested`."""
+        """Whether the field is paused: no sensor is activated until `ResumeRequested`."""
         return self._paused
 
     def can_afford(self, sensor: str) -> bool:
@@ -192,14 +194,14 @@ class Controller:
         return self._decisions.hotspot(at, self._filter.received)
 
     def last_readings(self) -> dict[str, LastReading]:
-        """Return the last accepted reading of each sensor that has one."""
+        """Return the last accepted reading of each sensor that has one, by sensor."""
         sensors = self.policy.field.sensors
         return {sensors[arm]: reading for arm, reading in self._filter.last_readings()}
 
     # --- snapshots and restarts -----------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """Return the state of the policy and of the controller as bytes."""
+        """Return the snapshot of the controller and its policy as bytes."""
         held = ControllerState(
             interval=self._interval,
             began=self._began,
@@ -226,12 +228,15 @@ class Controller:
         return encode_snapshot(KIND, self.policy.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a snapshot; raises `SnapshotError`, and then changes nothing."""
+        """Restore the controller from a snapshot.
+
+        An invalid snapshot raises `SnapshotError` and changes nothing.
+        """
         state = decode_snapshot(KIND, self.policy.field.fingerprint(), blob)
         held = ControllerState.decode(read_bytes(state, "progress"), len(self.policy.field))
         self._filter.check(*held.filter_state)
         self._health.check(state)
-        energy = self._energy if "energy" in state else None  # absent if it was not counted
+        energy = self._energy if "energy" in state else None  # absent if energy was not counted
         if energy:
             energy.check(state)
         self.policy.restore(read_bytes(state, "policy"))
@@ -248,10 +253,9 @@ class Controller:
         self._paused = held.paused
 
     def restore_partial(self, blob: bytes) -> None:
-        """Load what still applies from the snapshot of other sensors or of another model.
+        """Restore the pause and spent energy from the snapshot of another model or other sensors.
 
-        That is the pause, and the energy that sensors of the same name spent. Raises
-        `SnapshotError`.
+        Spent energy is restored for sensors with the same name. Raises `SnapshotError`.
         """
         state = decode_snapshot(KIND, None, blob)
         held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
@@ -261,23 +265,27 @@ class Controller:
 
     @property
     def interval(self) -> int:
-        """Number of the interval that began last; -1 before the first."""
+        """Number of the interval that began last; -1 before the first interval."""
         return self._interval
 
     @property
     def used(self) -> int:
-        """The highest number that an interval can have had; -1 before the first."""
+        """The highest number that an interval may have had; -1 before the first interval."""
         return self._used
 
     @property
     def begun(self) -> bool:
-        """Whether an interval is running; after a killed process, only from the next one on."""
+        """Whether an interval is running.
+
+        False after a restart with `reserve_numbers`, until the next interval begins.
+        """
         return 0 <= self._interval == self._used
 
     def reserve_numbers(self, interval: int, unknown: int = 0) -> None:
-        """Treat all numbers up to `interval` as used: they may be of intervals after the snapshot.
+        """Treat all interval numbers up to `interval` as used.
 
-        At most `unknown` of these intervals had an activation.
+        Intervals with these numbers may have begun after the snapshot. At most `unknown` of them
+        had an activation.
         """
         self._used = max(self._used, interval)
         if self._energy:
@@ -313,7 +321,7 @@ class Controller:
         return self._activate(choice, eligible, because, at)
 
     def _eligible(self) -> Mask | None:
-        """Return which sensors can be activated, (M,); None for all."""
+        """Return a mask of the sensors that can be activated, (M,); None if all can."""
         eligible = self._health.eligible(self._interval) if self._health.any_unresponsive else None
         if self._energy is None:
             return eligible
@@ -364,7 +372,7 @@ class Controller:
         )
 
     def _ineligible_reason(self, arm: int) -> Ineligible:
-        """Return why `arm` cannot be activated in this interval."""
+        """Return the reason why the sensor `arm` cannot be activated in this interval."""
         until = self._health.retry_interval(arm)
         if self._energy and until <= self._interval:
             return self._energy.ineligible_reason(arm)
@@ -404,7 +412,7 @@ class Controller:
     def _shift_timestamps(self, by: float, at: float) -> None:
         self._began += by
         self._filter.shift_timestamps(by, at)
-        self._timeout_counts = False  # a reply on its way may have the time of the clock before
+        self._timeout_counts = False  # a reply on its way may have a time of the old clock
 
     # --- commands of the user -------------------------------------------------------------------
 
@@ -515,7 +523,7 @@ def _notice(kind: NoticeKind, at: float, sensor: str | None = None, percent: flo
 
 
 def _plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
-    """Return the lowest and the highest plausible value, in the field's unit."""
+    """Return the lowest and the highest plausible reading, in the field's unit."""
     farthest = settings.plausible * sqrt(field.kernel.diagonal().max())
     bounds = field.to_unit(-farthest), field.to_unit(farthest)
     return min(bounds), max(bounds)

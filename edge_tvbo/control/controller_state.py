@@ -1,4 +1,4 @@
-"""Controller state: the running interval, the counters and the last readings, for snapshots."""
+"""Controller state: the running interval, counters and last readings, as stored in a snapshot."""
 
 from math import inf, isfinite
 
@@ -13,13 +13,13 @@ from edge_tvbo.models.snapshot import (
     read_count,
 )
 
-KIND = "controller"  # of snapshot
+KIND = "controller"  # the kind of snapshot
 MAX_REASONS = 32  # rejection reasons counted by name; any further reason is "other"
 MAX_TIME_LENGTH = 64  # characters of RFC 3339 text
 
 
 class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The running interval, the counters, and the last reading of each sensor; as stored."""
+    """State of a controller in a snapshot: running interval, counters, last readings."""
 
     interval: int
     began: float
@@ -37,7 +37,7 @@ class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def decode(cls, blob: bytes, sensors: int) -> "ControllerState":
-        """Decode the state of a field with so many sensors; raises `SnapshotError`."""
+        """Decode the controller state of a field with `sensors` sensors; raises `SnapshotError`."""
         state = decode_struct("The controller's snapshot", cls, blob)
         if not state._is_valid(sensors):
             raise SnapshotError("The controller's snapshot contains invalid values.")
@@ -62,12 +62,12 @@ class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Counters(msgspec.Struct, frozen=True):
-    """The counters in the snapshot of any field's controller."""
+    """The counters in the snapshot of a controller."""
 
-    interval: int  # the last that began; -1 before the first
+    interval: int  # number of the last interval that began; -1 before the first
     answered: int
     missed: int
-    resets: int | None  # of the model; None in the snapshot of an old version
+    resets: int | None  # resets of the model; None in the snapshot of an old version
     last_reset: str | None
     refused: dict[str, int]  # by reason
     paused: bool
@@ -76,7 +76,7 @@ class Counters(msgspec.Struct, frozen=True):
 def counters(blob: bytes) -> Counters:
     """Return the counters in the snapshot of a controller; raises `SnapshotError`.
 
-    No policy has to be built for that.
+    This needs no policy.
     """
     state = decode_snapshot(KIND, None, blob)
     held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)

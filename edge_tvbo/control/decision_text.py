@@ -1,4 +1,4 @@
-"""Decision text: decisions in the field's unit, with the reasons and notices in words."""
+"""Decision text: decisions in the field's unit with reasons in words, and texts of notices."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -23,8 +23,8 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 
-MAX_INELIGIBLE = 5  # ineligible sensors in a decision's factors; the rest are counted
-COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # the bounds of the sensors were compared
+MAX_INELIGIBLE = 5  # ineligible sensors that a decision's factors name; the others are counted
+COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bounds were compared
 NOTICES: dict[NoticeKind, str] = {
     "all-suspect": "No sensor replies; check the sensors and the broker. Until one replies, each is"
     " activated in turn",
@@ -47,14 +47,14 @@ def notice_text(kind: NoticeKind, sensor: str | None = None, percent: float = 0.
 
 
 class DecisionBuilder:
-    """Turns the choices of one policy into decisions, with the reasons for the user.
+    """Builder of decisions from the choices of one policy, with the reasons for the user.
 
     Parameters
     ----------
     policy : Policy
-        The policy.
+        The policy that makes the choices.
     with_text : bool
-        Whether decisions have factors and a text; replays need none.
+        Whether decisions contain factors and a text. Replays do not need them.
     """
 
     def __init__(self, policy: Policy, *, with_text: bool = True) -> None:
@@ -85,19 +85,19 @@ class DecisionBuilder:
         Parameters
         ----------
         choice : Choice
-            The sensor, with its posterior in model units.
+            The selected sensor, with its posterior in model units.
         eligible : bool array (M,), optional
             The sensors that could be selected; None for all.
         because : Reason or None
-            The reason, if the policy did not decide.
+            The reason for the selection, if the policy did not decide.
         interval : int
             Number of the interval.
         at, expires_at : float
             Start of the interval and deadline of the reply, in s since 1970.
         model : ModelState
-            The model behind the choice.
+            The state of the model behind the choice.
         ineligible_reason : callable
-            Returns why a sensor is not eligible.
+            Returns the reason why a sensor is not eligible.
         energy : EnergyFact, optional
             The energy that is left.
         """
@@ -128,7 +128,7 @@ class DecisionBuilder:
         )
 
     def argmax_mean(self, before: int) -> Choice:
-        """Return the sensor with the highest estimate; among equals `before`, if it is one."""
+        """Return the choice of the sensor with the highest estimate; `before` if it is equal."""
         mean, std = self._policy.posterior()
         arm = int(mean.argmax())
         if before >= 0 and mean[before] >= mean[arm]:
@@ -139,7 +139,7 @@ class DecisionBuilder:
     def hotspot(self, at: float, last: Sequence[float]) -> Hotspot | None:
         """Return the sensor with the highest estimate at time `at`; None before the first reading.
 
-        `last` is when a reading of each sensor was last received; -inf for never.
+        `last` has the time when the last reading of each sensor was received; -inf for no reading.
         """
         mean, std = self._policy.posterior()
         arm = int(mean.argmax())
@@ -209,7 +209,7 @@ class DecisionBuilder:
         eligible: Mask,
         ineligible_reason: Callable[[int], Ineligible],
     ) -> list[str]:
-        """Return why sensors are not eligible, those with the highest bounds first."""
+        """Return texts about why sensors are not eligible, the highest bounds first."""
         arms = np.flatnonzero(~eligible)
         arms = arms[np.argsort(-_bounds(choice, mean, std)[arms], kind="stable")]
         texts = [
@@ -260,7 +260,7 @@ _cached_rfc3339 = lru_cache(4096)(rfc3339)  # the replays of one recording have 
 
 
 class _Figures(NamedTuple):
-    """The numbers of a decision, rounded, in the field's unit."""
+    """The rounded numbers of a decision, in the field's unit."""
 
     mean: float
     std: float
@@ -293,7 +293,7 @@ def fact_text(fact: Fact) -> str:
 
 
 def ineligible_text(sensor: str, reason: Ineligible) -> str:
-    """Return why `sensor` cannot be activated now, in words.
+    """Return the reason why `sensor` cannot be activated now, in words.
 
     >>> ineligible_text("attic", BackedOff(until=41, silence=1080.0))
     'attic is backed off until interval 41: its last reading is 18 min old'
@@ -311,7 +311,7 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
 
 
 def energy_text(fact: EnergyFact) -> str:
-    """Return how much energy is left, in words.
+    """Return the energy that is left for activations, in words.
 
     >>> energy_text(FieldEnergyLeft(31.25, 500.0, "J"))
     '31.2 of 500 J left'
@@ -341,5 +341,5 @@ def _percent(share: float) -> str:
 
 
 def decimals(field: SensorField) -> int:
-    """Return the number of decimals that shows a hundredth of the field's standard deviation."""
+    """Return the number of decimals that shows 1/100 of the field's standard deviation."""
     return max(0, 2 - floor(log10(field.scale)))

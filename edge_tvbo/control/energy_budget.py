@@ -1,16 +1,17 @@
 """Energy budget: which sensors can be activated, and whether an activation is worth its energy.
 
-A budget holds in every window of one period, wherever the window begins. So spending is summed in
-slots of a 24th of the period, and an activation has to fit the budget together with all slots that
-a window can touch. At most the budget is spent, and up to a 24th less.
+A budget holds in every window of one period, no matter when the window begins. Therefore spending
+is summed in slots of 1/24 of the period. An activation is affordable if its cost, together with all
+slots that a window can touch, is within the budget. Spending never exceeds the budget, but may stay
+below it by up to 1/24.
 
-Each budget has a price, in model units. It rises with each activation and falls in each interval,
-so that spending settles at the rate that the budget allows. A sensor is activated if its posterior
-standard deviation is at least its price. This is the dual descent of online knapsacks (Balseiro, Lu
-& Mirrokni 2023, algorithm 1, with the standard deviation as the reward); docs/findings.md compares
-it with spending first, evenly, or at random.
+Each budget has a price, in model units. The price rises with each activation and falls in each
+interval, so that spending settles at the rate that the budget allows. A sensor is activated if its
+posterior standard deviation is at least its price. This is the dual descent of online knapsacks
+(Balseiro, Lu & Mirrokni 2023, algorithm 1, with the standard deviation as the reward).
+docs/findings.md compares it with policies that spend the budget first, evenly, or at random.
 
-Time is counted in intervals; there is no clock.
+Time is counted in intervals; the budget uses no clock.
 """
 
 from collections.abc import Sequence
@@ -35,14 +36,14 @@ from edge_tvbo.messages.documents import EnergyState
 from edge_tvbo.models.snapshot import MAX_NUMBER, check_arrays, copy_arrays, read_count
 from edge_tvbo.numerics.types import Array, Mask
 
-SLOTS = 24  # of a period
-RECOVERY = 2.0  # %; a battery that low is reported again only after it was this much fuller
-STEP = 0.2  # model units; one activation raises a price by it
+SLOTS = 24  # number of slots in a period
+RECOVERY = 2.0  # %; a low battery is reported again after a charge this far above the limit
+STEP = 0.2  # model units; increase of a price by one activation
 ROUNDING = 1e-9  # relative to the budget: the largest rounding error of a sum of costs
 
 
 def intervals_in(period: float, interval: float) -> int:
-    """Return how many intervals can begin in a window of `period` (s), its end not included.
+    """Return the number of intervals that can begin in a window of `period` (s), without its end.
 
     >>> intervals_in(86400.0, 600.0), intervals_in(90.0, 60.0)
     (144, 2)
@@ -53,12 +54,12 @@ def intervals_in(period: float, interval: float) -> int:
 class BudgetSettings(msgspec.Struct, frozen=True):
     """Costs and budgets of M sensors, in the user's unit of energy."""
 
-    costs: tuple[float, ...]  # of one activation, for each sensor
+    costs: tuple[float, ...]  # cost of one activation, for each sensor
     each: tuple[float, ...]  # budget of each sensor in a period; inf for no limit
-    period: int  # intervals, 1 or more
+    period: int  # number of intervals in a period, 1 or more
     field: float = inf  # budget of all sensors together in a period
     unit: str = "J"
-    least_battery: float = 0.0  # %; a sensor with less is not activated
+    least_battery: float = 0.0  # %; a sensor with a lower charge is not activated
     battery_age: int = 0  # intervals after which a reported charge is ignored
 
 
@@ -81,15 +82,15 @@ class EnergyBudget:
         self._budgets = budgets
         self._costs = costs
         self._limits = np.array([*budgets.each, budgets.field])  # the field is the last column
-        self._share = costs / costs.mean()  # of the field's price
+        self._share = costs / costs.mean()  # factor on the field's price, for each sensor
         affordable = self._limits / np.append(costs, costs.mean())  # activations in a period
-        self._fall = STEP * affordable / budgets.period  # inf where there is no limit
+        self._fall = STEP * affordable / budgets.period  # of a price in an interval; inf: no limit
         self._slot = ceil(budgets.period / SLOTS)  # intervals
-        reach = ceil((budgets.period - 1) / self._slot)  # slots before this one in a window
+        reach = ceil((budgets.period - 1) / self._slot)  # earlier slots that a window can touch
         self._spent = np.zeros((reach + 1, M + 1))
         self._prices = np.zeros(M + 1)  # model units
         self._charge = np.full(M, 100.0)  # % of the battery
-        self._charge_at = np.zeros(M, np.int64)  # interval in which that was reported
+        self._charge_at = np.zeros(M, np.int64)  # interval in which the charge was reported
         self._reported_low = np.zeros(M, np.bool_)
         self._now = 0  # intervals so far
         self._saved = 0  # intervals without an activation
@@ -99,7 +100,7 @@ class EnergyBudget:
     def from_settings(
         cls, settings: ControllerSettings, sensors: Sequence[str]
     ) -> "EnergyBudget | None":
-        """Return the budget of a field with these sensors; None if it has no energy settings."""
+        """Return the energy budget of a field; None if the field has no energy settings."""
         energy, interval = settings.energy, settings.interval
         if energy is None:
             return None
@@ -120,7 +121,7 @@ class EnergyBudget:
         )
 
     def advance(self, intervals: int) -> None:
-        """Advance by some intervals: old spending leaves the window, and prices fall."""
+        """Advance the budget by `intervals`: old spending leaves the window, and prices fall."""
         before = self._now // self._slot
         self._now += intervals
         slot = self._now // self._slot
@@ -131,7 +132,7 @@ class EnergyBudget:
         self._charge_unknown(slot % rows)
 
     def affordable(self) -> Mask:
-        """Return which sensors have the budget and the battery for an activation, (M,)."""
+        """Return a mask of the sensors whose budget and battery allow an activation, (M,)."""
         left = self._left() + ROUNDING * self._limits
         affordable: Mask = self._costs <= np.minimum(left[:-1], left[-1])
         return affordable & ~self._low()
@@ -141,7 +142,7 @@ class EnergyBudget:
         return std >= float(self._prices[arm] + self._share[arm] * self._prices[-1])
 
     def charge(self, arm: int) -> None:
-        """Charge an activation of `arm`."""
+        """Charge the cost of an activation of `arm` to the energy budgets."""
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] += self._costs[arm]
         row[-1] += self._costs[arm]
@@ -155,15 +156,16 @@ class EnergyBudget:
     def add_unknown_spending(self, intervals: int) -> None:
         """Charge intervals that are not in the snapshot of a killed process.
 
-        Which sensors they activated is unknown, so each interval is charged to every sensor.
-        Activations by command in these intervals are not charged.
+        It is unknown which sensors were activated in them, so each interval is charged to every
+        sensor. Activations by command in these intervals are not charged.
         """
         self._unknown += intervals
 
     def update_battery(self, arm: int, percent: float) -> bool:
-        """Store a battery's charge; return whether to report it as too low for an activation.
+        """Store the charge of a battery; return whether it must be reported as too low.
 
-        A charge that fluctuates about the limit is reported once, until the battery has recovered.
+        A charge that fluctuates around the limit is reported only once, until the battery has
+        recovered.
         """
         self._charge[arm], self._charge_at[arm] = percent, self._now
         reported, low = bool(self._reported_low[arm]), bool(self._low()[arm])
@@ -172,7 +174,7 @@ class EnergyBudget:
         return low and not reported
 
     def status(self, sensors: tuple[str, ...]) -> EnergyState:
-        """Return the energy spent and left, as the field's health contains it."""
+        """Return the spent and remaining energy, for the health of the field."""
         left = np.maximum(self._left(), 0.0)
         spent = self._spent.sum(axis=0)
         return EnergyState(
@@ -185,14 +187,17 @@ class EnergyBudget:
         )
 
     def ineligible_reason(self, arm: int) -> LowBattery | OutOfEnergy:
-        """Return why `arm` cannot be activated."""
+        """Return the reason why energy does not allow an activation of `arm`."""
         if self._low()[arm]:
             return LowBattery(float(self._charge[arm]))
         left = self._left()[[arm, -1]].min()
         return OutOfEnergy(max(float(left), 0.0), self._budgets.unit)
 
     def fact(self) -> EnergyFact:
-        """Return what is left of the field's budget; without one, how many sensors have energy."""
+        """Return what is left of the field's budget.
+
+        For a field without a budget, return the number of sensors that have energy.
+        """
         left = np.maximum(self._left(), 0.0)
         if left[-1] < inf:
             return FieldEnergyLeft(float(left[-1]), float(self._limits[-1]), self._budgets.unit)
@@ -202,7 +207,7 @@ class EnergyBudget:
     # --- snapshots ------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the state, for `check` and `restore`."""
+        """Return the state of the energy budget, for `check` and `restore`."""
         return {
             "energy": self._now,
             "slot": self._slot,
@@ -213,20 +218,25 @@ class EnergyBudget:
         }
 
     def check(self, state: dict[str, Any]) -> None:
-        """Raise `SnapshotError` unless `state` is valid."""
+        """Raise `SnapshotError` unless `state` is a valid state of an energy budget."""
         for name in ("energy", "slot", "saved", "forgotten"):
             read_count(state, name)
         check_arrays(self._arrays(), state)
         spent = state.get("spent")
         columns = self._spent.shape[1:]
         if not isinstance(spent, np.ndarray) or spent.ndim != 2 or spent.shape[1:] != columns:
-            raise SnapshotError("The snapshot's 'spent' has another number of sensors.")
+            raise SnapshotError(
+                "The snapshot's 'spent' has another number of sensors than the field."
+            )
         sums = (spent, state["prices"], state["charge"])
         if not all((each >= 0).all() and (each < inf).all() for each in sums):
             raise SnapshotError("The snapshot's energy is invalid.")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load a checked state; if its period is another one, all spending counts as spent now."""
+        """Restore the energy budget from a checked state.
+
+        If the state has another period, all its spending counts as spent now.
+        """
         copy_arrays(self._arrays(), state)
         self._now, self._saved = int(state["energy"]), int(state["saved"])
         self._reported_low = self._low()
@@ -239,10 +249,10 @@ class EnergyBudget:
             self._spent[self._now // self._slot % len(self._spent)] = spent.sum(axis=0)
 
     def restore_partial(self, state: dict[str, Any], sensors: tuple[str, ...]) -> None:
-        """Load the spending and the charge of `sensors` from the state of another set of sensors.
+        """Restore the spending and charges of `sensors` from the state of another set of sensors.
 
-        All spending counts as spent now. That of sensors that were removed counts for the field's
-        budget only. Raises `SnapshotError`.
+        All spending counts as spent now. The spending of removed sensors counts only for the
+        field's budget. Raises `SnapshotError`.
         """
         names = _names(state)
         spent, charge, charge_at = (state.get(name) for name in ("spent", "charge", "heard"))
@@ -268,7 +278,7 @@ class EnergyBudget:
                 self._charge_at[arm] = self._now - min(age, self._budgets.battery_age + 1)
 
     def _charge_unknown(self, row: int) -> None:
-        """Charge the intervals of `add_unknown_spending` to the latest slot, the safe choice."""
+        """Charge the intervals of `add_unknown_spending` to the latest slot, the strictest one."""
         self._spent[row, :-1] += self._unknown * self._costs
         self._spent[row, -1] += self._unknown * self._costs.max()
         self._unknown = 0

@@ -1,10 +1,10 @@
-"""Facts about a field's sensors and energy, as data; `control.decision_text` words them."""
+"""Facts about a field's sensors and energy, as data; `decision_text` turns them into words."""
 
 import msgspec
 
 
 class BackedOff(msgspec.Struct, frozen=True):
-    """The sensor is unresponsive, and not activated before interval `until`."""
+    """The sensor is unresponsive and is not activated before interval `until`."""
 
     until: int
     silence: float | None  # s since its last reading; None before the first
@@ -17,7 +17,7 @@ class LowBattery(msgspec.Struct, frozen=True):
 
 
 class OutOfEnergy(msgspec.Struct, frozen=True):
-    """The energy left to the sensor, or to the field, does not pay for an activation."""
+    """The budget that is left to the sensor or the field is below the cost of an activation."""
 
     left: float
     unit: str
@@ -27,7 +27,7 @@ Ineligible = BackedOff | LowBattery | OutOfEnergy
 
 
 class FieldEnergyLeft(msgspec.Struct, frozen=True):
-    """The energy left of the field's budget."""
+    """The energy that is left of the field's budget."""
 
     left: float
     budget: float

@@ -1,4 +1,4 @@
-"""History text: what was decided in an interval and how it ended, in words."""
+"""History text: the decision of an interval and the end of the interval, in words."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -11,21 +11,22 @@ from edge_tvbo.messages.history import HistoryEntry
 
 REASONS = {
     Reason.WARMUP: "The model had no readings, so the sensor was selected at random.",
-    Reason.EXPLOIT: "Exploitation: its estimate was the best of the sensors that could be"
-    " activated.",
-    Reason.EXPLORE: "Exploration: another sensor had a better estimate, but this one was uncertain"
-    " enough to be better still.",
+    Reason.EXPLOIT: "Exploitation: of all sensors that could be activated, this one had the best"
+    " estimate.",
+    Reason.EXPLORE: "Exploration: another sensor had a better estimate, but the estimate of this"
+    " one was so uncertain that its value could be better still.",
     Reason.SCHEDULED: "The policy uses no model.",
-    Reason.PROBE: "No sensor responded, so each was activated in turn.",
-    Reason.ASKED: "It was requested by the command cmd/activate.",
+    Reason.PROBE: "No sensor responded, so all sensors were activated in turn.",
+    Reason.ASKED: "The command cmd/activate requested this sensor.",
     Reason.SAVED: "No sensor was activated, to save energy; this one had the best estimate.",
 }
 
 
 def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
-    """Yield the lines that describe `entry` in full.
+    """Yield the lines that describe a history entry in full.
 
-    `now`, in s since 1970, decides whether the reply of a running interval is still awaited.
+    The reply of a running interval is still expected if `now`, in s since 1970, is before the
+    deadline.
     """
     decision, model = entry.decision, entry.decision.model
     yield f"{entry.field}, interval {decision.interval}, {decision.at}: {decision.text}"
@@ -41,7 +42,7 @@ def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
 
 
 def one_line(entry: HistoryEntry) -> str:
-    """Return the decision and the end of `entry` on one line."""
+    """Return a history entry on one line: the decision, and how its interval ended."""
     decision, record = entry.decision, entry.record
     ended = "" if record is None else f"; {_short_ending(record, _unit(entry))}"
     events = "".join(f"; {each.event}" for each in entry.notices)
@@ -58,17 +59,17 @@ def _ending(entry: HistoryEntry, now: float) -> str:
     decision, record, unit = entry.decision, entry.record, _unit(entry)
     if record is None:
         if decision.reason is Reason.SAVED:
-            return "So no reply was expected."
+            return "Therefore no reply was expected."
         if now < datetime.fromisoformat(decision.expires_at).timestamp():
-            return f"Its reply is awaited until {decision.expires_at}."
-        return "How it ended is not stored yet, or the daemon was killed before the end."
+            return f"The daemon waits for the reply until {decision.expires_at}."
+        return "The end of the interval is not stored yet, or the daemon was killed before it."
     if record.ending is Ending.MISSED or record.value is None:
         return f"The sensor timed out: there was no reply by {decision.expires_at}."
     return f"The sensor replied {record.value:.6g}{unit}{_comparison(record, decision, unit)}."
 
 
 def _comparison(record: Record, decision: Decision, unit: str) -> str:
-    """Return how far the reply was from the estimate, and the trigger's result."""
+    """Return text about the reply's difference from the estimate, and the trigger's result."""
     if record.abs_error is None:
         return ""
     error = f", {_difference(record.abs_error, decision)}{unit} from the estimate"
@@ -81,7 +82,7 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
 
 
 def _difference(value: float, decision: Decision) -> str:
-    """Return a difference from the estimate, to a tenth of the estimate's standard deviation."""
+    """Return a reply's difference from the estimate, rounded to 1/10 of the standard deviation."""
     if decision.std <= 0.0:
         return significant(value)
     digits = max(0, 1 - floor(log10(decision.std)))

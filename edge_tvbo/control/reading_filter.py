@@ -1,4 +1,4 @@
-"""Reading filter: rejects readings that are implausible, repeated, too old or too new."""
+"""Reading filter: rejects readings that are implausible, repeated, too old or in the future."""
 
 from collections.abc import Iterator
 from math import inf, isfinite, isnan, nan
@@ -7,20 +7,20 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import Reading
 
-DUPLICATE_WINDOW_S = 2.0  # in which an unstamped reading of the same value is a duplicate
+DUPLICATE_WINDOW_S = 2.0  # within it, an unstamped reading of the same value is a duplicate
 
 
 class ReadingFilter:
-    """Decides whether a reading is used, given the last accepted reading of each of M sensors.
+    """Filter of the readings of M sensors, which compares each with the sensor's last reading.
 
     Parameters
     ----------
     sensors : int
-        M.
+        The number of sensors, M.
     plausible : tuple of float
         The lowest and the highest plausible value, in the field's unit.
     max_age, max_future : float
-        How many seconds the time of a reading may be behind its arrival, and ahead of it.
+        Limits in seconds: how far the time of a reading may be before its arrival, and after it.
     """
 
     def __init__(
@@ -30,15 +30,16 @@ class ReadingFilter:
         self._max_age = max_age
         self._max_future = max_future
         self.measured = [-inf] * sensors  # s since 1970, by the sensors' clocks
-        self.received = [-inf] * sensors  # s since 1970, by our clock
+        self.received = [-inf] * sensors  # s since 1970, by this machine's clock
         self.values = [nan] * sensors
-        self.stepped = -inf  # when our clock was last set, s since 1970
+        self.stepped = -inf  # when this machine's clock was last set, s since 1970
         self.clock_is_set = True
 
     def reject_reason(self, arm: int, reading: Reading, activated_at: float | None) -> str | None:
-        """Return why a reading of `arm` is rejected, in one word; None if it is used.
+        """Return the reason why a reading of `arm` is rejected, in one word; None if it is used.
 
-        `activated_at` is when `arm` was activated, in s since 1970, while its reply is awaited.
+        `activated_at` is the time when `arm` was activated, in s since 1970; None if the controller
+        does not wait for its reply.
         """
         if reading.retained:
             return "retained"
@@ -56,13 +57,13 @@ class ReadingFilter:
         return None
 
     def detail(self, reason: str, reading: Reading) -> str:
-        """Return what was found in a rejected reading, for the log."""
+        """Return the content of a rejected reading as text, for the log."""
         if reason == "implausible":
             return f"{reading.value:g}; plausible: {self._lowest:.4g} to {self._highest:.4g}"
         return f"{reading.value:g}"
 
     def accept(self, arm: int, reading: Reading) -> None:
-        """Store a reading that is used as the last one of `arm`."""
+        """Store an accepted reading as the last reading of `arm`."""
         self.measured[arm] = reading.at
         self.received[arm] = reading.received
         self.values[arm] = reading.value
@@ -74,21 +75,21 @@ class ReadingFilter:
                 yield arm, LastReading(self.values[arm], received)
 
     def shift_timestamps(self, by: float, at: float) -> None:
-        """Follow our clock, which was set forward by `by` seconds at `at`."""
+        """Shift the stored times by `by` seconds, because the clock was set forward at `at`."""
         self.received = [received + by for received in self.received]
         self.stepped, self.clock_is_set = at, True
 
     def restore(
         self, measured: list[float], received: list[float], values: list[float], stepped: float
     ) -> None:
-        """Load a checked state."""
+        """Restore the last readings of all sensors from a checked state."""
         self.measured, self.received, self.values = measured, received, values
         self.stepped = stepped
 
     def check(
         self, measured: list[float], received: list[float], values: list[float], stepped: float
     ) -> None:
-        """Raise `SnapshotError` unless the state is valid."""
+        """Raise `SnapshotError` unless the stored last readings are valid."""
         sensors = len(self.values)
         never = (-inf, -inf, nan)
         columns = zip((measured, received, values), never, strict=True)
@@ -97,15 +98,15 @@ class ReadingFilter:
             raise SnapshotError("The controller's snapshot contains invalid last readings.")
 
     def _is_overtaken(self, arm: int, reading: Reading) -> bool:
-        """Return whether a reading measured later was accepted before.
+        """Return whether `reading` was measured before the last accepted reading of `arm`.
 
-        False while our clock is not set, and if it was set after that reading was received.
+        False while the clock is not set, and if the clock was set after that reading was received.
         """
         comparable = self.clock_is_set and reading.stamped and self.received[arm] > self.stepped
         return comparable and reading.at < self.measured[arm]
 
     def _is_duplicate(self, arm: int, reading: Reading, activated_at: float | None) -> bool:
-        """Return whether a reading was accepted before; an unstamped reply is a new one."""
+        """Return whether a reading was accepted before; an unstamped reply counts as new."""
         if reading.stamped:
             return reading.at == self.measured[arm]
         if activated_at is not None and self.received[arm] <= activated_at < reading.received:
@@ -115,6 +116,6 @@ class ReadingFilter:
 
 
 def _is_column(column: list[float], sensors: int, never: float) -> bool:
-    """Return whether `column` has a finite number, or `never`, for each sensor."""
+    """Return whether `column` of the last readings has a finite number or `never` per sensor."""
     known = [each for each in column if not (isnan(each) if isnan(never) else each == never)]
     return len(column) == sensors and all(map(isfinite, known))

@@ -1,1 +1,1 @@
-"""The one loop, and how it starts and stops."""
+"""Daemon: the event loop with its services, and how the daemon starts, reloads and stops."""

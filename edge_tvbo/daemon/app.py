@@ -1,7 +1,8 @@
 """Composition root: builds the daemon from its settings, runs it, and reloads it.
 
-SIGTERM and SIGINT end the daemon. SIGHUP reads the configuration again: an invalid one changes
-nothing, a valid one continues where the present one is. SIGUSR1 writes a status dump to the log.
+SIGTERM and SIGINT end the daemon. SIGHUP reads the configuration again: an invalid configuration
+changes nothing, and with a valid one every field continues from its present state. SIGUSR1 writes a
+status dump to the log.
 """
 
 import ctypes
@@ -50,9 +51,9 @@ CONNECT_TIME_S = 0.5  # an available broker accepts the connection before the fi
 
 
 def run(read: Callable[[], Settings]) -> None:
-    """Run every field of the configuration until SIGTERM or SIGINT; raises `ConfigError` early.
+    """Run the daemon until SIGTERM or SIGINT; raises `ConfigError` for an invalid configuration.
 
-    `read` reads the configuration, at the start and at each SIGHUP.
+    `read` returns the settings of the configuration; it is called at the start and at each SIGHUP.
     """
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
     with catch_signals(*numbers) as caught:
@@ -62,7 +63,7 @@ def run(read: Callable[[], Settings]) -> None:
 
 
 def run_until_stopped(daemon: "Daemon", read: Callable[[], Settings], caught: Signals) -> None:
-    """Run `daemon`, and what replaces it at each SIGHUP, until SIGTERM or SIGINT."""
+    """Run `daemon`, and the daemon that replaces it at each SIGHUP, until SIGTERM or SIGINT."""
     try:
         daemon.start()
         while not (caught.take(signal.SIGTERM) or caught.take(signal.SIGINT)):
@@ -80,7 +81,7 @@ def run_until_stopped(daemon: "Daemon", read: Callable[[], Settings], caught: Si
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """Objects that continue after a reload."""
+    """Objects of the daemon that continue after a reload of the configuration."""
 
     clock: Clock
     decisions: DecisionLog
@@ -90,7 +91,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     @classmethod
     def make(cls, clock: Clock | None = None) -> "Surroundings":
-        """Return the surroundings of a new process."""
+        """Return the objects that continue after a reload, for a new process."""
         from edge_tvbo_adapters.monitoring.systemd import SystemdNotifier
 
         clock = clock or LiveClock()
@@ -104,20 +105,20 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 class Daemon(msgspec.Struct, frozen=True):
-    """A configuration, and the objects that carry it out."""
+    """The daemon of one configuration: its settings, and the objects that run its fields."""
 
     settings: Settings
     surroundings: Surroundings
     controllers: dict[str, Controller]
     scheduler: Scheduler
     link: "MqttLink"
-    checkpoints: Checkpoints | None  # None where no state is stored
-    recorder: HistoryRecorder | None  # None where no history is stored
+    checkpoints: Checkpoints | None  # None if no state is stored
+    recorder: HistoryRecorder | None  # None if no history is stored
     handler: CommandHandler
     loop: Loop
 
     def start(self) -> None:
-        """Restore the stored state, and store it again with the reserved numbers."""
+        """Start the daemon: restore the stored state, and store it with new reserved numbers."""
         if self.checkpoints:
             self.checkpoints.restore()
             self.checkpoints.save()
@@ -131,7 +132,7 @@ class Daemon(msgspec.Struct, frozen=True):
         trim_heap()
 
     def restore_decisions(self) -> None:
-        """Continue the intervals that the history shows as running."""
+        """Continue the intervals whose decisions have no end in the history."""
         self.surroundings.decisions.keep_only(self.controllers)
         for field in self.controllers:
             entry = self.recorder.latest(field) if self.recorder else None
@@ -139,7 +140,7 @@ class Daemon(msgspec.Struct, frozen=True):
                 self.surroundings.decisions.restore(entry)
 
     def attach_monitors(self) -> None:
-        """Let systemd and the metrics endpoint observe this configuration from now on."""
+        """Connect the health reports, systemd and the metrics endpoint to this daemon."""
         status, monitors = self.surroundings.status, self.surroundings.monitors
         status.attach(
             self.controllers,
@@ -157,13 +158,13 @@ class Daemon(msgspec.Struct, frozen=True):
 
     @property
     def written(self) -> int | None:
-        """Bytes of state written, None where no state is stored."""
+        """Number of bytes of state that were written; None if no state is stored."""
         if self.checkpoints is None:
             return None
         return self.checkpoints.written + (self.recorder.written if self.recorder else 0)
 
     def dump_status(self) -> None:
-        """Log the status, and write the history so far."""
+        """Write the history so far, and log the status of the daemon."""
         if self.recorder:
             self.recorder.save()
         status, decisions = self.surroundings.status.status(), self.surroundings.decisions
@@ -189,13 +190,13 @@ class Daemon(msgspec.Struct, frozen=True):
     def _log_kernels(self) -> None:
         if uncached_kernels:
             log.warning(
-                "numba has no writable cache directory, so every start compiles for a while; "
-                "name one:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo"
+                "numba has no writable cache directory, so every start compiles the kernels; "
+                "set one:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo"
             )
         elif compile_times_s:
             log.info(
                 "compiled %d kernels in %.0f s and cached them for the next start; "
-                "`edge-tvbo precompile` does so beforehand",
+                "`edge-tvbo precompile` compiles them before the first start",
                 len(compile_times_s),
                 sum(compile_times_s),
             )
@@ -206,7 +207,7 @@ def build_daemon(
 ) -> Daemon:
     """Return a daemon that is ready to start; raises `ConfigError`.
 
-    `before` is the daemon that it replaces, if any.
+    `before` is the daemon that it replaces; None at the start of the process.
     """
     clock, decisions = surroundings.clock, surroundings.decisions
     controllers = build_controllers.controllers(settings)
@@ -240,13 +241,13 @@ def build_daemon(
 
 
 def reload(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
-    """Return the daemon of the configuration as it is now; the same one if that is invalid."""
+    """Return the daemon of the changed configuration; `daemon` itself if that is invalid."""
     try:
         successor = build_daemon(read(), daemon.surroundings, daemon)
     except ConfigErrors as error:
         for finding in error.findings:
             log.error("reload: %s", finding)
-        log.error("reload: nothing is changed; fix the above and send SIGHUP again")
+        log.error("reload: nothing is changed; fix the errors above and send SIGHUP again")
         return daemon
     except (EdgeTvboError, OSError) as error:
         log.error("reload: nothing is changed: %s", error_text(error))
@@ -269,7 +270,7 @@ def reload(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
 
 
 def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
-    """Continue one field's model, counters and running interval in `successor`, where they fit."""
+    """Continue one field's model, counters and running interval in `successor`, if they fit it."""
     before = daemon.controllers.get(name)
     if before is None:
         log.info("reload: %s is new", name)
@@ -282,7 +283,7 @@ def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
 
 
 def release_memory() -> None:
-    """Free the memory of a daemon that was replaced: it was excluded from garbage collection."""
+    """Free the memory of a replaced daemon, which was excluded from garbage collection."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
@@ -329,7 +330,7 @@ def _discovery(settings: Settings, controllers: Mapping[str, Controller]) -> "Di
 def discovery_fields(
     settings: Settings, controllers: Mapping[str, Controller]
 ) -> dict[str, "DiscoveryField"]:
-    """Return every field as Home Assistant's discovery message describes it."""
+    """Return the facts about every field that Home Assistant's discovery message contains."""
     from edge_tvbo_adapters.homeassistant.discovery import DiscoveryField
 
     intervals = settings.intervals

@@ -1,16 +1,17 @@
-"""Checkpoints: the state of every field in one file, written in intervals and read at the start.
+"""Checkpoints: the state of every field in one file, written regularly and read at the start.
 
-A checkpoint contains the snapshot of each field's controller, and when its next interval begins.
+A checkpoint contains the snapshot of each field's controller and the start of its next interval.
 `models.snapshot` describes the bytes; `MIGRATIONS` convert older formats.
 
-What happened after the last checkpoint is lost when a process is killed, but intervals may have
-begun. So each checkpoint reserves numbers that were not used when it was written, and a process
-after a kill continues above them; after a regular stop it continues with the next number. Numbers
-are reserved for the time of two checkpoints, so the checkpoint before the last can be used, too.
+If a process is killed, all events after its last checkpoint are lost, but it may have begun
+intervals and published their numbers. Therefore each checkpoint reserves unused interval numbers.
+After a kill, the next process continues above the reserved numbers; after a regular stop, it
+continues with the next number. A checkpoint reserves numbers for the time until the second
+checkpoint after it, so that the last checkpoint but one can be used, too.
 
-Within one boot, the monotonic clock says when the next interval begins; across boots the wall clock
-does, if it was set at both times. Otherwise no time counts as elapsed. If the wall clock was set in
-the meantime, the controllers shift their times.
+The monotonic clock shows how much time has elapsed within one boot. After a reboot, the wall clock
+does, if it was set both before and after. Otherwise no time counts as elapsed. If the wall clock
+was set in the meantime, the controllers shift their times.
 """
 
 import logging
@@ -37,10 +38,10 @@ log = logging.getLogger(__name__)
 MAGIC = b"edge_tvbo state\n"
 FORMAT = 1
 MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # convert a body to the next format
-LARGE_DOCUMENT_BYTES = 2**18  # an n times larger document is written n times less often
-MAX_RETRY_DELAY_S = 60.0  # until a document that could not be written is written again
+LARGE_DOCUMENT_BYTES = 2**18  # a document of n times this size is written n times less often
+MAX_RETRY_DELAY_S = 60.0  # between attempts to write a document that could not be written
 RESERVED_NUMBERS = 10_000  # for each document, if intervals follow the readings
-RESERVE_MARGIN = 1_000  # numbers before the end of the reserve at which a document is due
+RESERVE_MARGIN = 1_000  # if fewer numbers are left in the reserve, a document is due
 MAX_CATCH_UP = 10_000  # intervals by which a model is advanced at the start
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -49,37 +50,37 @@ Number = Annotated[int, Meta(ge=-1, le=2**53)]  # of an interval; -1 before the 
 
 
 class Anchor(msgspec.Struct, frozen=True):
-    """One moment, by both clocks."""
+    """One moment, as both the wall clock and the monotonic clock show it."""
 
     wall: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s since 1970
     monotonic: Annotated[float, Meta(ge=0, le=1e12)]  # s since the boot
-    boot: str  # its id; "" if it is unknown
+    boot: str  # id of the boot; "" if it is unknown
 
 
 class FieldCheckpoint(msgspec.Struct, frozen=True):
-    """State of one field."""
+    """State of one field in a checkpoint."""
 
     controller: bytes
     interval: Number  # the highest used number
-    reserved: Number  # the highest number that can be used before two more documents are written
-    every: Annotated[float, Meta(ge=1e-3, le=1e12)] | None  # s; None: they follow the readings
+    reserved: Number  # the highest reserved number
+    every: Annotated[float, Meta(ge=1e-3, le=1e12)] | None  # interval in s; None: on-reading
     next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s until the next interval, at the anchor
-    intervals: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 1  # from the last interval to the next
+    intervals: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 1  # next interval's number - last one
 
 
 class Document(msgspec.Struct, frozen=True):
-    """State of a daemon, in the present format."""
+    """Content of a checkpoint: the state of a daemon, in the present format."""
 
-    anchor: Anchor
-    final: bool  # written when the daemon stopped: nothing happened after it
+    anchor: Anchor  # when the document was written
+    final: bool  # whether it was written at a regular stop, so that nothing happened after it
     fields: dict[str, FieldCheckpoint]
 
 
 class ResumePoint(NamedTuple):
-    """When a field's next interval begins."""
+    """The start of a field's next interval after a restart."""
 
     begins_in: float  # s from now
-    intervals: int  # that have elapsed by then since the last one
+    intervals: int  # number of intervals from the last one to the next
 
 
 # --- the document as bytes ------------------------------------------------------------------------
@@ -115,7 +116,7 @@ def clock_anchor(clock: Clock) -> Anchor:
 
 
 def elapsed_between(before: Anchor, now: Anchor) -> float:
-    """Return the seconds from one moment to a later one; 0 if no clock shows them.
+    """Return the seconds between two moments; 0 if no clock shows how much time elapsed.
 
     >>> elapsed_between(Anchor(1.8e9, 70.0, "a"), Anchor(0.0, 90.0, "a"))
     20.0
@@ -131,10 +132,10 @@ def elapsed_between(before: Anchor, now: Anchor) -> float:
 
 
 def resume_point(field: FieldCheckpoint, away: float, *, final: bool) -> ResumePoint:
-    """Return when a field continues whose document was written `away` seconds ago.
+    """Return the start of a field's next interval, `away` seconds after its checkpoint.
 
-    It continues after the end of the running interval. After a kill (not `final`), the process may
-    have begun another interval, so it continues at the next time that is due by the schedule.
+    After a regular stop (`final`), an interval that is overdue begins at once. After a kill, the
+    process may already have begun it, so the field continues at the next time in its schedule.
 
     >>> field = FieldCheckpoint(b"", 7, 9, every=600.0, next_in=400.0)
     >>> resume_point(field, 100.0, final=True)
@@ -147,7 +148,7 @@ def resume_point(field: FieldCheckpoint, away: float, *, final: bool) -> ResumeP
     left = field.next_in - away
     if left > 0:
         return ResumePoint(left, field.intervals)
-    begun = floor(-left / field.every)  # the most intervals that can have begun and ended
+    begun = floor(-left / field.every)  # upper limit of the intervals that began and ended
     if final:
         return ResumePoint(0.0, min(begun + field.intervals, MAX_CATCH_UP))
     begun += 1
@@ -155,7 +156,7 @@ def resume_point(field: FieldCheckpoint, away: float, *, final: bool) -> ResumeP
 
 
 def _unknown_intervals(field: FieldCheckpoint, away: float) -> int:
-    """Return how many intervals can have begun after the document was written."""
+    """Return the number of intervals that may have begun after a checkpoint was written."""
     begun = inf if field.every is None or not away else 1 + (away - field.next_in) // field.every
     return int(max(0, min(begun, field.reserved - field.interval)))
 
@@ -164,27 +165,27 @@ def _unknown_intervals(field: FieldCheckpoint, away: float) -> int:
 
 
 class Store(Protocol):
-    """Storage of the newest document and the one before it.
+    """Storage of the newest checkpoint and the one before it.
 
-    No method raises an error of the disk: the store logs each such error once.
+    No method raises an error of the disk; the store logs each such error once.
     """
 
     @property
     def written(self) -> int:
-        """Bytes written since the start."""
+        """Number of bytes written since the start."""
         ...
 
     @property
     def newest(self) -> str:
-        """Name of the document that was written last."""
+        """Name of the checkpoint that was written last."""
         ...
 
     def generations(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and the content of each document, the newest first."""
+        """Yield the name and the content of each stored checkpoint, the newest first."""
         ...
 
     def set_aside(self, generation: str, why: str) -> str:
-        """Rename a document so that it is not read again; return what was done, in words."""
+        """Rename a checkpoint so that it is not read again; return what was done, in words."""
         ...
 
     def save(self, document: bytes) -> bool:
@@ -193,7 +194,7 @@ class Store(Protocol):
 
 
 class Checkpoints:
-    """Writes the state of all fields to a store, and restores it; a service of the loop.
+    """Service of the loop that writes the state of all fields to a store, and restores it.
 
     Parameters
     ----------
@@ -202,9 +203,9 @@ class Checkpoints:
     every : float
         Seconds between two documents of up to `LARGE_DOCUMENT_BYTES`.
     controllers : mapping
-        One for each field.
+        The controller of each field.
     scheduler : Scheduler
-        When the next intervals begin.
+        The scheduler of all fields, which gets the start of their next intervals.
     anchor : callable
         Returns the present moment; see `clock_anchor`.
     """
@@ -228,11 +229,11 @@ class Checkpoints:
 
     @property
     def written(self) -> int:
-        """Bytes written so far."""
+        """Number of bytes of checkpoints that were written so far."""
         return self._store.written
 
     def restore(self) -> None:
-        """Restore every field from the newest valid document."""
+        """Restore every field from the newest valid checkpoint."""
         for generation, data in self._store.generations():
             try:
                 document = decode(data)
@@ -242,9 +243,9 @@ class Checkpoints:
                 log.error("state: %s cannot be used: %s; %s", generation, error, aside)
                 continue
             self._resume(document, newest=generation == self._store.newest)
-            self.save()  # the start saves again: both documents must contain the reserved numbers
+            self.save()  # the start saves once more, so both documents reserve new numbers
             return
-        log.info("state: none is stored; every field starts without readings")
+        log.info("state: no state is stored; every field starts without readings")
 
     def _resume(self, document: Document, *, newest: bool) -> None:
         now = self._anchor()
@@ -277,26 +278,26 @@ class Checkpoints:
     # --- what the loop calls --------------------------------------------------------------------
 
     def fileno(self) -> int:
-        """Return -1: there is no descriptor to wait for."""
+        """Return -1, because the checkpoints have no descriptor to wait for."""
         return -1
 
     def wake_at(self) -> float:
-        """Return when the next document is due."""
+        """Return the time when the next checkpoint is due."""
         return self._due
 
     def service(self, now: float) -> None:
-        """Write a document if one is due, or if the reserved numbers run out."""
+        """Write a checkpoint if one is due, or if the reserved numbers run out."""
         if now >= self._due or any(
             self._controllers[name].used >= number for name, number in self._reserved_until.items()
         ):
             self.save()
 
     def save(self) -> None:
-        """Write a document now."""
+        """Write a checkpoint now."""
         self._write(final=False)
 
     def close(self) -> None:
-        """Write the final document."""
+        """Write the final checkpoint, at a regular stop."""
         self._write(final=True)
 
     def _write(self, *, final: bool) -> None:
@@ -314,17 +315,17 @@ class Checkpoints:
         self._due = now + wait
 
     def _field_checkpoint(self, name: str, snapshot: bytes, wait: float) -> FieldCheckpoint:
-        """Return the state of a field, with numbers reserved for twice `wait` seconds."""
+        """Return a field's part of a checkpoint, with numbers reserved for 2 * `wait` seconds."""
         begun = self._controllers[name].used
         every, next_in, intervals = self._scheduler.next_interval(name)
-        number = begun + intervals - 1  # intervals before this process count, too
+        number = begun + intervals - 1  # also counts intervals that elapsed before this process
         usable = RESERVED_NUMBERS if every is None else ceil(wait / every) + 2
         self._reserved_until[name] = number + usable - (RESERVE_MARGIN if every is None else 0)
         return FieldCheckpoint(snapshot, begun, number + 2 * usable, every, next_in, intervals)
 
 
 def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
-    """Restore `controller`; return False, and log the reason, if `snapshot` does not fit it."""
+    """Restore `controller`; if `snapshot` does not fit it, log the reason and return False."""
     try:
         controller.restore(snapshot)
     except SnapshotError as error:

@@ -1,51 +1,52 @@
-"""Clocks: `elapsed` is monotonic and schedules; `wall` dates events.
+"""Clocks: the monotonic time `elapsed` schedules events, and the time `wall` dates them.
 
-A step of the wall clock does not move `elapsed`. `wall` runs along with it and is corrected by
-`resync` alone: between two calls all events are dated by one clock, and the daemon learns by how
-much earlier dates are off.
+A step of the system's wall clock does not affect `elapsed`. `wall` advances together with
+`elapsed`, and only `resync` corrects it. So all events between two calls of `resync` are dated by
+the same clock, and `resync` returns the error of earlier dates.
 
-A gateway without a real-time clock starts in 1970, or at the time it was switched off, and is
-corrected by the network later. After a suspend the wall clock is ahead of the monotonic one.
+On a gateway without a real-time clock, the wall clock starts in 1970 or at the time of the last
+shutdown, and the network corrects it later. After a suspend, the wall clock is ahead of the
+monotonic clock.
 """
 
 import time
 from typing import Protocol
 
-RELEASED = 1_767_225_600.0  # 2026-01-01; a wall clock with an earlier time was never set
+RELEASED = 1_767_225_600.0  # 2026-01-01; a wall clock with an earlier time has not been set
 MAX_DRIFT_S = 2.0  # a smaller difference between the clocks is slewing, not a step
-MAX_READ_GAP_S = 0.5  # between reading the two clocks that are compared
+MAX_READ_GAP_S = 0.5  # between the readings of two clocks that are compared
 
 
 class Clock(Protocol):
-    """The time of the sensor network, which in a replay is that of the recording; in seconds."""
+    """Clock of the sensor network, in seconds; in a replay it shows the time of the recording."""
 
     speed: float  # seconds of network time in one real second
-    min_reply_time: float  # network time that an activated sensor gets at least
+    min_reply_time: float  # minimum reply timeout of an activated sensor, in network time
 
     @property
     def is_set(self) -> bool:
-        """Whether the wall clock can be right; it shows 1970 until it is set."""
+        """Whether the wall clock may be correct; an unset clock shows a time near 1970."""
         ...
 
     def elapsed(self) -> float:
-        """Return the monotonic time."""
+        """Return the monotonic time, in seconds."""
         ...
 
     def wall(self, elapsed: float) -> float:
-        """Return the time since 1970 at a monotonic time near now."""
+        """Return the wall time at the monotonic time `elapsed`, in seconds since 1970."""
         ...
 
     def resync(self) -> float:
-        """Adopt the wall clock as it is now; return by how much it was set since, mostly 0."""
+        """Adopt the system's wall clock; return the seconds by which it was set, usually 0."""
         ...
 
     def catch_up(self, due: float, interval: float) -> int:
-        """Return how many intervals have begun since the one that was `due`, it included."""
+        """Return the number of intervals that have begun, counting from the one that was `due`."""
         ...
 
 
 class LiveClock:
-    """Real time: skipped intervals, as after a suspend, count as elapsed."""
+    """Clock of the real time; intervals that a suspend skips count as elapsed."""
 
     speed = 1.0
     min_reply_time = 0.0
@@ -55,19 +56,19 @@ class LiveClock:
 
     @property
     def is_set(self) -> bool:
-        """Whether the wall clock can be right; it shows 1970 until it is set."""
+        """Whether the wall clock may be correct; an unset clock shows a time near 1970."""
         return self.wall(self.elapsed()) >= RELEASED
 
     def elapsed(self) -> float:
-        """Return the monotonic time."""
+        """Return the monotonic time, in seconds."""
         return time.monotonic()
 
     def wall(self, elapsed: float) -> float:
-        """Return the time since 1970 at a monotonic time near now."""
+        """Return the wall time at the monotonic time `elapsed`, in seconds since 1970."""
         return elapsed + self._offset
 
     def resync(self) -> float:
-        """Adopt the wall clock as it is now; return by how much it was set since, mostly 0."""
+        """Adopt the system's wall clock; return the seconds by which it was set, usually 0."""
         before, wall, after = time.monotonic(), time.time(), time.monotonic()
         if after - before > MAX_READ_GAP_S:
             return 0.0
@@ -76,16 +77,16 @@ class LiveClock:
         return step if abs(step) > MAX_DRIFT_S else 0.0
 
     def catch_up(self, due: float, interval: float) -> int:
-        """Return how many intervals have begun since the one that was `due`, it included."""
+        """Return the number of intervals that have begun, counting from the one that was `due`."""
         return 1 + max(0, int((time.monotonic() - due) // interval))
 
 
 class ReplayClock:
-    """The time of a recording, run faster; it waits for everything that is late.
+    """Clock of a replay: the time of the recording at a higher speed, without skipped intervals.
 
     A replay must not depend on the load of the machine. If an interval begins late, the clock is
-    turned back to its due time. An activated sensor has at least `reply_time` real seconds, and the
-    wall time does not pass the end of the interval whose reply is awaited.
+    turned back to the time when it was due. An activated sensor has at least `reply_time` real
+    seconds to reply, and until it replies the wall time stays within its interval.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ class ReplayClock:
     speed : float
         Recorded seconds in one real second.
     reply_time : float
-        Real seconds.
+        Minimum time to reply, in real seconds.
     """
 
     is_set = True
@@ -115,11 +116,11 @@ class ReplayClock:
         return self._start + min(elapsed, self._interval_end)
 
     def resync(self) -> float:
-        """Return 0: a recording's clock is never set."""
+        """Return 0, because the clock of a recording is never set."""
         return 0.0
 
     def catch_up(self, due: float, interval: float) -> int:
-        """Turn back to `due` and return 1: no interval is ever skipped."""
+        """Turn the clock back to `due`, and return 1 because a replay skips no interval."""
         self._origin += max(0.0, self.elapsed() - due) / self.speed
         self._interval_end = due + interval
         return 1

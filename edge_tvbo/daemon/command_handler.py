@@ -1,4 +1,4 @@
-"""Command handler: turns requests on `cmd/<verb>` into events and responses."""
+"""Command handler: turns the requests that users send to `cmd/<verb>` into events and responses."""
 
 from collections.abc import Callable, Mapping
 
@@ -16,12 +16,12 @@ from edge_tvbo.messages.events import (
 
 
 class CommandHandler:
-    """Processes requests, and counts those that are rejected.
+    """Handler of requests to the daemon, which also counts the rejected ones.
 
     Parameters
     ----------
     controllers : mapping
-        One for each field.
+        The controller of each field.
     health : callable
         Returns the daemon's health, for `status`.
     decisions : callable
@@ -37,10 +37,10 @@ class CommandHandler:
         self._controllers = controllers
         self._health = health
         self._decisions = decisions
-        self.rejected: dict[str, int] = {}  # requests, by reason
+        self.rejected: dict[str, int] = {}  # number of rejected requests, by reason
 
     def copy_from(self, before: "CommandHandler") -> None:
-        """Continue the counts of the handler that this one replaces."""
+        """Continue the counts of rejected requests of the handler that this one replaces."""
         self.rejected = before.rejected
 
     def reject(self, request: Unreadable) -> None:
@@ -50,7 +50,7 @@ class CommandHandler:
     def process(
         self, verb: Verb, request: Request, at: float, handle: Callable[[str, Event], None]
     ) -> Response:
-        """Call `handle` with each ``(field, event)`` of a request; return the response."""
+        """Process a request: call `handle` with each ``(field, event)``, return the response."""
         try:
             for field, event in self._events(verb, request, at):
                 handle(field, event)
@@ -75,7 +75,7 @@ class CommandHandler:
                 return []
 
     def _fields(self, request: Request) -> list[str]:
-        """Return the fields that a request is for; raises `PayloadError`."""
+        """Return the fields that a request names; raises `PayloadError` for an unknown field."""
         if request.field is None:
             return list(self._controllers)
         if request.field not in self._controllers:
@@ -86,7 +86,7 @@ class CommandHandler:
     def _activation(
         self, fields: list[str], sensor: str | None, at: float
     ) -> tuple[str, ActivationRequested]:
-        """Return the event that activates `sensor`; raises `PayloadError` if it cannot be."""
+        """Return the event that activates `sensor`; raises `PayloadError` if that is impossible."""
         if sensor is None:
             raise PayloadError("missing-sensor", 'Name the sensor: {"sensor": "..."}.')
         having = [each for each in fields if sensor in self._controllers[each].policy.field.sensors]

@@ -1,7 +1,7 @@
 """Crash file: the traceback of a crash and the decisions before it, for `edge-tvbo report`.
 
-One file beside the state, overwritten by the next crash. If a daemon crashes repeatedly, the file
-still contains the decisions of the earlier processes.
+The file is in the directory of stored state, and the next crash overwrites it. If a daemon crashes
+repeatedly, the file still contains the decisions of the earlier processes.
 """
 
 import logging
@@ -19,35 +19,38 @@ from edge_tvbo.messages.formatting import rfc3339
 
 log = logging.getLogger(__name__)
 
-MAX_TRACEBACK_LENGTH = 16_384  # characters, counted from its end
+MAX_TRACEBACK_LENGTH = 16_384  # characters at the end of a traceback that are stored
 _HEADING = "\nThe last decisions:\n"  # only lines of decisions follow it
 
 
 class Crash(NamedTuple):
     """Content of the crash file."""
 
-    text: str  # when, which version, and the traceback
+    text: str  # time, version and traceback
     decisions: list[str]  # the newest last
 
 
 def crash_file(directory: str, instance: str) -> Path:
-    """Return the crash file of `instance`, whose state is in `directory`."""
+    """Return the path of the crash file of `instance`, whose state is in `directory`."""
     return Path(directory) / f"{instance}.last-crash.txt"
 
 
 def read(directory: str, instance: str) -> Crash | None:
-    """Return the last crash of `instance`; None where no file can be read."""
+    """Return the last crash of `instance`; None if no crash file can be read."""
     try:
         content = crash_file(directory, instance).read_text("utf-8", errors="replace")
     except (OSError, ValueError):
         return None
-    text, heading, decisions = content.rpartition(_HEADING)  # the traceback may contain it too
+    text, heading, decisions = content.rpartition(_HEADING)  # a traceback may contain a heading
     return Crash(text, decisions.splitlines()) if heading else Crash(content, [])
 
 
 @contextmanager
 def crash_logging(directory: str, instance: str, decisions: DecisionLog) -> Iterator[None]:
-    """Write the crash file when an unexpected exception ends the body; "" writes none."""
+    """Write the crash file if an unexpected exception leaves the context.
+
+    No file is written if `directory` is "".
+    """
     try:
         yield
     except EdgeTvboError:
@@ -70,4 +73,4 @@ def _write(directory: str, instance: str, recent: DecisionLog) -> None:
         draft.write_text(text, encoding="utf-8", errors="replace")
         draft.replace(path)
     except OSError as error:
-        log.error("the traceback cannot be written to %s: %s", path, error.strerror)
+        log.error("the crash file %s cannot be written: %s", path, error.strerror)

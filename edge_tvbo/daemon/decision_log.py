@@ -12,20 +12,20 @@ from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot
 
 log = logging.getLogger(__name__)
 
-MAX_DECISIONS = 50  # of all fields together
-MAX_NOTICES = 64  # of one interval
+MAX_DECISIONS = 50  # decisions of all fields together that the log keeps
+MAX_NOTICES = 64  # notices of one interval that the log keeps
 
 
 class DecisionLog:
-    """Turns the commands of the controllers into history entries, and stores the last ones.
+    """Log of the last decisions: makes history entries from the commands of the controllers.
 
     The `status` command, the history database, the crash file and the status dump all read
-    decisions from here.
+    decisions from this log.
 
     Attributes
     ----------
     posterior : callable, optional
-        Returns the posterior of a field, to be stored with each new entry.
+        Returns the posterior of a field, which is stored with each new entry.
     """
 
     def __init__(self, size: int = MAX_DECISIONS) -> None:
@@ -35,7 +35,7 @@ class DecisionLog:
         self._newest: dict[str, HistoryEntry] = {}
 
     def newest(self, field: str) -> HistoryEntry | None:
-        """Return the last entry of `field`."""
+        """Return the last history entry of `field`; None if it has no decision yet."""
         return self._newest.get(field)
 
     def decisions(self) -> dict[str, Decision]:
@@ -43,12 +43,12 @@ class DecisionLog:
         return {field: entry.decision for field, entry in self._newest.items()}
 
     def lines(self) -> Iterator[str]:
-        """Yield one line for each decision, the newest last."""
+        """Yield one line of text for each stored decision, the newest last."""
         for entry in self._recent.values():
             yield f"{entry.field} {history_text.one_line(entry)}"
 
     def restore(self, entry: HistoryEntry) -> None:
-        """Continue the interval that an earlier process began."""
+        """Continue the interval of `entry`, which an earlier process began."""
         self._newest[entry.field] = entry
 
     def keep_only(self, fields: Collection[str]) -> None:
@@ -56,7 +56,7 @@ class DecisionLog:
         self._newest = {name: entry for name, entry in self._newest.items() if name in fields}
 
     def update(self, field: str, command: Command) -> HistoryEntry | None:
-        """Apply `command`; return the entry that it created or changed, if any."""
+        """Apply a controller's command; return the history entry that it creates or changes."""
         match command:
             case PublishState(decision=decision):
                 return self._add(field, decision)
@@ -93,13 +93,13 @@ class DecisionLog:
 
 
 class DecisionLogger:
-    """Logs every notice and every change of the selected sensor; the rest at debug level."""
+    """Logger of every notice and every change of the selected sensor; else at debug level."""
 
     def __init__(self) -> None:
         self._selected: dict[str, str] = {}  # the sensor that was logged last, by field
 
     def __call__(self, field: str, command: Command) -> None:
-        """Log `command`."""
+        """Log a command of a field's controller."""
         match command:
             case PublishState(decision=decision):
                 changed = self._selected.get(field) != decision.sensor

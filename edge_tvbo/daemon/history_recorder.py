@@ -10,66 +10,66 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, QuantizedArray
 from edge_tvbo.numerics.types import Array
 
-MAX_PENDING = 256  # entries; then they are written at once, or dropped at twice as many
+MAX_PENDING = 256  # entries; this many are written at once, and above twice this many are dropped
 MAX_RETRY_DELAY_S = 60.0
 
 
 class HistoryWriter(Protocol):
-    """A history database of bounded size; it logs errors of the disk and never raises them."""
+    """Writer of a history database of bounded size; errors of the disk are logged, not raised."""
 
     @property
     def written(self) -> int:
-        """Bytes written since the start, at most."""
+        """Upper limit of the bytes written to the history since the start."""
         ...
 
     def store(self, entries: Sequence[HistoryEntry]) -> bool:
-        """Store `entries`, all or none, replacing earlier ones of the same interval."""
+        """Store all `entries` or none; an entry replaces an earlier one of the same interval."""
         ...
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest readable entry of `field`."""
+        """Return the newest readable history entry of `field`."""
         ...
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file of the decision history."""
         ...
 
 
 class HistoryRecorder:
-    """Collects changed entries and writes them every `period` seconds; a service of the loop."""
+    """Service of the loop that writes changed history entries every `period` seconds."""
 
     def __init__(self, history: HistoryWriter, period: float) -> None:
         self._history = history
         self._period = period
         self._pending: dict[tuple[str, int], HistoryEntry] = {}  # the oldest first
-        self._due: float | None = None  # monotonic
-        self.failing = False  # the last batch could not be written
+        self._due: float | None = None  # monotonic time
+        self.failing = False  # whether the last batch could not be written
 
     @property
     def written(self) -> int:
-        """Bytes written since the start."""
+        """Number of bytes written to the history since the start."""
         return self._history.written
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest stored entry of `field`."""
+        """Return the newest stored history entry of `field`."""
         return self._history.latest(field)
 
     def add(self, entry: HistoryEntry) -> None:
-        """Queue `entry`, in place of an earlier one of the same interval."""
+        """Queue a history entry; it replaces an earlier entry of the same interval."""
         self._pending[entry.field, entry.decision.interval] = entry
         if len(self._pending) > 2 * MAX_PENDING:
             del self._pending[next(iter(self._pending))]
 
     def fileno(self) -> int:
-        """Return -1: there is no descriptor to wait for."""
+        """Return -1, because the history recorder has no descriptor to wait for."""
         return -1
 
     def wake_at(self) -> float:
-        """Return when the next batch is due."""
+        """Return the time when the next batch of history entries is due."""
         return inf if self._due is None else self._due
 
     def service(self, now: float) -> None:
-        """Write the pending entries if they are due, or too many."""
+        """Write the pending history entries if they are due, or if there are too many."""
         if self._due is None:
             self._due = now + self._period
         too_many = len(self._pending) >= MAX_PENDING and not self.failing
@@ -79,20 +79,20 @@ class HistoryRecorder:
             self._due = now + (retry if self.failing else self._period)
 
     def save(self) -> bool:
-        """Write the pending entries now; return whether that succeeded."""
+        """Write the pending history entries now; return whether that succeeded."""
         if self._pending and not self._history.store(list(self._pending.values())):
             return False
         self._pending.clear()
         return True
 
     def close(self) -> None:
-        """Write the pending entries and close the history."""
+        """Write the pending history entries, and close the history."""
         self.save()
         self._history.close()
 
 
 def posterior_snapshot(controller: Controller) -> PosteriorSnapshot:
-    """Return the posterior of every sensor, in the field's unit."""
+    """Return the posterior of every sensor in the field's unit, for the decision history."""
     field = controller.policy.field
     mean, std = controller.policy.posterior()
     return PosteriorSnapshot(
@@ -101,7 +101,7 @@ def posterior_snapshot(controller: Controller) -> PosteriorSnapshot:
 
 
 def quantize(values: Array) -> QuantizedArray:
-    r"""Return numbers in 255 steps of their range.
+    r"""Return numbers rounded to 256 levels between the lowest and the highest of them.
 
     >>> quantize(np.array([20.0, 30.5, 24.2]))
     QuantizedArray(low=20.0, high=30.5, steps=b'\x00\xfff')

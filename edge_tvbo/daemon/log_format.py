@@ -1,6 +1,7 @@
-"""Log format: one line a record on stderr, as text, for journald or as JSON; repeats are counted.
+"""Log format: one line per record on stderr, as text, as JSON, or for journald.
 
-A message may contain text from the network, so control characters are escaped.
+Repeats of a message are suppressed and counted. A message may contain text from the network, so
+control characters are escaped.
 """
 
 import logging
@@ -16,11 +17,11 @@ from edge_tvbo.messages.formatting import rfc3339
 
 Format = Literal["text", "json"]
 
-REPEAT_PERIOD_S = 60.0  # in which the same text is logged once
-MAX_TEXTS = 256  # that the filter stores
-_PRIORITIES = {"CRITICAL": 2, "ERROR": 3, "WARNING": 4, "INFO": 6, "DEBUG": 7}  # syslog's
-_CONTROL = (*range(32), *range(127, 160), 0x2028, 0x2029)  # and other characters that end a line
-_ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROL}  # in JSON and out of it
+REPEAT_PERIOD_S = 60.0  # within it, the same text is logged only once
+MAX_TEXTS = 256  # number of texts that the filter stores
+_PRIORITIES = {"CRITICAL": 2, "ERROR": 3, "WARNING": 4, "INFO": 6, "DEBUG": 7}  # of syslog
+_CONTROL = (*range(32), *range(127, 160), 0x2028, 0x2029)  # includes all ends of lines
+_ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROL}  # valid in JSON, too
 
 
 def start(form: Format, *, verbose: bool = False, stream: TextIO | None = None) -> None:
@@ -32,7 +33,7 @@ def start(form: Format, *, verbose: bool = False, stream: TextIO | None = None) 
 
 
 def formatter(form: Format, environment: Mapping[str, str], stream: TextIO) -> logging.Formatter:
-    """Return the formatter for `stream`: journald's where systemd reads it."""
+    """Return the log formatter for `stream`: the one for journald if systemd reads the stream."""
     if form == "json":
         return JsonFormatter()
     journal = _is_journal(environment.get("JOURNAL_STREAM", ""), stream)
@@ -40,7 +41,7 @@ def formatter(form: Format, environment: Mapping[str, str], stream: TextIO) -> l
 
 
 def _is_journal(named: str, stream: TextIO) -> bool:
-    """Return whether `stream` is the device and inode that systemd named; see systemd.exec(5)."""
+    """Return whether `stream` is the journal's, by device and inode; see systemd.exec(5)."""
     try:
         found = os.fstat(stream.fileno())
     except (OSError, ValueError):
@@ -49,26 +50,32 @@ def _is_journal(named: str, stream: TextIO) -> bool:
 
 
 class TextFormatter(logging.Formatter):
-    """``2004-03-07T08:20:00.000Z WARNING heat: sensor-lost: ...``, on one line."""
+    """Formatter of one-line texts: ``2004-03-07T08:20:00.000Z WARNING heat: sensor-lost: ...``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return a log record as one line of text, with time and level."""
         return f"{rfc3339(round(record.created, 3))} {record.levelname} {_message(self, record)}"
 
 
 class JournaldFormatter(logging.Formatter):
-    """``<4>heat: sensor-lost: ...``: journald reads the priority, and adds the time itself."""
+    """Formatter for journald, which reads the priority and adds the time itself.
+
+    A line is ``<4>heat: sensor-lost: ...``.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return a log record as one line, with its priority in front."""
         return f"<{_PRIORITIES.get(record.levelname, 5)}>{_message(self, record)}"
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: at, level, logger, message, and error where there is a traceback."""
+    """Formatter of JSON logs: one object per line, with at, level, logger and message.
+
+    A record with a traceback also has `error`.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return a log record as a JSON object on one line."""
         document: dict[str, Any] = {
             "at": rfc3339(round(record.created, 3)),
             "level": record.levelname.lower(),
@@ -82,7 +89,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class RepeatFilter(logging.Filter):
-    """Passes the same text once in `REPEAT_PERIOD_S`, then with the number of suppressed repeats.
+    """Filter that passes the same log text once in `REPEAT_PERIOD_S`, and counts its repeats.
 
     >>> import sys
     >>> log, now = logging.Logger("x"), [0.0]
@@ -99,7 +106,7 @@ class RepeatFilter(logging.Filter):
         self._seen: dict[tuple[str, int, str], tuple[float, int]] = {}  # (logged at, repeats)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether `record` is to be logged."""
+        """Return whether to log `record`; add the number of suppressed repeats to its text."""
         text, now = record.getMessage(), self._clock()
         key = (record.name, record.levelno, text)
         logged_at, repeats = self._seen.get(key, (-REPEAT_PERIOD_S, 0))
@@ -124,5 +131,5 @@ def _message(form: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 def _encodable(document: dict[str, Any]) -> dict[str, str]:
-    """Return the values as texts, without the lone surrogates that no encoding has."""
+    """Return the values as texts, without lone surrogates, which UTF-8 cannot encode."""
     return {name: str(text).encode(errors="replace").decode() for name, text in document.items()}

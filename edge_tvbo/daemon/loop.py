@@ -1,4 +1,4 @@
-"""Loop: one thread that waits for the socket, the next deadline and signals, and handles events."""
+"""Loop: one thread waits for the socket, the next deadline and signals, and handles events."""
 
 import logging
 import os
@@ -27,15 +27,15 @@ from edge_tvbo.messages.formatting import rfc3339
 
 log = logging.getLogger(__name__)
 
-MAX_SLEEP_S = 1.0  # so that a lost wake-up costs little
+MAX_SLEEP_S = 1.0  # limits the delay after a lost wake-up
 Observer = Callable[[str, Command], None]
 
 
 class Link(Protocol):
     """The connection to the broker, as the loop uses it.
 
-    It neither blocks nor raises because of the network: an unreachable broker is a state. Every
-    `now` is in seconds of the monotonic clock.
+    It neither blocks nor raises errors of the network: a link with an unreachable broker is just
+    not online. Every `now` is in seconds of the monotonic clock.
     """
 
     @property
@@ -44,27 +44,27 @@ class Link(Protocol):
         ...
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the descriptor and the `selectors` mask to wait for, if there is one."""
+        """Return the socket's descriptor and the `selectors` mask to wait for; None without one."""
         ...
 
     def wake_at(self) -> float:
-        """Return when `service` has to be called at the latest."""
+        """Return the time by which `service` must be called again."""
         ...
 
     def service(self, mask: int, now: float) -> Sequence[tuple[str, Event]]:
-        """Read, write, keep alive and reconnect; return ``(field, event)``, oldest first."""
+        """Do the network I/O that is due; return received ``(field, event)``, oldest first."""
         ...
 
     def acknowledge(self) -> None:
-        """Acknowledge what `service` returned: it has been handled."""
+        """Acknowledge the messages of the events that `service` returned and the loop handled."""
         ...
 
     def requests(self) -> Iterable[tuple[Verb, Request] | Unreadable]:
-        """Return the commands received since the last call."""
+        """Return the requests of users that were received since the last call."""
         ...
 
     def respond(self, verb: Verb, response: Response) -> None:
-        """Publish the response to a command."""
+        """Publish the response to a request."""
         ...
 
     def send(self, field: str, command: Command) -> None:
@@ -80,49 +80,49 @@ class Link(Protocol):
         ...
 
     def expect_readings(self, expected: bool) -> None:
-        """Set whether silence of all sensors is a fault of the connection."""
+        """Set whether a silence of all sensors counts as a fault of the connection."""
         ...
 
 
 class LoopService(Protocol):
-    """Something served in every turn; it neither blocks nor raises."""
+    """Object that is called in every turn of the loop; it neither blocks nor raises."""
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when there is work; -1 for none."""
+        """Return a descriptor that is readable when the service has work; -1 for none."""
         ...
 
     def wake_at(self) -> float:
-        """Return when `service` has to be called at the latest."""
+        """Return the time by which `service` must be called again."""
         ...
 
     def service(self, now: float) -> None:
-        """Do what is due; called after the controllers."""
+        """Do the work that is due; the loop calls it after the controllers."""
         ...
 
     def close(self) -> None:
-        """Release every descriptor."""
+        """Release every descriptor of the service."""
         ...
 
 
 class Loop:
-    """Carries events from link and clock to the controllers, and their commands back.
+    """Event loop: passes events of link and clock to the controllers, and commands to the link.
 
     Parameters
     ----------
     link : Link
-        The connection of every field.
+        The connection to the broker, for all fields.
     controllers : mapping
-        One for each field.
+        The controller of each field.
     scheduler, clock
-        When intervals begin and replies time out.
+        They determine when intervals begin and replies time out.
     handler : CommandHandler, optional
-        Processes the commands that the link receives; without one they are ignored.
+        Processes the requests of users. If it is None, requests are ignored.
     observers : sequence of callable
-        Are called with ``(field, command)`` for each command, after it was sent.
+        Functions that are called with ``(field, command)`` after each command was sent.
     services : sequence of LoopService
-        Are served in every turn, after the controllers; the caller closes them.
+        Services that are called in every turn, after the controllers. The caller closes them.
     on_change : callable
-        Is called when the health changed: after a command, a pause, a step of the clock.
+        Function that is called after a change of the health: a request or a step of the clock.
     """
 
     def __init__(
@@ -146,11 +146,11 @@ class Loop:
         self._services = services
         self._on_change = on_change
         self._selector = selectors.PollSelector()  # it needs no descriptor of its own
-        self._online = True  # as the controllers know it
-        self._clock_was_set = True  # likewise
+        self._online = True  # the last state that the controllers were informed of
+        self._clock_was_set = True  # the same for the clock
 
     def run(self, stop: Callable[[], bool], wakeup: int | None = None) -> None:
-        """Run turns until `stop` returns True; `wakeup` is a descriptor that ends a sleep."""
+        """Run the loop until `stop` returns True; `wakeup` is a descriptor that ends a sleep."""
         if wakeup is not None:
             self._selector.register(wakeup, selectors.EVENT_READ, "wakeup")
         while not stop():
@@ -159,11 +159,14 @@ class Loop:
             self._selector.unregister(wakeup)
 
     def close(self) -> None:
-        """Close the selector."""
+        """Close the selector of the loop."""
         self._selector.close()
 
     def turn(self, mask: int) -> None:
-        """Handle what was received, then what is due; `mask` is what the socket is ready for."""
+        """Run one turn of the loop: handle received messages, then events that are due.
+
+        `mask` contains the operations for which the link's socket is ready.
+        """
         for field, event in self._clock_events():
             self._handle(field, event)
         for field, event in self._link.service(mask, time.monotonic()):
@@ -182,7 +185,7 @@ class Loop:
         commands = self._controllers[field].handle(event)
         for command in commands:
             self._link.send(field, command)
-        for command in commands:  # what follows can wait until the commands are sent
+        for command in commands:  # observers run after all commands are sent
             self._scheduler.note(field, command)
             for observe in self._observers:
                 observe(field, command)
@@ -222,7 +225,9 @@ class Loop:
             yield from ((field, ClockStepped(by, at)) for field in self._controllers)
         if self._clock_was_set and not self._clock.is_set:
             self._clock_was_set = False
-            log.warning("the wall clock is not set yet; until it is, readings date from arrival")
+            log.warning(
+                "the wall clock is not set yet; until it is set, readings date from their arrival"
+            )
             yield from ((field, ClockUnset()) for field in self._controllers)
 
     def _announce_step(self, by: float, at: float, *, first: bool) -> None:
@@ -251,7 +256,7 @@ def sleep(
 ) -> int:
     """Wait for the link, a service, a wake-up or `timeout` seconds.
 
-    Returns what the link's socket is ready for.
+    Returns the `selectors` mask of the operations for which the link's socket is ready.
     """
     for key in list(selector.get_map().values()):
         if key.data != "wakeup":

@@ -15,14 +15,15 @@ OpenEndpoint = Callable[[str, int, Callable[[], Status]], LoopService]
 
 
 class Monitors:
-    """One service of the loop for everything that watches the daemon from outside.
+    """Service of the loop for the watchdog of systemd and the metrics endpoint.
 
     Parameters
     ----------
     notifier : Notifier
         The service manager that started the daemon.
     open_endpoint : callable
-        Listens on ``(host, port)`` and serves the status; raises `EdgeTvboError`.
+        Returns an endpoint that listens on ``(host, port)`` and serves the status; raises
+        `EdgeTvboError`.
     """
 
     def __init__(self, notifier: Notifier, open_endpoint: OpenEndpoint) -> None:
@@ -33,15 +34,15 @@ class Monitors:
         self._address: tuple[str, int | None] = ("", None)
 
     def attach(self, link_alive: Callable[[float], bool], summary: Callable[[], str]) -> None:
-        """Watch a new link from now on; the start, or a reload, is complete with its next turn."""
+        """Watch a new link; the next turn of the loop reports that the start or reload is done."""
         self._watchdog = Watchdog(self._notifier, link_alive, summary)
 
     def reloading(self) -> None:
-        """Report that the configuration is being read again; `attach` ends it."""
+        """Report to systemd that a reload has begun; `attach` ends it."""
         self._notifier.reloading()
 
     def listen(self, host: str, port: int | None, status: Callable[[], Status]) -> None:
-        """Serve metrics at this address, and no longer at an earlier one; no port closes it."""
+        """Serve metrics at this address instead of an earlier one; not at all if `port` is None."""
         if (host, port) == self._address:
             return
         if self._endpoint:
@@ -52,7 +53,7 @@ class Monitors:
         try:
             self._endpoint = self._open_endpoint(host, port, status)
         except EdgeTvboError as error:
-            log.error("metrics: %s The daemon continues without them; SIGHUP tries again.", error)
+            log.error("metrics: %s The daemon continues without metrics; SIGHUP retries.", error)
             self._address = ("", None)
 
     def fileno(self) -> int:
@@ -60,16 +61,16 @@ class Monitors:
         return self._endpoint.fileno() if self._endpoint else -1
 
     def wake_at(self) -> float:
-        """Return when the first of the monitors is due."""
+        """Return the time when the first of the monitors is due."""
         return min((each.wake_at() for each in self._services()), default=inf)
 
     def service(self, now: float) -> None:
-        """Serve each monitor."""
+        """Call the service of each monitor."""
         for each in self._services():
             each.service(now)
 
     def close(self) -> None:
-        """Report that the daemon is stopping, and stop listening."""
+        """Report that the daemon is stopping, and close the metrics endpoint."""
         for each in self._services():
             each.close()
         self._endpoint = None

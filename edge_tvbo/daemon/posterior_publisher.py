@@ -1,4 +1,4 @@
-"""Posterior publisher: the posterior of every sensor, after each decision and each reply."""
+"""Posterior publisher: publishes all sensors' posterior at the start and end of intervals."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,12 +10,12 @@ from edge_tvbo.messages.formatting import rfc3339
 
 
 class PosteriorPublisher:
-    """Publishes posteriors; one of the loop's observers.
+    """Observer of the loop that publishes posteriors.
 
     Parameters
     ----------
     publish : callable
-        Publishes ``(field, posterior)``.
+        Function of ``(field, posterior)`` that publishes a posterior.
     controllers : mapping
         The controller of each field whose posterior is published.
     wall : callable
@@ -51,7 +51,7 @@ class PosteriorPublisher:
 def posterior(
     controller: Controller, interval: int, ending: Ending | None, at: float
 ) -> PublishedPosterior:
-    """Return the posterior of every sensor, rounded to the digits that mean something."""
+    """Return the posterior of every sensor, rounded to the significant digits."""
     field = controller.policy.field
     digits = decimals(field)
     mean, std = controller.policy.posterior()

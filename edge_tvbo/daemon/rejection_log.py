@@ -1,4 +1,4 @@
-"""Rejection log: why messages are not used, logged once for each field and reason."""
+"""Rejection log: the reason why a message is not used, logged once for each field and reason."""
 
 import logging
 
@@ -7,17 +7,21 @@ from edge_tvbo.messages.commands import Command, Reject
 log = logging.getLogger(__name__)
 
 _WARN_HINTS = {
-    "bad-time": "the time in it cannot be read; check `time` under reading",
-    "bad-topic": "its topic is not UTF-8; change it where it is sent",
+    "bad-time": "the time in the message cannot be read; check `time` under reading",
+    "bad-topic": "the topic is not UTF-8; change the topic in the settings of the sensor",
     "codec-failed": "the payload format has an error; please report it",
     "empty": "the payload is empty; check what the sensor sends",
     "flooding": "the sensor sends more than max_rate allows; slow it down, or raise max_rate",
-    "future-dated": "its time is ahead of our clock; check both clocks, or raise max_future",
-    "implausible": "it is outside the plausible range; check the sensor, its unit and the model",
-    "late": "it is older than max_age, or than the one before; check the clocks, or raise max_age",
-    "missing-time": "there is no time in it; check `time` under reading",
-    "missing-value": "there is no value in it; check `value` under reading",
-    "naive-time": "its time has no zone; set `timezone` under reading, or send the offset",
+    "future-dated": "the reading's time is ahead of this machine's clock; check both clocks, or"
+    " raise max_future",
+    "implausible": "the value is outside the plausible range; check the sensor, its unit and the"
+    " model",
+    "late": "the reading is older than max_age, or older than the previous reading; check the"
+    " clocks, or raise max_age",
+    "missing-time": "the message contains no time; check `time` under reading",
+    "missing-value": "the message contains no value; check `value` under reading",
+    "naive-time": "the reading's time has no zone; set `timezone` under reading, or send the"
+    " offset",
     "no-energy": "the sensor's energy budget is spent; raise it, or wait",
     "non-finite": "the value is NaN or infinite; check the sensor",
     "not-a-number": "the value is not a number; check `value` and `payload` under reading",
@@ -25,23 +29,23 @@ _WARN_HINTS = {
     "not-utf8": "the payload is not text; check `payload` under reading",
     "too-deep": "the payload is nested too deeply; check what the sensor sends",
     "too-large": "the payload is longer than max_payload; check the sensor, or raise max_payload",
-    "unknown-sensor": "it is not among `sensors`; add it, or use a narrower topic",
+    "unknown-sensor": "the sensor is not among `sensors`; add it, or use a narrower topic",
 }
 _INFO_HINTS = {
-    "duplicate": "it was delivered twice, which QoS 1 allows",
-    "retained": "the broker had stored it before, so its age is unknown",
+    "duplicate": "the message was delivered twice, which QoS 1 allows",
+    "retained": "the broker had stored it before the daemon subscribed, so its age is unknown",
     "unsolicited": 'the sensor was not activated, and learn_from is "activated"',
 }
 
 
 class RejectionLog:
-    """Logs the first rejected message of each field and reason; the controller counts all."""
+    """Logger of the first rejected message for each field and reason; controllers count all."""
 
     def __init__(self) -> None:
         self._logged: set[tuple[str, str]] = set()
 
     def __call__(self, field: str, command: Command) -> None:
-        """Log `command` if it is the first rejection for its reason."""
+        """Log `command` if it is the first rejection of a message of `field` for its reason."""
         if not isinstance(command, Reject) or (field, command.reason) in self._logged:
             return
         self._logged.add((field, command.reason))

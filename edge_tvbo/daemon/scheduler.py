@@ -1,4 +1,4 @@
-"""Scheduler: when each field's next interval begins, and when its activated sensor times out."""
+"""Scheduler: start times of each field's intervals, and deadlines of activated sensors."""
 
 from collections.abc import Iterator, Mapping
 from math import inf
@@ -10,18 +10,18 @@ from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed
 
 
 class Scheduler:
-    """Turns the clock into events.
+    """Source of the events that the clock causes: new intervals and elapsed deadlines.
 
     Parameters
     ----------
     intervals : mapping
-        Seconds for each field, or None for one whose intervals follow its readings.
+        Length of each field's interval in s; None if the intervals follow the readings.
     clock : Clock
         The daemon's clock.
     first : float
-        The elapsed time at which every field begins.
+        The elapsed time at which every field begins its first interval.
     last : int or None
-        How many intervals a field of fixed intervals runs; None for no limit.
+        Number of intervals after which a field with fixed intervals ends; None for no limit.
     """
 
     def __init__(
@@ -39,17 +39,17 @@ class Scheduler:
         }
 
     def next_due(self) -> float:
-        """Return the elapsed time of the next event; inf for none."""
+        """Return the elapsed time of the next event; inf if there is none."""
         return min(timer.due() for timer in self._timers.values())
 
     def done(self) -> bool:
-        """Return whether every field has run its intervals and no reply is awaited."""
+        """Return whether all intervals of all fields have ended."""
         return self.next_due() == inf
 
     def next_interval(self, field: str) -> tuple[float | None, float, int]:
-        """Return a field's interval in seconds, and the two arguments of `resume`.
+        """Return the length of a field's interval in s, and the two arguments of `resume`.
 
-        Where intervals follow the readings that is (None, 0, 1).
+        If the intervals follow the readings, the result is (None, 0, 1).
         """
         timer = self._timers[field]
         if timer.interval is None:
@@ -57,13 +57,16 @@ class Scheduler:
         return timer.interval, timer.next - self._clock.elapsed(), timer.skipped + 1
 
     def resume(self, field: str, begins_in: float, intervals: int) -> None:
-        """Begin a field's next interval in `begins_in` seconds, `intervals` after its last one."""
+        """Schedule a field's next interval in `begins_in` seconds.
+
+        `intervals` is the number of intervals from the field's last interval to that one.
+        """
         timer = self._timers[field]
         timer.next = self._clock.elapsed() + min(begins_in, timer.interval or 0.0)
         timer.skipped = intervals - 1
 
     def due(self) -> Iterator[tuple[str, Event]]:
-        """Yield ``(field, event)`` for everything that is due."""
+        """Yield ``(field, event)`` for each interval or deadline that is due."""
         for name, timer in self._timers.items():
             now = self._clock.elapsed()
             if timer.deadline <= now:
@@ -73,13 +76,13 @@ class Scheduler:
                 yield name, timer.begin(self._clock)
 
     def note(self, field: str, command: Command) -> None:
-        """Set or clear the deadline that `command` implies."""
+        """Set the reply deadline after an activation, and clear it when the interval ended."""
         timer = self._timers[field]
         match command:
             case Activate(interval=interval, at=at, expires_at=expires_at):
                 now = self._clock.elapsed()
                 share = MIN_REPLY_SHARE * (expires_at - at)
-                least = max(share, self._clock.min_reply_time)  # where the daemon is late
+                least = max(share, self._clock.min_reply_time)  # if the daemon is late
                 left = expires_at - self._clock.wall(now)
                 timer.await_reply(interval, now, max(left, least))
             case Record(interval=interval) if interval == timer.activated_in:
@@ -91,35 +94,34 @@ class Scheduler:
 class _FieldTimer:
     """One field's next interval and pending deadline, in elapsed seconds.
 
-    A pending deadline comes before the next interval. Where several sensors are activated one after
-    the other in the same interval, the next one is delayed no further than the last of them could
-    reply that was activated in time.
+    A pending deadline comes before the next interval and can delay it. The delay is bounded even if
+    users activate several sensors in the same interval: see `max_deadline`.
     """
 
     def __init__(self, interval: float | None, first: float, left: float) -> None:
         self.interval = interval
         self.next = first
-        self.left = left  # intervals still to begin
+        self.left = left  # number of intervals that have not begun yet
         self.skipped = 0  # intervals that elapsed before this scheduler existed
         self.deadline = inf
-        self.max_deadline = inf
-        self.activated_in = -1  # the interval whose reply is awaited
+        self.max_deadline = inf  # of a sensor that is activated at the end of the interval
+        self.activated_in = -1  # number of the last interval with an activation
 
     def await_reply(self, interval: int, now: float, allowed: float) -> None:
-        """Set the deadline of a reply in `interval`."""
+        """Set the deadline of a sensor's reply in `interval`, `allowed` seconds from now."""
         if interval != self.activated_in:
             self.activated_in = interval
             self.max_deadline = now + allowed + (self.interval or allowed)
         self.deadline = min(now + allowed, self.max_deadline)
 
     def due(self) -> float:
-        """Return when the next event is due."""
+        """Return the elapsed time when the field's next event is due."""
         if self.deadline < inf:
             return self.deadline
         return self.next if self.left > 0 else inf
 
     def begin(self, clock: Clock) -> IntervalElapsed:
-        """Begin the next interval."""
+        """Begin the field's next interval, and return its event."""
         skipped, self.skipped = self.skipped, 0
         if self.interval is None:
             at, self.next = self.next, inf

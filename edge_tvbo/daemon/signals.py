@@ -1,4 +1,4 @@
-"""Signals: recorded when they arrive, taken by the loop when it gets to them."""
+"""Signals of the operating system: recorded on arrival, and later handled in the loop."""
 
 import signal
 import socket
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class Signals:
-    """Signals that arrived and were not taken yet."""
+    """Signals that have arrived and are not handled yet."""
 
     def __init__(self, wakeup: int) -> None:
         self._pending: list[int] = []
@@ -22,10 +22,10 @@ class Signals:
         return bool(self._pending)
 
     def take(self, number: int) -> bool:
-        """Return whether signal `number` arrived, however often; it is pending no longer."""
+        """Return whether signal `number` is pending, and remove it from the pending signals."""
         arrived = number in self._pending
         while number in self._pending:
-            self._pending.remove(number)  # in place: `put` may be called in between
+            self._pending.remove(number)  # changes the list in place, as `put` may interrupt this
         return arrived
 
     def put(self, number: int, frame: object) -> None:
@@ -35,7 +35,7 @@ class Signals:
 
 @contextmanager
 def catch_signals(*numbers: signal.Signals) -> Iterator[Signals]:
-    """Record these signals inside the context; restore their handlers at its end."""
+    """Record the signals `numbers` inside the context; restore their handlers at its end."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
@@ -53,6 +53,9 @@ def catch_signals(*numbers: signal.Signals) -> Iterator[Signals]:
 
 @contextmanager
 def stop_on_signal() -> Iterator[tuple[Callable[[], bool], int]]:
-    """Yield whether SIGTERM or SIGINT arrived, and a descriptor that either makes readable."""
+    """Yield a function and a descriptor that show whether SIGTERM or SIGINT has arrived.
+
+    The function then returns True, and the descriptor becomes readable.
+    """
     with catch_signals(signal.SIGTERM, signal.SIGINT) as caught:
         yield caught.any, caught.fileno()

@@ -1,4 +1,4 @@
-"""Status: one tree, from which the health document, `/metrics`, `/healthz` and systemd are fed."""
+"""Status of the daemon: the source of health documents, `/metrics`, `/healthz`, systemd status."""
 
 import os
 import time
@@ -15,14 +15,14 @@ from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, Statu
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.jit import COMPILATION
 
-MAX_AWAY_INTERVALS = 3  # that the broker may be away before the daemon is unhealthy
-MIN_AWAY_S = 60.0  # the same for short intervals, and for those that follow the readings
-SILENT_AFTER_S = 3600.0  # or as many intervals: then a sensor's last reading is not shown
-MIN_HEALTH_PERIOD_S = 1.0  # between two health documents that commands and clock steps cause
+MAX_AWAY_INTERVALS = 3  # if the broker is away for more intervals, the daemon is unhealthy
+MIN_AWAY_S = 60.0  # the broker may be away for this time even if the intervals are short
+SILENT_AFTER_S = 3600.0  # an older last reading is not shown; the limit is longer if intervals are
+MIN_HEALTH_PERIOD_S = 1.0  # between health documents, if requests or clock steps cause them
 
 
 class Connection(Protocol):
-    """The link to the broker, as the status shows it."""
+    """The link to the broker, as the status collector uses it."""
 
     @property
     def online(self) -> bool:
@@ -30,7 +30,7 @@ class Connection(Protocol):
         ...
 
     def alive(self, now: float) -> bool:
-        """Return whether the link makes progress."""
+        """Return whether the link makes progress, at the monotonic time `now`."""
         ...
 
     def report(self, health: Health) -> None:
@@ -39,9 +39,9 @@ class Connection(Protocol):
 
 
 class StatusCollector:
-    """Counts commands as an observer of the loop; publishes health as a service of it.
+    """Observer of the loop that counts commands, and service of the loop that publishes health.
 
-    It outlives a reload: `attach` names what it observes from then on, and the counts continue.
+    It continues after a reload: `attach` sets the new objects to observe, and the counts continue.
 
     Parameters
     ----------
@@ -70,24 +70,24 @@ class StatusCollector:
         problems: Callable[[], Iterable[str]] = tuple,
         written: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Observe these from now on.
+        """Observe the status of these objects from now on.
 
         Parameters
         ----------
         controllers : mapping
-            One for each field.
+            The controller of each field.
         link : Connection
             The link to the broker.
         intervals : mapping
-            Seconds of each field's interval, None where intervals follow the readings.
+            Length of each field's interval in s; None if the intervals follow the readings.
         period : float
             Seconds between two health documents.
         rejected : callable
-            Returns the commands that were rejected, by reason.
+            Returns the number of rejected requests, by reason.
         problems : callable
-            Returns what needs attention beside the sensors, one text each.
+            Returns a text for each problem that is not a problem of a sensor.
         written : callable
-            Returns the bytes of state written so far, None where no state is stored.
+            Returns the bytes of state that were written so far; None if no state is stored.
         """
         self._controllers = controllers
         self._link = link
@@ -103,7 +103,7 @@ class StatusCollector:
     # --- as an observer and a service of the loop -----------------------------------------------
 
     def __call__(self, field: str, command: Command) -> None:
-        """Count `command`."""
+        """Count the decisions and activations of a field."""
         match command:
             case PublishState():
                 self._decisions[field] += 1
@@ -113,15 +113,15 @@ class StatusCollector:
                 pass
 
     def fileno(self) -> int:
-        """Return -1: there is no descriptor to wait for."""
+        """Return -1, because the status collector has no descriptor to wait for."""
         return -1
 
     def wake_at(self) -> float:
-        """Return when the next health document is due."""
+        """Return the time when the next health document is due."""
         return self._due
 
     def service(self, now: float) -> None:
-        """Note whether the broker came or went, and publish health if it is due."""
+        """Note a change of the connection to the broker, and publish health if it is due."""
         if self._link.online is not self._online:
             self._online = self._link.online
             if self._online:
@@ -133,11 +133,11 @@ class StatusCollector:
             self._link.report(self.health())
 
     def publish_soon(self) -> None:
-        """Publish health with the next turn of the loop, but not more than once a second."""
+        """Publish the daemon's health in the next turn of the loop, at most once a second."""
         self._due = min(self._due, self._published_at + MIN_HEALTH_PERIOD_S)
 
     def close(self) -> None:
-        """Do nothing: there is nothing to release."""
+        """Do nothing, because the status collector holds no resources."""
 
     # --- health and status ----------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class StatusCollector:
         )
 
     def summary(self) -> str:
-        """Return one line: which sensor is selected in each field, and how many respond."""
+        """Return one line of text: each field's selected sensor, and how many sensors respond."""
         parts = []
         for name, controller in self._controllers.items():
             health, sensors = controller.health(), len(controller.policy.field)
@@ -220,7 +220,7 @@ class StatusCollector:
 
 
 def resident_bytes() -> int | None:
-    """Return the resident memory of this process; None where the system does not report it."""
+    """Return the resident memory of this process in bytes; None if it is not known."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except (OSError, ValueError, IndexError):

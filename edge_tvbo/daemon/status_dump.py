@@ -1,4 +1,4 @@
-"""Status dump: the daemon's status in a few log lines, on SIGUSR1."""
+"""Status dump: the daemon's status in a few log lines, which SIGUSR1 requests."""
 
 import os
 import threading
@@ -14,7 +14,7 @@ _PROCESS = Path("/proc/self")
 def lines(
     status: Status, controllers: Mapping[str, Controller], decisions: Mapping[str, Decision]
 ) -> Iterator[str]:
-    """Yield the daemon's status, then two lines for each field."""
+    """Yield the lines of the status dump: the daemon's status, then two lines for each field."""
     health, written = status.health, status.written
     stored = "no state is stored" if written is None else f"{written} bytes of state written"
     broker = "the broker is connected" if status.online else "the broker is away"
@@ -35,7 +35,7 @@ def lines(
 
 
 def usage(resident: int | None) -> str:
-    """Return how many threads, descriptors and bytes of memory the process has.
+    """Return the number of threads, descriptors and bytes of memory of the process, as text.
 
     >>> "thread(s)" in usage(None)
     True

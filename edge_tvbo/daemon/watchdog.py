@@ -1,9 +1,9 @@
 """Watchdog: reports to systemd that the daemon is ready, its status, and that it is alive.
 
-systemd is notified by a service of the loop, and only if two things made progress: a turn of the
-loop was completed, and the link received a packet recently or is about to reconnect. A separate
-timer would report a hung daemon as alive. A blocked loop or a stalled link is a reason for a
-restart; an unreachable broker is not.
+A service of the loop notifies systemd, and only if both the loop and the link make progress: the
+loop has completed a turn, and the link has received a packet recently or is about to reconnect. A
+separate timer would report a hung daemon as alive. A blocked loop or a stalled link is a reason for
+a restart; an unreachable broker is not.
 """
 
 import logging
@@ -13,24 +13,24 @@ from typing import Protocol
 
 log = logging.getLogger(__name__)
 
-RETRY_DELAY_S = 1.0  # until a stalled link is checked again
+RETRY_DELAY_S = 1.0  # between checks of a stalled link
 STATUS_PERIOD_S = 1.0  # between two status lines, so that a fast field does not flood the journal
 
 
 class Notifier(Protocol):
-    """The service manager that started the daemon; never raises, never blocks."""
+    """The service manager that started the daemon; its methods neither raise nor block."""
 
     @property
     def watchdog_timeout(self) -> float | None:
-        """Seconds without `alive` after which the daemon is restarted; None for never."""
+        """Seconds without `alive` after which systemd restarts the daemon; None for no limit."""
         ...
 
     def ready(self, text: str) -> None:
-        """Report that the start, or a reload, is complete."""
+        """Report that the start or a reload of the daemon is complete."""
         ...
 
     def status(self, text: str) -> None:
-        """Report a one-line status."""
+        """Report the daemon's status in one line."""
         ...
 
     def alive(self) -> None:
@@ -38,7 +38,7 @@ class Notifier(Protocol):
         ...
 
     def reloading(self) -> None:
-        """Report that the configuration is being read again; `ready` ends it."""
+        """Report that a reload of the configuration has begun; `ready` ends it."""
         ...
 
     def stopping(self) -> None:
@@ -47,7 +47,7 @@ class Notifier(Protocol):
 
 
 class Watchdog:
-    """A service of the loop that reports to the service manager.
+    """Service of the loop that reports the daemon's progress to the service manager.
 
     Parameters
     ----------
@@ -73,15 +73,15 @@ class Watchdog:
         self._status_at = -inf
 
     def fileno(self) -> int:
-        """Return -1: there is no descriptor to wait for."""
+        """Return -1, because the watchdog has no descriptor to wait for."""
         return -1
 
     def wake_at(self) -> float:
-        """Return when the next report is due."""
+        """Return the time when the next report to systemd is due."""
         return self._alive_at
 
     def service(self, now: float) -> None:
-        """Send the reports that are due; the call proves that the loop has turned."""
+        """Send the reports that are due; this call itself proves that the loop has turned."""
         if not self._ready:
             self._ready = True
             self._notifier.ready(self._summary())
@@ -96,7 +96,9 @@ class Watchdog:
         if progress and self._period < inf:
             self._notifier.alive()
         if not progress and not self._stalled:
-            log.error("the link makes no progress; systemd is not notified until it does")
+            log.error(
+                "the link makes no progress; until it does, the watchdog of systemd is not notified"
+            )
         self._stalled = not progress
         return progress
 

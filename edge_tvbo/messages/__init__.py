@@ -1,1 +1,1 @@
-"""Messages: events in, commands out, and the documents on the wire."""
+"""Messages: events that a controller handles, commands that it returns, and JSON documents."""

@@ -1,4 +1,4 @@
-"""Commands: what the daemon has to do for a controller; frozen.
+"""Commands: frozen structs that a controller returns, and that the daemon carries out.
 
 Times are seconds since 1970-01-01 UTC unless a name says otherwise.
 """
@@ -11,7 +11,7 @@ from edge_tvbo.messages.documents import Decision, Notice
 
 
 class Activate(msgspec.Struct, frozen=True):
-    """Send `sensor` the command to measure now."""
+    """Command to activate a sensor, so that it measures now and replies by `expires_at`."""
 
     sensor: str
     interval: int
@@ -20,26 +20,26 @@ class Activate(msgspec.Struct, frozen=True):
 
 
 class PublishState(msgspec.Struct, frozen=True):
-    """Publish which sensor is selected, and the reason."""
+    """Command to publish a decision: the selected sensor, and the reason."""
 
     decision: Decision
 
 
 class Notify(msgspec.Struct, frozen=True):
-    """Publish a notice."""
+    """Command to publish a notice."""
 
     notice: Notice
 
 
 class Ending(StrEnum):
-    """The end of an interval: its reply, or its time-out."""
+    """Ending of an interval: a reply of the activated sensor, or a time-out."""
 
     ANSWERED = "answered"  # the activated sensor replied in time
-    MISSED = "missed"  # it timed out
+    MISSED = "missed"  # the activated sensor timed out
 
 
 class Record(msgspec.Struct, frozen=True):
-    """Record how one interval ended."""
+    """Command to record how one interval ended."""
 
     interval: int
     at: float  # the interval's start
@@ -47,14 +47,14 @@ class Record(msgspec.Struct, frozen=True):
     ending: Ending
     value: float | None  # the sensor's reply, in the field's unit
     abs_error: float | None = msgspec.field(name="surprise")  # |reply - mean|, in the field's unit
-    threshold: float | None  # the event trigger's threshold for it; None without a trigger
+    threshold: float | None  # of the event trigger, for `abs_error`; None without a trigger
     reset: bool
 
 
 class Reject(msgspec.Struct, frozen=True):
-    """Log a rejected message; the controller has counted it."""
+    """Command to log a rejected message, which the controller has already counted."""
 
-    reason: str  # under which it is counted: "late", "not-a-number", ...
+    reason: str  # the word under which it is counted: "late", "not-a-number", ...
     source: str  # the sensor, or the topic of an unreadable message
     detail: str = ""  # what the message contained
 

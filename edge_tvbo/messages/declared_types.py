@@ -1,4 +1,4 @@
-"""Declared types: the check of a value against a msgspec annotation, and its limits in words."""
+"""Declared types: checks of values against msgspec annotations, and allowed values in words."""
 
 import math
 from types import NoneType, UnionType
@@ -12,7 +12,7 @@ _META_KEYS = [key for key in dir(Meta()) if not key.startswith("_")]
 
 
 def split(declared: Any) -> tuple[Any, Meta]:
-    """Return the type inside `Annotated`, and one `Meta` with all of its limits.
+    """Return the type inside `Annotated`, and one `Meta` with all limits of the annotation.
 
     >>> split(Annotated[Annotated[int, Meta(ge=1)], Meta(description="How many.")])
     (<class 'int'>, msgspec.Meta(ge=1, description='How many.'))
@@ -28,14 +28,14 @@ def split(declared: Any) -> tuple[Any, Meta]:
 
 
 def members(bare: Any) -> list[Any]:
-    """Return the members of a union without None; of any other type, the type itself."""
+    """Return the types in a union, without None; for any other type, a list of only that type."""
     if get_origin(bare) in (Union, UnionType):
         return [each for each in get_args(bare) if each is not NoneType]
     return [bare]
 
 
 def without_none(declared: Any) -> Any:
-    """Return the type without None, with its limits.
+    """Return an annotated type without None; its limits are kept.
 
     TOML has no None, and msgspec accepts no limits on a type that allows None.
     """
@@ -44,7 +44,7 @@ def without_none(declared: Any) -> Any:
 
 
 def choices(declared: Any) -> tuple[str, ...]:
-    """Return the words that the type allows; () for a type without `Literal`.
+    """Return the words that an annotated type allows; () for a type without `Literal`.
 
     >>> choices(float | Literal["fitted"])
     ('fitted',)
@@ -61,13 +61,14 @@ def is_struct(kind: Any) -> bool:
 
 
 def convert(value: Any, declared: Any) -> Any:
-    """Return `value` converted to the declared type; None stays None where the type allows it.
+    """Return `value` converted to the declared type; None stays None if the type allows it.
 
     Raises
     ------
     ValueError
-        For a value of another type or outside the limits, for a whole number beyond 64 bits, and
-        for an infinite one unless the type has ``Meta(extra={"infinity": True})``.
+        If the value has another type or is outside the limits, or if it is a whole number of more
+        than 64 bits. Also if it is not finite and the type lacks
+        ``Meta(extra={"infinity": True})``.
     """
     bare, meta = split(declared)
     infinity_allowed = (meta.extra or {}).get("infinity", False)
@@ -81,7 +82,7 @@ def convert(value: Any, declared: Any) -> Any:
 
 
 def allowed_values(declared: Any) -> str:
-    """Return in words which values the type allows.
+    """Return the values that an annotated type allows, in words.
 
     >>> allowed_values(Annotated[int, Meta(ge=1, le=9)])
     'a whole number, 1 to 9'

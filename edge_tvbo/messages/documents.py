@@ -1,4 +1,4 @@
-"""Documents: the JSON messages on the wire; validated when they are decoded."""
+"""Documents: the JSON messages on the wire, which are validated when they are decoded."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -7,22 +7,22 @@ import msgspec
 
 
 class Reason(StrEnum):
-    """Why a sensor was selected."""
+    """Reason for the selection of a sensor in a decision."""
 
     WARMUP = "warmup"  # the model has no reading since the start or a reset: selected at random
-    EXPLOIT = "exploit"  # its estimated value is the highest
-    EXPLORE = "explore"  # its estimate is not the highest, but uncertain enough that it could be
+    EXPLOIT = "exploit"  # the sensor's estimated value is the highest
+    EXPLORE = "explore"  # another estimate is higher, but this one is more uncertain
     SCHEDULED = "scheduled"  # the policy uses no model
-    PROBE = "probe"  # every sensor is unresponsive: each is activated in turn
+    PROBE = "probe"  # all sensors are unresponsive, so they are activated in turn
     ASKED = "asked"  # requested by `cmd/activate`
-    SAVED = "saved"  # no sensor is activated, to save energy; this one is the estimated hottest
+    SAVED = "saved"  # no sensor is activated, to save energy; `sensor` has the highest estimate
 
 
 class ModelState(msgspec.Struct, frozen=True):
     """State of the model behind a decision."""
 
     observations: int  # readings in the model since its last reset
-    resets: int  # since the controller started
+    resets: int  # number of resets since the controller started
     last_reset: str | None = None  # RFC 3339, UTC
 
 
@@ -34,9 +34,9 @@ class Decision(msgspec.Struct, frozen=True):
     expires_at: str  # RFC 3339, UTC: a later reply does not count
     sensor: str
     policy: str
-    mean: float  # estimate of that sensor, in `unit`
+    mean: float  # estimated value of the selected sensor, in `unit`
     std: float  # standard deviation of the estimate
-    ucb: float  # the bound that was compared; below the mean for the objective "min"
+    ucb: float  # the sensor's confidence bound; for the objective "min" it is below the mean
     unit: str
     reason: Reason
     factors: list[str]  # short statements, the most important first
@@ -74,10 +74,10 @@ class Hotspot(msgspec.Struct, frozen=True):
 
     at: str  # RFC 3339, UTC
     sensor: str
-    value: float  # its estimated value, in `unit`
+    value: float  # the sensor's estimated value, in `unit`
     std: float  # standard deviation of the estimate
     unit: str
-    age_s: int | None  # since its last reading; None before the first
+    age_s: int | None  # seconds since the sensor's last reading; None before the first
 
 
 class PublishedPosterior(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ class PublishedPosterior(msgspec.Struct, frozen=True):
     ending: Literal["answered", "missed"] | None  # how the interval ended; None while it runs
     unit: str
     sensors: tuple[str, ...]
-    mean: list[float]  # one value for each sensor, as in the lists below
+    mean: list[float]  # one value for each sensor, in the order of `sensors`
     std: list[float]
     last: list[float | None]  # the last reading; None before the first
     age_s: list[float | None]  # seconds since the last reading
@@ -99,7 +99,7 @@ class EnergyState(msgspec.Struct, frozen=True):
 
     unit: str
     spent: float  # in the last period, in `unit`
-    left: float | None  # of the field's budget; None where only sensors have one
+    left: float | None  # what is left of the field's budget; None if the field has no budget
     saved: int  # intervals in which no sensor was activated
     exhausted: int  # sensors whose own budget does not allow another activation
     low_battery: list[str]  # sensors that are not activated because of their batteries
@@ -114,8 +114,8 @@ class FieldHealth(msgspec.Struct, frozen=True):
     missed: int  # intervals whose sensor timed out
     suspects: list[str]  # unresponsive sensors: they timed out when last activated
     refused: dict[str, int]  # rejected readings and messages, by reason
-    paused: bool = False  # no sensor is activated, on command
-    energy: EnergyState | None = None  # None where none is counted
+    paused: bool = False  # whether a command has paused the field: no sensor is activated
+    energy: EnergyState | None = None  # None if no energy is counted
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -127,7 +127,7 @@ class Health(msgspec.Struct, frozen=True):
     fields: dict[str, FieldHealth]
     clock_synced: bool = True  # whether the wall clock was set since the machine started
     paused: bool = False  # whether every field is paused
-    problem: str | None = None  # what needs attention
+    problem: str | None = None  # a problem that needs attention, in words
     refused: dict[str, int] = {}  # rejected commands, by reason
     kernels: str = ""  # compiled "ahead of time" or "just in time"
 
@@ -144,8 +144,8 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A command to the daemon: topic `cmd/<verb>`."""
 
     field: str | None = None  # None for all fields
-    sensor: str | None = None  # activate: the sensor
-    paused: bool = True  # pause: False resumes, so that one topic serves a switch
+    sensor: str | None = None  # for `activate`: the sensor
+    paused: bool = True  # for `pause`: False resumes, so that a switch needs only one topic
     transaction: Transaction = None  # returned with the response
 
 
@@ -173,14 +173,14 @@ class LastReading(msgspec.Struct, frozen=True):
 
 
 class FieldStatus(msgspec.Struct, frozen=True):
-    """Status of one field: its health, and what `/metrics` shows beside it."""
+    """Status of one field: its health, and the other values that `/metrics` shows."""
 
     health: FieldHealth
     sensors: int
-    decisions: int  # since the daemon started, as activations
-    activations: int
-    resets: int  # of the model, those before a restart included
-    last_readings: dict[str, LastReading]  # by sensor; without old ones and unresponsive sensors
+    decisions: int  # since the daemon started
+    activations: int  # since the daemon started
+    resets: int  # of the model; includes resets before a restart
+    last_readings: dict[str, LastReading]  # by sensor; without old readings, unresponsive sensors
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -190,17 +190,17 @@ class Status(msgspec.Struct, frozen=True):
     at: float  # s since 1970
     uptime: float  # s
     healthy: bool
-    reason: str  # why it is not healthy, or a summary, in one line
+    reason: str  # one line: why the daemon is not healthy, or a summary if it is
     online: bool  # whether the broker has accepted the connection and the subscriptions
-    away: float  # s since the broker was lost; 0 while it is connected
+    away: float  # s since the connection to the broker was lost; 0 while connected
     reconnects: int
     fields: dict[str, FieldStatus]
     written: int | None = None  # bytes of state written since the start
-    resident: int | None = None  # bytes of memory; None where the system does not report it
+    resident: int | None = None  # bytes of memory; None if the system does not report it
 
 
 class RetainedState(msgspec.Struct, frozen=True):
-    """Documents of a daemon that the broker retains, as far as they are valid."""
+    """The documents of a daemon that the broker has retained; invalid documents are None."""
 
     status: str | None  # "online", "offline"
     health: Health | None

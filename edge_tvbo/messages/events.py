@@ -1,4 +1,4 @@
-"""Events: what a controller handles; validated once, when they are decoded.
+"""Events: the inputs of a controller, which are validated once, when they are decoded.
 
 Times are seconds since 1970-01-01 UTC unless a name says otherwise.
 """
@@ -11,7 +11,7 @@ class Reading(msgspec.Struct, frozen=True):
 
     sensor: str
     value: float  # in the field's unit
-    at: float  # when it was measured; `received` where the payload has no time
+    at: float  # when it was measured; equal to `received` if the payload has no time
     received: float  # when it reached this process
     stamped: bool = True  # whether the payload itself contained `at`
     retained: bool = False  # whether the broker had stored it before the subscription
@@ -28,7 +28,7 @@ class BatteryReported(msgspec.Struct, frozen=True):
 class Unreadable(msgspec.Struct, frozen=True):
     """A message that could not be decoded."""
 
-    reason: str  # under which it is counted: "not-a-number", "too-large", ...
+    reason: str  # the word under which it is counted: "not-a-number", "too-large", ...
     topic: str
     detail: str
 
@@ -37,7 +37,7 @@ class IntervalElapsed(msgspec.Struct, frozen=True):
     """A new interval begins."""
 
     at: float
-    intervals: int = 1  # that have elapsed since the last such event; 1 for the first
+    intervals: int = 1  # number of intervals since the last such event; 1 for the first
 
 
 class DeadlineElapsed(msgspec.Struct, frozen=True):
@@ -58,12 +58,12 @@ class LinkRestored(msgspec.Struct, frozen=True):
 class ClockStepped(msgspec.Struct, frozen=True):
     """The wall clock was set: times that it gave before are `by` seconds too early."""
 
-    by: float  # s; negative where it was set back
-    at: float  # when, by the clock after it was set
+    by: float  # s; negative if the clock was set back
+    at: float  # when the clock was set, by its new time
 
 
 class ClockUnset(msgspec.Struct, frozen=True):
-    """The wall clock was not set since the machine started: its time is unknown."""
+    """The wall clock has not been set since the machine started, so the time is unknown."""
 
 
 class PauseRequested(msgspec.Struct, frozen=True):
@@ -73,19 +73,19 @@ class PauseRequested(msgspec.Struct, frozen=True):
 
 
 class ResumeRequested(msgspec.Struct, frozen=True):
-    """A user ends the pause."""
+    """A user ends the pause of the field: sensors are activated again."""
 
     at: float
 
 
 class ResetRequested(msgspec.Struct, frozen=True):
-    """A user resets the model."""
+    """A user resets the model of the field."""
 
     at: float
 
 
 class ActivationRequested(msgspec.Struct, frozen=True):
-    """A user activates a sensor now."""
+    """A user requests that a sensor is activated now."""
 
     sensor: str
     at: float

@@ -9,9 +9,9 @@ YEAR_1, YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # s since 1970: the ra
 
 
 def rfc3339(at: float) -> str:
-    """Return a time as RFC 3339 text in UTC, with milliseconds only where there are any.
+    """Return a time as RFC 3339 text in UTC, with milliseconds unless it is a whole second.
 
-    A time outside the years 1 to 9999 becomes the nearest one inside.
+    A time outside the years 1 to 9999 becomes the nearest time inside this range.
 
     >>> rfc3339(1078646400), rfc3339(0.25)
     ('2004-03-07T08:00:00Z', '1970-01-01T00:00:00.250Z')
@@ -23,7 +23,7 @@ def rfc3339(at: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in its largest fitting unit, with two or three digits.
+    """Return a duration as text, in the unit in which it has at most about three digits.
 
     >>> duration(31.4), duration(1080.0), duration(90_000.0), duration(1e6)
     ('31 s', '18 min', '25 h', '12 d')
@@ -35,7 +35,7 @@ def duration(seconds: float) -> str:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Return a number with `digits` significant digits, without an exponent where it is short.
+    """Return a number as text with `digits` significant digits, without an exponent if possible.
 
     >>> significant(0.0489), significant(7.0), significant(50_123.4)
     ('0.0489', '7', '50100')

@@ -7,7 +7,9 @@ from edge_tvbo.messages.documents import Decision, Notice
 
 
 class QuantizedArray(msgspec.Struct, frozen=True):
-    """One number for each sensor, in 255 steps of their range: exact enough for the dashboard.
+    """One number for each sensor, rounded to one of 256 levels between `low` and `high`.
+
+    The rounding is exact enough for the dashboard.
 
     >>> QuantizedArray(20.0, 30.5, bytes([0, 255, 102])).values()
     [20.0, 30.5, 24.2]
@@ -18,7 +20,7 @@ class QuantizedArray(msgspec.Struct, frozen=True):
     steps: bytes  # 0 for `low`, 255 for `high`
 
     def values(self) -> list[float]:
-        """Return the numbers."""
+        """Return the rounded numbers as floats, one for each sensor."""
         step = (self.high - self.low) / 255
         return [self.low + step * each for each in self.steps]
 
@@ -36,6 +38,6 @@ class HistoryEntry(msgspec.Struct, frozen=True):
 
     field: str
     decision: Decision
-    record: Record | None = None  # None while it runs, or if the daemon was killed before its end
-    notices: tuple[Notice, ...] = ()  # those published while it ran
+    record: Record | None = None  # None while the interval runs, or if the daemon was killed in it
+    notices: tuple[Notice, ...] = ()  # published while the interval ran
     posterior: PosteriorSnapshot | None = msgspec.field(default=None, name="beliefs")

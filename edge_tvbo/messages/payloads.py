@@ -13,28 +13,28 @@ PollMode = Literal["live", "sleepy", "lorawan"]
 
 
 class PayloadCodec(Protocol):
-    """Decodes the payloads of one kind of sensor."""
+    """Decoder of the payloads of one kind of sensor."""
 
     def __call__(self, payload: bytes) -> tuple[float, float | timedelta | None]:
-        """Return the value and, where the payload contains it, the time of the measurement.
+        """Return the value of a reading, and the time of the measurement if the payload has it.
 
-        The time is in seconds since 1970, or an offset from the arrival of the message. Of several
-        readings in one payload the newest is returned. Raises `PayloadError` for invalid bytes, and
-        no other exception.
+        The time is in seconds since 1970, or an offset from the arrival of the message. If a
+        payload contains several readings, the newest is returned. Raises `PayloadError` for invalid
+        bytes, and no other exception.
         """
         ...
 
 
 class PayloadFormat(Protocol):
-    """Makes a codec from the settings of a configuration."""
+    """Function that makes a codec from the settings in a configuration."""
 
     def __call__(self, settings: Mapping[str, str]) -> PayloadCodec:
-        """Return a codec; raises `ConfigError` for an unknown setting."""
+        """Return the codec of a payload format; raises `ConfigError` for an unknown setting."""
         ...
 
 
 class Activation(msgspec.Struct, frozen=True):
-    """Topic and payload that poll a sensor of an integration."""
+    """Topic and payload of the command that activates a sensor of an integration."""
 
     mode: PollMode
     topic: str
@@ -43,10 +43,10 @@ class Activation(msgspec.Struct, frozen=True):
 
 
 class DetectedSensor(msgspec.Struct, frozen=True):
-    """A sensor of some integration, recognised in a message."""
+    """A sensor that was recognised in a message of an integration."""
 
-    sensor: str  # as its topic names it
-    topic: str  # of its readings, with {sensor} in place of the name
+    sensor: str  # the sensor's name in the topic
+    topic: str  # topic of its readings, with {sensor} in place of the name
     values: tuple[str, ...]  # allowed for the setting `value`; () for a payload of one number
     activate: Activation | None = None
 
@@ -56,12 +56,12 @@ class Preset(Protocol):
 
     @property
     def topic(self) -> str:
-        """Topic of the readings; {sensor} is the sensor, the user fills in other braces."""
+        """Topic of the readings; {sensor} is the sensor's name, and users fill in other braces."""
         ...
 
     @property
     def activate(self) -> Activation | None:
-        """How its sensors are polled, with the same braces in the topic; None if they cannot be."""
+        """Command that activates the sensors; None if they cannot be activated."""
         ...
 
     def recognise(self, topic: str, payload: bytes) -> DetectedSensor | None:

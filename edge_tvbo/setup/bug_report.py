@@ -1,4 +1,4 @@
-"""Bug report: versions, configuration, state and last decisions, fit to be published."""
+"""Bug report: versions, configuration, state and last decisions, without secrets."""
 
 import os
 import platform
@@ -38,14 +38,14 @@ PACKAGES = (
     "click",
     "prometheus-client",
 )
-DECISIONS = 50  # shown of each field
+DECISIONS = 50  # number of last decisions of each field in the report
 
 
 class HistoryReader(Protocol):
     """The decision history of a daemon; every method may raise `DataError`."""
 
     def fields(self) -> list[str]:
-        """Return the fields that have entries, sorted."""
+        """Return the names of the fields in the decision history, sorted."""
         ...
 
     def newest(self, field: str, count: int) -> list["HistoryEntry"]:
@@ -53,7 +53,7 @@ class HistoryReader(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file of the decision history."""
         ...
 
 
@@ -63,7 +63,7 @@ def report(
     open_store: Callable[[str, str], "Store"],
     open_history: Callable[[str, str], "HistoryReader"],
 ) -> str:
-    """Return the report on the configuration at `path`.
+    """Return the bug report on the configuration at `path`.
 
     Parameters
     ----------
@@ -72,7 +72,8 @@ def report(
     check : callable
         Raises the errors of the configuration.
     open_store, open_history : callable
-        Open the stored state and the history of a daemon, given its directory and instance.
+        Open the stored state and the decision history of a daemon. The arguments are the directory
+        and the name of the instance.
     """
     text, raw = _read(path)
     effective = _with_environment(path, raw)
@@ -88,7 +89,7 @@ def report(
     ]
     lines = [
         "Bug report of edge-tvbo. Secrets, hosts and names of users and machines are replaced",
-        "by ***. Topics and sensor ids are not: read the report before you publish it.",
+        "by ***. Topics and sensor ids are not, so read the report before you publish it.",
         "",
     ]
     for title, part in parts:
@@ -111,14 +112,14 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the effective settings: those of the file, overridden by the environment."""
+    """Return the settings of the file, overridden by environment variables."""
     given = environment.variables(os.environ)
     filled = environment.fill_in(raw, (), Report(path, dict, given), os.environ)
     return environment.override(filled, given, os.environ)
 
 
 def _guarded(part: Iterator[str]) -> Iterator[str]:
-    """Yield the lines of a part, followed by the exception that ended it, if any."""
+    """Yield the lines of a part of the report; if it raises an exception, yield that as text."""
     try:
         yield from part
     except Exception as error:
@@ -126,7 +127,7 @@ def _guarded(part: Iterator[str]) -> Iterator[str]:
 
 
 def _exception_lines(error: Exception) -> Iterator[str]:
-    """Yield an exception with its frames, without the directories of a traceback."""
+    """Yield an exception and its stack frames as text, without the directories of files."""
     import traceback
 
     yield from traceback.format_exception(error)[-1].splitlines()
@@ -192,7 +193,7 @@ def _files(path: Path, raw: dict[str, Any]) -> Iterator[str]:
 def _counters(
     path: Path, raw: dict[str, Any], open_store: Callable[[str, str], "Store"]
 ) -> Iterator[str]:
-    """Yield the counters of each field, from the newest state that can be read."""
+    """Yield the counters of each field, from the newest stored state that can be read."""
     from edge_tvbo.daemon import checkpoints
     from edge_tvbo.messages.formatting import rfc3339
 
@@ -210,11 +211,11 @@ def _counters(
         yield f"stored at {rfc3339(round(document.anchor.wall))}, {when}"
         yield from _counter_lines(document, raw.get("fields"))
         return
-    yield "no stored state was found, or none that can be read"
+    yield "no stored state was found that can be read"
 
 
 def _counter_lines(document: "Document", configured: object) -> Iterator[str]:
-    """Yield a line for each field that is configured or has stored state."""
+    """Yield the counters of each field that is configured or has stored state, one line each."""
     from edge_tvbo.control.controller_state import counters
 
     known = configured if isinstance(configured, dict) else {}
@@ -247,7 +248,7 @@ def _plural(number: int, noun: str) -> str:
 def _decisions(
     path: Path, raw: dict[str, Any], open_history: Callable[[str, str], "HistoryReader"]
 ) -> Iterator[str]:
-    """Yield the last decisions, the newest last: from the history, or from before a crash."""
+    """Yield the last decisions from the history or else from the crash log, the newest last."""
     from edge_tvbo.control import history_text
     from edge_tvbo.daemon import crash_log
 
@@ -273,7 +274,7 @@ def _decisions(
 
 
 def _crash(path: Path, raw: dict[str, Any]) -> Iterator[str]:
-    """Yield the last traceback, with the names of files but not their directories."""
+    """Yield the traceback of the last crash, with the names of files but not their directories."""
     from edge_tvbo.daemon import crash_log
 
     state, instance = _state(path, raw)
@@ -285,7 +286,7 @@ def _crash(path: Path, raw: dict[str, Any]) -> Iterator[str]:
 
 
 def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:
-    """Return the directory of stored state, None without one, and the instance."""
+    """Return the directory of stored state, or None if there is none, and the instance."""
     table, instance = raw.get("state"), raw.get("instance", "edge")
     directory = table.get("dir") if isinstance(table, dict) else None
     if not isinstance(directory, str) or not directory or "\0" in directory:
@@ -294,7 +295,7 @@ def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:
 
 
 def _access(path: Path) -> str:
-    """Return what this process may do with a path.
+    """Return whether a path exists, and whether this process can read and write it.
 
     >>> _access(Path("/nonexistent/x"))
     'does not exist'

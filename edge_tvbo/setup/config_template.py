@@ -1,4 +1,4 @@
-"""Configuration template: a first configuration that runs unedited and says what to improve."""
+"""Configuration template: a first configuration that runs unedited, with comments for editing."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ port = {port}
 {login}
 [fields.{field}]
 unit = {unit}
-objective = "max"  # "min" follows the lowest
+objective = "max"  # search for the highest value; "min" for the lowest
 interval = {interval}  # or "on-reading"
 policy = {{ name = "auto" }}  # learns how the field changes; needs no parameter
 
@@ -32,8 +32,8 @@ sensors = [{sensors}]
 {activate}
 
 # The prior: mean and variance (in unit²) of the field, noise_variance (in unit²) of a reading, and
-# the correlation of any two sensors. A model learned from recorded days is much better: with
-# `edge-tvbo fit`,  model = "..."  replaces this table.
+# the correlation of any two sensors. A model that `edge-tvbo fit` learns from recorded days is much
+# better: then  model = "..."  replaces this table.
 [fields.{field}.kernel]
 name = "exchangeable"  # with positions, "matern-5/2" and length_scale
 correlation = 0.5
@@ -47,9 +47,9 @@ noise_variance = {noise:.4g}
 
 
 class TemplateValues(msgspec.Struct, frozen=True, kw_only=True):
-    """Values of a first configuration."""
+    """Values that fill the template of a first configuration."""
 
-    sensors: Mapping[str, str]  # name in topics by sensor id
+    sensors: Mapping[str, str]  # sensor ids, each with the sensor's name in topics
     host: str
     port: int
     user: str | None = None
@@ -62,13 +62,13 @@ class TemplateValues(msgspec.Struct, frozen=True, kw_only=True):
     payload: str
     value: str | None = None
     activate: Activation | None = None  # how sensors of this integration are activated, if known
-    live: bool = False  # whether the daemon activates them
-    mean: float
-    spread: float  # standard deviation
+    live: bool = False  # whether the daemon activates sensors
+    mean: float  # of the readings
+    spread: float  # standard deviation of the readings
 
 
 def render_config(values: TemplateValues) -> str:
-    """Return the text of a configuration."""
+    """Return the text of a first configuration."""
     others = {sensor: name for sensor, name in values.sensors.items() if sensor != name}
     return TEMPLATE.format(
         host=_quoted(values.host),
@@ -121,5 +121,5 @@ def _key(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a TOML string; for a text of one line, that is a JSON string."""
+    """Return a text as a TOML string; for a text of one line, a JSON string is a TOML string."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,9 +1,9 @@
 """Redaction: the settings that a bug report may show, and removal of secrets from its text.
 
-Secrets are held back twice. First, the type of a setting decides whether its value is shown:
-passwords, hosts, user names, paths and values of unknown settings are not. Then the values that
-were not shown, and the names of this machine and its user, are removed from the whole report, in
-case a message repeats them.
+Secrets are removed in two steps. First, the type of a setting decides whether its value is shown:
+passwords, hosts, user names, paths and values of unknown settings are hidden. Then the hidden
+values, and the names of this machine and its user, are removed from the whole report, because an
+error message may repeat them.
 """
 
 import getpass
@@ -38,7 +38,7 @@ _PUBLIC_WORDS = {
 
 
 def named_files(raw: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each setting that names a file, and the name."""
+    """Yield the key and the value of each setting that names a file or a directory."""
     for key, value, setting, _ in _walk(renamed(raw), Settings, ()):
         if setting and _is_path(setting, value) and value and "\0" not in value:
             yield key, value
@@ -48,7 +48,7 @@ def named_files(raw: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 class Line(NamedTuple):
-    """One setting of the file, and whether its value may be shown."""
+    """One setting of the configuration file, and whether a report may show its value."""
 
     key: str
     value: Any
@@ -59,7 +59,8 @@ class Line(NamedTuple):
 def redacted_settings(raw: dict[str, Any], text: str) -> Iterator[str]:
     """Yield each setting of the configuration, with *** for a value that is not public."""
     if not raw:
-        yield "is not valid TOML, so nothing of it is shown" if text else "is empty or missing"
+        invalid = "the file is not valid TOML, so nothing of it is shown"
+        yield invalid if text else "the file is empty or missing"
     for line in _walk(raw, Settings, ()):
         yield f"{line.key} = {_plain(line.value) if line.is_public else HIDDEN}"
 
@@ -67,7 +68,7 @@ def redacted_settings(raw: dict[str, Any], text: str) -> Iterator[str]:
 def _walk(
     raw: Mapping[str, Any], kind: type[msgspec.Struct], path: tuple[str, ...]
 ) -> Iterator[Line]:
-    """Yield each setting of a table and of the tables in it."""
+    """Yield each setting of a table and of its inner tables."""
     for name, value in raw.items():
         setting, where = _setting_of(kind, name), (*path, name)
         if setting and setting.named and isinstance(value, dict):
@@ -84,7 +85,7 @@ def _walk(
 
 
 def _setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
-    """Return the setting of a key, which may be an option of a payload format."""
+    """Return the setting of a key, which may be an option of a payload format; None if unknown."""
     if name in settings_of(kind):
         return settings_of(kind)[name]
     options = extra_keys_of(kind)
@@ -100,7 +101,7 @@ def _is_public(setting: Setting, value: Any) -> bool:
 
 
 def _is_valid(setting: Setting, value: Any) -> bool:
-    """Return whether a value is valid; an invalid one may be a secret in the wrong place."""
+    """Return whether a setting's value is valid; an invalid value may be a misplaced secret."""
     parse = setting.extra.get("parse")
     try:
         parse(value) if parse else msgspec.convert(value, setting.kind, strict=True)
@@ -115,7 +116,7 @@ def _is_path(setting: Setting, value: Any) -> bool:
 
 
 def _plain(value: Any) -> str:
-    """Return a value on one line, a long one shortened.
+    """Return a setting's value on one line; a long list or table is shortened.
 
     >>> _plain("a"), _plain(list(range(100))), _plain({"c1": 1})
     ('"a"', '[0,1,2,3,4,... 100 items]', '{"c1":1}')
@@ -134,7 +135,7 @@ def _plain(value: Any) -> str:
 
 
 def redact(text: str, words: list[str]) -> str:
-    """Return `text` with each of these words replaced by ***, the longest first.
+    """Return a report's text with each of the private `words` replaced by ***.
 
     >>> redact("broker.lan refuses bob, bobby", ["bob", "broker.lan"])
     '*** refuses ***, bobby'
@@ -148,7 +149,7 @@ def redact(text: str, words: list[str]) -> str:
 
 
 def private_values(raw: dict[str, Any]) -> Iterator[str]:
-    """Yield the values, and their parts, that may name a secret, a machine or a user."""
+    """Yield values of settings that may reveal a secret, a machine or a user, and their parts."""
     for line in _walk(raw, Settings, ()):
         if line.is_public:
             continue
@@ -161,7 +162,7 @@ def private_values(raw: dict[str, Any]) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield every text inside a value."""
+    """Yield every text inside the value of a setting."""
     if isinstance(value, dict):
         for each in value.values():
             yield from _texts(each)
@@ -173,7 +174,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
-    """Yield the passwords in the files that settings name."""
+    """Yield the passwords in the files that settings `password_file` name."""
     for key, value in named_files(raw):
         if key.endswith("password_file"):
             try:
@@ -184,7 +185,7 @@ def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
 
 
 def machine_names(path: Path) -> list[str]:
-    """Return the names of this machine, its user and their directories."""
+    """Return private names: those of this machine, its user, and their directories."""
     host = socket.gethostname()
     try:
         user = getpass.getuser()

@@ -1,8 +1,8 @@
 """Sensor discovery: groups the messages of a broker by integration, topic and quantity.
 
-Messages come from unknown senders: a value counts only if a codec can read it, and the memory for
-topics and sensors is bounded. Codecs and presets may come from third parties: when one raises, the
-message counts as not of its integration.
+Messages come from unknown senders. Therefore a value counts only if a codec can read it, and the
+memory for topics and sensors is bounded. Codecs and presets may come from third parties: if one
+raises an exception, the message does not count for its integration.
 """
 
 import re
@@ -19,24 +19,24 @@ OWN_TOPICS = "edge_tvbo/"
 PLACEHOLDER = "{sensor}"
 MAX_PAYLOAD = 65_536  # bytes
 MAX_GROUPS = 256
-MAX_SENSORS = 2000  # of a group
+MAX_SENSORS = 2000  # in a group
 MAX_VALUE = 1e12  # a greater number is not a measurement
 MIN_SPREAD = 1e-9  # a smaller spread is rounding error
-LISTED_SENSORS = 3  # of a group
-LISTED_NAMES = 5  # unknown topics, or unusable sensor names
+LISTED_SENSORS = 3  # sensors of a group that its description names
+LISTED_NAMES = 5  # unknown topics, or unusable sensor names, that are kept
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 MAX_NAME_LENGTH = 64  # characters
 
 
 class Quantity(msgspec.Struct, frozen=True):
-    """A measured quantity, with its unit and usual spread between places."""
+    """A measured quantity, with its unit and the usual spread of its readings."""
 
     name: str
     unit: str
     spread: float  # standard deviation, in the unit
 
 
-_QUANTITIES = {  # by the words that integrations use
+_QUANTITIES = {  # quantities by the words that integrations use
     "temperature": Quantity("temperature", "°C", 3.0),
     "tc": Quantity("temperature", "°C", 3.0),
     "humidity": Quantity("humidity", "%", 10.0),
@@ -66,7 +66,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def quantity(self) -> Quantity:
-        """The measured quantity, by the words in `value` or in the topic."""
+        """The quantity that the sensors measure, according to `value` or the topic."""
         words = re.split(r"[./:]", self.value or self.topic.replace(PLACEHOLDER, ""))
         for word in reversed(words):
             if known := _QUANTITIES.get(word.lower()):
@@ -77,17 +77,20 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def center(self) -> float:
-        """The median of the last readings, which a single faulty sensor moves little."""
+        """The median of the last readings, on which a single faulty sensor has little effect."""
         return median(self.readings.values())
 
     @property
     def spread(self) -> float:
-        """The standard deviation by the median absolute deviation, at least the usual spread."""
+        """The standard deviation of the readings, estimated from the median absolute deviation.
+
+        It is at least the usual spread of the quantity.
+        """
         deviation = median(abs(each - self.center) for each in self.readings.values())
         return max(1.5 * deviation, self.quantity.spread)
 
     def describe(self) -> str:
-        """Return one line about the sensors of the group."""
+        """Return one line of text about the sensors of the group."""
         values, quantity = self.readings.values(), self.quantity
         count = len(values)
         number = "1 sensor" if count == 1 else f"{count} sensors"
@@ -104,14 +107,14 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
 
 class Discovery:
-    """Sorts messages into groups of sensors.
+    """Collection of the groups of sensors that are found in the messages of a broker.
 
     Parameters
     ----------
     presets : mapping of str to Preset
         The known integrations, by the name of their payload format.
     codec : callable
-        Returns the codec of a payload format with its settings.
+        Returns the codec of a payload format; the arguments are its name and its settings.
     """
 
     def __init__(
@@ -124,12 +127,12 @@ class Discovery:
         self._codecs: dict[tuple[str, str | None], PayloadCodec] = {}
         self._groups: dict[tuple[str, str, str | None], _GroupBuilder] = {}
         self.messages = 0
-        self.unknown: dict[str, None] = {}  # some topics of no known integration
-        self.unusable: dict[str, None] = {}  # some sensor names that a configuration cannot hold
+        self.unknown: dict[str, None] = {}  # some topics that belong to no known integration
+        self.unusable: dict[str, None] = {}  # some sensor names that no configuration can contain
 
     def add_message(self, topic: str, payload: bytes) -> None:
-        """Add a message to the groups; nothing is raised, whatever the message contains."""
-        if topic.startswith((OWN_TOPICS, "$")):  # $ begins topics of the broker
+        """Add a message to the groups of sensors; no content of a message raises an exception."""
+        if topic.startswith((OWN_TOPICS, "$")):  # the broker's own topics begin with $
             return
         self.messages += 1
         seen = list(self._recognised(topic, payload)) or list(guess_by_topic(topic, payload))
@@ -138,7 +141,7 @@ class Discovery:
             self.unknown[topic] = None
 
     def groups(self) -> list[SensorGroup]:
-        """Return the groups: known quantities first, then by the number of sensors."""
+        """Return the groups of sensors: known quantities first, then by the number of sensors."""
         return sorted((each.group() for each in self._groups.values()), key=_rank)
 
     def _recognised(self, topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
@@ -151,7 +154,7 @@ class Discovery:
                 yield integration, seen
 
     def _add(self, integration: str, seen: DetectedSensor, payload: bytes) -> bool:
-        """Add each value of a message; return whether there was one."""
+        """Add the values of a message to their groups; return whether a value was added."""
         if not all(
             map(_is_usable_name, (seen.sensor, *seen.topic.replace(PLACEHOLDER, "x", 1).split("/")))
         ):
@@ -188,7 +191,7 @@ class Discovery:
 
 
 class _GroupBuilder:
-    """A group to which messages are added."""
+    """A group of sensors to which readings are added."""
 
     def __init__(
         self, integration: str, topic: str, value: str | None, activate: Activation | None
@@ -207,7 +210,7 @@ class _GroupBuilder:
 
 
 def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
-    """Yield (format, sensor) of a message by the quantity in its topic or in a key of its JSON.
+    """Yield (payload format, sensor) of a message whose topic or JSON keys name a quantity.
 
     >>> for payload, seen in guess_by_topic("home/hall/temperature", b"21.3"):
     ...     print(payload, seen.sensor, seen.topic)
@@ -238,7 +241,9 @@ def _rank(group: SensorGroup) -> tuple[bool, int, int, str]:
 
 
 def ids(names: Iterable[str]) -> dict[str, str]:
-    """Return the names of sensors in topics by ids, which are made where a name is not one.
+    """Return a dict that maps sensor ids to the names of the sensors in topics.
+
+    The id is the name itself, or is made from it if the name is not a valid id.
 
     >>> ids(["Living room", "Küche", "hall", "Kuche"])
     {'hall': 'hall', 'Kuche': 'Kuche', 'Living-room': 'Living room', 'Kuche-2': 'Küche'}
@@ -265,7 +270,7 @@ def shown(name: str) -> str:
 
 
 def _is_usable_value(value: str) -> bool:
-    """Return whether a setting can hold the name of a value; ${ would be a variable."""
+    """Return whether the setting `value` can contain a name; ${ would begin a variable."""
     return len(value) <= MAX_NAME_LENGTH and value.isprintable() and "${" not in value
 
 

@@ -1,1 +1,1 @@
-"""Simulation: recorded data through the same controller that the daemon runs."""
+"""Simulation: replays of recorded data through the controller that the daemon runs."""

@@ -39,7 +39,7 @@ UNIT_TEXT = "standard deviations of the training data"  # in sentences
 UNIT_LABEL = "sd of the training data"  # in headings and axis labels
 ORACLE = "oracle"
 STATIC = "static"  # activates the sensor that was best on the training days
-DAILY_PROFILE_POLICIES = ("auto",)  # their field has a daily profile
+DAILY_PROFILE_POLICIES = ("auto",)  # policies whose field needs a daily profile
 
 # Settings for the policies whose own defaults do not suit a backtest. n_upper is the block length
 # of [B16] and [ET] for the temperatures of the laboratory, N = 15. Without an upper bound the
@@ -49,7 +49,7 @@ DEFAULT_SETTINGS: dict[str, dict[str, Any]] = {"et-gp-ucb": {"n_upper": 15}}
 
 @dataclass(frozen=True)
 class Result:
-    """The results of one policy on the test days, one replay for each seed."""
+    """The result of one policy on the test days, with one replay for each seed."""
 
     policy: str
     settings: dict[str, Any]
@@ -63,9 +63,10 @@ class Result:
     sensors: int  # M
 
     def saved_shares(self) -> dict[str, float]:
-        """Return the share of activations saved against always-on and against round-robin.
+        """Return the shares of activations that the policy saves, compared with two baselines.
 
-        Empty for the oracle, which uses readings without activating their sensors.
+        The baselines are always-on and round-robin. The dict is empty for the oracle, which uses
+        readings of sensors that it did not activate.
         """
         if self.policy == ORACLE:
             return {}
@@ -77,11 +78,11 @@ class Result:
 
     @property
     def picks(self) -> NDArray[np.int64]:
-        """The activated arms, (seeds, T); -1 where none was activated."""
+        """The activated arms, (seeds, T); -1 for an interval without an activation."""
         return np.asarray(self.steps["pick"])
 
     def document(self) -> dict[str, Any]:
-        """Return the result as ``replay --json`` prints it."""
+        """Return the result of the policy as the JSON document of ``replay --json``."""
         per_seed = self.regret.mean(axis=1).tolist()
         mean, sd = mean_and_sd(per_seed)
         return {
@@ -97,7 +98,7 @@ class Result:
 
 
 class ReplayJob(NamedTuple):
-    """One policy to be replayed with one seed."""
+    """One replay to be run: a policy, its seed and its settings."""
 
     policy: str
     seed: int
@@ -112,11 +113,11 @@ class Backtest:
     recording : Recording
         Readings of the sensors.
     train_span, test_span : RowRange
-        The rows that the field is learned from, and the rows that policies are replayed on.
+        The rows on which the field is trained, and the rows on which policies are replayed.
     noise_variance : float
-        Of a reading, as a share of the training variance.
+        Noise variance of a reading, as a share of the training variance.
     budget : float, optional
-        Activations per day; without it, one in each interval.
+        Maximum number of activations per day. If it is None, each interval has one activation.
 
     Raises
     ------
@@ -133,7 +134,10 @@ class Backtest:
         budget: float | None = None,
     ) -> None:
         if test_span.last <= test_span.first:
-            raise DataError("No test day is left; name fewer days with --train, or name --test.")
+            raise DataError(
+                "No test day is left; select fewer training days with --train, or select the test"
+                " days with --test."
+            )
         self.recording = recording
         self.test_span = test_span
         self.budget = budget
@@ -150,13 +154,13 @@ class Backtest:
 
     @cached_property
     def field_with_daily_profile(self) -> SensorField:
-        """The field with its daily profile; fitted here, unless `fit_daily_profile` was called."""
+        """The field with its daily profile; it is fitted on first use."""
         return self._fit_daily_profile(no_progress, None)
 
     def fit_daily_profile(self, progress: Progress, executor: Executor | None = None) -> None:
-        """Fit the daily profile of the field, which replays the training days in `executor`.
+        """Fit the daily profile of the field; this replays the training days in `executor`.
 
-        `progress` is called with the steps done and their number.
+        `progress` is called with the number of finished steps and the number of all steps.
         """
         self.field_with_daily_profile = self._fit_daily_profile(progress, executor)
 
@@ -168,7 +172,10 @@ class Backtest:
     def training_report(
         self, progress: Progress = no_progress, executor: Executor | None = None
     ) -> TrainingReport:
-        """Return what was learned from the training days; see `fit_daily_profile`."""
+        """Return the report on what was learned from the training days.
+
+        The parameters are those of `fit_daily_profile`.
+        """
         return make_training_report(
             self.field_with_daily_profile,
             self._training,
@@ -179,7 +186,7 @@ class Backtest:
         )
 
     def controller(self, policy: str, settings: Mapping[str, Any], seed: int) -> Controller:
-        """Return a new controller of the field."""
+        """Return a new controller of the field that uses `policy`."""
         return Controller(self._policy(policy, settings, seed), self._controller_settings)
 
     def run(
@@ -189,7 +196,7 @@ class Backtest:
         seeds: int,
         progress: Callable[[int], None] = lambda done: None,
     ) -> Result:
-        """Replay the test days with the seeds 0, 1, ...; `progress` is called after each."""
+        """Replay the test days with the seeds 0, 1, ...; `progress` is called after each replay."""
         runs = []
         for seed in range(seeds):
             runs.append(self.run_job(ReplayJob(policy, seed, settings)))
@@ -197,13 +204,13 @@ class Backtest:
         return self.result(policy, settings, runs)
 
     def run_job(self, job: ReplayJob) -> Run:
-        """Replay the test days once."""
+        """Replay the test days once, with the policy and the seed of `job`."""
         policy = self._policy(job.policy, job.settings, job.seed)
         controller = Controller(policy, self._controller_settings, with_text=False)
         return replay(self.recording, self.test_span, controller).run()
 
     def result(self, policy: str, settings: Mapping[str, Any], runs: Sequence[Run]) -> Result:
-        """Return the result of some replays of `policy`."""
+        """Return the result of `policy` from its replays `runs`."""
         steps = np.stack([run.steps for run in runs])
         return Result(
             policy,
@@ -219,7 +226,7 @@ class Backtest:
         )
 
     def oracle(self) -> Result:
-        """Return the result of always activating the best sensor: no regret."""
+        """Return the result of an oracle, which always selects the best sensor: no regret."""
         rows = self.test_span.last - self.test_span.first
         steps = empty_steps(rows)[None, :]
         steps["pick"] = best_arm(self.recording, self.test_span)
@@ -228,7 +235,7 @@ class Backtest:
         )
 
     def fingerprint(self) -> str:
-        """Return 16 hex digits, which differ between backtests whose replays may differ."""
+        """Return 16 hexadecimal digits that identify the recording, its days and the settings."""
         recording, rows = self.recording, slice(self.test_span.first, self.test_span.last)
         arrays = (self._training, recording.values[rows], recording.observed[rows])
         numbers = (self.train_span, self.test_span, recording.start, recording.interval)
@@ -273,7 +280,7 @@ class Backtest:
 
 
 def results_table(results: Sequence[Result]) -> str:
-    """Return the results side by side as text."""
+    """Return a text table of the results, with a row for each policy."""
     rows = [["policy", "regret", "±", "activations", "timed out", "resets"]]
     rows[0] += ["saved of always-on", "of round-robin"]
     for result in results:

@@ -1,7 +1,7 @@
-"""Dataset lookup: where files of recordings are searched, and how a recording is loaded.
+"""Dataset lookup: the directories that are searched for recordings, and how one is loaded.
 
-Datasets are adapters, which this package does not import. So the command line passes the function
-that finds a dataset by its name, inside a `DataSource`, to all code that needs recordings.
+Datasets are adapters, which this package does not import. Therefore the command line passes a
+`DataSource` to all code that needs recordings; it contains the function that finds a dataset.
 """
 
 import os
@@ -21,44 +21,44 @@ DAY = 86_400.0  # s
 
 
 class Dataset(Protocol):
-    """Recording that can be found, downloaded and read; an entry point `edge_tvbo.datasets`."""
+    """Dataset that can be downloaded and read; registered as entry point `edge_tvbo.datasets`."""
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Name under which the dataset is registered."""
         ...
 
     @property
     def summary(self) -> str:
-        """Description in one line, for ``data list``."""
+        """Description of the dataset in one line, for ``data list``."""
         ...
 
     @property
     def url(self) -> str | None:
-        """Address that `fetch` downloads from; None if it cannot be downloaded."""
+        """Address from which `fetch` downloads the dataset; None if it cannot be downloaded."""
         ...
 
     def load(self, directories: Iterable[str]) -> "Recording":
-        """Read the recording from the first directory that holds it; raises `DataError`."""
+        """Return the recording in the first directory that contains it; raises `DataError`."""
         ...
 
     def fetch(self, directory: Path, progress: Callable[[int, int | None], None]) -> None:
         """Download the files that `load` needs; raises `DataError`.
 
-        `progress` is called with the bytes so far and, where it is known, their total number.
+        `progress` is called with the number of bytes so far, and the total number if it is known.
         """
         ...
 
 
 class DataSource(NamedTuple):
-    """Access to recordings by the names of their datasets; can be sent to another process.
+    """Source of recordings, by the names of their datasets; can be sent to another process.
 
     Parameters
     ----------
     find : callable
-        Returns the `Dataset` of a name; raises `ConfigError`.
+        Returns the `Dataset` with a given name; raises `ConfigError` for an unknown name.
     directories : tuple of str
-        Searched before all others.
+        Directories that are searched before all others.
     """
 
     find: Callable[[str], Dataset]
@@ -74,8 +74,8 @@ def load_recording(
 ) -> "Recording":
     """Return the recording of `dataset`; raises `DataError`.
 
-    Its sensors do not reply in gaps if these are "silent"; if `gaps` are "filled", the values that
-    were filled in count as measured, as in the papers.
+    If `gaps` is "silent", sensors do not reply in gaps of the recording. If it is "filled", the
+    values that fill the gaps count as measured, as in the papers.
     """
     recording = dataset.load(search_directories(first))
     if gaps == "filled":
@@ -84,13 +84,16 @@ def load_recording(
 
 
 def cache_directory() -> Path:
-    """Return the directory that ``data fetch`` downloads to, in the user's cache."""
+    """Return the directory in the user's cache into which ``data fetch`` downloads datasets."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "edge_tvbo"
 
 
 def search_directories(first: Iterable[str] = ()) -> list[str]:
-    """Return where to search: `first`, $EDGE_TVBO_DATA, the cache, a checkout's ../shared/data."""
+    """Return the directories that are searched for recordings, in this order.
+
+    They are `first`, $EDGE_TVBO_DATA, the cache, and shared/data of a checkout.
+    """
     named = [str(Path(each).expanduser()) for each in first]
     for each in named:
         if not Path(each).exists():
@@ -111,7 +114,7 @@ def shift_to_today(recording: "Recording", now: float) -> "Recording":
 
 
 def describe(recording: "Recording") -> dict[str, Any]:
-    """Return what ``data info`` says about a recording, by name, encodable as JSON."""
+    """Return the facts about a recording that ``data info`` prints, encodable as JSON."""
     rows = len(recording.values)
     start = datetime.fromtimestamp(recording.start, UTC)
     end = start + timedelta(seconds=rows * recording.interval)

@@ -16,35 +16,35 @@ class InMemoryHistory:
         self._entries: dict[int, HistoryEntry] = {}
 
     def store(self, entry: HistoryEntry) -> None:
-        """Store `entry`, in place of an earlier one of the same interval."""
+        """Store a history entry; it replaces an earlier entry of the same interval."""
         self._entries[entry.decision.interval] = entry
 
     def fields(self) -> list[str]:
-        """Return the names of the fields: the replay has one."""
+        """Return the names of the fields in the history; a replay has only one field."""
         return [self._field]
 
     def span(self, field: str) -> tuple[int, int] | None:
-        """Return the lowest and the highest interval number; None if there is none."""
+        """Return the lowest and highest interval number in the history; None if it is empty."""
         return (min(self._entries), max(self._entries)) if self._entries else None
 
     def entry(self, field: str, interval: int) -> HistoryEntry | None:
-        """Return the entry of one interval; None if there is none."""
+        """Return the history entry of one interval; None if there is none."""
         return self._entries.get(interval)
 
     def newest(self, field: str, count: int) -> list[HistoryEntry]:
-        """Return the last `count` entries, newest first."""
+        """Return the last `count` entries of the history, newest first."""
         return [self._entries[number] for number in sorted(self._entries)[-count:]][::-1]
 
     def between(self, field: str, first: int, last: int) -> list[HistoryEntry]:
-        """Return the entries from interval `first` to `last`, both included, oldest first."""
+        """Return the history entries from `first` to `last`, both included, oldest first."""
         return [self._entries[each] for each in sorted(self._entries) if first <= each <= last]
 
     def close(self) -> None:
-        """Do nothing: there is no file to close."""
+        """Do nothing, because a history in memory has no file to close."""
 
 
 def replay_to_history(backtest: Backtest, policy: str) -> InMemoryHistory:
-    """Return the decisions of `policy` on the test days, as a daemon would have stored them."""
+    """Return the decision history of a replay of the test days with `policy`."""
     name = backtest.recording.name
     controller = backtest.controller(policy, {}, seed=0)
     history, decisions = InMemoryHistory(name), DecisionLog()

@@ -41,12 +41,12 @@ class ReplayLink(Link, Connection, Protocol):
 
 
 class Connect(Protocol):
-    """Makes the link of a replay."""
+    """Function that connects a replay to the broker."""
 
     def __call__(
         self, fields: Mapping[str, FieldSettings], *, wall: Callable[[], float]
     ) -> ReplayLink:
-        """Return a link for `fields`; `wall` returns the time in s since 1970."""
+        """Return the link of a replay for `fields`; `wall` returns the time in s since 1970."""
         ...
 
 
@@ -59,9 +59,9 @@ def replay_over_mqtt(
 ) -> ReplayRecorder:
     """Replay the test days through `controller` and a broker, `speed` times as fast as real time.
 
-    `connect` makes the link to the broker. The sensors must be connected already, see
-    `sensor_process`. `watch` is called with every command of the controller. Raises
-    `KeyboardInterrupt` on SIGINT and SIGTERM.
+    `connect` makes the link to the broker. The sensors must already be connected; `sensor_process`
+    starts them. `watch` is called with every command of the controller. Raises `KeyboardInterrupt`
+    on SIGINT and SIGTERM.
     """
     recording, span = backtest.recording, backtest.test_span
     recorder = ReplayRecorder(recording, span)
@@ -147,6 +147,6 @@ def _check_broker(mqtt: Mqtt) -> None:
 
 
 def _read_line(output: IO[str]) -> str:
-    """Return the next line of `output`; empty if there is none in time."""
+    """Return the next line of `output`; "" if no line arrives in time."""
     ready, _, _ = select.select([output], [], [], CONNECT_TIMEOUT_S)
     return output.readline() if ready else ""

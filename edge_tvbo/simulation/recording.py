@@ -1,4 +1,4 @@
-"""Recording of a sensor network: readings on a regular grid of times and sensors, checked."""
+"""Recording of a sensor network: checked readings on a regular grid of times and sensors."""
 
 import re
 from collections.abc import Sequence
@@ -25,26 +25,26 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     unit : str
         Unit of the values, such as "°C".
     objective : str
-        The end of the scale to follow: "max" or "min".
+        "max" if policies search for the highest value, "min" if they search for the lowest.
     sensors : tuple of str
         M distinct ids, each fit for one level of an MQTT topic.
     start : float
         Time of the first interval, seconds since 1970.
     interval : float
-        Seconds.
+        Length of an interval, in seconds.
     values : float64[T, M]
         Finite readings; gaps are filled, see `observed`.
     observed : bool[T, M]
         False where a value is filled in.
     positions : float64[M, 2], optional
-        Places of the sensors, in m.
+        Coordinates of the sensors, in m.
     source : str
         Origin and licence of the data, and whether they are real or synthetic, in one sentence.
 
     Raises
     ------
     DataError
-        If any of these is not as described.
+        If a parameter is not as described.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     source: str
 
     def __post_init__(self) -> None:
-        """Check all fields."""
+        """Check all parameters of the recording; raises `DataError`."""
         _check_scalars(self)
         check_sensor_names(self.name, self.sensors)
         _check_arrays(self)
@@ -79,7 +79,7 @@ def check_sensor_names(where: str, sensors: Sequence[str]) -> None:
         twice = sorted({sensor for sensor in sensors if sensors.count(sensor) > 1})
         raise DataError(
             f"{where}: several sensors have the name {', '.join(twice)}; "
-            "each needs a name of its own."
+            "each sensor needs a different name."
         )
 
 
@@ -87,7 +87,7 @@ def _check_scalars(recording: Recording) -> None:
     if recording.objective not in ("max", "min"):
         raise DataError(
             f"{recording.name}: the objective is {recording.objective!r}; "
-            'it can be "max" or "min", the end of the scale to follow.'
+            'it must be "max" (search for the highest value) or "min" (for the lowest).'
         )
     if not 0 < recording.interval < float("inf"):
         raise DataError(
@@ -103,12 +103,12 @@ def _check_arrays(recording: Recording) -> None:
     if values.ndim != 2 or values.shape[0] == 0 or values.shape[1] != M:
         raise DataError(
             f"{recording.name}: values have shape {values.shape}; with {M} sensors it must be "
-            f"(T, {M}), T at least 1."
+            f"(T, {M}), with T at least 1."
         )
     if observed.shape != values.shape or observed.dtype != np.bool_:
         raise DataError(
             f"{recording.name}: observed is {observed.dtype} of shape {observed.shape}; "
-            f"it must be bool of shape {values.shape}, as the values."
+            f"it must be bool of shape {values.shape}, the shape of the values."
         )
     if values.dtype != np.float64 or not np.isfinite(values).all():
         raise DataError(

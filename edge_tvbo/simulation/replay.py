@@ -1,7 +1,7 @@
 """Replay of a recording through the controller: which sensors it activates, and the regret.
 
-The controller is the one of the daemon. Only the sensors are simulated: the activated sensor
-replies at once with what it measured in that interval; in a gap it does not reply.
+The daemon runs the same controller. Only the sensors are simulated: an activated sensor replies at
+once with the value that it measured in the interval, and it does not reply in a gap.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,8 +25,8 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.simulation.recording import Recording
 
 DAY = 86_400.0  # s
-REPLY_SHARE = 0.2  # of the interval: time that a sensor has to reply
-STEP_DTYPE = np.dtype(  # one interval; values in the recording's unit, NaN where there is none
+REPLY_SHARE = 0.2  # reply timeout, as a share of the interval
+STEP_DTYPE = np.dtype(  # one interval; values in the recording's unit, NaN for no value
     [
         ("pick", np.int64),  # the arm that was activated; -1 if none was
         ("regret", np.float64),
@@ -34,8 +34,8 @@ STEP_DTYPE = np.dtype(  # one interval; values in the recording's unit, NaN wher
         ("mean", np.float64),  # posterior of the pick before it replied
         ("std", np.float64),
         ("error", np.float64),  # |reply - mean|
-        ("threshold", np.float64),  # of the event trigger, for the error
-        ("reset", np.bool_),  # whether the model was reset: by the trigger, or before the choice
+        ("threshold", np.float64),  # threshold of the event trigger for `error`
+        ("reset", np.bool_),  # whether the model was reset, by the trigger or before the selection
     ]
 )
 NAN_COLUMNS = ("reply", "mean", "std", "error", "threshold")
@@ -43,7 +43,7 @@ NAN_COLUMNS = ("reply", "mean", "std", "error", "threshold")
 
 @dataclass(frozen=True)
 class RowRange:
-    """A range of a recording's rows, from `first` to before `last`."""
+    """A range of a recording's rows; `first` is included, `last` is not."""
 
     first: int
     last: int
@@ -52,24 +52,24 @@ class RowRange:
 class Run(msgspec.Struct, frozen=True):
     """The results of one replay, encodable as JSON."""
 
-    rows: bytes  # the memory of `steps`
+    rows: bytes  # the bytes of `steps`
     resets: int
     activations: int
     missed: int
-    digest: str  # SHA-256 of all decisions, without their texts, and records; in hexadecimal
+    digest: str  # see `ReplayRecorder.digest`
 
     @property
     def steps(self) -> NDArray[np.void]:
-        """What happened in each interval, (T,) of `STEP_DTYPE`."""
+        """The results of each interval of the replay, (T,) of `STEP_DTYPE`."""
         return np.frombuffer(self.rows, STEP_DTYPE)
 
 
 class ReplayRecorder:
     """Recorder of a replay: regret, activations, timeouts, resets, and a hash of all decisions.
 
-    The regret of an interval is the difference between the hottest sensor that was observed in it
-    and the sensor of the decision, in the recording's unit, at least 0. For the objective "min" it
-    is the difference to the coldest.
+    The regret of an interval is the difference between the values of the hottest sensor and of the
+    selected sensor, in the recording's unit and at least 0. The hottest sensor is the best of those
+    that were observed in the interval. For the objective "min", it is the coldest one.
     """
 
     def __init__(self, recording: Recording, span: RowRange) -> None:
@@ -120,11 +120,11 @@ class ReplayRecorder:
         self._hash.update(msgspec.json.encode(record) + b"\n")
 
     def digest(self) -> str:
-        """Return the SHA-256 of all decisions, without their texts, and records, in hexadecimal."""
+        """Return the SHA-256 of all decisions (without texts) and records, in hexadecimal."""
         return self._hash.hexdigest()
 
     def run(self) -> Run:
-        """Return the results so far."""
+        """Return the results of the replay so far."""
         rows = self.steps.tobytes()
         return Run(rows, self.resets, self.activations, self.missed, self.digest())
 
@@ -139,9 +139,10 @@ def empty_steps(rows: int) -> NDArray[np.void]:
 
 
 def best_arm(recording: Recording, span: RowRange) -> NDArray[np.intp]:
-    """Return the hottest arm of each interval, (T,), among those that were observed in it.
+    """Return the hottest of the arms that were observed in each interval, (T,).
 
-    If none was, it is among the filled-in values. For the objective "min" it is the coldest.
+    If no arm was observed in an interval, the filled-in values are compared. For the objective
+    "min", the coldest arm is returned.
     """
     sign = 1.0 if recording.objective == "max" else -1.0
     values = sign * recording.values[span.first : span.last]
@@ -183,7 +184,7 @@ class SimulatedSensors:
         self._observed, self._values = recording.observed, recording.values
 
     def reply(self, activate: Activate) -> Event:
-        """Return the reading of the activated sensor, or the elapsed deadline in a gap."""
+        """Return the reading of the activated sensor; in a gap, return `DeadlineElapsed`."""
         row = round((activate.at - self._start) / self._interval)
         arm = self._arms[activate.sensor]
         if not self._observed[row, arm]:
@@ -207,7 +208,7 @@ def controller_settings(recording: Recording, budget: float | None = None) -> Co
 
 
 def days(recording: Recording, text: str) -> RowRange:
-    """Return the rows of the days ``first:last``, both included: 2004-03-01:2004-03-06.
+    """Return the rows of the days ``first:last``, both included, such as 2004-03-01:2004-03-06.
 
     Raises
     ------
@@ -229,18 +230,18 @@ def days(recording: Recording, text: str) -> RowRange:
 
 
 def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
-    """Return the rows of the first `share` of the intervals, and those of the rest."""
+    """Return two row ranges of a recording: the first `share` of its intervals, and the rest."""
     border = int(len(recording.values) * share)
     return RowRange(0, border), RowRange(border, len(recording.values))
 
 
 def training_rows(recording: Recording, span: RowRange) -> Array:
-    """Return the readings of `span`, (T, M), with gaps filled."""
+    """Return the readings in the rows `span`, (T, M), with gaps filled."""
     return np.asarray(recording.values[span.first : span.last])
 
 
 def mean_and_sd(values: Iterable[float]) -> tuple[float, float]:
-    """Return the mean and the sample standard deviation, which is 0 for a single value."""
+    """Return the mean of `values`, and the sample standard deviation (0 for one value)."""
     array = np.fromiter(values, np.float64)
     return float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0
 

@@ -264,7 +264,7 @@ def test_init_lists_the_received_topics_and_writes_no_file_if_it_recognises_no_s
     made = run("init", str(tmp_path / "a.toml"), "--port", str(broker.port), "--listen", "1s")
 
     assert made.exit_code == 2
-    assert "topics such as cellar/door" in made.stderr
+    assert "Topics of other messages: cellar/door" in made.stderr
     assert "--sensor hall" in made.stderr
     assert list(tmp_path.iterdir()) == []
 

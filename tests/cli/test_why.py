@@ -159,9 +159,9 @@ def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     assert "The sensor timed out: there was no reply by 2026-11-21T00:00:07Z." in words(
         record=missed
     )
-    assert "Its reply is awaited until" in words(record=None)
+    assert "The daemon waits for the reply until" in words(record=None)
     late = "\n".join(history_text.describe(history_entry(7, ended=False), 2e9))
-    assert "How it ended is not stored yet" in late
+    assert "The end of the interval is not stored yet" in late
     notice = Notice("sensor-lost", "2026-11-21T00:00:07Z", "mote-1 did not reply in time")
     assert "  - 2026-11-21T00:00:07Z sensor-lost: mote-1" in words(notices=(notice,))
 

@@ -21,6 +21,7 @@ import click
 import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
+from support.mosquitto import stop
 from support.pages import blocks, files, prose, unprinted
 from support.paths import DOCS, ROOT, SHARED
 from support.ports import free_port
@@ -322,8 +323,7 @@ class ObservedField:
         return self
 
     def __exit__(self, *_):
-        self.client.disconnect()
-        self.client.loop_stop()
+        stop(self.client)
 
 
 def kind_of(topic):

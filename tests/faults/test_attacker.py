@@ -17,6 +17,7 @@ from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 from support.gateway import Daemon
+from support.mosquitto import stop
 from support.paths import DEPLOY
 from support.ports import free_port
 from support.settings import field_settings, mqtt_settings
@@ -114,8 +115,7 @@ class LoginClient:
         assert self.lost.wait(TIMEOUT_S)
 
     def close(self):
-        self.client.disconnect()
-        self.client.loop_stop()
+        stop(self.client)
 
 
 @contextmanager

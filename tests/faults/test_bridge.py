@@ -13,6 +13,7 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 from support import certificates
 from support.gateway import Daemon
+from support.mosquitto import stop
 from support.paths import DEPLOY
 from support.ports import free_port
 
@@ -126,8 +127,7 @@ class Someone:
             time.sleep(0.01)
 
     def close(self):
-        self.client.disconnect()
-        self.client.loop_stop()
+        stop(self.client)
 
 
 @pytest.fixture

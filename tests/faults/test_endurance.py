@@ -17,6 +17,7 @@ from edge_tvbo_adapters.mqtt.session import MAX_BATCH
 from support import crowd
 from support.crowd import MAX_READINGS_IN_FLIGHT
 from support.gateway import Daemon
+from support.mosquitto import stop
 
 SENSORS = [f"mote-{n}" for n in range(1, 55)]
 INTERVAL = 0.1  # s
@@ -133,8 +134,7 @@ class Session:
     def close(self):
         self._crowd.stdin.close()
         self._crowd.wait(10)
-        self._watcher.disconnect()
-        self._watcher.loop_stop()
+        stop(self._watcher)
 
 
 def wait(condition, complaint, within=60.0):

@@ -19,7 +19,7 @@ from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.mqtt.problems import tls_failed
 from support import certificates
 from support.link import LAB, STAMPED, FakeBroker, cut, decision, link_to, logged, publish, strict
-from support.mosquitto import Driver, Peer
+from support.mosquitto import Driver, Peer, stop
 from support.proxy import Proxy
 from support.settings import field_settings, mqtt_settings
 
@@ -464,8 +464,7 @@ def test_a_second_client_with_our_id_costs_six_connects_and_one_error(
     try:
         driver.for_seconds(seconds)
     finally:
-        other.disconnect()
-        other.loop_stop()
+        stop(other)
     ours = [line for line in broker.log().splitlines() if "as twin" in line and "k30" in line]
     assert len(ours) <= 6
     (line,) = logged(caplog)

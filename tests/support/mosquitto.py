@@ -96,6 +96,17 @@ class Driver:
             link.close()
 
 
+def stop(client):
+    """Disconnect a client with a thread of its own, and close all its sockets.
+
+    paho closes the socket pair of its thread only when the client is deleted. In a reference cycle
+    the sockets may be deleted first, and Python then warns in whichever test runs at the time.
+    """
+    client.disconnect()
+    client.loop_stop()
+    client.__del__()
+
+
 class Peer:
     """A client with a thread of its own: it keeps the messages it receives, and publishes."""
 
@@ -128,8 +139,7 @@ class Peer:
             time.sleep(0.01)
 
     def close(self):
-        self.client.disconnect()
-        self.client.loop_stop()
+        stop(self.client)
 
 
 def write_password(directory, user):

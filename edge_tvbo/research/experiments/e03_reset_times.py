@@ -97,7 +97,7 @@ class ResetTimes(GridExperiment):
                 panels[-1].plot(WINDOWS, ours, style, color=colour, label=f"ET {keeps}, ε = {rate}")
             lower = [results.mean(f"at N_lo, W={window}", epsilon=rate) for window in WINDOWS]
             panels[-1].plot(
-                WINDOWS, lower, "--", color=colour, label=f"reset always at N_lo, ε = {rate}"
+                WINDOWS, lower, "--", color=colour, label=f"always reset at N_lo, ε = {rate}"
             )
             panels[-1].axhline(
                 results.mean("r-gp-ucb", epsilon=rate),

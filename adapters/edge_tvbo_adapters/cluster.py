@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import signal
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import contextmanager, nullcontext
@@ -97,7 +98,6 @@ class ClusterExecutor(Executor):
 
     def __init__(self, client: "Client") -> None:
         self._client = client
-        self._executor = client.get_executor(pure=False)
         self._function: Callable[..., object] | None = None
         self._sent: Any = None
 
@@ -108,8 +108,37 @@ class ClusterExecutor(Executor):
             # repeats that job.
             self._function, self._sent = fn, self._client.submit(_unchanged, fn, pure=False)
         job = partial(_run_checked, _versions(), kwargs)
-        future: Future[Outcome] = self._executor.submit(job, self._sent, *args)
+        sent = self._client.submit(job, self._sent, *args, pure=False)
+        future: Future[Outcome] = Future()
+
+        # Only the loop's thread may delete `sent`: Ctrl-C would be lost in a destructor.
+        reference = weakref.ref(sent)
+
+        def cancel_sent(done: "Future[Outcome]") -> None:
+            remote = reference()
+            if done.cancelled() and remote is not None and not remote.cancelled():
+                remote.cancel()
+
+        future.add_done_callback(cancel_sent)
+        self._client.loop.add_callback(_forward, self._client, sent, future)
         return future
+
+
+async def _forward(client: "Client", sent: Any, future: "Future[Any]") -> None:
+    """Set the outcome of `future` to that of a job that was sent to the cluster.
+
+    Dask's own executor does the same, but leaves its future pending for ever if the connection is
+    lost while the result is transferred.
+    """
+    try:
+        outcome = await client.gather(sent, asynchronous=True)
+    except (asyncio.CancelledError, CancelledError):
+        future.cancel()
+        future.set_running_or_notify_cancel()
+    except Exception as error:
+        future.set_exception(error)
+    else:
+        future.set_result(outcome)
 
 
 @contextmanager

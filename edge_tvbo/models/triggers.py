@@ -40,22 +40,22 @@ class Trigger(Protocol):
         ...
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply, and return whether it shows that the model is stale."""
+        """Count a reply, and return whether the reply shows that the model is stale."""
         ...
 
     def clear(self) -> None:
-        """Set the trigger's age to 0, after a reset of the model."""
+        """Set the trigger's age to 0; call this after a reset of the model."""
         ...
 
 
 class _CountingTrigger:
-    """Base class of the triggers: counts replies, and never fires."""
+    """Base class of the triggers; it counts replies and never fires."""
 
     def __init__(self) -> None:
         self.age = 0
 
     def clear(self) -> None:
-        """Set the trigger's age to 0, after a reset of the model."""
+        """Set the trigger's age to 0; call this after a reset of the model."""
         self.age = 0
 
     def expires(self, t: int) -> bool:
@@ -120,11 +120,12 @@ class _EventTrigger(_CountingTrigger):
 
 
 class ErrorBound(_EventTrigger):
-    """The event trigger of ET-GP-UCB: resets when a prediction error is too large.
+    """The event trigger of ET-GP-UCB: it resets the model when a prediction error is too large.
 
     The model is stale if |y - mean| > √ρ std + w̄ and t' is within [n_lower, n_upper], with
     ρ = 2 ln(2π_{t'}/δ_B), w̄ = √(2σ_n² ln(2π_{t'}/δ_B)) and π_{t'} = π²t'²/6. Here t' is the number
-    of replies since the last reset. At t' = n_upper the model is stale in any case.
+    of replies since the last reset. At t' = n_upper the model counts as stale, whatever the reading
+    is.
 
     Parameters
     ----------
@@ -169,7 +170,7 @@ class ErrorBound(_EventTrigger):
         return TriggerResult(stale, threshold, self.age)
 
     def threshold(self, age: int, std: float) -> float:
-        """Return κ, the largest prediction error of a static field at age t' = 1, 2, ...
+        """Return κ, the largest prediction error that is accepted at age t' = 1, 2, ...
 
         `std` is the predicted standard deviation. κ and `std` are in model units.
         """
@@ -182,9 +183,10 @@ class LikelihoodRatio(_EventTrigger):
     """An event trigger that compares how probable a reading is with and without the model.
 
     The model is stale if the reading is more than 2π_{t'}/δ_B times as probable under the prior as
-    under the model. So κ bounds a likelihood ratio and not a prediction error. By Markov's
-    inequality, a static field is mistaken for a changed one with probability below δ_B/2. The
-    bounds on t' are those of `ErrorBound`. [ET] definition 2 does not prescribe a test.
+    under the model. So the threshold κ of [ET] bounds a likelihood ratio here and not a prediction
+    error. By Markov's inequality, a static field is mistaken for a changed one with probability
+    below δ_B/2. Here t' is the number of replies since the last reset; its bounds are those of
+    `ErrorBound`. [ET] definition 2 does not prescribe a test.
 
     Parameters
     ----------
@@ -232,7 +234,7 @@ class BlockBounds(msgspec.Struct, frozen=True):
         Raises
         ------
         ConfigError
-            If the rates are not in order.
+            Unless 0 <= epsilon_lower <= epsilon_upper <= 1.
 
         References
         ----------

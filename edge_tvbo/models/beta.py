@@ -42,7 +42,7 @@ class BetaSchedule(Protocol):
 
 
 class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The schedule β_t = c1 ln(c2 t), or 0 if that is negative; the width is √β_t.
+    """The schedule β_t = c1 ln(c2 t), or 0 if this value is negative; the width is √β_t.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class ArmSpace(Protocol):
         ...
 
     def candidate(self, arm: Arm) -> int | None:
-        """Return the candidate's index if every arm is a candidate; return None for a box."""
+        """Return the index of `arm` among the candidates; return None if the field is a box."""
         ...
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Arm:

@@ -43,7 +43,7 @@ class Transition(NamedTuple):
 class TwoComponentTransition:
     """The step of a model whose state is two fields z_0 and z_1: z <- A z + noise.
 
-    The field is f = w_0 z_0 + w_1 z_1 with the weights of the interval.
+    The field is f = w_0 z_0 + w_1 z_1 with the weights w_0 and w_1 of the interval.
     """
 
     snapshot_kind: str  # model and parameters as text; a snapshot must have the same
@@ -86,11 +86,11 @@ class FittableModel(TemporalModel, Protocol):
 
     @property
     def parameters(self) -> Array:
-        """Return the parameters of the temporal model, (p,), in the order of its fields."""
+        """Return the parameters of the temporal model, (p,), in the order of the attributes."""
         ...
 
     def with_parameters(self, values: Array) -> Self:
-        """Return the model with other parameters (p,); raise `ConfigError` if one is invalid."""
+        """Return the model with other parameters (p,); raise `ConfigError` if any is invalid."""
         ...
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
@@ -257,7 +257,10 @@ class TimeVarying(_Model, frozen=True):
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds of ε in the TV model, 1e-6 and 0.999; rates beyond look the same."""
+        """Return the bounds of ε in the TV model, 1e-6 and 0.999.
+
+        Rates beyond these bounds look the same as the bounds.
+        """
         return np.array([[1e-6, 0.999]])
 
     @classmethod
@@ -371,7 +374,10 @@ class Momentum(_Model, frozen=True):
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds of the MTV parameters, 0 and almost 1; coordinates ensure α <= ε."""
+        """Return the bounds of the MTV parameters, 0 and almost 1.
+
+        The coordinates ensure that α <= ε.
+        """
         most = 1.0 - 1e-5
         return np.array([[0.0, most], [0.0, most * (1.0 - 1e-6)]])
 
@@ -511,7 +517,10 @@ class Sigmoid(_Model, frozen=True):
         return np.where(late, less, greater), np.where(late, greater, less)
 
     def _share_slopes(self, t: Array) -> Array:
-        """Return ds/dτ and ds/dρ at `t`, (2, m), from [M24] eq. 9.2, with exp of negatives only."""
+        """Return ds/dτ and ds/dρ at `t`, (2, m), from [M24] eq. 9.2.
+
+        The function exp is computed for negative numbers only.
+        """
         x, e = self._decay(t)
         steepness = e / ((1.0 + e) ** 2 * self.rho)
         return np.asarray(np.stack([-steepness, -x * steepness]))

@@ -23,7 +23,7 @@ class TriggerInput(msgspec.Struct, frozen=True, gc=False):
 
 
 class TriggerResult(msgspec.Struct, frozen=True, gc=False):
-    """The decision of a trigger about one reply."""
+    """The decision of a trigger about one reply, which is the reading of a selected arm."""
 
     stale: bool
     threshold: float | None  # largest |y - mean| at which the test does not fire
@@ -163,7 +163,7 @@ class ErrorBound(_EventTrigger):
         self.noise_cap = noise_cap
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply, and return whether its prediction error exceeds the bound of lemma 3."""
+        """Count a reply, and return whether its prediction error exceeds `threshold`."""
         self.age += 1
         threshold = self.threshold(self.age, reply.std)
         stale = self._resets(abs(reply.y - reply.mean) > threshold)
@@ -200,7 +200,7 @@ class LikelihoodRatio(_EventTrigger):
     """
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply, and return whether its likelihood ratio exceeds the bound."""
+        """Count a reply, and return whether its likelihood ratio exceeds 2π_{t'}/δ_B."""
         self.age += 1
         under_prior = _log_density(reply.y, reply.prior_std**2 + self.noise_variance)
         under_model = _log_density(reply.y - reply.mean, reply.std**2 + self.noise_variance)

@@ -26,12 +26,18 @@ class Posterior(Protocol):
 
     @property
     def mean(self) -> Array:
-        """Posterior mean of every arm, (M,), in model units: a view, valid until the next call."""
+        """Posterior mean of every arm, (M,), in model units.
+
+        The array is a view, which is valid until the next call of a method.
+        """
         ...
 
     @property
     def variance(self) -> Array:
-        """Posterior variance of every arm, (M,), in model units², >= 0: a view, as for `mean`."""
+        """Posterior variance of every arm, (M,), in model units², >= 0.
+
+        The array is a view, which is valid until the next call of a method.
+        """
         ...
 
     def at(self, arm: Arm) -> Prediction:
@@ -73,11 +79,17 @@ class Posterior(Protocol):
         ...
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return facts that explain the posterior, for example that it is approximate, or ()."""
+        """Return facts that explain the posterior, such as its approximations.
+
+        The tuple can be empty.
+        """
         ...
 
     def snapshot(self) -> bytes:
-        """Return the posterior's state as bytes, from which `restore` continues to the last bit."""
+        """Return the posterior's state as bytes.
+
+        A posterior that is restored from these bytes returns the same numbers to the last bit.
+        """
         ...
 
     def restore(self, blob: bytes) -> None:

@@ -26,13 +26,13 @@ MAX_STEPS = 8  # steps of L-BFGS-B in a fit; the next fit continues from its res
 
 
 class ArdMapPosterior(RegressionPosterior):
-    """A `RegressionPosterior` over a box that fits the length scale of each dimension.
+    """A `RegressionPosterior` over a box; it fits the length scale of each dimension.
 
-    A fit maximises the posterior density with at most `MAX_STEPS` steps of L-BFGS-B. It starts from
-    the length scales of the last fit and stays between `MIN_LENGTH_SCALE` and `MAX_LENGTH_SCALE`.
-    With fewer than `EAGER_READINGS` readings, a fit runs at the end of every interval; with more,
-    at the end of every `FIT_EVERY`-th interval. A reset drops the readings and keeps the length
-    scales until the next fit.
+    A fit maximises the posterior density with at most `MAX_STEPS` steps of L-BFGS-B. The fit starts
+    from the length scales of the last fit and stays between `MIN_LENGTH_SCALE` and
+    `MAX_LENGTH_SCALE`. With fewer than `EAGER_READINGS` readings, a fit runs at the end of every
+    interval; with more, at the end of every `FIT_EVERY`-th interval. A reset drops the readings and
+    keeps the length scales until the next fit.
 
     Parameters
     ----------

@@ -105,7 +105,10 @@ class RemovalBudget:
         self.log_budget = 0.0
 
     def spend(self, posterior: "Prunable") -> None:
-        """Increase the budget for one interval; remove as many readings as the budget allows."""
+        """Increase the budget for one interval, and remove as many readings as the budget allows.
+
+        The readings are removed from `posterior`, the least relevant reading first.
+        """
         self.log_budget += self._growth
         while posterior.observations > MIN_READINGS:
             index, relevance = posterior.least_relevant()

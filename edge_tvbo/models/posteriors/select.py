@@ -2,8 +2,8 @@
 
 The exact posterior of `MAX_EXACT_SENSORS` sensors takes a tenth of a millisecond per interval. The
 cost grows with the square of the number of sensors, and faster once the processor's cache is full.
-`LowRankPosterior` is used for more sensors if few components explain their covariance; its
-docstring states its error.
+`LowRankPosterior` is used for more sensors if few components explain their covariance; the
+docstring of that class states the error.
 
 An implementation is imported when it is chosen, so that the compiled kernels of the other
 implementations need not be loaded or compiled.

@@ -1,1 +1,1 @@
-"""Models of a field: kernels, temporal models, posteriors, triggers, schedules and snapshots."""
+"""Models of a field, which is the quantity that the sensors measure, and of how it changes."""

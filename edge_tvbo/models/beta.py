@@ -1,4 +1,4 @@
-"""Exploration schedules: the width w of the upper confidence bound mean + w · std, by interval.
+"""Exploration schedules: the width w of the upper confidence bound mean + w · std in each interval.
 
 The papers on Bayesian regret write the second term of the bound as √β_t σ. The papers on agnostic
 regret, in which the field is a fixed function, write it as β_t σ. Here a *width* is always the
@@ -28,25 +28,26 @@ class BetaSchedule(Protocol):
         Parameters
         ----------
         t : int
-            Interval since the start, 1, 2, ...; resets do not change it.
+            Number of the interval, counted from the start: 1, 2, ...; resets of the model do not
+            change this number.
         observations : int
-            Readings that the model holds.
+            Number of readings that the model holds.
 
         Returns
         -------
         float
-            Standard deviations, at least 0.
+            Width in standard deviations, at least 0.
         """
         ...
 
 
 class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The schedule β_t = c1 ln(c2 t), or 0 if that is negative; the width is √β_t.
+    """The schedule β_t = c1 ln(c2 t), or 0 if this value is negative; the width is √β_t.
 
     Parameters
     ----------
     c1, c2 : float
-        Factors before and inside the logarithm, both above 0.
+        The factors in front of the logarithm and inside it, both above 0.
 
     Raises
     ------
@@ -75,14 +76,14 @@ class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Parameters
         ----------
         t : int
-            Interval since the start, 1, 2, ...
+            Number of the interval, counted from the start: 1, 2, ...
         observations : int
             Number of readings that the model holds; it has no influence here.
 
         Returns
         -------
         float
-            Standard deviations.
+            Width in standard deviations.
         """
         return sqrt(max(0.0, self.c1 * log(self.c2 * t)))
 
@@ -93,7 +94,7 @@ class ConstantBeta(msgspec.Struct, frozen=True):
     Parameters
     ----------
     beta : float
-        Above 0. [M24] chapter 4 recommends 2 to 4.
+        The value β, above 0. [M24] chapter 4 recommends 2 to 4.
 
     Raises
     ------
@@ -112,14 +113,14 @@ class ConstantBeta(msgspec.Struct, frozen=True):
         Parameters
         ----------
         t : int
-            Interval since the start, 1, 2, ...
+            Number of the interval, counted from the start: 1, 2, ...
         observations : int
             Number of readings that the model holds; it has no influence here.
 
         Returns
         -------
         float
-            Standard deviations.
+            Width in standard deviations.
         """
         return sqrt(self.beta)
 
@@ -157,14 +158,14 @@ class FiniteBeta(msgspec.Struct, frozen=True):
         Parameters
         ----------
         t : int
-            Interval since the start, 1, 2, ...
+            Number of the interval, counted from the start: 1, 2, ...
         observations : int
             Number of readings that the model holds; it has no influence here.
 
         Returns
         -------
         float
-            Standard deviations.
+            Width in standard deviations.
         """
         return sqrt(max(0.0, 2.0 * log(self.arms * pi**2 * t**2 / (6.0 * self.delta))))
 
@@ -210,14 +211,14 @@ class CompactBeta(msgspec.Struct, frozen=True):
         Parameters
         ----------
         t : int
-            Interval since the start, 1, 2, ...
+            Number of the interval, counted from the start: 1, 2, ...
         observations : int
             Number of readings that the model holds; it has no influence here.
 
         Returns
         -------
         float
-            Standard deviations.
+            Width in standard deviations.
         """
         d = self.dimension
         slope = sqrt(max(0.0, log(2 * d * self.a1 * pi**2 * t**2 / (3 * self.delta))))
@@ -232,10 +233,10 @@ class AgnosticBeta:
     Parameters
     ----------
     field : SensorField or BoxField
-        The information gain γ_n is computed from the prior covariance of its arms and its noise
-        variance, for greedily chosen readings.
+        Field whose prior covariance and noise variance determine the information gain γ_n of n
+        greedily chosen readings.
     bound : float
-        B, upper bound on the norm of the field in the kernel's space, in model units.
+        B, upper bound on the norm of the field in the Hilbert space of the kernel, in model units.
     noise : float
         R, in model units: the noise of a reading is R-sub-Gaussian.
     delta : float
@@ -277,12 +278,12 @@ class AgnosticBeta:
 
     @classmethod
     def of_noise(cls, field: "Field", horizon: int) -> "AgnosticBeta":
-        """Return the agnostic schedule with B = 1, δ = 0.1 and the R of the field's noise.
+        """Return the agnostic schedule with B = 1, δ = 0.1 and R from the field's noise variance.
 
         Parameters
         ----------
         field : SensorField or BoxField
-            As for `AgnosticBeta`; R is the square root of its noise variance.
+            As for `AgnosticBeta`; R is the square root of the field's noise variance.
         horizon : int
             As for `AgnosticBeta`.
 
@@ -299,14 +300,14 @@ class AgnosticBeta:
         Parameters
         ----------
         t : int
-            Interval since the start, 1, 2, ...; it has no influence here.
+            Number of the interval, counted from the start: 1, 2, ...; it has no influence here.
         observations : int
-            Readings that the model holds.
+            Number of readings that the model holds.
 
         Returns
         -------
         float
-            Standard deviations.
+            Width in standard deviations.
         """
         return float(self._widths[min(observations, len(self._widths) - 1)])
 
@@ -321,8 +322,8 @@ def beta_schedule(beta: Beta) -> BetaSchedule:
     Parameters
     ----------
     beta : BetaSchedule, float or mapping
-        A schedule, which is returned as it is; a number for `ConstantBeta`; or
-        ``{"c1": ..., "c2": ...}`` for `LogBeta`.
+        A schedule, which is returned unchanged; a number, which becomes the β of a `ConstantBeta`;
+        or ``{"c1": ..., "c2": ...}``, which become the parameters of a `LogBeta`.
 
     Raises
     ------

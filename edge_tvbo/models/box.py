@@ -21,9 +21,9 @@ MAX_CANDIDATES = 2**16
 class BoxField:
     """A field over the points of a box in d dimensions; an arm is a tuple of d numbers.
 
-    The arm with the highest bound of a `SensorField` is found by trying every arm. In a box, the
-    bounds of a set of Sobol points, the candidates, are compared first. L-BFGS-B then searches from
-    the best few candidates.
+    In a `SensorField`, the arm with the highest upper confidence bound is found by comparing all
+    arms. In a box, the bounds at a set of Sobol points, the candidates, are compared first.
+    L-BFGS-B then searches from the best few candidates.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class BoxField:
 
     @cached_property
     def positions(self) -> Array:
-        """Sobol candidates of the box, (M, d), the same in each process; they need scipy."""
+        """The box's candidates: Sobol points, (M, d), equal in every process; needs scipy."""
         try:
             from scipy.stats import qmc
         except ImportError:
@@ -96,15 +96,18 @@ class BoxField:
 
     @cached_property
     def kernel(self) -> Array:
-        """Prior covariance of the candidates, (M, M), in model units²."""
+        """Prior covariance of the box's candidates, of shape (M, M), in model units²."""
         return self.spatial(self.positions, self.positions)
 
     def arm(self, index: int) -> Point:
-        """Return the point of the candidate with this index."""
+        """Return the candidate of the box with this index, as a tuple of coordinates."""
         return tuple(float(x) for x in self.positions[index])
 
     def index(self, arm: Point) -> int:
-        """Return the index of the nearest candidate; distances are in shares of the box's sides."""
+        """Return the index of the box's candidate that is nearest to `arm`.
+
+        Distances are measured with each side of the box scaled to 1.
+        """
         apart = (self.positions - np.array(arm)) / (self.upper - self.lower)
         return int((apart**2).sum(axis=1).argmin())
 
@@ -113,7 +116,7 @@ class BoxField:
         return " ".join(f"{x:.6g}" for x in arm)
 
     def contains(self, places: Array) -> bool:
-        """Return whether all points (n, d) lie in the box."""
+        """Return whether all `places`, of shape (n, d), lie in the box."""
         return bool(((places >= self.lower) & (places <= self.upper)).all())
 
     def to_model(self, reading: float) -> float:
@@ -125,7 +128,7 @@ class BoxField:
         return self.center + self._sign * value * self.scale
 
     def fingerprint(self) -> str:
-        """Return a digest of the settings that snapshots of a box must match, 16 hex digits."""
+        """Return a digest (16 hex digits) of the box's settings, which a snapshot must match."""
         numbers = (self.noise_variance, self.center, self.scale, len(self), self.objective)
         corners = (self.lower.tolist(), self.upper.tolist())
         return sha256(repr((corners, self.spatial, numbers)).encode()).hexdigest()[:16]
@@ -139,7 +142,7 @@ class BoxField:
             Maps points (m, d) to scores (m,). It must be smooth and finite.
         first : int
             Index of the candidate from which the first search starts. The other searches start from
-            the next best candidates by `scores`.
+            the candidates with the next highest `scores`.
         scores : (M,) array
             Score of each candidate.
         """
@@ -165,7 +168,7 @@ class BoxField:
 
 
 def _negative_score(u: Array, score: Callable[[Array], Array]) -> tuple[float, Any]:
-    """Return minus the score at `u` in the unit box, and minus its gradient by differences."""
+    """Return minus the score at `u` in the unit box, and minus its finite-difference gradient."""
     d = len(u)
     steps = np.where(u < 0.5, GRADIENT_STEP, -GRADIENT_STEP)  # points into the box
     values = score(np.vstack((u, u + np.diag(steps))))

@@ -73,7 +73,7 @@ def check_ordered_rates(lower: float, upper: float) -> None:
 
 
 def check_block_bounds(n_lower: int, n_upper: int | None) -> None:
-    """Raise `ConfigError` unless 1 <= `n_lower` <= `n_upper`; None means no upper bound."""
+    """Raise `ConfigError` unless 1 <= `n_lower` <= `n_upper`; `n_upper` = None means no bound."""
     if n_lower < 1 or (n_upper is not None and n_upper < n_lower):
         raise ConfigError(
             f"n_lower is {n_lower}, n_upper {n_upper}; they must be 1 <= n_lower <= n_upper."
@@ -81,7 +81,7 @@ def check_block_bounds(n_lower: int, n_upper: int | None) -> None:
 
 
 def is_finite_number(value: object) -> bool:
-    """Return whether `value` is a finite real number; a bool is not one."""
+    """Return whether `value` is a finite real number; a bool does not count as a number."""
     return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
 
 

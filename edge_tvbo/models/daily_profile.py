@@ -27,7 +27,7 @@ class DailyProfile(msgspec.Struct, frozen=True, eq=False):
     days : float
         Number of training days.
     exploration : float
-        c1 of β_t = c1 ln(c2 t), found by replaying the training days.
+        c1 of the exploration schedule β_t = c1 ln(c2 t), found by replaying the training days.
     noise_variance : float
         Noise variance of a reading, in model units², found by replaying the training days.
 
@@ -66,18 +66,18 @@ class DailyProfile(msgspec.Struct, frozen=True, eq=False):
             )
 
     def phase(self, at: float) -> int:
-        """Return the interval of the day, 0 to P - 1, that contains the time `at`, s since 1970."""
+        """Return the interval of the day, 0 to P - 1, that contains the Unix time `at`."""
         P = len(self.scale)
         return int((at % DAY) * P / DAY + 1e-6) % P
 
     def fingerprint(self) -> bytes:
-        """Return a digest of the daily profile, 32 bytes."""
+        """Return a 32-byte digest of the daily profile."""
         parts = (self.mean, self.scale, self.kernel)
         numbers = f"{self.days!r} {self.exploration!r} {self.noise_variance!r}".encode()
         return sha256(b"".join(part.tobytes() for part in parts) + numbers).digest()
 
     def of_sensors(self, arms: Indices | list[int]) -> "DailyProfile":
-        """Return the daily profile of the sensors with the numbers `arms`."""
+        """Return the part of the daily profile for the sensors with the indices `arms`."""
         kernel = np.ascontiguousarray(self.kernel[arms][:, arms])
         mean = np.ascontiguousarray(self.mean[:, arms])
         return replace(self, mean=mean, kernel=kernel)

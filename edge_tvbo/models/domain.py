@@ -1,4 +1,4 @@
-"""Arm spaces: arms as places with a prior covariance, alike for sensor fields and box fields."""
+"""Arm spaces: one interface to the places and the priors of the arms of sensor and box fields."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -15,42 +15,45 @@ Field = SensorField | BoxField
 
 
 class ArmSpace(Protocol):
-    """The arms of a field as places, which are rows of numbers, with a prior over the places."""
+    """Protocol that gives each arm of a field a place, and the places a prior covariance.
+
+    A place is an array of d numbers.
+    """
 
     candidates: Array  # (M, d) places that are compared with each other
     prior: Array  # (M,) prior variance of the candidates, in model units²
 
     def contains(self, arm: Arm) -> bool:
-        """Return whether the field has this arm."""
+        """Return whether the field has the arm `arm`."""
         ...
 
     def place(self, arm: Arm) -> Array:
-        """Return the place of an arm, (d,)."""
+        """Return the place of an arm, an array of shape (d,)."""
         ...
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance (p, q) of places P (p, d) with places Q (q, d)."""
+        """Return the prior covariance, of shape (p, q), of places P (p, d) with places Q (q, d)."""
         ...
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variance (p,) of places P (p, d)."""
+        """Return the prior variances, of shape (p,), of places P (p, d)."""
         ...
 
     def candidate(self, arm: Arm) -> int | None:
-        """Return the index of the candidate that is this arm; None for a point of a box."""
+        """Return the index of `arm` among the candidates; return None if the field is a box."""
         ...
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Arm:
         """Return the arm with the highest score.
 
-        `index` is the best candidate, `scores` (M,) are those of all candidates, and `score` maps
-        places (p, d) to scores (p,).
+        `index` is the index of the best candidate, and `scores`, of shape (M,), holds the scores of
+        all candidates. The function `score` maps places of shape (p, d) to scores of shape (p,).
         """
         ...
 
 
 class SensorSpace:
-    """The arm space of a `SensorField`; the place of an arm is its number, (1,)."""
+    """The arm space of a `SensorField`; the place of an arm is an array with the arm's index."""
 
     def __init__(self, field: SensorField) -> None:
         self._kernel = field.kernel
@@ -58,32 +61,32 @@ class SensorSpace:
         self.prior = np.diag(field.kernel).copy()
 
     def contains(self, arm: int) -> bool:
-        """Return whether the field has a sensor of this number."""
+        """Return whether the field has a sensor with the index `arm`."""
         return arm in range(len(self.prior))
 
     def place(self, arm: int) -> Array:
-        """Return the number of the sensor as a place, (1,)."""
+        """Return the index of the sensor as a place, an array of shape (1,)."""
         return np.array([float(arm)])
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance (p, q) of sensors, which is part of the field's matrix."""
+        """Return the prior covariance of sensors, of shape (p, q), from the field's kernel."""
         return self._kernel[P.astype(np.intp), Q[:, 0].astype(np.intp)]
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variance (p,) of sensors, from the diagonal of the field's matrix."""
+        """Return the prior variances of sensors, of shape (p,), from the kernel's diagonal."""
         return self.prior[P[:, 0].astype(np.intp)]
 
     def candidate(self, arm: int) -> int:
-        """Return the number of the sensor itself, because every sensor is a candidate."""
+        """Return the index of the sensor, because every sensor is a candidate."""
         return arm
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> int:
-        """Return the best candidate, because a sensor field has no other arms."""
+        """Return the best candidate, because every arm of a sensor field is a candidate."""
         return index
 
 
 class BoxSpace:
-    """The arm space of a `BoxField`; the place of an arm is the point itself, (d,)."""
+    """The arm space of a `BoxField`; the place of an arm is an array with its d coordinates."""
 
     def __init__(self, field: BoxField) -> None:
         self._field = field
@@ -92,38 +95,38 @@ class BoxSpace:
         self.covariance = field.spatial
 
     def contains(self, arm: Point) -> bool:
-        """Return whether a point lies inside the box."""
+        """Return whether the point `arm` lies inside the box."""
         return self._field.contains(self.place(arm)[None, :])
 
     def place(self, arm: Point) -> Array:
-        """Return the point as an array, (d,)."""
+        """Return the point as an array of shape (d,)."""
         return np.array(arm, np.float64)
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variance (p,), which is the same everywhere in the box."""
+        """Return the prior variances, of shape (p,); they are equal everywhere in the box."""
         return np.full(len(P), self._field.spatial.variance)
 
     def candidate(self, arm: Point) -> None:
-        """Return None: most points of a box are not among its candidates."""
+        """Return None, because most points of a box are not candidates."""
         return None  # noqa: RET501 - the protocol asks for a value
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Point:
-        """Return the point that a local search from the best candidates finds."""
+        """Return the best point that local searches from the best candidates of the box find."""
         return self._field.local_search(score, index, scores)
 
 
 def arm_space(field: Field) -> ArmSpace:
-    """Return the arm space of a field."""
+    """Return the arm space of a field: a `BoxSpace` for a box, otherwise a `SensorSpace`."""
     return BoxSpace(field) if isinstance(field, BoxField) else SensorSpace(field)
 
 
 def arm_state(arm: Arm) -> Any:
-    """Return an arm in the form that a snapshot stores."""
+    """Return an arm in the form that a snapshot stores; a point of a box becomes a list."""
     return list(arm) if isinstance(arm, tuple) else arm
 
 
 def arms_from_state(field: Field, states: Any) -> tuple[Arm, ...]:
-    """Return the arms of a list from a snapshot, the inverse of `arm_state`.
+    """Return the arms in a list from a snapshot; each entry is the result of `arm_state`.
 
     Raises `SnapshotError` if the list is invalid.
     """

@@ -1,4 +1,4 @@
-"""Facts about a model that explain its predictions; `control.decision_text` puts them in words."""
+"""Facts that explain a model's predictions; `control.decision_text` turns facts into sentences."""
 
 import msgspec
 
@@ -24,7 +24,7 @@ class LikeliestModel(msgspec.Struct, frozen=True):
 class RateOfChange(msgspec.Struct, frozen=True):
     """The estimated rate of change of a field, as a fact for explanations.
 
-    It is the share of the field's variance that is new each interval, ε of [B16].
+    It is the share of the field's variance that is new each interval. [B16] calls this share ε.
     """
 
     epsilon: float

@@ -30,14 +30,15 @@ class SensorField:
         Unit of the readings, such as "°C".
     center, scale : float
         ``model value = (reading - center) / scale``, negated if `objective` is "min". The mapping
-        is the same for all sensors, so that the best sensor is the same in both units.
+        is the same for all sensors, so that the best sensor in model units is also the best sensor
+        in `unit`.
     objective : "max" or "min"
         Whether the policy searches for the highest or the lowest reading. The model always
         maximises.
     positions : (M, d) array or None
         Positions of the sensors, for policies that learn how fast the field changes in space.
     daily_profile : DailyProfile or None
-        Mean and spread by the time of day, for the policies that use it.
+        Mean and spread by the time of day, for policies that use a daily profile.
 
     Raises
     ------
@@ -92,7 +93,7 @@ class SensorField:
         return len(self.sensors)
 
     def arm(self, index: int) -> int:
-        """Return the arm of the sensor with this index; in a sensor field it is the index itself.
+        """Return the arm of the sensor with this index; in a sensor field, arm and index are equal.
 
         Parameters
         ----------
@@ -107,7 +108,7 @@ class SensorField:
         return index
 
     def index(self, arm: int) -> int:
-        """Return the index of the sensor of an arm; in a sensor field it is the arm itself.
+        """Return the index of an arm's sensor; in a sensor field, arm and index are equal.
 
         Parameters
         ----------
@@ -122,7 +123,7 @@ class SensorField:
         return arm
 
     def name(self, arm: int) -> str:
-        """Return the name of the sensor of an arm.
+        """Return the name of an arm's sensor.
 
         Parameters
         ----------
@@ -142,12 +143,12 @@ class SensorField:
         Parameters
         ----------
         places : (n, 1) array
-            Arms as floats.
+            Indices of arms, as floats.
 
         Returns
         -------
         bool
-            Whether each is a whole number from 0 to M - 1.
+            Whether each place is a whole number from 0 to M - 1.
         """
         return bool(((places >= 0) & (places < len(self)) & (places % 1 == 0)).all())
 
@@ -157,7 +158,7 @@ class SensorField:
         Parameters
         ----------
         reading : float
-            In the field's unit.
+            Reading in the field's unit.
 
         Returns
         -------
@@ -172,12 +173,12 @@ class SensorField:
         Parameters
         ----------
         value : float
-            In model units.
+            Value in model units.
 
         Returns
         -------
         float
-            In the field's unit: the inverse of `to_model`.
+            The value in the field's unit; this is the inverse of `to_model`.
         """
         return self.center + self._sign * value * self.scale
 
@@ -187,7 +188,7 @@ class SensorField:
         Returns
         -------
         str
-            16 hex digits.
+            Digest of 16 hex digits.
         """
         parts = ("\0".join(self.sensors).encode(), self.kernel.tobytes())
         numbers = (self.noise_variance, self.center, self.scale)

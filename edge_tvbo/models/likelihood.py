@@ -45,8 +45,9 @@ def log_likelihood(
     Returns
     -------
     (float, (p,) array)
-        log p(y) and its derivative by each parameter. They are -inf and zeros if K∘D + σ²I is not
-        positive definite at float64 precision; D is the matrix of d(t, t').
+        log p(y), and its derivative with respect to each parameter. Let D be the matrix of all d(t,
+        t'). If K∘D + σ²I is not positive definite at float64 precision, log p(y) is -inf and all
+        derivatives are 0.
 
     Raises
     ------
@@ -56,7 +57,7 @@ def log_likelihood(
     Notes
     -----
     Sources: [M24] eq. 7.1; [B16] eq. 24-25; Rasmussen & Williams eq. 5.8-5.9. The Cholesky factor
-    and its inverse take n³ multiply-adds, and each derivative takes another n².
+    and its inverse take n³ multiply-adds, and each derivative takes n² more.
     """
     try:
         from scipy.linalg import blas, lapack
@@ -97,8 +98,8 @@ def fit_temporal_model(
 ) -> Model:
     """Return the temporal model with the highest marginal likelihood in the class of `start`.
 
-    The search runs L-BFGS-B from `start` and from `restarts` models drawn with `rng`, and keeps
-    the best model seen. The result is never less likely than `start`. Equal arguments give equal
+    The search runs L-BFGS-B from `start` and from `restarts` models drawn with `rng`, and keeps the
+    best model seen. The result is never less likely than `start`. Equal arguments give equal
     models.
 
     Parameters
@@ -108,7 +109,8 @@ def fit_temporal_model(
     K, times, y, noise_variance
         As for `log_likelihood`.
     restarts : int
-        Number of further starts, 0 or more. [M24] algorithm 3 has min(10, 200/t) starts in total.
+        Number of further starts, 0 or more. In interval t, [M24] algorithm 3 has min(10, 200/t)
+        starts in total.
     rng : numpy.random.Generator
         Generator from which the further starts are drawn.
 
@@ -132,7 +134,7 @@ def fit_temporal_model(
 
 
 class _Search(Generic[Model]):
-    """A search for the most likely model, which remembers the best one seen."""
+    """A search for the most likely temporal model; it remembers the best model seen."""
 
     def __init__(
         self, start: Model, K: Array, times: Array, y: Array, noise_variance: float
@@ -142,7 +144,7 @@ class _Search(Generic[Model]):
         self._value, _ = log_likelihood(start, *self._data)
 
     def climb(self, start: Model, horizon: float) -> None:
-        """Maximise the likelihood by L-BFGS-B from `start`, which is clipped to the bounds."""
+        """Maximise the likelihood with L-BFGS-B, starting from `start` clipped to the bounds."""
         try:
             from scipy.optimize import minimize
         except ImportError:

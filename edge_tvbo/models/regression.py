@@ -1,7 +1,8 @@
 """Gaussian-process regression on one set of readings, for any covariance matrix.
 
-It is slower than the recursive posteriors. It is needed if the covariance of the arms is not known
-beforehand: for fitted parameters, for unknown length scales and for points of a box.
+Regression is slower than the recursive posteriors. Regression is needed if the covariance of the
+arms is not known beforehand: for fitted parameters, for unknown length scales and for points of a
+box.
 """
 
 from typing import Any
@@ -70,7 +71,7 @@ class Regression:
         return V.T @ self._z, np.maximum(prior - np.einsum("ij,ij->j", V, V), 0.0)
 
     def precision(self) -> Array:
-        """Return the inverse (n, n) of the covariance of the readings, noise included."""
+        """Return the inverse (n, n) of the covariance of the readings, which includes the noise."""
         if self._empty:
             return np.zeros((0, 0))
         half = self._solve(np.eye(len(self._z)))

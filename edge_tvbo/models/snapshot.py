@@ -1,21 +1,24 @@
-"""Snapshots: state as bytes, in memory and on disk, and the checks when it is read.
+"""Snapshots: the state of objects as bytes, in memory and on disk, with checks when bytes are read.
 
 There are two formats, because they guard against different faults.
 
 A *snapshot* is the state of one object, such as a posterior, a policy or a controller, in memory or
-inside another snapshot. It is msgpack of ``[format, kind, fingerprint, state]``: `kind` names the
-object and its settings, `fingerprint` identifies the field, and `state` maps names to arrays,
-numbers, text and inner snapshots. Only an object of the same kind on the same field can read it.
+inside another snapshot. A snapshot is msgpack of ``[format, kind, fingerprint, state]``: `kind`
+names the object and its settings, `fingerprint` identifies the field, and `state` maps names to
+arrays, numbers, text and inner snapshots. Only an object of the same kind on the same field can
+read it.
 
-A *document* is a file with all snapshots of a daemon. Disks lose and flip bits, and another version
-may read the file. So a document starts with a header:
+A *document* is a file with all snapshots of a daemon. Disks lose and flip bits, and the version of
+edge_tvbo that reads a file can differ from the version that wrote the file. So a document starts
+with a header:
 
     magic, 16 bytes | format, 4 | SHA-256 of the format and the rest, 32 | zlib of msgpack
 
-An older format is migrated to the present one step by step; a newer one is rejected.
+A document of an older format is migrated step by step to the current format; a document of a newer
+format is rejected.
 
-Pickle is not used, so that reading a snapshot never runs code from it. If anything is invalid,
-`SnapshotError` is raised.
+Pickle is not used, so that reading a snapshot never runs code from it. If any part of a snapshot or
+document is invalid, `SnapshotError` is raised.
 """
 
 import struct
@@ -61,7 +64,7 @@ def encode_snapshot(kind: str, fingerprint: str, state: State) -> bytes:
     kind : str
         Class and settings of the object that the state belongs to.
     fingerprint : str
-        Fingerprint of its field.
+        Fingerprint of the object's field.
     state : dict
         Maps names to arrays, numbers, text, bytes or None.
     """
@@ -105,7 +108,7 @@ def encode_struct(value: msgspec.Struct) -> bytes:
 
 
 def decode_struct(name: str, kind: type[Decoded], blob: bytes) -> Decoded:
-    """Return a struct of type `kind` from msgpack.
+    """Return the struct of type `kind` that the msgpack bytes `blob` hold.
 
     Raises `SnapshotError`, with a text that starts with `name`, if the bytes cannot be decoded.
     """
@@ -139,14 +142,14 @@ class DocumentFormat(Generic[Decoded]):
         self._header = struct.Struct(f">{len(magic)}sI32s")
 
     def encode(self, value: Decoded, *, number: int) -> bytes:
-        """Return `value` as the bytes of a document in format `number`."""
+        """Return `value` as the bytes of a document that states the format number `number`."""
         body = zlib.compress(msgspec.msgpack.encode(value), 1)
         return self._header.pack(self._magic, number, _checksum(number, body)) + body
 
     def decode(
         self, data: bytes, *, number: int, migrations: Mapping[int, Callable[[Any], Any]]
     ) -> Decoded:
-        """Return the content of a document, migrated to format `number`.
+        """Return the content of a document, migrated to the format with the number `number`.
 
         Parameters
         ----------
@@ -155,7 +158,8 @@ class DocumentFormat(Generic[Decoded]):
         number : int
             Number of the current format.
         migrations : mapping
-            For each older format, a function from its content to that of the next format.
+            Maps the number of each older format to a function that converts content of that format
+            to content of the next format.
 
         Raises
         ------
@@ -209,9 +213,9 @@ def _decompressed(body: bytes) -> bytes:
 
 
 def check_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
-    """Raise `SnapshotError` unless `state` has each of `arrays` with the same shape and type.
+    """Raise `SnapshotError` unless `state` has a valid array for each name in `arrays`.
 
-    The numbers must also be finite.
+    An array is valid if it has finite numbers, and the shape and type of the array in `arrays`.
     """
     for name, array in arrays.items():
         saved = state.get(name)
@@ -224,9 +228,9 @@ def check_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
 def check_covariances(name: str, prior: AnyArray, state: State) -> None:
     """Raise `SnapshotError` unless the array `name` (..., M, M) holds valid covariances.
 
-    No variance may be negative. No covariance may exceed the product of its two standard
-    deviations, except for rounding errors, which are relative to the largest number in `prior`.
-    Call `check_arrays` first.
+    No variance may be negative. No covariance of two arms may exceed the product of the standard
+    deviations of these arms, except for rounding errors, which are relative to the largest number
+    in `prior`. Call `check_arrays` first.
     """
     C = state[name]
     variances = np.diagonal(C, axis1=-2, axis2=-1)
@@ -246,7 +250,7 @@ def copy_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
 
 
 def read_number(state: State, name: str) -> float:
-    """Return the number `name` of a state, or raise `SnapshotError`."""
+    """Return the number called `name` in a snapshot's state, or raise `SnapshotError`."""
     value = state.get(name)
     if (
         not isinstance(value, int | float)
@@ -258,7 +262,7 @@ def read_number(state: State, name: str) -> float:
 
 
 def read_count(state: State, name: str) -> int:
-    """Return the whole number `name` of a state, 0 or more, or raise `SnapshotError`."""
+    """Return the whole number (0 or more) called `name` in a state, or raise `SnapshotError`."""
     value = state.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_COUNT:
         raise SnapshotError(f"The snapshot has no whole number {name!r}.")
@@ -266,7 +270,7 @@ def read_count(state: State, name: str) -> int:
 
 
 def read_bytes(state: State, name: str) -> bytes:
-    """Return the inner snapshot `name` of a state, or raise `SnapshotError`."""
+    """Return the inner snapshot called `name` in a snapshot's state, or raise `SnapshotError`."""
     value = state.get(name)
     if not isinstance(value, bytes):
         raise SnapshotError(f"The snapshot has no inner snapshot {name!r}.")
@@ -277,7 +281,7 @@ def read_bytes(state: State, name: str) -> bytes:
 
 
 def _packed_array(array: AnyArray) -> list[Any]:
-    """Return type, shape and bytes of an array; for symmetric matrices, only the triangles."""
+    """Return type, shape and bytes of an array; of symmetric matrices, only one triangle each."""
     if not _is_symmetric(array):
         return [array.dtype.str, array.shape, array.tobytes()]
     upper = np.triu_indices(array.shape[-1])
@@ -285,7 +289,7 @@ def _packed_array(array: AnyArray) -> list[Any]:
 
 
 def _is_symmetric(array: AnyArray) -> bool:
-    """Return whether the last two axes hold symmetric matrices, to the last bit."""
+    """Return whether the last two axes of `array` hold matrices symmetric to the last bit."""
     if array.dtype.str != "<f8" or array.ndim < 2 or array.shape[-1] != array.shape[-2]:
         return False
     bits = np.ascontiguousarray(array).view(np.int64)  # which distinguishes -0.0 from 0.0

@@ -1,7 +1,7 @@
 """Spatial kernels: the covariance between places, from positions or from training data.
 
-Kernels of positions have variance 1. Formulas: Rasmussen & Williams, *Gaussian Processes for
-Machine Learning*, chapter 4.
+Kernels of positions have variance 1. The formulas are from Rasmussen & Williams, *Gaussian
+Processes for Machine Learning*, chapter 4.
 """
 
 import math
@@ -26,8 +26,8 @@ class SpatialKernel(msgspec.Struct, frozen=True):
     Parameters
     ----------
     nu : float
-        Smoothness of the Matérn kernel, > 0. Above 100, including infinity, the squared exponential
-        kernel is used.
+        Smoothness of the Matérn kernel, > 0. If it is above 100, or infinite, the squared
+        exponential kernel is used.
     length_scale : float or tuple of float
         Length scale in the unit of the places, > 0: one number, or one number per dimension.
     variance : float
@@ -112,8 +112,8 @@ def matern(
 def linear(X: ArrayLike) -> Array:
     """Return the linear covariance x · x' of all pairs of places, (M, M).
 
-    It is scaled so that the largest variance is 1. Raises `ConfigError` if all places are the
-    origin.
+    The covariance is scaled so that the largest variance is 1. Raises `ConfigError` if all places
+    are the origin.
     """
     X = _checked_places(X)
     K = X @ X.T
@@ -124,7 +124,7 @@ def linear(X: ArrayLike) -> Array:
 
 
 def exchangeable(M: int, correlation: float) -> Array:
-    """Return the covariance (M, M) of sensors of which every two have the same correlation.
+    """Return the covariance (M, M) of sensors if each pair has the correlation `correlation`.
 
     Each sensor has variance 1. No positions are needed. Raises `ConfigError` unless `correlation`
     is 0 or more and below 1.
@@ -147,7 +147,7 @@ def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None
     length_scale : float or (d,) array
         Length scale in the same unit, > 0: one number, or one number per dimension.
     others : (N, d) array
-        Second place of each pair; if it is not given, X.
+        Places from which the second place of each pair is taken. The default is `X`.
 
     Returns
     -------
@@ -179,10 +179,10 @@ def empirical_covariance(
         T intervals of M sensors in model units, without gaps, T ≥ 2. The mean of each sensor is
         subtracted.
     shrinkage : float
-        Share, 0 to 1, by which the correlations are shrunk to 0. Variances are kept.
+        Share, 0 to 1, by which each correlation is moved towards 0. The variances do not change.
     jitter : float
-        Variance added to the diagonal, in model units², > 0. It is multiplied by 10 until the
-        Cholesky factorisation succeeds.
+        Variance added to the diagonal, in model units², > 0. This variance is multiplied by 10
+        until the Cholesky factorisation succeeds.
 
     Returns
     -------
@@ -214,7 +214,7 @@ def positive_definite(K: Array, jitter: float) -> Array:
     """Return the covariance K with just enough jitter on its diagonal to be positive definite.
 
     The variances `jitter`, 10 `jitter`, ... are tried, up to 1 % of the largest variance, until the
-    Cholesky factorisation succeeds. Raises `ConfigError` if it never does.
+    Cholesky factorisation succeeds. Raises `ConfigError` if no variance is sufficient.
     """
     largest = float(np.max(np.diag(K)))
     step = jitter

@@ -1,10 +1,10 @@
 """Temporal models: how a field changes, as a kernel d(t, t') and as a state-space transition.
 
 Each class is one model of change and offers both forms. `kernel` is the temporal factor d(t, t') of
-the covariance k(x, x') d(t, t'). Posteriors by regression use it, and its derivatives are used for
-maximum likelihood (`edge_tvbo.models.likelihood`). `transition` describes how the state of a
-recursive posterior changes in one interval. It is a `Transition` if the state is the field itself,
-and a `TwoComponentTransition` if the state is two fields.
+the covariance k(x, x') d(t, t'). Posteriors by regression use `kernel`, and the derivatives of
+`kernel` are used for maximum likelihood (`edge_tvbo.models.likelihood`). `transition` describes how
+the state of a recursive posterior changes in one interval. The result is a `Transition` if the
+state is the field itself, and a `TwoComponentTransition` if the state is two fields.
 
 Times are numbers of intervals, and the first interval is 0. d has no unit. Lags should be whole
 numbers: for fractional lags, two derivatives are infinite at the edge of the parameters' range.
@@ -43,7 +43,7 @@ class Transition(NamedTuple):
 class TwoComponentTransition:
     """The step of a model whose state is two fields z_0 and z_1: z <- A z + noise.
 
-    The field is f = w_0 z_0 + w_1 z_1 with the weights of the interval.
+    The field is f = w_0 z_0 + w_1 z_1 with the weights w_0 and w_1 of the interval.
     """
 
     snapshot_kind: str  # model and parameters as text; a snapshot must have the same
@@ -86,27 +86,27 @@ class FittableModel(TemporalModel, Protocol):
 
     @property
     def parameters(self) -> Array:
-        """Return the parameters of the temporal model, (p,), in the order of its fields."""
+        """Return the parameters of the temporal model, (p,), in the order of the attributes."""
         ...
 
     def with_parameters(self, values: Array) -> Self:
-        """Return the model with other parameters (p,); raise `ConfigError` if one is invalid."""
+        """Return the model with other parameters (p,); raise `ConfigError` if any is invalid."""
         ...
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivative of `kernel` by each parameter, (p, n, m)."""
+        """Return the derivatives of `kernel` with respect to the parameters, of shape (p, n, m)."""
         ...
 
     def coordinates(self) -> Array:
-        """Return the coordinates of this model in the search, (p,), finite."""
+        """Return the coordinates of this model in the search: finite numbers of shape (p,)."""
         ...
 
     def at_coordinates(self, coordinates: Array) -> Self:
-        """Return the model at `coordinates` (p,), which lie inside the box."""
+        """Return the model at `coordinates` (p,), which lie inside the box of the bounds."""
         ...
 
     def jacobian(self) -> Array:
-        """Return the derivative of the model's parameter i by coordinate j, (p, p)."""
+        """Return the derivatives of parameter i with respect to coordinate j, of shape (p, p)."""
         ...
 
     @classmethod
@@ -186,7 +186,7 @@ class UncertaintyInjection(_Model, frozen=True):
 
 
 class TimeVarying(_Model, frozen=True):
-    """The TV model: a share ε of the field's variance is new every interval; a `FittableModel`.
+    """The TV model, a `FittableModel`: a share ε of the field's variance is new every interval.
 
     d(t, t') = (1-ε)^(|t-t'|/2); the prior variance stays 1.
 
@@ -226,9 +226,9 @@ class TimeVarying(_Model, frozen=True):
         return Transition(1.0 - self.epsilon, self.epsilon)
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivative of the TV kernel by ε, (1, n, m).
+        """Return the derivative of the TV kernel with respect to ε, of shape (1, n, m).
 
-        At ε = 1 the derivative is infinite; there, the derivative at the next smaller float is
+        At ε = 1 the derivative is infinite, so the derivative at the next smaller float is
         returned.
         """
         left = max(1.0 - self.epsilon, 2.0**-53)
@@ -252,12 +252,15 @@ class TimeVarying(_Model, frozen=True):
         return type(self)(math.exp(coordinates[0]))
 
     def jacobian(self) -> Array:
-        """Return the derivative dε / d ln ε = ε of the TV model, (1, 1)."""
+        """Return the derivative dε / d ln ε = ε of the TV model, of shape (1, 1)."""
         return np.array([[self.epsilon]])
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds 1e-6 and 0.999 of the TV model's ε; beyond, rates look the same."""
+        """Return the bounds of ε in the TV model, 1e-6 and 0.999.
+
+        Rates beyond these bounds look the same as the bounds.
+        """
         return np.array([[1e-6, 0.999]])
 
     @classmethod
@@ -267,19 +270,20 @@ class TimeVarying(_Model, frozen=True):
 
 
 class Momentum(_Model, frozen=True):
-    """The MTV model: changes have momentum, so they continue for a while; a `FittableModel`.
+    """The MTV model, a `FittableModel`: changes have momentum, so they continue for a while.
 
     f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1}. As a kernel, with
     k = |t-t'|, Q_k = (ε^k - α^k) / (ε - α) and c = (1-ε²) / (1+αε):
 
         d(t, t') = ε^k + c α Q_k
 
-    Both forms are written without a division by ε - α, so that α = ε is not a special case.
+    The transition and the kernel are computed without a division by ε - α, so that α = ε is not a
+    special case.
 
     Parameters
     ----------
     epsilon : float
-        ε, share of the field that an interval keeps, below 1. It is not ε of [B16], which is the
+        ε, share of the field that an interval keeps, below 1. This is not ε of [B16], which is the
         share of the variance that is *new*: without momentum, `epsilon` is √(1-ε) with ε of
         `TimeVarying`.
     alpha : float
@@ -335,10 +339,11 @@ class Momentum(_Model, frozen=True):
         )
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivatives of the MTV kernel by ε and α, (2, n, m).
+        """Return the derivatives of the MTV kernel with respect to ε and α, of shape (2, n, m).
 
-        The derivative by α is [M24] eq. 8.7, and the derivative by ε is its mirror image. As
-        printed, eq. 8.7 is 0/0 at α = ε; the form used here is exact at and near α = ε.
+        The derivative with respect to α is [M24] eq. 8.7, and the derivative with respect to ε is
+        the mirror image of eq. 8.7. As printed, eq. 8.7 is 0/0 at α = ε; the form used here is
+        exact at and near α = ε.
         """
         return _over_lags(self._slopes, s, t)
 
@@ -362,14 +367,17 @@ class Momentum(_Model, frozen=True):
         return type(self)(epsilon, epsilon * abs(math.expm1(coordinates[1])))
 
     def jacobian(self) -> Array:
-        """Return the derivative of the MTV parameters (ε, α) by the coordinates, (2, 2)."""
+        """Return the derivatives (2, 2) of the MTV parameters with respect to the coordinates."""
         share = self.alpha / self.epsilon if self.epsilon > 0.0 else 0.0
         left = 1.0 - self.epsilon
         return np.array([[-left, 0.0], [-left * share, self.alpha - self.epsilon]])
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds of the MTV parameters, 0 and almost 1; coordinates ensure α <= ε."""
+        """Return the bounds of the MTV parameters, 0 and almost 1.
+
+        The coordinates ensure that α <= ε.
+        """
         most = 1.0 - 1e-5
         return np.array([[0.0, most], [0.0, most * (1.0 - 1e-6)]])
 
@@ -397,7 +405,7 @@ class Momentum(_Model, frozen=True):
 
 
 class Sigmoid(_Model, frozen=True):
-    """The TTV model: one field turns into another; a `FittableModel`.
+    """The TTV model, a `FittableModel`: one field turns into another.
 
     f_t = (1 - s(t)) h_1 + s(t) h_2 with s(t) = 1 / (1 + exp((τ - t) / ρ)), so that
     d(t, t') = 2 s(t) s(t') - s(t) - s(t') + 1.
@@ -438,7 +446,7 @@ class Sigmoid(_Model, frozen=True):
         return np.asarray(np.stack(self._shares(s), axis=1) @ np.stack(self._shares(t)))
 
     def variance(self, t: Array) -> Array:
-        """Return the TTV variance s² + (1-s)², (m,): 1 at both ends, ½ in the middle."""
+        """Return the TTV variance s² + (1-s)², (m,): 1 far from the transition, ½ in its middle."""
         old, new = self._shares(t)
         return np.asarray(old**2 + new**2)
 
@@ -458,7 +466,10 @@ class Sigmoid(_Model, frozen=True):
         )
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivatives of the TTV kernel by τ and ρ, (2, n, m), [M24] eq. 9.2."""
+        """Return the derivatives of the TTV kernel with respect to τ and ρ, (2, n, m).
+
+        The source is [M24] eq. 9.2.
+        """
         (old, new), (old_t, new_t) = self._shares(s), self._shares(t)
         lean, lean_t = new - old, new_t - old_t  # 2 s - 1
         left = np.stack([self._share_slopes(s), np.stack([lean, lean])], axis=2)  # (2, n, 2)
@@ -483,7 +494,7 @@ class Sigmoid(_Model, frozen=True):
         return type(self)(float(coordinates[0]), math.exp(coordinates[1]))
 
     def jacobian(self) -> Array:
-        """Return the derivative of the TTV parameters (τ, ρ) by the coordinates, (2, 2)."""
+        """Return the derivatives (2, 2) of the TTV parameters with respect to the coordinates."""
         return np.diag([1.0, self.rho])
 
     @classmethod
@@ -499,14 +510,17 @@ class Sigmoid(_Model, frozen=True):
         return cls(float(rng.uniform(0.0, span)), _log_uniform(rng, 0.5, max(0.5 * span, 0.5)))
 
     def _shares(self, t: Array) -> tuple[Array, Array]:
-        """Return 1 - s and s at `t`, both (m,), both to full relative precision."""
+        """Return 1 - s and s at the times `t`, of shape (m,) and to full relative precision."""
         x, e = self._decay(t)
         greater, less = 1.0 / (1.0 + e), e / (1.0 + e)
         late = x >= 0.0
         return np.where(late, less, greater), np.where(late, greater, less)
 
     def _share_slopes(self, t: Array) -> Array:
-        """Return ds/dτ and ds/dρ at `t`, (2, m), by eq. 9.2 with exp of negative numbers only."""
+        """Return ds/dτ and ds/dρ at `t`, (2, m), from [M24] eq. 9.2.
+
+        The function exp is computed for negative numbers only.
+        """
         x, e = self._decay(t)
         steepness = e / ((1.0 + e) ** 2 * self.rho)
         return np.asarray(np.stack([-steepness, -x * steepness]))
@@ -522,7 +536,8 @@ def _over_lags(function: Callable[[Array], Array], s: Array, t: Array) -> Array:
     """Return the values of `function` at the lags |s_i - t_j|, (..., n, m).
 
     `function` maps lags (L,) to values (..., L). Whole times have few different lags, and each lag
-    is computed only once. If the times are consecutive, this takes n + m powers, not n·m.
+    is computed only once. If the times are consecutive, `function` computes n + m powers instead of
+    n·m.
     """
     s, t = np.asarray(s, np.float64), np.asarray(t, np.float64)
     many = len(s) * len(t) > MIN_LAGS_FOR_TABLE
@@ -544,7 +559,7 @@ def _longest_lag(s: Array, t: Array) -> float:
 
 
 def _slope(base: float, k: Array) -> Array:
-    """Return the derivative k base^(k-1) of base^k by base, (L,); it is 0 for k = 0."""
+    """Return k base^(k-1), (L,), the derivative of base^k with respect to base; 0 for k = 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(k * base ** np.where(k == 0.0, 0.0, k - 1.0))
 
@@ -557,9 +572,9 @@ def _divided_difference(e: float, a: float, k: Array) -> Array:
 def _divided_difference_slopes(e: float, a: float, k: Array) -> tuple[Array, Array]:
     """Return dQ/de and dQ/da of `_divided_difference`, both (L,).
 
-    They are e^(k-2) h and e^(k-2) g with u = 1 - a/e, h = (k - q) / u and g = (q - k (1-u)^(k-1)) /
-    u; `_quotient` returns q. If k u is small, both would lose digits by cancellation, and their
-    binomial series are used.
+    The derivatives are e^(k-2) h and e^(k-2) g with u = 1 - a/e, h = (k - q) / u and g = (q - k
+    (1-u)^(k-1)) / u; `_quotient` returns q. If k u is small, these formulas for h and g would lose
+    digits by cancellation, so the binomial series of h and g are used.
     """
     u = _apart(e, a)
     apart = np.maximum(k, 1.0) * u >= 0.1
@@ -595,7 +610,7 @@ def _series(k: Array, u: float) -> tuple[Array, Array]:
 
 
 def _apart(e: float, a: float) -> float:
-    """Return 1 - a/e to full precision for 0 <= a <= e, and 0 if both are 0."""
+    """Return 1 - a/e to full precision for 0 <= a <= e, and 0 if a and e are 0."""
     return (e - a) / e if e > 0.0 else 0.0
 
 

@@ -23,7 +23,7 @@ class TriggerInput(msgspec.Struct, frozen=True, gc=False):
 
 
 class TriggerResult(msgspec.Struct, frozen=True, gc=False):
-    """The decision of a trigger about one reply."""
+    """The decision of a trigger about one reply, which is the reading of a selected arm."""
 
     stale: bool
     threshold: float | None  # largest |y - mean| at which the test does not fire
@@ -40,22 +40,22 @@ class Trigger(Protocol):
         ...
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply, and return whether it shows that the model is stale."""
+        """Count a reply, and return whether the reply shows that the model is stale."""
         ...
 
     def clear(self) -> None:
-        """Set the trigger's age to 0, after a reset of the model."""
+        """Set the trigger's age to 0; call this after a reset of the model."""
         ...
 
 
 class _CountingTrigger:
-    """Base class of the triggers: counts replies, and never fires."""
+    """Base class of the triggers; it counts replies and never fires."""
 
     def __init__(self) -> None:
         self.age = 0
 
     def clear(self) -> None:
-        """Set the trigger's age to 0, after a reset of the model."""
+        """Set the trigger's age to 0; call this after a reset of the model."""
         self.age = 0
 
     def expires(self, t: int) -> bool:
@@ -120,11 +120,12 @@ class _EventTrigger(_CountingTrigger):
 
 
 class ErrorBound(_EventTrigger):
-    """The event trigger of ET-GP-UCB: resets when a prediction error is too large.
+    """The event trigger of ET-GP-UCB: it resets the model when a prediction error is too large.
 
     The model is stale if |y - mean| > √ρ std + w̄ and t' is within [n_lower, n_upper], with
     ρ = 2 ln(2π_{t'}/δ_B), w̄ = √(2σ_n² ln(2π_{t'}/δ_B)) and π_{t'} = π²t'²/6. Here t' is the number
-    of replies since the last reset. At t' = n_upper the model is stale in any case.
+    of replies since the last reset. At t' = n_upper the model counts as stale, whatever the reading
+    is.
 
     Parameters
     ----------
@@ -162,14 +163,14 @@ class ErrorBound(_EventTrigger):
         self.noise_cap = noise_cap
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply, and return whether its prediction error exceeds the bound of lemma 3."""
+        """Count a reply, and return whether its prediction error exceeds `threshold`."""
         self.age += 1
         threshold = self.threshold(self.age, reply.std)
         stale = self._resets(abs(reply.y - reply.mean) > threshold)
         return TriggerResult(stale, threshold, self.age)
 
     def threshold(self, age: int, std: float) -> float:
-        """Return κ, the largest prediction error of a static field at age t' = 1, 2, ...
+        """Return κ, the largest prediction error that is accepted at age t' = 1, 2, ...
 
         `std` is the predicted standard deviation. κ and `std` are in model units.
         """
@@ -182,9 +183,10 @@ class LikelihoodRatio(_EventTrigger):
     """An event trigger that compares how probable a reading is with and without the model.
 
     The model is stale if the reading is more than 2π_{t'}/δ_B times as probable under the prior as
-    under the model. So κ bounds a likelihood ratio and not a prediction error. By Markov's
-    inequality, a static field is mistaken for a changed one with probability below δ_B/2. The
-    bounds on t' are those of `ErrorBound`. [ET] definition 2 does not prescribe a test.
+    under the model. So the threshold κ of [ET] bounds a likelihood ratio here and not a prediction
+    error. By Markov's inequality, a static field is mistaken for a changed one with probability
+    below δ_B/2. Here t' is the number of replies since the last reset; its bounds are those of
+    `ErrorBound`. [ET] definition 2 does not prescribe a test.
 
     Parameters
     ----------
@@ -198,7 +200,7 @@ class LikelihoodRatio(_EventTrigger):
     """
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply, and return whether its likelihood ratio exceeds the bound."""
+        """Count a reply, and return whether its likelihood ratio exceeds 2π_{t'}/δ_B."""
         self.age += 1
         under_prior = _log_density(reply.y, reply.prior_std**2 + self.noise_variance)
         under_model = _log_density(reply.y - reply.mean, reply.std**2 + self.noise_variance)
@@ -232,7 +234,7 @@ class BlockBounds(msgspec.Struct, frozen=True):
         Raises
         ------
         ConfigError
-            If the rates are not in order.
+            Unless 0 <= epsilon_lower <= epsilon_upper <= 1.
 
         References
         ----------

@@ -1,7 +1,7 @@
 """Ahead-of-time compiler of the kernels: ``python -m edge_tvbo.numerics.compile [DIRECTORY]``.
 
-A machine that builds the library needs numba, setuptools and a C compiler, which links it. A
-machine that only loads the library needs none of them. numba has deprecated its ahead-of-time
+A machine that builds the library needs numba, setuptools, and a C compiler that links the library.
+A machine that only loads the library needs none of them. numba has deprecated its ahead-of-time
 compiler `pycc` and has not named a successor. The library is therefore optional: if no matching
 library is found, the same kernels are compiled at import.
 """
@@ -48,7 +48,7 @@ def exported_kernels() -> Iterator[Any]:
 
 
 def _call_of(kernel: Any) -> Callable[..., Any]:
-    """Return a function that calls `kernel`; pycc would compile a kernel without its options."""
+    """Return a function that calls `kernel`, because pycc would ignore the kernel's options."""
     names = ", ".join(signature(kernel.py_func).parameters)
     scope: dict[str, Any] = {"kernel": kernel}
     exec(f"def calling({names}): return kernel({names})", scope)

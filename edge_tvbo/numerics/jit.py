@@ -4,7 +4,7 @@ A kernel is a plain function of arrays and scalars with an explicit numba signat
 allows numba to compile the kernel at import, so that nothing is compiled while readings arrive. It
 also allows `compile` to put all kernels of a gateway into one library, which loads without numba
 and its 120 MiB. Library and just-in-time kernels return the same numbers to the last bit: LLVM
-generates both, and it must not reorder arithmetic in either.
+generates both, and LLVM is not allowed to reorder arithmetic in either.
 
 With the environment variable ``NUMBA_DISABLE_JIT=1`` the kernels run as plain Python, for coverage
 and debuggers, and no library is loaded.

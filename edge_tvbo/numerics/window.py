@@ -6,7 +6,7 @@ are already in V. Dropping the oldest reading is one sweep of Givens rotations. 
 O(W² + WM).
 
 The temporal models are those of `state_space`: Cov(f_t, f_s) = retain^((t-s)/2) p_s K for t >= s,
-if p_s is the scale of the prior at time s.
+and p_s is the scale of the prior at time s.
 """
 
 from math import sqrt
@@ -178,7 +178,7 @@ def refactor(
 
     Notes
     -----
-    n³/3 + n²M multiply-adds.
+    The kernel takes n³/3 + n²M multiply-adds.
     """
     M = K.shape[0]
     for r in range(n):

@@ -1,4 +1,4 @@
-"""Posterior protocol, which a policy needs, and a mixin for posteriors of finitely many arms."""
+"""The protocol of posteriors that a policy uses, and a mixin for finitely many arms."""
 
 from typing import Protocol
 
@@ -20,22 +20,28 @@ class Prediction(msgspec.Struct, frozen=True, gc=False):
 
 
 class Posterior(Protocol):
-    """Mean and variance of every arm at the current interval, given the readings."""
+    """Protocol of a posterior: mean and variance of every arm in the current interval."""
 
     observations: int  # readings held since the last reset
 
     @property
     def mean(self) -> Array:
-        """Posterior mean of every arm, (M,), in model units; a view, valid until the next call."""
+        """Posterior mean of every arm, (M,), in model units.
+
+        The array is a view, which is valid until the next call of a method.
+        """
         ...
 
     @property
     def variance(self) -> Array:
-        """Posterior variance of every arm, (M,), in model units², >= 0; a view like `mean`."""
+        """Posterior variance of every arm, (M,), in model units², >= 0.
+
+        The array is a view, which is valid until the next call of a method.
+        """
         ...
 
     def at(self, arm: Arm) -> Prediction:
-        """Return the prediction of `arm` at the current interval."""
+        """Return the predicted mean and standard deviation of `arm` in the current interval."""
         ...
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
@@ -57,7 +63,7 @@ class Posterior(Protocol):
         ...
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Update the posterior with a reading `y` of `arm` in this interval, in model units."""
+        """Update the posterior with `y`, a reading of `arm` in this interval, in model units."""
         ...
 
     def advance(self) -> None:
@@ -73,26 +79,32 @@ class Posterior(Protocol):
         ...
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return facts that explain the posterior, such as its approximations; possibly none."""
+        """Return facts that explain the posterior, such as its approximations.
+
+        The tuple can be empty.
+        """
         ...
 
     def snapshot(self) -> bytes:
-        """Return the posterior's state as bytes; a restored posterior continues bit for bit."""
+        """Return the posterior's state as bytes.
+
+        A posterior that is restored from these bytes returns the same numbers to the last bit.
+        """
         ...
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a posterior's snapshot; on `SnapshotError` nothing changes."""
+        """Load the state of a posterior, or raise `SnapshotError` and change nothing."""
         ...
 
 
 class FiniteArmsMixin:
-    """Predictions of a posterior that holds arrays `mean` and `variance` of finitely many arms."""
+    """Mixin that predicts from a posterior's arrays `mean` and `variance` of finitely many arms."""
 
     mean: Array
     variance: Array
 
     def at(self, arm: int) -> Prediction:
-        """Return the prediction of `arm` at the current interval."""
+        """Return the predicted mean and standard deviation of `arm` in the current interval."""
         return Prediction(arm, float(self.mean[arm]), float(self.variance[arm]) ** 0.5)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
@@ -105,5 +117,5 @@ class FiniteArmsMixin:
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return no facts, because an exact posterior approximates nothing."""
+        """Return an empty tuple, because an exact posterior has no approximation to explain."""
         return ()

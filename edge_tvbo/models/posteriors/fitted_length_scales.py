@@ -26,25 +26,26 @@ MAX_STEPS = 8  # steps of L-BFGS-B in a fit; the next fit continues from its res
 
 
 class ArdMapPosterior(RegressionPosterior):
-    """A `RegressionPosterior` over a box that fits the length scale of each dimension.
+    """A `RegressionPosterior` over a box; it fits the length scale of each dimension.
 
-    A fit maximises the posterior density with at most `MAX_STEPS` steps of L-BFGS-B. It starts from
-    the length scales of the last fit and stays between `MIN_LENGTH_SCALE` and `MAX_LENGTH_SCALE`.
-    With fewer than `EAGER_READINGS` readings, a fit runs at the end of every interval; with more,
-    at the end of every `FIT_EVERY`-th. A reset drops the readings and keeps the length scales until
-    the next fit.
+    A fit maximises the posterior density with at most `MAX_STEPS` steps of L-BFGS-B. The fit starts
+    from the length scales of the last fit and stays between `MIN_LENGTH_SCALE` and
+    `MAX_LENGTH_SCALE`. With fewer than `EAGER_READINGS` readings, a fit runs at the end of every
+    interval; with more, at the end of every `FIT_EVERY`-th interval. A reset drops the readings and
+    keeps the length scales until the next fit.
 
     Parameters
     ----------
     field : BoxField
-        The box field. Its kernel is a squared exponential, and its variance is not fitted.
+        The box field. Its kernel is a squared exponential. The variance of the kernel is not
+        fitted.
     temporal, window
         As for `RegressionPosterior`.
     units : sequence of d float
         Unit of the fitted length scale in each dimension, as a length in the unit of the box.
     shape, rate : float
-        Shape (above 1) and rate (above 0) of the Gamma prior of each length scale, in `units`; the
-        first fit starts from its mode.
+        Shape (above 1) and rate (above 0) of the Gamma prior of each length scale, which is
+        measured in `units`. The first fit starts from the mode of this prior.
 
     Raises
     ------
@@ -136,10 +137,11 @@ class ArdMapPosterior(RegressionPosterior):
 
 
 class _ScaledBoxSpace:
-    """The arm space of a box whose length scales may change; an `ArmSpace`.
+    """An `ArmSpace` of a box field whose length scales can change.
 
-    Distances are computed by a product of matrices, which is accurate to 1e-7 length scales. It
-    replaces `spatial_kernels.distances`, which took most of the time of the search.
+    Distances are computed by a product of matrices, which is accurate to 1e-7 length scales. The
+    product replaces `spatial_kernels.distances`, because that function took most of the time of the
+    search.
     """
 
     def __init__(self, field: BoxField) -> None:
@@ -166,9 +168,10 @@ class _Density:
     Parameters
     ----------
     apart : (d, n, n) array
-        Squared distances of the places that were read, by dimension, in `units`.
+        Squared distances between the places that were read, one matrix for each dimension.
+        Distances are measured in `units`.
     height : (n, n) array
-        Prior covariance of the readings if all places were the same.
+        Prior covariance that the readings would have if all places were the same.
     noise : float
         Noise variance of a reading.
     y : (n,) array
@@ -187,7 +190,7 @@ class _Density:
         self._prior = prior
 
     def peak(self, start: Array) -> Array:
-        """Return the length scales (d,) of the highest density that L-BFGS-B finds from `start`."""
+        """Return the length scales (d,) at the highest density that a search from `start` finds."""
         try:
             from scipy.optimize import minimize
         except ImportError:
@@ -207,9 +210,9 @@ class _Density:
         return np.clip(np.exp(best), MIN_LENGTH_SCALE, MAX_LENGTH_SCALE)
 
     def cost(self, logs: Array) -> tuple[float, Array]:
-        """Return minus the log density at log length scales (d,), and its gradient (d,).
+        """Return minus the log density at the log length scales `logs` (d,), and its gradient (d,).
 
-        A constant is omitted.
+        A constant term of the log density is omitted.
         """
         from scipy.linalg import lapack
 

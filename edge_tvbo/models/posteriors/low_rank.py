@@ -1,4 +1,4 @@
-"""Low-rank posterior: approximate, for very many arms whose covariance few components explain."""
+"""Low-rank posterior: an approximation for many arms whose covariance few components explain."""
 
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ class Components(NamedTuple):
 
 
 class LowRankPosterior(StateSpaceBase):
-    """The posterior under the kernel Bᵀ B + diag(R) instead of K.
+    """An approximate posterior, which uses the kernel Bᵀ B + diag(R) instead of K.
 
     Parameters
     ----------
@@ -47,12 +47,12 @@ class LowRankPosterior(StateSpaceBase):
 
     Notes
     -----
-    Readings do not reduce the part diag(R) of an arm's variance, and prior variances are exact. The
-    posterior treats a reading as if its noise variance were larger by R times the scale of the
-    prior. This is at most 1 % of the noise variance while the scale is at most 1. To bound the
-    errors, let w be the weights of n readings y in a mean, W = 1 + Σ|w|, and R the largest
-    remainder. The error of the mean is at most |y| W √(R / σ²), and the error of a variance is at
-    most W² R.
+    The prior variances are exact. Readings do not reduce the part of an arm's variance that diag(R)
+    holds. The posterior treats a reading as if its noise variance were larger by R times the scale
+    of the prior. The increase is at most 1 % of the noise variance while the scale is at most 1. To
+    bound the errors, let w be the weights that a posterior mean gives to the n readings y, W = 1 +
+    Σ|w|, and R the largest remainder. The error of the mean is at most |y| W √(R / σ²), and the
+    error of a variance is at most W² R.
     """
 
     def __init__(self, field: SensorField, transition: Transition, components: Components) -> None:
@@ -65,7 +65,7 @@ class LowRankPosterior(StateSpaceBase):
         self.variance = np.diag(field.kernel).copy()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return one fact: the posterior is approximate and has a small number of components."""
+        """Return one fact: the number of components by which the posterior is approximated."""
         r, M = self._B.shape
         return (LowRankApproximation(r, M, MAX_NOISE_SHARE),)
 
@@ -100,7 +100,7 @@ class LowRankPosterior(StateSpaceBase):
             self.prior = self._retain * self.prior + self._inject
 
     def reset(self) -> None:
-        """Reset the low-rank posterior to the prior: drop all readings, and keep the time."""
+        """Reset the low-rank posterior to the current interval's prior: drop all readings."""
         low_rank.reset_to_prior(
             self.mean, self.variance, self._covariance, self._kernel, self.prior
         )

@@ -90,9 +90,9 @@ def length_scale_members(scales: tuple[float, ...]) -> tuple[Member, ...]:
 def default_members(field: SensorField) -> tuple[Member, ...]:
     """Return the bank of models for a field whose kernel is known, one-component models first.
 
-    Without a daily profile, the bank has no models with momentum, because they do not improve the
-    predictions: the slow trend in real rooms is the daily profile. With a daily profile, most
-    models use it, and a few models for unusual days do not.
+    Without a daily profile, the bank has no models with momentum, because such models do not
+    improve the predictions: the slow trend in real rooms is the daily profile. With a daily
+    profile, most models use this profile, and a few models for unusual days do not.
     """
     static = Member("static, event-triggered", False, epsilon=0.0)
     if field.daily_profile is None:
@@ -112,14 +112,14 @@ def default_members(field: SensorField) -> tuple[Member, ...]:
 
 
 class MixturePosterior(FiniteArmsMixin):
-    """The weighted mixture of a bank of state-space models; a `Posterior` of fixed size.
+    """A `Posterior` of fixed size: the weighted mixture of a bank of state-space models.
 
     Parameters
     ----------
     field : SensorField
-        Field of M arms; if it has a daily profile, most of the models use it.
+        Field of M arms; if the field has a daily profile, most of the models use this profile.
     delta_b : float
-        δ_B of the event trigger of the static model.
+        δ_B of the event trigger that resets the static model, as for `ErrorBound`.
     scales : tuple of float
         Candidate length scales, in the unit of the positions; empty if the kernel is known.
 
@@ -171,10 +171,10 @@ class MixturePosterior(FiniteArmsMixin):
 
     @property
     def rate(self) -> float:
-        """The share of the field's variance that is new each interval: the mean over the models.
+        """The estimated share of the field's variance that is new each interval, ε of [B16].
 
-        The models count by their weights. The share is ε of [B16], which is 1 - d(1)² for a
-        temporal kernel d.
+        This share is the mean of 1 - d(1)² over the temporal kernels d of all models, weighted by
+        the weights of the models.
         """
         return float(self.weights @ self._new_share)
 
@@ -192,7 +192,7 @@ class MixturePosterior(FiniteArmsMixin):
         return (likeliest, RateOfChange(self.rate))
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return a predictive quantile of `arm`: readings are below it with chance `share`."""
+        """Return the value below which a reading of `arm` lies with the probability `share`."""
         shift, scale = self._shifts(arm), self._scaling()
         means = shift + scale * np.concatenate((self._m[:, arm], self._m2[:, arm]))
         own = np.concatenate((self._C[:, arm, arm], self._C2[:, arm, arm]))
@@ -207,7 +207,7 @@ class MixturePosterior(FiniteArmsMixin):
         return high
 
     def set_time(self, at: float) -> None:
-        """Set the mixture's time of day; the current interval began at `at`, s since 1970, UTC."""
+        """Set the mixture's time of day to the Unix time `at`, when the current interval began."""
         if self._field.daily_profile is None or not self._rate:
             return
         phase = self._field.daily_profile.phase(at)
@@ -261,7 +261,7 @@ class MixturePosterior(FiniteArmsMixin):
         self._mix()
 
     def reset(self) -> None:
-        """Reset all models of the mixture to the prior, but keep the time and the daily mean."""
+        """Reset all models of the mixture to the prior; keep the time of day and the daily mean."""
         self._reset_models()
 
     def snapshot(self) -> bytes:
@@ -276,7 +276,7 @@ class MixturePosterior(FiniteArmsMixin):
         return encode_snapshot(self._kind(), self._field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a mixture posterior; on `SnapshotError` nothing changes."""
+        """Load the state of a mixture posterior, or raise `SnapshotError` and change nothing."""
         state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
         observations, phase = read_count(state, "observations"), read_count(state, "phase")
         age, resets = read_count(state, "age"), read_count(state, "resets")
@@ -303,7 +303,7 @@ class MixturePosterior(FiniteArmsMixin):
         self._mix()
 
     def _check_static_model(self, arm: int, y: float) -> None:
-        """Reset the static model, which is the first of the bank, if a reading contradicts it."""
+        """Reset the static model, the first of the bank, if a reading contradicts the model."""
         mean = self._overall_mean[arm] + self._m[0, arm]
         std = float(self._C[0, arm, arm]) ** 0.5
         if self._trigger.check(TriggerInput(y, mean, std, self.prior_std(arm))).stale:
@@ -312,7 +312,7 @@ class MixturePosterior(FiniteArmsMixin):
             self.resets += 1
 
     def _update_daily_mean(self) -> None:
-        """Move the stored mean of this time of day towards the posterior mean."""
+        """Move the daily mean at the current time of day towards the mixture's posterior mean."""
         if self._rate == 0.0 or not self.observations:
             return
         scale = self._scales[self._phase]
@@ -365,7 +365,7 @@ class MixturePosterior(FiniteArmsMixin):
 def _candidate_kernels(
     field: SensorField, profile: DailyProfile | None, scales: tuple[float, ...]
 ) -> Array:
-    """Return the kernels of the bank, (k, M, M); members refer to them by number."""
+    """Return the kernels of the bank, of shape (k, M, M); `Member.kernel` is an index into them."""
     if profile is not None:
         return np.array([field.kernel, profile.kernel])
     variance = float(np.diag(field.kernel).max())
@@ -375,7 +375,7 @@ def _candidate_kernels(
 
 
 def _new_share(member: Member) -> float:
-    """Return the share of the field's variance that is new each interval under a member."""
+    """Return the share of the field's variance that is new each interval in a model."""
     if member.momentum is None:
         return member.epsilon or 0.0
     epsilon, alpha = member.momentum

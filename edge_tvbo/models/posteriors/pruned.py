@@ -60,7 +60,7 @@ def relevance(P: Array, y: Array, F: Array) -> Array:
 
 
 class Prunable(Protocol):
-    """A posterior that can remove its least relevant reading."""
+    """Protocol of a posterior that can find and remove its least relevant reading."""
 
     observations: int
 
@@ -94,7 +94,7 @@ class RemovalBudget:
     This is [W24] algorithm 1. The budget starts at 1 and is multiplied by (1+α)^(1/l_t) each
     interval. Let R be the relevance of the least relevant reading. While 1 + R is below the budget,
     the reading is removed and the budget is divided by 1 + R. The remaining budget carries over to
-    the next interval. It is stored as its logarithm.
+    the next interval. The attribute `log_budget` is the logarithm of the budget.
     """
 
     def __init__(self, epsilon: float, alpha: float) -> None:
@@ -105,7 +105,10 @@ class RemovalBudget:
         self.log_budget = 0.0
 
     def spend(self, posterior: "Prunable") -> None:
-        """Increase the budget by one interval, and remove readings from `posterior` within it."""
+        """Increase the budget for one interval, and remove as many readings as the budget allows.
+
+        The readings are removed from `posterior`, the least relevant reading first.
+        """
         self.log_budget += self._growth
         while posterior.observations > MIN_READINGS:
             index, relevance = posterior.least_relevant()
@@ -117,7 +120,7 @@ class RemovalBudget:
 
 
 def _read_budget(state: State) -> float:
-    """Return the logarithm of the removal budget in a state, or raise `SnapshotError`."""
+    """Return the logarithm of the removal budget from `state`, or raise `SnapshotError`."""
     log_budget = read_number(state, "budget")
     if log_budget < 0.0:
         raise SnapshotError("The snapshot's 'budget' is negative.")
@@ -147,11 +150,12 @@ class PrunedPosterior(RegressionPosterior):
 
     Notes
     -----
-    The predicted values are those of all arms in all future intervals. The kernel d decays at the
-    same rate from every reading, so F of each later interval is F of the next interval times a
-    constant. The sum over all future intervals is therefore the term of the next interval times a
-    constant, which cancels in R. No future interval is left out. The cost is O(W³ + W²M) for each
-    interval and for each removed reading.
+    The relevance of a reading refers to the predictions of all arms in all future intervals. The
+    kernel d decays at the same rate from every reading. The matrix F of `relevance` for each later
+    interval is therefore F for the next interval times a constant. So the sum over all future
+    intervals is the term of the next interval times a constant, which cancels in the relevance. No
+    future interval is left out. The cost is O(W³ + W²M) for each interval and for each removed
+    reading.
     """
 
     def __init__(self, field: Field, temporal: TimeVarying, window: int, *, alpha: float) -> None:
@@ -160,12 +164,12 @@ class PrunedPosterior(RegressionPosterior):
         self._alpha = alpha
 
     def advance(self) -> None:
-        """Advance the pruned posterior by one interval, and remove readings within the budget."""
+        """Advance the pruned posterior by one interval; remove as many readings as allowed."""
         super().advance()
         self._budget.spend(self)
 
     def least_relevant(self) -> tuple[int, float]:
-        """Return index and relevance of the least relevant reading, computed by regression."""
+        """Return the index and the relevance of the least relevant reading, by regression."""
         factor = self._current_factor()
         F = self._space.covariance(factor.places, self._space.candidates)
         # relative to the newest reading, so that F does not underflow
@@ -174,7 +178,7 @@ class PrunedPosterior(RegressionPosterior):
         return _smallest(found)
 
     def reset(self) -> None:
-        """Reset the pruned posterior to the prior: drop all readings and the remaining budget."""
+        """Reset the pruned posterior to the prior: drop all readings and restart the budget."""
         super().reset()
         self._budget.log_budget = 0.0
 
@@ -195,7 +199,7 @@ class PrunedPosterior(RegressionPosterior):
 
 
 class PrunedWindowPosterior(BufferedPosterior):
-    """The compiled equivalent of `PrunedPosterior` for sensor fields.
+    """The compiled equivalent of `PrunedPosterior`, for sensor fields only.
 
     Parameters
     ----------
@@ -226,12 +230,12 @@ class PrunedWindowPosterior(BufferedPosterior):
         self._found = np.empty(window)
 
     def advance(self) -> None:
-        """Advance the pruned posterior by one interval, and remove readings within the budget."""
+        """Advance the pruned posterior by one interval; remove as many readings as allowed."""
         super().advance()
         self._budget.spend(self)
 
     def least_relevant(self) -> tuple[int, float]:
-        """Return index and relevance of the least relevant reading, by compiled kernels."""
+        """Return the index and the relevance of the least relevant reading, by compiled kernels."""
         n = self.observations
         kernels.relevance(
             self._L, self._V, self._z, n, self.mean, self._gains, self._column, self._found
@@ -239,7 +243,7 @@ class PrunedWindowPosterior(BufferedPosterior):
         return _smallest(self._found[:n])
 
     def reset(self) -> None:
-        """Reset the pruned posterior to the prior: drop all readings and the remaining budget."""
+        """Reset the pruned posterior to the prior: drop all readings and restart the budget."""
         super().reset()
         self._budget.log_budget = 0.0
 

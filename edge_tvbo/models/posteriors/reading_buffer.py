@@ -22,7 +22,8 @@ class BufferedPosterior(StateSpaceBase):
     transition : Transition
         A transition under which the scale of the prior stays 1.
     window : int
-        W, 1 or more; otherwise `ConfigError` is raised.
+        W, number of readings that fit into the buffer, 1 or more; otherwise `ConfigError` is
+        raised.
     """
 
     def __init__(self, field: SensorField, transition: Transition, window: int) -> None:
@@ -36,7 +37,7 @@ class BufferedPosterior(StateSpaceBase):
         self.variance = np.diag(field.kernel).copy()
 
     def observe(self, arm: int, y: float) -> None:
-        """Update the buffered posterior with a reading of `arm`; a full buffer drops another."""
+        """Add a reading of `arm` to the buffered posterior; a full buffer first drops a reading."""
         if self.observations == len(self._y):
             self._drop(self._dispensable())
         n = self.observations
@@ -55,7 +56,7 @@ class BufferedPosterior(StateSpaceBase):
         self._predict()
 
     def reset(self) -> None:
-        """Reset the buffered posterior to the prior: drop all readings, and keep the time."""
+        """Reset the buffered posterior to the current interval's prior: drop all readings."""
         self.observations = 0
         self._predict()
 

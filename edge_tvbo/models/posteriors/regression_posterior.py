@@ -49,8 +49,8 @@ class RegressionPosterior:
 
     Notes
     -----
-    An interval costs O(W³ + W²M). Each point at which a box is searched costs W²M + W² more. If a
-    recursive posterior is available for the temporal model, it is faster by orders of magnitude.
+    An interval costs O(W³ + W²M). Each point at which a box is searched costs W²M + W² more. If the
+    temporal model has a recursive posterior, that posterior is faster by orders of magnitude.
     """
 
     def __init__(
@@ -115,9 +115,9 @@ class RegressionPosterior:
         return sqrt(variance * float(self._temporal.variance(np.array([float(self._time)]))[0]))
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Update the regression posterior with a reading of `arm`; a full window drops another one.
+        """Add a reading of `arm` to the regression posterior; a full window first drops a reading.
 
-        Raises ValueError if the field has no such arm, such as a point outside the box.
+        Raises ValueError if `arm` is not an arm of the field, for example a point outside the box.
         """
         if not self._space.contains(arm):
             raise ValueError(f"{arm} is not an arm of this field")
@@ -137,7 +137,7 @@ class RegressionPosterior:
             self._factor = None
 
     def reset(self) -> None:
-        """Reset the regression posterior to the prior: drop all readings, and keep the time."""
+        """Reset the regression posterior to the current interval's prior: drop all readings."""
         self.observations = 0
         self._invalidate()
 
@@ -154,7 +154,7 @@ class RegressionPosterior:
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return no facts, because the posterior of the readings in the window is exact."""
+        """Return an empty tuple, because the posterior given the window's readings is exact."""
         return ()
 
     def snapshot(self) -> bytes:
@@ -162,7 +162,7 @@ class RegressionPosterior:
         return encode_snapshot(self._kind(), self._field.fingerprint(), self._state())
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a regression posterior; on `SnapshotError` nothing changes."""
+        """Load the state of a regression posterior, or raise `SnapshotError` and change nothing."""
         self._load(decode_snapshot(self._kind(), self._field.fingerprint(), blob))
 
     def _dispensable(self) -> int:
@@ -236,8 +236,8 @@ class FittedPosterior(RegressionPosterior):
     """A `RegressionPosterior` whose temporal model is fitted to the readings each interval.
 
     The fit maximises the likelihood. It starts from the parameters of the previous interval, and
-    also from parameters that are drawn at random. With n readings there are at most 200/n starts,
-    and at most `restarts`.
+    also from parameters that are drawn at random. With n readings, the number of starts is at most
+    200/n and at most `restarts`.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ class FittedPosterior(RegressionPosterior):
 
     References
     ----------
-    [M24] algorithm 3; [B16] appendix B for ε of TV.
+    [M24] algorithm 3; [B16] appendix B for ε of the TV model.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Posterior selection: the fastest implementation for a field and a temporal model.
 
-The exact posterior of `MAX_EXACT_SENSORS` sensors takes a tenth of a millisecond per interval. Its
+The exact posterior of `MAX_EXACT_SENSORS` sensors takes a tenth of a millisecond per interval. The
 cost grows with the square of the number of sensors, and faster once the processor's cache is full.
-`LowRankPosterior` is used for more sensors if few components explain their covariance; its
-docstring states its error.
+`LowRankPosterior` is used for more sensors if few components explain their covariance; the
+docstring of that class states the error.
 
 An implementation is imported when it is chosen, so that the compiled kernels of the other
 implementations need not be loaded or compiled.
@@ -41,10 +41,10 @@ def make_posterior(
     temporal : TemporalModel
         How the field changes.
     window : int or None
-        Largest number of readings held. If it is None, the posterior of a sensor field uses all
-        readings; for very many sensors it may be a `LowRankPosterior`, otherwise it is exact. The
-        posterior of a box then holds 256 readings. With a window, covariances beyond a band of
-        `window` readings count as 0 ([M24] section 11.1).
+        Largest number of readings held. If `window` is None, the posterior of a sensor field uses
+        all readings and is exact, except that a field of very many sensors can have an approximate
+        `LowRankPosterior`; the posterior of a box holds 256 readings. If `window` is a number,
+        covariances outside a band of `window` readings count as 0 ([M24] section 11.1).
 
     Raises
     ------
@@ -72,8 +72,8 @@ def make_fitted_posterior(
 ) -> "Posterior":
     """Return a posterior that fits the temporal model to the last `window` readings.
 
-    The first fit starts from `temporal`. If `window` is None, it is 200. `seed` is the seed of the
-    random starts.
+    The first fit starts from `temporal`. A `window` of None means 200 readings. `seed` is the seed
+    of the random starts.
     """
     from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
 

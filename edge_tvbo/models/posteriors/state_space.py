@@ -1,8 +1,8 @@
 """State-space posterior: exact for any number of readings, in memory of fixed size.
 
 `StateSpacePosterior` equals the textbook posterior (Rasmussen & Williams eq. 2.25-2.26) except for
-rounding. It costs O(M²) per interval, however long the history is. `StateSpaceBase` is the base
-class of the posteriors of all one-component temporal models.
+rounding. An interval costs O(M²) for M arms, however long the history is. `StateSpaceBase` is the
+base class of the posteriors of all one-component temporal models.
 """
 
 from abc import ABC, abstractmethod
@@ -32,7 +32,7 @@ ROUNDING_TOLERANCE = 1e-3  # allowed error of an array, as a share of its larges
 
 
 class StateSpaceBase(FiniteArmsMixin, ABC):
-    """Base class of posteriors under a `Transition`: prior scale, reading count and snapshots.
+    """Base class of posteriors under a `Transition`, with the code for the prior and snapshots.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         return encode_snapshot(self._kind(), self._field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a state-space posterior; on `SnapshotError` nothing changes."""
+        """Load a state-space posterior's state, or raise `SnapshotError` and change nothing."""
         state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
         prior, observations = read_number(state, "prior"), read_count(state, "observations")
         if prior < 0:
@@ -74,24 +74,24 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         self._load(state)
 
     def _counters(self) -> State:
-        """Return the numbers that only this class of posterior has in its state."""
+        """Return the numbers that a subclass adds to the state in a snapshot, by name."""
         return {}
 
     def _load(self, state: State) -> None:
-        """Load a state of the posterior that has been checked."""
+        """Load `state`, which has been checked, into the posterior."""
         copy_arrays(self._arrays(), state)
 
     @abstractmethod
     def _check(self, state: State, prior: float) -> None:
-        """Raise `SnapshotError` if arrays of valid numbers are no state of this class."""
+        """Raise `SnapshotError` if the finite numbers in `state` are no state of this class."""
 
     @abstractmethod
     def _arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays that hold the posterior's state, by their names in snapshots."""
+        """Return the arrays that hold the posterior's state; the keys are names in snapshots."""
 
     @abstractmethod
     def _kind(self) -> str:
-        """Return class and settings as text; a snapshot must have the same text."""
+        """Return the posterior's class and settings as text; its snapshots hold the same text."""
 
 
 class StateSpacePosterior(StateSpaceBase):
@@ -130,7 +130,7 @@ class StateSpacePosterior(StateSpaceBase):
             self.prior = self._retain * self.prior + self._inject
 
     def reset(self) -> None:
-        """Reset the state-space posterior to the prior: drop all readings, and keep the time."""
+        """Reset the state-space posterior to the current interval's prior: drop all readings."""
         state_space.reset_to_prior(self.mean, self.covariance, self._kernel, self.prior)
         self.observations = 0
 

@@ -1,7 +1,7 @@
 """Two-component posterior: exact for fields with momentum and for fields in transition.
 
-Both temporal models are linear-Gaussian state spaces of twice the field's size ([M24] chapters 8
-and 9). An interval therefore costs the same, however long the history is.
+The temporal models of both kinds of fields are linear-Gaussian state spaces of twice the field's
+size ([M24] chapters 8 and 9). An interval therefore costs the same, however long the history is.
 """
 
 from math import sqrt
@@ -24,7 +24,7 @@ from edge_tvbo.numerics import two_component
 
 
 class TwoComponentPosterior(FiniteArmsMixin):
-    """The exact posterior of a field made up of two components; a `Posterior`.
+    """The exact `Posterior` of a field that is a weighted sum of two components.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class TwoComponentPosterior(FiniteArmsMixin):
         self._predict()
 
     def reset(self) -> None:
-        """Reset the two-component posterior to the prior: drop all readings, and keep the time."""
+        """Reset the two-component posterior to the current interval's prior: drop all readings."""
         two_component.reset_to_prior(self._m, self._C, self._field.kernel, self._transition.prior)
         self.observations = 0
         self._predict()
@@ -92,7 +92,7 @@ class TwoComponentPosterior(FiniteArmsMixin):
         return encode_snapshot(self._kind(), self._field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a two-component posterior; on `SnapshotError` nothing changes."""
+        """Load a two-component posterior's state, or raise `SnapshotError` and change nothing."""
         state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
         time, observations = read_count(state, "time"), read_count(state, "observations")
         check_arrays(self._arrays(), state)

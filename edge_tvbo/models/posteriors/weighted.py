@@ -12,7 +12,7 @@ from edge_tvbo.numerics import weighted
 
 
 class WeightedPosterior(BufferedPosterior):
-    """The compiled equivalent of a `RegressionPosterior` with `gamma`, for sensor fields.
+    """The compiled equivalent of a `RegressionPosterior` with `gamma`, for sensor fields only.
 
     Parameters
     ----------

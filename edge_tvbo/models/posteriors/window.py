@@ -1,7 +1,7 @@
 """Sliding-window posterior: exact for the last W readings, at O(W² + WM) per interval.
 
-If W is at least the number of readings, it equals the textbook posterior (Rasmussen & Williams eq.
-2.25-2.26) except for rounding.
+If W is at least the number of readings, the sliding-window posterior equals the textbook posterior
+(Rasmussen & Williams eq. 2.25-2.26) except for rounding.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from edge_tvbo.numerics import window as kernels
 
 
 class WindowPosterior(StateSpaceBase):
-    """The posterior given the last `window` readings, as an updated Cholesky factor.
+    """The posterior given the last `window` readings, computed by updates of a Cholesky factor.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class WindowPosterior(StateSpaceBase):
         self.variance = np.diag(field.kernel).copy()
 
     def observe(self, arm: int, y: float) -> None:
-        """Update the sliding-window posterior; a full window drops its oldest reading."""
+        """Add a reading to the sliding-window posterior; a full window drops its oldest reading."""
         if self.observations == self._window:
             self._drop_oldest()
         n = self.observations
@@ -73,7 +73,7 @@ class WindowPosterior(StateSpaceBase):
             self._predict()
 
     def reset(self) -> None:
-        """Reset the sliding-window posterior to the prior: drop all readings, and keep the time."""
+        """Reset the sliding-window posterior to the current interval's prior: drop all readings."""
         self.observations = 0
         self._drops = 0
         self._predict()

@@ -168,7 +168,7 @@ class LengthScalePolicy(UpperConfidence):
 
     @property
     def length_scale(self) -> float:
-        """The selected length scale, or the mean if several are selected, in the positions' unit."""
+        """The mean of the selected length scales, in the unit of the positions."""
         hypotheses = self._length_scales.hypotheses
         return sum(hypothesis.length_scale for hypothesis in hypotheses) / len(hypotheses)
 

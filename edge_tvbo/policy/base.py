@@ -73,7 +73,7 @@ class Policy(Protocol):
     name : str
         Name under which the policy is registered.
     field : SensorField or BoxField
-        The arms.
+        Field that contains the arms.
     uses_readings : bool
         Whether readings affect the selection.
     resets : int
@@ -99,7 +99,7 @@ class Policy(Protocol):
         Parameters
         ----------
         eligible : (M,) bool array, optional
-            Arms that may be selected; all of them by default.
+            Arms that may be selected; by default, all arms.
 
         Returns
         -------
@@ -109,7 +109,7 @@ class Policy(Protocol):
         Raises
         ------
         ValueError
-            If no arm is eligible, or the mask has another dtype or shape.
+            If no arm is eligible, or `eligible` has another dtype or shape.
         """
         ...
 
@@ -121,7 +121,7 @@ class Policy(Protocol):
         k : int
             Number of arms, at least 1.
         eligible : (M,) bool array, optional
-            Arms that may be selected; all of them by default.
+            Arms that may be selected; by default, all arms.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class Policy(Protocol):
         Raises
         ------
         ValueError
-            If no arm is eligible, or the mask has another dtype or shape.
+            If no arm is eligible, or `eligible` has another dtype or shape.
         """
         ...
 
@@ -360,7 +360,7 @@ class UpperConfidence:
         return encode_snapshot(self.name, self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load policy, posterior and trigger from a snapshot; `SnapshotError` changes nothing."""
+        """Restore policy, posterior and trigger; if `SnapshotError` is raised, nothing changes."""
         state = decode_snapshot(self.name, self.field.fingerprint(), blob)
         time, events = read_count(state, "time"), read_count(state, "events")
         selected = list(arms_from_state(self.field, state.get("asked")))
@@ -370,7 +370,7 @@ class UpperConfidence:
         self._trigger.age, self.resets = age, resets
 
     def _mask(self, eligible: Mask | None) -> Mask:
-        """Return `eligible` with dtype and shape checked, because compiled kernels do not."""
+        """Check the dtype and shape of `eligible`, which compiled kernels do not check."""
         if eligible is None:
             return self._all_arms
         if eligible.dtype != np.bool_ or eligible.shape != self._all_arms.shape:

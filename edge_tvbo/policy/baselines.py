@@ -171,7 +171,7 @@ class NonAdaptivePolicy(ModelFreePolicy):
     name : str
         Name under which the policy is registered.
     field : SensorField or BoxField
-        The arms.
+        Field that contains the arms.
     pick : function
         Function that takes the number of the interval and the numbers of the candidate arms, and
         returns the number of the selected arm.
@@ -194,7 +194,7 @@ class NonAdaptivePolicy(ModelFreePolicy):
 
 
 class RExp3(ModelFreePolicy):
-    """RExp3: draws arms by exponential weights, which are reset after Δ = `period` intervals.
+    """RExp3: draws arms by exponential weights, which are reset every Δ = `period` intervals.
 
     This is algorithm 1 of Besbes, Gur & Zeevi 2014. If `gamma` is not given, the share of uniform
     draws is min(1, √(M ln M / ((e - 1) Δ))), as in theorem 2 of that paper.

@@ -12,8 +12,8 @@ from edge_tvbo.policy.settings import BrGpUcbSettings, EtGpUcbSettings, RGpUcbSe
 def make_r_gp_ucb(settings: RGpUcbSettings, field: Field) -> UpperConfidence:
     """Build R-GP-UCB ([B16] algorithm 1), which discards all readings every `period` intervals.
 
-    The reset takes place before the arm is selected, so that the selection then depends only on
-    the prior.
+    In an interval with a reset, the reset takes place before the arm is selected, so that this
+    selection depends only on the prior.
     """
     posterior = make_posterior(field, Static(), settings.window)
     width, trigger = beta_schedule(settings.beta), EveryPeriod(settings.period)

@@ -121,8 +121,8 @@ def resetting_mismatch(
 
     Notes
     -----
-    Source: [B16] eq. 18. The factor (2 + b0) in eq. 18 assumes a noise variance of at most 1 (see
-    before eq. 65).
+    Source: [B16] eq. 18. The factor (2 + b0) in eq. 18 assumes a noise variance of at most 1 (as
+    stated before eq. 65).
     [ET] lemma 7 has (b0 + √2 σ) instead; see `brunzema.triggered_mismatch`.
     """
     _check_blocks(horizon, epsilon, block, beta, noise_variance, delta, a0, b0)
@@ -150,7 +150,7 @@ def resetting_regret(
     `resetting_mismatch`.
 
     Source: [B16] theorem 4.2, eq. 17. Eq. 17 prints the last term as T ψ. [ET] footnote 6 found
-    that a factor 2 is missing: the errors of mean and width each count twice ([B16] eq. 72).
+    that a factor 2 is missing: the errors of mean and width each count twice (eq. 72).
     """
     wrong = resetting_mismatch(
         horizon,

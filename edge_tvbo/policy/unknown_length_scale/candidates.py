@@ -103,7 +103,8 @@ class RegretBalancing:
 
     Candidates are the pairs of a length scale θ = θ0 e^(-i step) and a norm N = B0 e^j with i, j =
     0, 1, ... In algorithm 1 the norm does not grow, and j is always 0. If the length scale is θ,
-    the bound on the field's norm is B(θ, N) = (θ0/θ)^(d/2) N ([LB] section 2).
+    the bound on the field's norm is B(θ, N) = (θ0/θ)^(d/2) N ([LB] section 2). Candidates that
+    replies contradict are eliminated.
 
     Parameters
     ----------

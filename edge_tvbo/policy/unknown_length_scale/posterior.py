@@ -43,7 +43,7 @@ class LengthScaleSelector(Protocol):
         ...
 
     def update(self, y: float, bonus: float) -> None:
-        """Update the selector with the reply `y`, and with `bonus`, β σ of its arm before `y`."""
+        """Update the selector with the reply `y` and `bonus`, the arm's β σ before the reply."""
         ...
 
     def advance(self, t: int) -> None:

@@ -1,4 +1,4 @@
-"""Automatic policy: a mixture of models, weighted by how well each predicted the readings."""
+"""Policy `auto`: a mixture of models, weighted by how well each model predicted the readings."""
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.beta import DEFAULT_BETA, BetaSchedule, LogBeta, beta_schedule
@@ -15,8 +15,8 @@ C2 = 0.4  # c2 of β_t = c1 ln(c2 t); c1 is chosen on the training days
 def make_auto(settings: AutoSettings, field: Field) -> "MixturePolicy":
     """Build the policy `auto`: the upper confidence bound of a mixture of models.
 
-    If the field has a daily profile from training days, the models follow the time of day. If
-    `beta` is not given either, the policy explores as much as was best on the training days.
+    If the field has a daily profile, the models follow the time of day. If, in addition, `beta` is
+    not given, the policy uses the exploration that was best on the training days.
 
     Raises
     ------
@@ -39,7 +39,10 @@ def _width(settings: AutoSettings, field: SensorField) -> BetaSchedule:
 
 
 class MixturePolicy(UpperConfidence):
-    """The upper confidence bound policy of a `MixturePosterior`, which follows the time of day."""
+    """The policy `auto`: selects the arm with the highest bound of a `MixturePosterior`.
+
+    The posterior follows the time of day, which `set_time` sets.
+    """
 
     def __init__(
         self,
@@ -56,6 +59,6 @@ class MixturePolicy(UpperConfidence):
         self._mixture.set_time(at)
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
-        """Return the bounds that contain a reading of `arm` now with the probability `share`."""
+        """Return two bounds; with probability `share`, a reading of `arm` now is between them."""
         tail = (1.0 - share) / 2.0
         return self._mixture.quantile(arm, tail), self._mixture.quantile(arm, 1.0 - tail)

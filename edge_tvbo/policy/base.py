@@ -1,7 +1,7 @@
 """Policy interface, and the upper confidence bound that most policies share.
 
-Everything here is in model units: a reading y is the measured value, centred and scaled by the
-field. It is negated if the field's objective is the minimum.
+All values of this module are in model units: a reading y is the measured value, centred and scaled
+by the field, and negated if the field's objective is the minimum.
 """
 
 from typing import Any, Protocol
@@ -24,7 +24,7 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     Attributes
     ----------
     arm : int or tuple of float
-        Number of the sensor; in a box it is a point.
+        Number of the sensor or, if the field is a box, a point in the box.
     sensor : str
         Name of the arm.
     mean, std : float
@@ -52,11 +52,11 @@ class ObserveResult(msgspec.Struct, frozen=True, gc=False):
     reset : bool
         Whether the event trigger fired, so that the model was reset.
     abs_error : float
-        |y - mean|, with the posterior mean before the reading.
+        |y - mean|, in which the mean is the posterior mean of the arm before the reading.
     threshold : float or None
         κ_t, the largest error that causes no reset; None if no error was tested.
     age : int
-        Number of replies since the last reset, including this one.
+        Number of replies since the last reset, including this reading if it is a reply.
     """
 
     reset: bool
@@ -73,7 +73,7 @@ class Policy(Protocol):
     name : str
         Name under which the policy is registered.
     field : SensorField or BoxField
-        The arms.
+        Field that contains the arms.
     uses_readings : bool
         Whether readings affect the selection.
     resets : int
@@ -99,7 +99,7 @@ class Policy(Protocol):
         Parameters
         ----------
         eligible : (M,) bool array, optional
-            Arms that may be selected; all of them by default.
+            Arms that may be selected; by default, all arms.
 
         Returns
         -------
@@ -109,7 +109,7 @@ class Policy(Protocol):
         Raises
         ------
         ValueError
-            If no arm is eligible, or the mask has another dtype or shape.
+            If no arm is eligible, or `eligible` has another dtype or shape.
         """
         ...
 
@@ -121,7 +121,7 @@ class Policy(Protocol):
         k : int
             Number of arms, at least 1.
         eligible : (M,) bool array, optional
-            Arms that may be selected; all of them by default.
+            Arms that may be selected; by default, all arms.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class Policy(Protocol):
         Raises
         ------
         ValueError
-            If no arm is eligible, or the mask has another dtype or shape.
+            If no arm is eligible, or `eligible` has another dtype or shape.
         """
         ...
 
@@ -151,7 +151,7 @@ class Policy(Protocol):
         Returns
         -------
         ObserveResult
-            It says whether the model was reset, and holds the error of its estimate.
+            Whether the model was reset, and the error of the model's estimate before the reading.
         """
         ...
 
@@ -160,7 +160,10 @@ class Policy(Protocol):
         ...
 
     def reset(self) -> None:
-        """Reset the policy's model like the event trigger: discard all readings, keep the time."""
+        """Reset the policy's model: discard all readings, but keep the time.
+
+        The event trigger resets the model in the same way.
+        """
         ...
 
     def set_time(self, at: float) -> None:
@@ -174,7 +177,7 @@ class Policy(Protocol):
         ...
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the facts that explain the policy's choice, besides mean and bound.
+        """Return the facts, besides mean and bound, that explain the policy's choice.
 
         Returns
         -------
@@ -189,17 +192,17 @@ class Policy(Protocol):
         Returns
         -------
         mean, std : (M,) array
-            In model units.
+            Posterior means and standard deviations of the arms, in model units.
         """
         ...
 
     def snapshot(self) -> bytes:
-        """Return the policy's state; a policy restored from it continues bit for bit.
+        """Return the policy's state; a policy that restores this state continues bit for bit.
 
         Returns
         -------
         bytes
-            Snapshot for `restore` of a policy with the same settings and field.
+            Snapshot that a policy with the same settings and field can restore.
         """
         ...
 
@@ -214,8 +217,8 @@ class Policy(Protocol):
         Raises
         ------
         SnapshotError
-            If the snapshot is damaged, or belongs to another policy or field. The state is then
-            unchanged.
+            If the snapshot is damaged, or belongs to another policy or field. In this case, the
+            policy's state does not change.
         """
         ...
 
@@ -230,7 +233,7 @@ class UpperConfidence:
     field : SensorField or BoxField
         M arms, or a box with M candidates.
     posterior : Posterior
-        Posterior of the arms; only the policy may change it from now on.
+        Posterior of the arms, which the caller must not change after this call.
     exploration : BetaSchedule
         Schedule of the width of the bound.
     trigger : Trigger
@@ -283,9 +286,9 @@ class UpperConfidence:
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
         """Return up to k different arms, chosen one after the other.
 
-        Each arm is chosen as if the arms before it had already replied with their means. Such
-        hallucinated readings change no mean and reduce the variances (GP-BUCB, Desautels, Krause &
-        Burdick 2014; [M24] section 11.1 has the same setting).
+        Each arm is chosen as if every arm chosen before had already replied with its posterior
+        mean. Such hallucinated readings change no mean and reduce the variances (GP-BUCB,
+        Desautels, Krause & Burdick 2014; [M24] section 11.1 considers the same situation).
         """
         left = self._mask(eligible).copy()
         before = self._posterior.snapshot()
@@ -319,7 +322,7 @@ class UpperConfidence:
         return ObserveResult(result.stale, abs_error, result.threshold, result.age)
 
     def advance(self) -> None:
-        """End the interval, and reset the model if the trigger's schedule says so."""
+        """End the policy's interval; reset its model if the trigger has scheduled a reset."""
         self._posterior.advance()
         self._time += 1
         self._events += 1
@@ -341,7 +344,7 @@ class UpperConfidence:
         return self._posterior.facts()
 
     def posterior(self) -> tuple[Array, Array]:
-        """Return mean and standard deviation of all arms at the current interval, both (M,)."""
+        """Return the posterior mean and standard deviation of each arm, both of shape (M,)."""
         return self._posterior.mean_std()
 
     def snapshot(self) -> bytes:
@@ -357,7 +360,7 @@ class UpperConfidence:
         return encode_snapshot(self.name, self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of policy, posterior and trigger; on `SnapshotError` nothing changes."""
+        """Restore policy, posterior and trigger; if `SnapshotError` is raised, nothing changes."""
         state = decode_snapshot(self.name, self.field.fingerprint(), blob)
         time, events = read_count(state, "time"), read_count(state, "events")
         selected = list(arms_from_state(self.field, state.get("asked")))
@@ -367,7 +370,7 @@ class UpperConfidence:
         self._trigger.age, self.resets = age, resets
 
     def _mask(self, eligible: Mask | None) -> Mask:
-        """Return a checked mask, because compiled kernels check neither dtype nor shape."""
+        """Check the dtype and shape of `eligible`, which compiled kernels do not check."""
         if eligible is None:
             return self._all_arms
         if eligible.dtype != np.bool_ or eligible.shape != self._all_arms.shape:

@@ -1,4 +1,4 @@
-"""Baselines without a model: random, round-robin, one fixed sensor, RExp3, D-UCB and the oracle."""
+"""Baseline policies without a model: random, round-robin, static, RExp3, D-UCB and oracle."""
 
 from collections.abc import Callable
 from math import e, exp, inf, log, sqrt
@@ -43,10 +43,10 @@ def make_random(settings: RandomSettings, field: Field) -> "NonAdaptivePolicy":
 
 
 def make_round_robin(settings: RoundRobinSettings, field: Field) -> "NonAdaptivePolicy":
-    """Build the policy `round-robin`, which selects the arms in turn.
+    """Build the policy `round-robin`, which selects the arms in the order of their numbers.
 
-    It starts with arm number `seed` modulo M. If the arm in turn is not eligible, the next eligible
-    arm is selected.
+    In interval t = 0, 1, ... the arm has the number (`seed` + t) modulo M. If this arm is not
+    eligible, the next eligible arm is selected.
     """
     M = len(field)
     first = settings.seed % M
@@ -56,8 +56,8 @@ def make_round_robin(settings: RoundRobinSettings, field: Field) -> "NonAdaptive
 def make_static(settings: StaticSettings, field: Field) -> "NonAdaptivePolicy":
     """Build the policy `static`, which always selects the same sensor.
 
-    By default the sensor is arm number `seed` modulo M. If it is not eligible, the next eligible
-    arm is selected.
+    By default the sensor is arm number `seed` modulo M. In intervals in which this sensor is not
+    eligible, the next eligible arm is selected.
 
     Raises
     ------
@@ -80,12 +80,12 @@ def make_static(settings: StaticSettings, field: Field) -> "NonAdaptivePolicy":
 
 
 def make_rexp3(settings: RExp3Settings, field: Field) -> "RExp3":
-    """Build RExp3 (Besbes, Gur & Zeevi 2014, algorithm 1), a baseline of [B16] section 5."""
+    """Build the policy RExp3 (Besbes, Gur & Zeevi 2014, algorithm 1; also [B16] section 5)."""
     return RExp3(settings, field)
 
 
 def make_d_ucb(settings: DUcbSettings, field: Field) -> "DiscountedUCB":
-    """Build D-UCB (Kocsis & Szepesvári 2006; Garivier & Moulines 2011, algorithm 1)."""
+    """Build the policy D-UCB (Kocsis & Szepesvári 2006; Garivier & Moulines 2011, alg. 1)."""
     return DiscountedUCB(settings, field)
 
 
@@ -95,7 +95,7 @@ def make_oracle(settings: OracleSettings, field: Field) -> "Oracle":
 
 
 def _next_arm(first: int, arms: Indices, M: int) -> int:
-    """Return the first of `arms` at or after number `first`; after M - 1 comes number 0."""
+    """Return the first arm of `arms` in the order `first`, ..., M - 1, 0, ..., `first` - 1."""
     return int(arms[((arms - first) % M).argmin()])
 
 
@@ -121,7 +121,7 @@ class ModelFreePolicy:
         return self._choice(self._pick(candidates))
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Return up to k different arms; each is picked as if the previous ones were ineligible."""
+        """Return up to k arms; each is picked as if the arms picked before were ineligible."""
         left = np.ones(len(self.field), np.bool_) if eligible is None else eligible.copy()
         choices = []
         for _ in range(min(k, int(left.sum())) or 1):
@@ -152,7 +152,7 @@ class ModelFreePolicy:
         return ()
 
     def posterior(self) -> tuple[Array, Array]:
-        """Return the prior mean and standard deviation, as this baseline has no posterior."""
+        """Return the prior mean and standard deviation, because this policy has no posterior."""
         return np.zeros(len(self.field)), self._std.copy()
 
     def _pick(self, candidates: Indices) -> int:
@@ -169,11 +169,12 @@ class NonAdaptivePolicy(ModelFreePolicy):
     Parameters
     ----------
     name : str
-        As registered.
+        Name under which the policy is registered.
     field : SensorField or BoxField
-        The arms.
+        Field that contains the arms.
     pick : function
-        Maps the number of the interval and the numbers of the candidate arms to the selected arm.
+        Function that takes the number of the interval and the numbers of the candidate arms, and
+        returns the number of the selected arm.
     """
 
     def __init__(self, name: str, field: Field, pick: Callable[[int, Indices], int]) -> None:
@@ -184,23 +185,23 @@ class NonAdaptivePolicy(ModelFreePolicy):
         return self._pick_at(self._time, candidates)
 
     def snapshot(self) -> bytes:
-        """Return the state of a non-adaptive policy, which is the time, as bytes."""
+        """Return the state of a non-adaptive policy, the number of the interval, as bytes."""
         return encode_snapshot(self.name, self.field.fingerprint(), {"time": self._time})
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of a non-adaptive policy; on `SnapshotError` nothing changes."""
+        """Load a non-adaptive policy from a snapshot; on `SnapshotError` nothing changes."""
         self._time = read_count(decode_snapshot(self.name, self.field.fingerprint(), blob), "time")
 
 
 class RExp3(ModelFreePolicy):
-    """RExp3: exponential weights that are made equal after each batch of Δ = `period` intervals.
+    """RExp3: draws arms by exponential weights, which are reset every Δ = `period` intervals.
 
     This is algorithm 1 of Besbes, Gur & Zeevi 2014. If `gamma` is not given, the share of uniform
-    draws is min(1, √(M ln M / ((e - 1) Δ))), as in their theorem 2.
+    draws is min(1, √(M ln M / ((e - 1) Δ))), as in theorem 2 of that paper.
 
-    A reading y is converted to the reward (y + 3 s) / 6 s, clipped to the range 0 to 1; s is the
-    prior standard deviation of the arm. Only replies of drawn arms change the weights. The arms of
-    a box are its candidates.
+    A reading y is converted to the reward (y + 3 s) / (6 s), clipped to the range 0 to 1; s is the
+    prior standard deviation of the arm. Only replies of drawn arms change the weights. If the field
+    is a box, the arms are the candidates of the box.
     """
 
     uses_readings = True
@@ -217,7 +218,7 @@ class RExp3(ModelFreePolicy):
         self._drawn: list[tuple[int, float]] = []  # numbers of drawn arms, with their probabilities
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Update RExp3: increase a drawn arm's weight by its reward divided by its probability."""
+        """Update RExp3: multiply a drawn arm's weight by exp(γ · reward / (M · probability))."""
         number = self.field.index(arm)
         for index, probability in self._drawn:
             if index == number:
@@ -231,14 +232,14 @@ class RExp3(ModelFreePolicy):
         return ObserveResult(False, abs(y), None, self.observations)
 
     def advance(self) -> None:
-        """End the interval of RExp3; at the end of a batch, make all weights equal."""
+        """End the current interval of RExp3; at the end of a batch, set all weights to 1."""
         super().advance()
         self._drawn = []
         if self._time % self._period == 0:
             self.reset()
 
     def reset(self) -> None:
-        """Reset RExp3: make all weights equal."""
+        """Reset RExp3: set all weights to 1."""
         self._weights[:] = 1.0
         self.observations = 0
         self.resets += 1
@@ -299,16 +300,17 @@ class DiscountedUCB(ModelFreePolicy):
     """D-UCB: upper confidence bounds on discounted means; arms are treated as unrelated.
 
     This is algorithm 1 of Garivier & Moulines 2011. In interval t a reading of interval s has the
-    weight γ^(t-1-s). The weight is 1 for the newest reading that a choice can use. Let N be the sum
-    of the weights of an arm's readings, and n that of all arms' readings. The bound of the arm is Σ
-    γ^(t-1-s) y_s / N + 2 B √(ξ ln n / N); the second term is the padding c_t(γ, i) of the
-    algorithm. Arms that were never read are selected first. In the paper each round plays one arm.
+    weight γ^(t-1-s). The newest reading that a choice can use has the weight 1. Let N be the sum of
+    the weights of one arm's readings, and n the sum of the weights of all readings. The bound of
+    the arm is Σ γ^(t-1-s) y_s / N + 2 B √(ξ ln n / N); the second term is the padding c_t(γ, i) of
+    the algorithm. Arms that were never read are selected first. In the paper each round plays one
+    arm.
     Here an interval may have any number of readings, and all of them are counted. If n is below 1,
     0 is used for ln n.
 
-    B is the span of the rewards in the paper. Here it is 6 s in model units, and s is the largest
-    prior standard deviation of an arm. The state is two arrays (M,). The arms of a box are its
-    candidates.
+    In the paper, B is the span of the rewards. Here, B is 6 s in model units, and s is the largest
+    prior standard deviation of an arm. The state consists of two arrays of shape (M,). If the field
+    is a box, the arms are the candidates of the box.
     """
 
     uses_readings = True
@@ -331,7 +333,7 @@ class DiscountedUCB(ModelFreePolicy):
         return ObserveResult(False, abs(y), None, self.observations)
 
     def advance(self) -> None:
-        """End the interval of D-UCB: multiply the weight of every reading by γ."""
+        """End the current interval of D-UCB: multiply the weight of every reading by γ."""
         super().advance()
         self._counts *= self._gamma
         self._sums *= self._gamma
@@ -385,10 +387,10 @@ class DiscountedUCB(ModelFreePolicy):
 
 
 class Oracle(ModelFreePolicy):
-    """The oracle: selects the arm with the highest last reading; no regret if all arms are read.
+    """The policy `oracle`: selects the arm with the highest last reading.
 
-    Ties are broken by seeded draws; before the first reading, all arms tie. The arms of a box are
-    its candidates.
+    The oracle has no regret if all arms are read. Ties are broken by seeded draws; before the first
+    reading, all arms tie. If the field is a box, the arms are the candidates of the box.
     """
 
     uses_readings = True

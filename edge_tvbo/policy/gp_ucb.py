@@ -27,7 +27,8 @@ def make_gp_ucb(settings: GpUcbSettings, field: Field) -> UpperConfidence:
 def make_igp_ucb(settings: IgpUcbSettings, field: Field) -> UpperConfidence:
     """Build IGP-UCB (Chowdhury & Gopalan 2017; [ET] appendix B), which assumes a static field.
 
-    If `beta` is not given, the width is B + R √(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
+    If `beta` is not given, the width is that of `AgnosticBeta.of_noise`,
+    B + R √(2(γ + 1 + ln 1/δ)).
     """
     beta = settings.beta
     width = AgnosticBeta.of_noise(field, GAIN_READINGS) if beta is None else beta_schedule(beta)
@@ -36,11 +37,11 @@ def make_igp_ucb(settings: IgpUcbSettings, field: Field) -> UpperConfidence:
 
 
 def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build TV-GP-UCB ([B16] algorithm 2): each interval, a share of the field is new.
+    """Build TV-GP-UCB ([B16] algorithm 2), which assumes that intervals renew the field.
 
-    With ``epsilon="fitted"`` the share is fitted to the readings as they arrive ([B16] appendix B,
-    eq. 24-25). With ``beta="least-bound"`` β is the constant with the smallest regret bound in
-    [M24] theorem 4.1.
+    In each interval, a share ε of the field is new. With ``epsilon="fitted"`` the share is fitted
+    to the readings as they arrive ([B16] appendix B, eq. 24-25). With ``beta="least-bound"`` β is
+    the constant for which [M24] theorem 4.1 gives the smallest regret bound.
     """
     epsilon, beta = settings.epsilon, settings.beta
     if isinstance(epsilon, str):
@@ -55,18 +56,18 @@ def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> UpperConfidence:
 
 
 def make_ui_tvbo(settings: UiTvboSettings, field: Field) -> UpperConfidence:
-    """Build UI-TVBO ([ET] section 6): each interval adds the variance `sigma_w2`."""
+    """Build UI-TVBO ([ET] section 6): each interval adds `sigma_w2` to the prior variance."""
     posterior = make_posterior(field, UncertaintyInjection(settings.sigma_w2), settings.window)
     width = beta_schedule(settings.beta)
     return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)
 
 
 def _least_bound_beta(field: Field, epsilon: float) -> ConstantBeta:
-    """Return the constant β with the smallest regret bound of [M24] eq. 4.4 over δ and τ.
+    """Return the constant β whose δ and τ give the smallest regret bound of [M24] eq. 4.4.
 
-    The bound applies to a field of variance 1 on a continuous domain, which a sensor field is not.
-    So a unit box with slope √2/0.2 is assumed, that of a squared exponential kernel of length scale
-    0.2. The information gain is that of the actual arms.
+    The bound applies to a field of variance 1 on a continuous domain. A sensor field has no such
+    domain. So a unit box is assumed, with the slope √2/0.2 of a squared exponential kernel of
+    length scale 0.2. The information gain is computed for the actual arms.
     """
     from edge_tvbo.theory import Domain, best_constant_beta, best_varying_gain, greedy_gain
 

@@ -13,7 +13,7 @@ INITIAL_TAU = 100.0  # τ from which the first fit of TTV starts
 
 
 def make_mtv_gp_ucb(settings: MtvGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build MTV-GP-UCB ([M24] section 8.2): changes of the field continue for a while.
+    """Build MTV-GP-UCB ([M24] section 8.2) for a field whose changes continue for a while.
 
     With ``epsilon="fitted"``, ε and α are fitted to the readings as they arrive ([M24] algorithm
     3).
@@ -29,7 +29,7 @@ def make_mtv_gp_ucb(settings: MtvGpUcbSettings, field: Field) -> UpperConfidence
 
 
 def make_ttv_gp_ucb(settings: TtvGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build TTV-GP-UCB ([M24] section 9.2): around interval τ, one field turns into another.
+    """Build TTV-GP-UCB ([M24] section 9.2) for a field that becomes another around interval τ.
 
     With ``tau="fitted"``, τ and ρ are fitted to the readings as they arrive ([M24] algorithm 3).
     """

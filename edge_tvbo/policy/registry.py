@@ -1,8 +1,8 @@
-"""Policy registry: finds policies by name, built-in ones and those of other packages.
+"""Policy registry: finds built-in policies and policies of other packages by name.
 
-A package adds a policy by an entry point in the group ``edge_tvbo.policies``. The name of the entry
-point is the name of the policy, and its object is the policy's `PolicySettings` struct. Installed
-packages are searched only if a name is not built in, or if all names are listed.
+A package adds a policy with an entry point in the group ``edge_tvbo.policies``. The name of the
+entry point is the name of the policy, and the entry point refers to the policy's `PolicySettings`
+struct. Installed packages are searched only if a name is not built in, or if all names are listed.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ def find_settings_class(name: str) -> type[PolicySettings] | None:
 
 
 def settings_class(name: str) -> type[PolicySettings]:
-    """Return the settings struct of the policy `name`, or raise `ConfigError`."""
+    """Return the settings struct of the policy `name`; raise `ConfigError` for unknown names."""
     kind = find_settings_class(name)
     if kind is None:
         known = policies()
@@ -89,9 +89,9 @@ def make_policy(name: str, field: "Field", /, **parameters: Any) -> "Policy":
     field : SensorField or BoxField
         The arms, their prior covariance and the noise variance.
     **parameters
-        Parameters of the policy, such as ``delta_b=0.1``. They are the fields of its settings
-        struct in `edge_tvbo.policy.settings`. `beta` may also be a schedule object, such as
-        ``LogBeta(0.8, 0.4)``.
+        Parameters of the policy, such as ``delta_b=0.1``. Each field of the policy's settings
+        struct in `edge_tvbo.policy.settings` is a parameter. The value of `beta` can also be a
+        schedule object, such as ``LogBeta(0.8, 0.4)``.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def make_policy(name: str, field: "Field", /, **parameters: Any) -> "Policy":
     ------
     ConfigError
         If the name or a parameter is unknown, a value is out of range, or the policy does not
-        support the field. The error lists all wrong parameters at once.
+        support the field. The error lists all wrong parameters.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def build_policy(settings: PolicySettings, field: "Field") -> "Policy":
 def read_settings(kind: type[PolicySettings], parameters: Mapping[str, Any]) -> PolicySettings:
     """Return the settings struct of a policy from keyword arguments.
 
-    Raises `ConfigError`, which lists all mistakes.
+    If arguments are wrong, a `ConfigError` that lists all mistakes is raised.
 
     >>> from edge_tvbo.policy.settings import TvGpUcbSettings
     >>> read_settings(TvGpUcbSettings, {"epsilon": 0.01}).epsilon
@@ -161,7 +161,7 @@ def read_settings(kind: type[PolicySettings], parameters: Mapping[str, Any]) -> 
 
 
 def _plain(value: Any) -> Any:
-    """Return a scalar of numpy or another library as a number of Python."""
+    """Convert a scalar of numpy or another library to int, float or str of Python."""
     match value:
         case bool():
             return value
@@ -175,14 +175,14 @@ def _plain(value: Any) -> Any:
 
 
 def _checked(value: Any, declared: Any) -> Any:
-    """Return `value` converted to the type of its parameter; raise `ValueError` if invalid."""
+    """Convert `value` to the declared type of its parameter; raise `ValueError` if invalid."""
     converted = convert(value, declared)
     # Whole numbers stay int: snapshots of earlier versions contain the text tau=5, not tau=5.0.
     return value if type(value) is int else converted
 
 
 def _load(name: str) -> type[PolicySettings]:
-    """Return the settings struct of a policy from another package; `ConfigError` if invalid."""
+    """Load a policy's settings struct from another package; raise `ConfigError` if invalid."""
     found = f"The policy {name!r} of an installed package cannot be loaded"
     try:
         kind = _POLICIES.load(name)

@@ -12,7 +12,8 @@ from edge_tvbo.policy.settings import BrGpUcbSettings, EtGpUcbSettings, RGpUcbSe
 def make_r_gp_ucb(settings: RGpUcbSettings, field: Field) -> UpperConfidence:
     """Build R-GP-UCB ([B16] algorithm 1), which discards all readings every `period` intervals.
 
-    In an interval with a reset, the arm is selected after the reset, that is, from the prior.
+    In an interval with a reset, the reset takes place before the arm is selected, so that this
+    selection depends only on the prior.
     """
     posterior = make_posterior(field, Static(), settings.window)
     width, trigger = beta_schedule(settings.beta), EveryPeriod(settings.period)
@@ -20,9 +21,10 @@ def make_r_gp_ucb(settings: RGpUcbSettings, field: Field) -> UpperConfidence:
 
 
 def make_br_gp_ucb(settings: BrGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build BR-GP-UCB, which resets every `period` intervals; [ZS21] algorithm 1 calls it R-GP-UCB.
+    """Build BR-GP-UCB, which discards all readings every `period` intervals.
 
-    If `beta` is not given, the width is B + R √(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
+    [ZS21] algorithm 1 calls this policy R-GP-UCB. If `beta` is not given, the width is that of
+    `AgnosticBeta.of_noise`, B + R √(2(γ + 1 + ln 1/δ)).
     """
     beta, trigger = settings.beta, EveryPeriod(settings.period)
     width = AgnosticBeta.of_noise(field, settings.period) if beta is None else beta_schedule(beta)
@@ -33,7 +35,8 @@ def make_br_gp_ucb(settings: BrGpUcbSettings, field: Field) -> UpperConfidence:
 def make_et_gp_ucb(settings: EtGpUcbSettings, field: Field) -> UpperConfidence:
     """Build ET-GP-UCB ([ET] algorithm 1), which resets when a reply contradicts the model.
 
-    The setting `trigger` selects the test: `ErrorBound`, that of the paper, or `LikelihoodRatio`.
+    The setting `trigger` selects the test: `ErrorBound`, which the paper uses, or
+    `LikelihoodRatio`.
     """
     return UpperConfidence(
         settings.name,

@@ -2,12 +2,13 @@
 
 These structs are the only definition of a policy's parameters. `make_policy`, the configuration
 file, `edge-tvbo config explain`, the JSON schema and docs/configuration.md all read them. A value
-is checked once: when the configuration is decoded, or when it is passed to `make_policy`. The
-function that builds the policy, its maker, does not check the struct again. This module does not
-import numpy, so that a configuration is checked quickly.
+is checked once: when the configuration is decoded, or when the value is passed to `make_policy`.
+The maker, which is the function that builds the policy, does not check the struct again. This
+module does not import numpy, so that a configuration is checked quickly.
 
-A new policy needs a module with a maker, and in this module a struct and a line in `BUILT_IN`. A
-policy of another package needs such a struct as an entry point in the group ``edge_tvbo.policies``.
+A new policy needs a module with a maker. It also needs a struct in this module and a line in
+`BUILT_IN`. A policy of another package has its struct in that package, and needs an entry point in
+the group ``edge_tvbo.policies`` that refers to the struct.
 
 Papers: [B16] Bogunovic, Scarlett & Cevher 2016; [ET] Brunzema et al., event-triggered time-varying
 Bayesian optimization; [LB] Ziomek, Adachi & Osborne 2024; [M24] Mandl 2024; [ZS21] Zhou & Shroff
@@ -111,7 +112,7 @@ class PolicySettings(
         return str(self.__struct_config__.tag)
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield the policy's parameters that contradict each other."""
+        """Yield each pair of the policy's parameters whose values contradict each other."""
         yield from ()
 
 
@@ -250,7 +251,7 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
     beta: Beta = DEFAULT_BETA
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield a conflict if `n_lower` exceeds `n_upper`, or the trigger has no `noise_cap`."""
+        """Yield a conflict if `n_lower` > `n_upper`, or if the trigger cannot use `noise_cap`."""
         if self.n_upper is not None and self.n_lower > self.n_upper:
             yield Conflict(
                 "n_lower", f"is {self.n_lower}; allowed: at most n_upper, {self.n_upper}"

@@ -14,7 +14,8 @@ from edge_tvbo.policy.settings import SwGpUcbSettings, WGpUcbSettings
 def make_sw_gp_ucb(settings: SwGpUcbSettings, field: Field) -> UpperConfidence:
     """Build SW-GP-UCB ([ZS21] algorithm 2), which keeps the newest `window` readings.
 
-    If `beta` is not given, the width is B + R √(2(γ + 1 + ln 1/δ)), as in `AgnosticBeta.of_noise`.
+    If `beta` is not given, the width is that of `AgnosticBeta.of_noise`,
+    B + R √(2(γ + 1 + ln 1/δ)).
     """
     beta, window = settings.beta, settings.window
     width = AgnosticBeta.of_noise(field, window) if beta is None else beta_schedule(beta)
@@ -26,8 +27,8 @@ def make_w_gp_ucb(settings: WGpUcbSettings, field: Field) -> UpperConfidence:
     """Build W-GP-UCB (Deng et al. 2022; [ET] appendix B), which gives old readings less weight.
 
     A reading that is i intervals old has the weight γ^i, so its noise variance is σ² / γ^i. If
-    `beta` is not given, the width is B + R √(2(γ_n + 1 + ln 1/δ)). γ_n is the information gain of n
-    readings, and n is the smaller of 1/(1 - γ) and `window`.
+    `beta` is not given, the width is B + R √(2(γ_n + 1 + ln 1/δ)). In this formula, γ_n is the
+    information gain of n readings, and n is the smaller of 1/(1 - γ) and `window`.
     """
     gamma, window, beta = settings.gamma, settings.window, settings.beta
     horizon = min(window, ceil(1 / (1 - gamma))) if gamma < 1 else window

@@ -1,9 +1,9 @@
-"""Theory: the papers' regret bounds, and the block lengths and β that follow from them.
+"""Theory: the papers' regret bounds, and the block lengths and β that follow from the bounds.
 
 There is one module per paper: `bogunovic2016` [B16], `zhou2021` [ZS21], `brunzema` [ET],
 `mandl2024` [M24] and `ziomek2024` [LB]. `information_gain` computes the quantity that all bounds
-depend on. `domain` holds the constants of a continuous domain. `bound_summary` is the table that
-``edge-tvbo bound`` prints.
+depend on. `domain` holds the constants of a continuous domain. `bound_summary` computes the table
+that ``edge-tvbo bound`` prints.
 
 Every function is pure, takes the quantities of the paper by name, and states its source. If a paper
 has an error, the docstring states what is printed, what is correct, and who found the error.

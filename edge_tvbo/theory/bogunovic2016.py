@@ -2,9 +2,9 @@
 
 Variances are in units of the field's largest prior variance, because the paper assumes k(x,x) ≤ 1.
 Regrets are in units of the square root of that variance. The paper states its theorems for
-continuous domains and says in footnote 1 that finite ones are "in fact simpler". The ``_on_arms``
-functions are for finitely many arms. These need no discretisation, so their results do not depend
-on a slope.
+continuous domains and says in footnote 1 that finite domains are "in fact simpler". The functions
+whose names end in ``_on_arms`` are for finitely many arms. Such arms need no discretisation, so the
+results of these functions do not depend on a slope.
 """
 
 from math import ceil, log, pi, sqrt
@@ -24,9 +24,9 @@ from edge_tvbo.theory.information_gain import matern_exponent, regret_constant
 def regret_lower_bound(horizon: int, epsilon: float) -> float:
     """Return the lower bound T ε on the expected regret of every algorithm, up to a constant.
 
-    The paper does not state the constant. The bound applies to kernels with twice differentiable
-    fields. It applies even to an algorithm that observes all of f_{t-1}. Source: [B16] theorem 4.1,
-    Ω(Tε).
+    The paper does not state the constant. The bound applies to kernels whose fields are twice
+    differentiable, and even to an algorithm that observes the complete previous field f_{t-1}.
+    Source: [B16] theorem 4.1, Ω(Tε).
     """
     check_count(horizon=horizon)
     check_range(0, 1, epsilon=epsilon)
@@ -36,10 +36,10 @@ def regret_lower_bound(horizon: int, epsilon: float) -> float:
 def block_length_se(epsilon: float, *, horizon: int) -> int:
     """Return N = ⌈min(T, 12 ε^(-1/4))⌉, the block length of R-GP-UCB for an SE kernel.
 
-    N is the number of intervals between two resets. [B16] corollary 4.1 states the power. Section 5
-    states the factor 12, which was found by cross-validation. [ET] table 5 prints the same N = 38,
-    29, 26 and 68 for ε = .01, .03, .05 and .001. It prints 17 for ε = .2, although 17.94 rounds up
-    to 18.
+    N is the number of intervals between two resets. [B16] corollary 4.1 states the exponent of ε,
+    and [B16] section 5 the factor 12, which was found by cross-validation. [ET] table 5 prints the
+    same N = 38, 29, 26 and 68 for ε = .01, .03, .05 and .001. For ε = .2, the table prints 17,
+    although 17.94 rounds up to 18.
 
     >>> [block_length_se(e, horizon=400) for e in (0.01, 0.03, 0.05, 0.001)]
     [38, 29, 26, 68]
@@ -50,22 +50,26 @@ def block_length_se(epsilon: float, *, horizon: int) -> int:
 def block_length_matern(epsilon: float, *, horizon: int, dimension: int, nu: float) -> int:
     """Return N = ⌈min(T, 24 ε^(-1/(4-c)))⌉, the block length of R-GP-UCB for a Matérn kernel.
 
-    c is `matern_exponent`. Source: [B16] corollary 4.1 and section 5.
+    The function `matern_exponent` computes c. Source: [B16] corollary 4.1 and section 5.
     """
     exponent = 1.0 / (4.0 - matern_exponent(dimension=dimension, nu=nu))
     return _block(epsilon, horizon, 24.0, exponent)
 
 
 def resetting_beta(horizon: int, *, domain: Domain, delta: float) -> float:
-    """Return β_T of R-GP-UCB on a continuous domain, with the confidence bound mean + √β_T std.
+    """Return β_T of R-GP-UCB on a continuous domain.
 
-    `delta` is the probability that the bound fails. Source: [B16] eq. 16.
+    The confidence bound is mean + √β_T std. `delta` is the probability that the confidence bound
+    fails. Source: [B16] eq. 16.
     """
     return _beta(horizon, domain, delta, events=4)
 
 
 def varying_beta(horizon: int, *, domain: Domain, delta: float) -> float:
-    """Return β_T of TV-GP-UCB on a continuous domain, like `resetting_beta` ([B16] eq. 19)."""
+    """Return β_T of TV-GP-UCB on a continuous domain.
+
+    The arguments are those of `resetting_beta`. Source: [B16] eq. 19.
+    """
     return _beta(horizon, domain, delta, events=3)
 
 
@@ -96,7 +100,7 @@ def resetting_mismatch(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    """Return ψ_T(N, ε), a bound on the errors of mean and width of a static model in a block.
+    """Return ψ_T(N, ε), a bound on the errors of a static model's mean and width in a block.
 
     Parameters
     ----------
@@ -117,7 +121,8 @@ def resetting_mismatch(
 
     Notes
     -----
-    Source: [B16] eq. 18. Its factor (2 + b0) assumes a noise variance of at most 1 (before eq. 65).
+    Source: [B16] eq. 18. The factor (2 + b0) in eq. 18 assumes a noise variance of at most 1 (as
+    stated before eq. 65).
     [ET] lemma 7 has (b0 + √2 σ) instead; see `brunzema.triggered_mismatch`.
     """
     _check_blocks(horizon, epsilon, block, beta, noise_variance, delta, a0, b0)
@@ -144,7 +149,7 @@ def resetting_regret(
     prior variance. `gain` is γ_N in nats. The other arguments and the errors are those of
     `resetting_mismatch`.
 
-    Source: [B16] theorem 4.2, eq. 17. The last term is printed there as T ψ. [ET] footnote 6 found
+    Source: [B16] theorem 4.2, eq. 17. Eq. 17 prints the last term as T ψ. [ET] footnote 6 found
     that a factor 2 is missing: the errors of mean and width each count twice (eq. 72).
     """
     wrong = resetting_mismatch(
@@ -171,8 +176,8 @@ def varying_regret(horizon: int, *, gain: float, beta: float, noise_variance: fl
         T, number of intervals.
     gain : float
         γ̃_T, information gain of T readings of the changing field, in nats, from
-        `mandl2024.best_varying_gain`. [B16] eq. 21 uses eq. 46 instead, which is wrong; see
-        `varying_gain_as_printed`.
+        `mandl2024.best_varying_gain`. [B16] eq. 21 uses [B16] eq. 46 instead, but eq. 46 is wrong;
+        see `varying_gain_as_printed`.
     beta : float
         β_T, from `varying_beta` or `varying_beta_on_arms`, which depend on δ.
     noise_variance : float
@@ -201,9 +206,9 @@ def varying_regret(horizon: int, *, gain: float, beta: float, noise_variance: fl
 def varying_gain_as_printed(horizon: int, epsilon: float, block: int, *, gain: float) -> float:
     """Return (T/N + 1)(γ_N + N³ ε), the incorrect bound on γ̃_T of [B16] eq. 21 and 46.
 
-    It is used only for comparisons. Eq. 56 omits σ^-2 in the determinant, so the bound is too small
-    if N < σ^-4. [M24] theorem 3.2 found and corrected the error; see `mandl2024.varying_gain`,
-    which has the same arguments and errors.
+    This function is used only for comparisons. [B16] eq. 56 omits σ^-2 in the determinant, so the
+    bound is too small if N < σ^-4. The author of [M24] found the error, and [M24] theorem 3.2
+    corrects it; see `mandl2024.varying_gain`, which has the same arguments and errors.
     """
     check_block(block, horizon)
     check_range(0, 1, epsilon=epsilon)

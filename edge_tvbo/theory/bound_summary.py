@@ -1,9 +1,9 @@
 """Bound summary: block lengths, β and regret bounds of all papers for one field, as a table.
 
 Sensors are finitely many arms, so the finite forms of the bounds of [B16] are used. Only the best β
-of [M24] needs a continuous domain; the caller supplies its slope. The gains are upper bounds
-(`gain_ceiling`), so every bound that is not marked "up to a constant" is valid with the number
-shown.
+of [M24] needs a continuous domain; the caller supplies the domain's slope. The gains are upper
+bounds (`gain_ceiling`), so every bound that is not marked "up to a constant" is valid with the
+number shown.
 """
 
 from dataclasses import dataclass
@@ -59,11 +59,11 @@ class _Case:
 
     @property
     def sure_loss(self) -> float:
-        """Largest loss per interval of any policy; valid in all T intervals with chance 1 - δ."""
+        """Loss that no policy exceeds in any of the T intervals, with probability 1 - δ."""
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
     def per_interval(self, regret: float, most: float, source: str, name: str) -> SummaryLine:
-        """Return the row of a bound on R_T; `most` is the largest possible loss of an interval."""
+        """Return the row of the bound `regret`; `most` is the largest loss of one interval."""
         average, unit = regret / self.horizon, self.unit or "the unit of the readings"
         meaning = f"upper bound on R_T/T in {unit}"
         if average >= most:
@@ -125,7 +125,7 @@ def summary(
     The computation takes T M² multiply-adds. A bound is called vacuous if it is at least the
     largest possible loss. The expected loss is at most E[max f - min f] ≤ 2 √(2 ln M) std. With
     probability 1 - δ, the loss is at most 2 √(2 ln(M T/δ)) std in all T intervals. In [ZS21] and
-    [LB] it is at most 2 B std ([LB] section 2).
+    [LB] the loss is at most 2 B std ([LB] section 2).
     """
     check_count(horizon=horizon)
     check_range(0, 1, epsilon=epsilon)

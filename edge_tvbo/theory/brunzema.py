@@ -1,8 +1,8 @@
 """[ET] Brunzema, von Rohr, Solowjow & Trimpe: regret bounds and block bounds of ET-GP-UCB.
 
 The regret bounds hold for every trigger whose resets are N_lo to N_hi intervals apart, even for the
-worst trigger. They do not state how much better a good trigger is ([ET] section 7). Units are those
-of `bogunovic2016`.
+worst trigger. The bounds do not state how much better a good trigger is ([ET] section 7). The units
+are the same as in `bogunovic2016`.
 """
 
 from math import log, pi, sqrt
@@ -26,8 +26,8 @@ from edge_tvbo.theory.information_gain import matern_exponent
 def block_bounds_se(epsilon_lower: float, epsilon_upper: float, *, horizon: int) -> BlockBounds:
     """Return the block bounds N_lo and N_hi of ET-GP-UCB for a squared exponential kernel.
 
-    They are ⌈min(T, 12 ε^(-1/4))⌉; N_lo is for the upper and N_hi for the lower rate of change ε,
-    with 0 <= lower <= upper <= 1. Source: [ET] corollary 1 with the constant of section 6.
+    Both are ⌈min(T, 12 ε^(-1/4))⌉: for N_lo, ε is the upper rate of change, and for N_hi the lower
+    rate, with 0 <= lower <= upper <= 1. Source: [ET] corollary 1 with the constant of section 6.
 
     >>> block_bounds_se(0.01, 0.05, horizon=400)
     BlockBounds(n_lower=26, n_upper=38)
@@ -41,9 +41,9 @@ def block_bounds_matern(
 ) -> BlockBounds:
     """Return the block bounds N_lo and N_hi of ET-GP-UCB for a Matérn kernel.
 
-    They are ⌈min(T, 24 ε^(-1/(4-ξ)))⌉; N_lo is for the upper and N_hi for the lower rate of change
-    ε, with 0 <= lower <= upper <= 1. ξ is `matern_exponent`. [ET] corollary 1 states the power, and
-    [B16] section 5 the factor 24.
+    Both are ⌈min(T, 24 ε^(-1/(4-ξ)))⌉: for N_lo, ε is the upper rate of change, and for N_hi the
+    lower rate, with 0 <= lower <= upper <= 1. The function `matern_exponent` computes ξ. [ET]
+    corollary 1 states the exponent of ε, and [B16] section 5 the factor 24.
     """
     check_ordered_rates(epsilon_lower, epsilon_upper)
     lengths = [
@@ -66,8 +66,8 @@ def triggered_mismatch(
 ) -> float:
     """Return φ_T(ε, N_hi), a bound on the regret per interval due to outdated readings.
 
-    Source: [ET] eq. 7. It is twice ψ of [B16], with (b0 + √2 σ) in place of (2 + b0), and with 4 in
-    place of 2 inside the logarithm (lemma 7). Arguments and errors are those of
+    Source: [ET] eq. 7. The bound φ is twice the ψ of [B16], with (b0 + √2 σ) in place of (2 + b0),
+    and with 4 in place of 2 inside the logarithm ([ET] lemma 7). Arguments and errors are those of
     `bogunovic2016.resetting_mismatch`.
     """
     check_block(n_upper, horizon)
@@ -96,8 +96,8 @@ def triggered_regret(
     """Return the regret bound of ET-GP-UCB with resets within `bounds`, for probability 1 - δ.
 
     It is √(C1 T β_T (T/N_lo + 1) γ_{N_hi}) + 2 + T φ_T(ε, N_hi) with 1 <= N_lo <= N_hi. `gain` is
-    γ_{N_hi}. `beta` is `bogunovic2016.resetting_beta` or `resetting_beta_on_arms`, which equal β_T
-    of theorem 1. The other arguments and the errors are those of `triggered_mismatch`.
+    γ_{N_hi}. `beta` is β_T of theorem 1, from `bogunovic2016.resetting_beta` or
+    `resetting_beta_on_arms`. The other arguments and the errors are those of `triggered_mismatch`.
 
     Source: [ET] theorem 1, eq. 6.
     """

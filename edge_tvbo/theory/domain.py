@@ -1,4 +1,4 @@
-"""Continuous domain: the dimension, the size and the slope on which β depends."""
+"""Continuous domain of a regret bound: its dimension, its size and the slope of its fields."""
 
 from dataclasses import dataclass
 

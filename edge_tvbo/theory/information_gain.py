@@ -2,7 +2,8 @@
 
 γ_n is the largest gain of n readings: the maximum of ½ ln det(I + K_A / σ²) over multisets A of n
 arms, in nats. Every regret bound depends on γ_n. The gain of greedily chosen readings of the actual
-arms is at least 1 - 1/e of γ_n. The rates state how γ_n grows with n, without a constant.
+arms is at least (1 - 1/e) γ_n. `se_rate` and `matern_rate` compute how γ_n grows with n, without a
+constant.
 """
 
 from math import e, log, log1p
@@ -50,10 +51,10 @@ def greedy_gain(field: Field, readings: int) -> Array:
 def gain_ceiling(field: SensorField, readings: int) -> Array:
     """Return upper bounds on the information gains γ_1, ..., γ_n, for use in regret bounds.
 
-    Each is the smaller of two upper bounds. The first is the greedy gain divided by 1 - 1/e,
-    because the gain is submodular (Srinivas et al. 2010, section 5). The second is n/2 ln(1 + max
-    k(x,x) / σ²), the gain of n readings of n independent arms. Arguments, shape, unit and errors
-    are those of `greedy_gain`.
+    Each returned value is the smaller of two upper bounds. The first is the greedy gain divided by
+    1 - 1/e, because the gain is submodular (Srinivas et al. 2010, section 5). The second is n/2
+    ln(1 + max k(x,x) / σ²), the gain of n readings of n independent arms. Arguments, shape, unit
+    and errors are those of `greedy_gain`.
     """
     greedy = greedy_gain(field, readings)
     first = 0.5 * log1p(float(np.max(np.diag(field.kernel))) / field.noise_variance)
@@ -62,7 +63,7 @@ def gain_ceiling(field: SensorField, readings: int) -> Array:
 
 
 def regret_constant(noise_variance: float) -> float:
-    """Return C1 = 8 / ln(1 + σ^-2), the factor from an information gain to a sum of 4 σ_t²(x_t).
+    """Return C1 = 8 / ln(1 + σ^-2); the sum of 4 σ_t²(x_t) is at most C1 times the gain.
 
     `noise_variance` is in units of the field's largest prior variance, > 0. Sources: Srinivas et
     al. 2010, theorem 1 and lemma 5.4; [B16] theorems 4.2 and 4.3; [M24] lemma 4.6.
@@ -96,8 +97,8 @@ def matern_rate(readings: int, *, dimension: int, nu: float) -> float:
 def matern_exponent(*, dimension: int, nu: float) -> float:
     """Return c = d(d+1) / (2ν + d(d+1)), the exponent of the gain rate of a Matérn kernel.
 
-    It is between 0 (easy to optimise) and 1 (impossible). [B16] corollary 4.1 calls it c, and [ET]
-    corollary 1 calls it ξ.
+    The exponent is between 0 (easy to optimise) and 1 (impossible). [B16] corollary 4.1 calls the
+    exponent c, and [ET] corollary 1 calls it ξ.
 
     >>> matern_exponent(dimension=2, nu=3)
     0.5

@@ -27,7 +27,7 @@ from edge_tvbo.theory.information_gain import regret_constant
 
 
 class BlockedGain(NamedTuple):
-    """An upper bound on γ̃_T, and the block length Ñ for which it holds."""
+    """An upper bound on γ̃_T, and the block length Ñ for which the bound holds."""
 
     gain: float  # nats
     block: int  # intervals
@@ -46,7 +46,7 @@ class BestBeta:
 def varying_gain(
     horizon: int, epsilon: float, block: int, *, gain: float, noise_variance: float
 ) -> float:
-    """Return (T/N + 1)(γ_N + σ^-2 N^(5/2) ε), an upper bound on γ̃_T of a changing field.
+    """Return (T/Ñ + 1)(γ_Ñ + σ^-2 Ñ^(5/2) ε), an upper bound on γ̃_T of a changing field.
 
     Parameters
     ----------
@@ -64,10 +64,10 @@ def varying_gain(
 
     Notes
     -----
-    Source: [M24] theorem 3.2, eq. 3.9. It corrects [B16] eq. 21, which has N³ ε in place of σ^-2
-    N^(5/2) ε. Two errors in the proof do not change the result: N²(N-1)² in eq. 3.14 should be
-    N²(N²-1), as in [B16] eq. 53; and eq. 3.25 needs max(Δ_i, 0), because an eigenvalue can decrease
-    (Δ_i < 0).
+    Source: [M24] theorem 3.2, eq. 3.9. The theorem corrects [B16] eq. 21, which has Ñ³ ε in place
+    of σ^-2 Ñ^(5/2) ε. Two errors in the proof of the theorem do not change the result: N²(N-1)² in
+    eq. 3.14 should be N²(N²-1), as in [B16] eq. 53; and eq. 3.25 needs max(Δ_i, 0), because an
+    eigenvalue can decrease (Δ_i < 0).
     """
     check_range(0, 1, epsilon=epsilon)
     return _blocked(horizon, block, gain, noise_variance, epsilon)
@@ -76,10 +76,11 @@ def varying_gain(
 def best_varying_gain(
     horizon: int, epsilon: float, *, gains: Array, noise_variance: float
 ) -> BlockedGain:
-    """Return the smallest `varying_gain` over block lengths, and its block length.
+    """Return the smallest `varying_gain` of several block lengths, and that block length.
 
-    `gains` holds γ_1, γ_2, ... for the block lengths 1, 2, ... that are tried, at most T. [M24]
-    theorem 3.2 holds for every Ñ. The other arguments and the errors are those of `varying_gain`.
+    `gains` holds at most T values γ_1, γ_2, ...; for each of them, the block length 1, 2, ... is
+    tried. [M24] theorem 3.2 holds for every Ñ. The other arguments and the errors are those of
+    `varying_gain`.
     """
     check_range(0, 1, epsilon=epsilon)
     return _smallest_gain(
@@ -92,8 +93,9 @@ def best_varying_gain(
 def constant_beta(delta: float, tau: int, *, dimension: int) -> float:
     """Return the constant β = 2(ln(3/(2δ)) + d ln τ), which is the same in every interval.
 
-    δ is the probability that the confidence bounds fail; the regret is then bounded only by the
-    range of the field. τ is the number of grid points per coordinate. Source: [M24] eq. 4.3.
+    δ is the probability that the confidence bounds fail. If the confidence bounds fail, only the
+    range of the field limits the regret. τ is the number of grid points per coordinate. Source:
+    [M24] eq. 4.3.
     """
     check_probability(delta=delta)
     check_count(tau=tau, dimension=dimension)
@@ -151,7 +153,7 @@ def best_constant_beta(
 
     The arguments and errors are those of `expected_regret`. [M24] chapter 4 minimises numerically
     over δ in (0, 1) and whole numbers τ >= 1. Here the search uses a grid over both, and then finer
-    grids around the best cell. In practice, the thesis recommends β = 2 to 4.
+    grids around the best cell. For practical use, the thesis recommends β = 2 to 4.
     """
     check_count(horizon=horizon)
     check_positive(gain=gain)
@@ -175,13 +177,14 @@ def best_constant_beta(
 def regret_deviation(
     horizon: int, correlation: float, *, omega: float, variance: float = 9.0
 ) -> float:
-    """Return a bound on the deviation of the regret R_T from its mean, with probability 1 - ω.
+    """Return a bound on the deviation of R_T from its mean that holds with probability 1 - ω.
 
-    It is √(m Σ_ij c^|i-j| / ω), by Chebyshev's inequality. m = `variance` and c = `correlation` are
-    the constants in Cov(r_i, r_j) ≤ m c^|i-j|; m = 9 is [M24] eq. 4.33. Sources: [M24] lemma 4.7
-    for c = 1, and lemma 4.9.
+    By Chebyshev's inequality, the bound is √(m Σ_ij c^|i-j| / ω). The constants m = `variance` and
+    c = `correlation` are those in Cov(r_i, r_j) ≤ m c^|i-j|; [M24] eq. 4.33 has m = 9. Sources:
+    [M24] lemma 4.7 for c = 1, and lemma 4.9.
 
-    The double sum is exact here. Lemma 4.9 states it as T (1+c)/(1-c) + 2c (c^(T+1) + 1)/(1-c)².
+    This function computes the double sum exactly. Lemma 4.9 states the double sum as
+    T (1+c)/(1-c) + 2c (c^(T+1) + 1)/(1-c)².
     The last term has a wrong sign and a wrong power; it should be -2c (1 - c^T)/(1-c)². The printed
     bound is valid, but exceeds T² for slow fields (found while writing this module).
     """
@@ -195,10 +198,11 @@ def regret_deviation(
 
 
 def likely_regret(expected: float, horizon: int, epsilon: float, *, omega: float) -> float:
-    """Return a regret bound that holds with probability 1 - ω, computed from one on E[R_T].
+    """Return a regret bound that holds with probability 1 - ω, from a bound on E[R_T].
 
-    Source: [M24] lemma 4.10. It assumes conjecture 4.1 of the thesis, and that the chosen places do
-    not depend on the readings. c is √(1-ε). The sum is corrected as in `regret_deviation`.
+    `expected` is the bound on E[R_T]. Source: [M24] lemma 4.10. The lemma assumes conjecture 4.1 of
+    the thesis, and that the chosen places do not depend on the readings. The correlation c of
+    `regret_deviation` is √(1-ε), and the double sum is corrected as described there.
     """
     check_range(0, 1, epsilon=epsilon)
     check_not_negative(expected=expected)
@@ -208,9 +212,9 @@ def likely_regret(expected: float, horizon: int, epsilon: float, *, omega: float
 def momentum_gain(
     horizon: int, epsilon: float, alpha: float, block: int, *, gain: float, noise_variance: float
 ) -> float:
-    """Return (T/N + 1)(γ_N + σ^-2 N^(5/2) κ), an upper bound on γ̃_T of a field with momentum.
+    """Return (T/Ñ + 1)(γ_Ñ + σ^-2 Ñ^(5/2) κ), an upper bound on γ̃_T of a field with momentum.
 
-    κ = p (1-ε) - q (1-α^(N-1)) / (N-1), p = (1-α²)ε / ((ε-α)(εα+1)), q = p - 1.
+    In this formula, κ = p (1-ε) - q (1-α^(Ñ-1)) / (Ñ-1), p = (1-α²)ε / ((ε-α)(εα+1)) and q = p - 1.
 
     Parameters
     ----------
@@ -218,8 +222,8 @@ def momentum_gain(
         T, number of intervals; Ñ, block length in intervals, 1 to T.
     epsilon, alpha : float
         Shares of the field and of its momentum that an interval keeps, 0 <= α < ε <= 1. Without
-        momentum, this ε is √(1-ε) with ε of the TV model. At α = ε, κ of the theorem has no limit
-        for N > 2.
+        momentum, this ε is equal to √(1-ε'), where ε' is the rate of change of the TV model. At
+        α = ε, the κ of the theorem has no limit for Ñ > 2.
     gain, noise_variance : float
         γ_Ñ in nats; σ², noise variance, > 0.
 
@@ -230,8 +234,9 @@ def momentum_gain(
 
     Notes
     -----
-    Source: [M24] theorem 8.2. It omits the factor (T/N + 1), although its proof bounds only one
-    block, as the thesis states two lines before the theorem (found while writing this module).
+    Source: [M24] theorem 8.2. The theorem omits the factor (T/Ñ + 1), although its proof bounds
+    only one block, as the thesis states two lines before the theorem (the omission was found while
+    writing this module).
     """
     drift = _momentum_drift(epsilon, alpha, block)
     return _blocked(horizon, block, gain, noise_variance, drift)
@@ -240,9 +245,10 @@ def momentum_gain(
 def best_momentum_gain(
     horizon: int, epsilon: float, alpha: float, *, gains: Array, noise_variance: float
 ) -> BlockedGain:
-    """Return the smallest `momentum_gain` over block lengths, and its block length.
+    """Return the smallest `momentum_gain` of several block lengths, and that block length.
 
-    `gains` holds γ_1, γ_2, ... for the block lengths 1, 2, ... that are tried, at most T.
+    `gains` holds at most T values γ_1, γ_2, ...; for each of them, the block length 1, 2, ... is
+    tried.
     """
     return _smallest_gain(
         horizon,
@@ -258,11 +264,11 @@ def momentum_likely_regret(
 ) -> float:
     """Return a regret bound for a field with momentum that holds with probability 1 - ω.
 
-    Source: [M24] theorem 8.1, second half. Conjecture 4.1 is assumed, and 0 <= α < ε <= 1. The
-    theorem uses c = √(1-ε) of the TV model, in which ε is the share that an interval removes. In
-    the MTV model ε is the share that an interval keeps, and Cov(f_t, f_{t+k}) ≤ p ε^k by eq. 8.9,
-    with p as in `momentum_gain`. So c = ε and m = 9 p are used here (the error was found while
-    writing this module).
+    `expected` is the bound on E[R_T]. Source: [M24] theorem 8.1, second half. Conjecture 4.1 is
+    assumed, and 0 <= α < ε <= 1. The theorem uses c = √(1-ε) of the TV model, in which ε is the
+    share that an interval removes. In the MTV model ε is the share that an interval keeps, and
+    Cov(f_t, f_{t+k}) ≤ p ε^k by eq. 8.9, with p as in `momentum_gain`. So `regret_deviation` is
+    called with c = ε and m = 9 p here (the error was found while writing this module).
     """
     check_not_negative(expected=expected)
     p = _momentum_weight(epsilon, alpha)
@@ -314,8 +320,8 @@ def _grid(learning: float, delta: Array, taus: Array, domain: Domain) -> Array:
 
 def _max_points(learning: float, domain: Domain) -> int:
     """Return a τ above which finer grids increase the bound, for every δ in the search."""
-    # The derivative of the bound by τ is proportional to L d / √β - c/τ. Both c and √β are largest
-    # at the smallest δ, and √β(τ) <= √β(1) + √(2d ln τ).
+    # The derivative of the bound with respect to τ is proportional to L d / √β - c/τ. Both c and √β
+    # are largest at the smallest δ, and √β(τ) <= √β(1) + √(2d ln τ).
     least = min(1.0, domain.a1 * domain.dimension) * np.exp(-35.0)
     cost = domain.reach * sqrt(log(3.0 * domain.a1 * domain.dimension / least))
     tau = 1.0

@@ -1,8 +1,8 @@
 """[ZS21] Zhou & Shroff 2021: regret bounds of restarts and windows under a variation budget.
 
-The field is any function whose norm in the kernel's space is at most B. The sum of its changes over
-the horizon, in that norm, is at most P_T, the variation budget. Variances are in units of the
-largest k(x,x).
+The field is any function whose norm in the kernel's space is at most B. The sum of the norms of all
+changes of the field over the horizon is at most P_T, the variation budget. Variances are in units
+of the largest k(x,x).
 """
 
 from math import ceil, log, log1p, sqrt
@@ -17,7 +17,7 @@ from edge_tvbo.models.checks import (
 
 
 def restart_interval(horizon: int, *, gain: float, variation: float | None = None) -> int:
-    """Return H = γ_T^(1/4) (T/P_T)^(1/2), the restart interval of R-GP-UCB, 1 to T.
+    """Return the restart interval of R-GP-UCB, H = γ_T^(1/4) (T/P_T)^(1/2), limited to 1 to T.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ def window_length(horizon: int, *, gain: float, variation: float | None = None) 
 def restart_beta(
     gain: float, *, bound: float, noise: float, regularization: float, delta: float
 ) -> float:
-    """Return the width β(δ) = B + R √((2γ_H + 2 ln(1/δ)) / λ) of R-GP-UCB, the factor of σ.
+    """Return the factor of σ in R-GP-UCB, β(δ) = B + R √((2γ_H + 2 ln(1/δ)) / λ).
 
     Parameters
     ----------
     gain : float
         γ_H, in nats.
     bound, noise : float
-        B, bound on the field's norm; and R, with which the noise of a reading is R-sub-Gaussian.
+        B, bound on the field's norm; and R, such that the noise of a reading is R-sub-Gaussian.
     regularization : float
         λ, noise variance that the model assumes.
     delta : float
@@ -106,12 +106,12 @@ def window_beta(
 def regret_rate(horizon: int, length: int, variation: float, *, gain: float, beta: float) -> float:
     """Return √γ H^(3/2) P_T + β T √(γ/H), the regret's growth rate under a variation budget.
 
-    It omits constants. `length` is H or w, 1 to T. `gain` is γ_H or γ_w. `beta` is `restart_beta`
-    or `window_beta`.
+    Constants are omitted. `length` is H or w, 1 to T. `gain` is γ_H or γ_w. `beta` is the result of
+    `restart_beta` or `window_beta`.
 
     Source: [ZS21] theorems 1 and 2. The proof of theorem 2 in the appendix ends with O(w P_T + ...)
-    instead. It uses a step (lemma 2) that the same paper shows to be false (claim 2, after Zhao &
-    Zhang 2021). The theorem as stated is correct.
+    instead. That proof uses a step (lemma 2) that the same paper shows to be false (claim 2, after
+    Zhao & Zhang 2021). The theorem as stated is correct.
     """
     _check(horizon, length, variation, gain, beta)
     return sqrt(gain * length) * length * variation + beta * horizon * sqrt(gain / length)
@@ -126,10 +126,10 @@ def dynamic_regret(
     beta: float,
     regularization: float,
 ) -> float:
-    """Return the regret bound of restarts or windows with constants, for probability 1 - δ.
+    """Return the regret bound of R- or SW-GP-UCB, with constants, for probability 1 - δ.
 
-    It is 2 H P_T √(2(1+λ) H γ_H) / λ + 2 β ⌈T/H⌉ √(2 H γ_H / ln(1 + 1/λ)). Arguments and errors are
-    those of `regret_rate` and `restart_beta`.
+    The bound is 2 H P_T √(2(1+λ) H γ_H) / λ + 2 β ⌈T/H⌉ √(2 H γ_H / ln(1 + 1/λ)). Arguments and
+    errors are those of `regret_rate` and `restart_beta`.
 
     Source: [ZS21] section IV.B, step (c) of the chain before claim 1, summed over blocks. The paper
     omits the factors √(2(1+λ))/λ and 2 when it states O(...). The sum of widths follows from σ² ≤

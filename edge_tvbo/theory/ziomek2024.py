@@ -1,6 +1,6 @@
 """[LB] Ziomek, Adachi & Osborne 2024: regret of LB-GP-UCB under unknown length scales.
 
-All results are up to a constant that the paper does not state. θ is a length scale, and B is a
+All results omit a constant factor that the paper does not state. θ is a length scale, and B is a
 bound on the field's norm in the kernel's space.
 """
 
@@ -29,8 +29,8 @@ def matern_gain_rate(readings: int, length_scale: float, *, dimension: int, nu: 
     """Return θ^-d n^(d/(2ν+d)) ln(n)^(2ν/(2ν+d)), the growth rate of γ_n for a Matérn kernel.
 
     Source: [LB] proposition 2.2 as proved in appendix A, after Vakili et al. 2021. The proposition
-    itself has the exponent d(d+1)/(2ν+d(d+1)) of Srinivas et al. It is also valid, but larger for d
-    > 1 (noticed while writing this module).
+    itself has the exponent d(d+1)/(2ν+d(d+1)) of Srinivas et al. This exponent is also valid, but
+    it is larger if d > 1 (noticed while writing this module).
     """
     check_count(readings=readings, dimension=dimension)
     check_positive(length_scale=length_scale, nu=nu)
@@ -41,8 +41,9 @@ def matern_gain_rate(readings: int, length_scale: float, *, dimension: int, nu: 
 def suspected_regret(readings: int, *, gain: float, bound: float) -> float:
     """Return the suspected regret R^θ(n) = √n (B √γ_n + γ_n) of a length scale after n readings.
 
-    LB-GP-UCB balances it between length scales. `gain` is γ_n under θ in nats, 0 or more; `bound`
-    is B > 0. Source: [LB] theorem 2.3 and algorithm 1, after Chowdhury & Gopalan 2017.
+    LB-GP-UCB balances the suspected regret between length scales. `gain` is γ_n for the length
+    scale θ in nats, 0 or more; `bound` is B > 0. Source: [LB] theorem 2.3 and algorithm 1, after
+    Chowdhury & Gopalan 2017.
 
     >>> suspected_regret(4, gain=9.0, bound=2.0)
     30.0
@@ -92,7 +93,7 @@ def first_good_interval(
     ratio : float
         θ0/θ*, the first candidate divided by the field's own length scale, 1 or more.
     dimension, horizon : int
-        d, dimension; and T, which is returned if t0 is later.
+        d, dimension of the domain; and T, number of intervals. T is returned if t0 is above T.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Training of a sensor field: scale, mean and covariance of recorded readings."""
+"""Training of a sensor field from the mean, scale and covariance of recorded readings."""
 
 from concurrent.futures import Executor
 from typing import Literal
@@ -35,7 +35,7 @@ def train(
     noise_variance : float
         Noise variance of a reading, as a share of the variance of all training readings.
     shrinkage : float
-        0 to 1, as for `empirical_covariance`.
+        Shrinkage of the covariance, 0 to 1, as for `empirical_covariance`.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def with_daily_profile(
     progress: Progress = no_progress,
     executor: Executor | None = None,
 ) -> SensorField:
-    """Return a trained field with the daily profile of its training readings, if they have one.
+    """Return a trained field with the daily profile of its readings, if one can be fitted.
 
     Parameters
     ----------

@@ -58,8 +58,8 @@ def held_out_coverage(
     Returns
     -------
     tuple of float
-        Share of the readings inside their predictive interval, one number per day. It is empty if
-        there are fewer than three days, or if the field has no daily profile.
+        Share of the readings inside their predictive interval, one number per day. The tuple is
+        empty if there are fewer than three days, or if the field has no daily profile.
     """
     profile = field.daily_profile
     if profile is None or len(readings) < MIN_DAYS * len(profile.scale):
@@ -85,7 +85,8 @@ def fit_daily_profile(
 
     None can be fitted if the readings cover less than two days, or if a day is not a whole number
     of intervals, 4 or more. With three or more days, exploration and noise variance are chosen by
-    replaying each day with the profile of the other days. With fewer days, they are 0.4 and 0.01.
+    replaying each day with the profile of the other days. With fewer days, the exploration is 0.4
+    and the noise variance is 0.01.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ def fit_daily_profile(
 
 
 def _profile_of(readings: Array, phases: Indices, P: int) -> DailyProfile:
-    """Return the daily profile with default exploration and noise variance."""
+    """Return the daily profile of `readings` with default exploration and noise variance."""
     T, M = readings.shape
     counts = np.bincount(phases, minlength=P).astype(np.float64)
     mean = np.zeros((P, M))
@@ -133,7 +134,7 @@ def _profile_of(readings: Array, phases: Indices, P: int) -> DailyProfile:
 
 
 def _smoothed_scale(rest: Array, phases: Indices, counts: Array) -> Array:
-    """Return the standard deviation over all sensors by the time of day, smoothed."""
+    """Return the smoothed standard deviation of all sensors for each time of day."""
     P = len(counts)
     squares = np.zeros(P)
     np.add.at(squares, phases, (rest**2).mean(axis=1))
@@ -149,7 +150,7 @@ def _smoothed_scale(rest: Array, phases: Indices, counts: Array) -> Array:
 
 
 def _calendar(T: int, P: int, interval: float, start: float) -> tuple[Indices, Indices]:
-    """Return for each row the interval of the day and the number of the day, both (T,)."""
+    """Return, for each row, the number of its interval in the day and the number of its day."""
     phases = (np.arange(T) + round((start % DAY) / interval)) % P
     return phases, np.cumsum(np.r_[0, np.diff(phases) < 0])
 
@@ -181,7 +182,7 @@ def _map(
     items: Sequence[Item],
     progress: Progress,
 ) -> list[Result]:
-    """Return the results of `function` for the held-out days, in order."""
+    """Apply `function` to each held-out day; return the results in the order of the days."""
     results = []
     for result in (executor.map if executor else map)(function, items):
         results.append(result)
@@ -190,7 +191,7 @@ def _map(
 
 
 def _half_progress(progress: Progress, before: int, done: int, total: int) -> None:
-    """Report the progress of two passes over the days, of which `before` are complete."""
+    """Report the progress of two passes over the days; `before` passes are complete."""
     progress(before * total + done, 2 * total)
 
 
@@ -239,10 +240,11 @@ def _replay(
 
 
 def _first_near_best(regrets: Array) -> int:
-    """Return the first column of `regrets` (days, n) within a standard error of the best column.
+    """Return the number of the first column within one standard error of the best column.
 
-    Too much exploration costs a little each day, but too little costs a lot on the first unusual
-    day. So the largest exploration that is not clearly worse is chosen.
+    `regrets` has a row for each day and a column for each exploration, the largest first. Too much
+    exploration costs a little each day, but too little costs a lot on the first unusual day. So the
+    largest exploration that is not clearly worse than the best is chosen.
     """
     best = int(regrets.mean(axis=0).argmin())
     behind = regrets - regrets[:, best : best + 1]

@@ -34,7 +34,8 @@ def check(path: Path) -> None:
 def plot_training_report(report: TrainingReport, path: Path) -> None:
     """Plot a training report: daily profile, correlations, autocorrelation and coverage.
 
-    Raises `ConfigError` if `path` cannot be written, which `check` does not detect.
+    If `path` cannot be written for a reason that `check` does not detect, a `ConfigError` is
+    raised.
     """
     from matplotlib.figure import Figure
 

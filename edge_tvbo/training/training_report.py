@@ -1,4 +1,4 @@
-"""Training report: the training data, the rate of change and the coverage of intervals."""
+"""Training report: the training data, rate of change and coverage of predictive intervals."""
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ def make_training_report(
     progress: Progress = no_progress,
     executor: Executor | None = None,
 ) -> TrainingReport:
-    """Return the training report of a field.
+    """Return the training report of a field and its training readings.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def make_training_report(
 
 
 def _residuals(field: SensorField, modelled: Array, interval: float, start: float) -> Array:
-    """Return the readings minus the daily profile or, without one, minus the means, (T, M)."""
+    """Return readings minus the daily profile; if there is no profile, minus the sensors' means."""
     profile = field.daily_profile
     if profile is None:
         return np.asarray(modelled - modelled.mean(axis=0))
@@ -112,7 +112,7 @@ def _residuals(field: SensorField, modelled: Array, interval: float, start: floa
 
 
 def _leading_component(rest: Array) -> Array:
-    """Return the leading principal component of the residuals, (T,), with variance 1."""
+    """Return the leading principal component of the residuals, scaled to variance 1."""
     _, vectors = np.linalg.eigh(rest.T @ rest)
     series = rest @ vectors[:, -1]
     return np.asarray(series / max(float(series.std()), 1e-300))

@@ -1,1 +1,1 @@
-"""Policies for a field of unknown length scale: candidates, fitting, posterior and policies."""
+"""Policies for a field whose length scale is unknown."""

@@ -1,10 +1,10 @@
-"""Candidate length scales: a schedule that shrinks one, or regret balancing between several.
+"""Candidate length scales: one that shrinks on a schedule, or several with regret balancing.
 
-The schedule is that of A-GP-UCB (Berkenkamp, Schoellig & Krause 2019). The balancing is that of
-[LB], Ziomek, Adachi & Osborne 2024. This module uses neither kernels nor places; the module
+The schedule comes from A-GP-UCB (Berkenkamp, Schoellig & Krause 2019), and the regret balancing
+from [LB] (Ziomek, Adachi & Osborne 2024). This module uses neither kernels nor places; the module
 `posterior` holds the readings and predicts under the selected hypotheses. Readings and widths are
-in units of the field's prior standard deviation, so that the norm B and everything compared with it
-has no unit.
+in units of the field's prior standard deviation, so that the norm B, and all values that are
+compared with B, have no unit.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ Gain = Callable[[int, float], float]  # (n, length scale / extent) -> growth of 
 
 
 class Hypothesis(NamedTuple):
-    """A possible length scale of the field, and the bound on the field's norm under it."""
+    """A possible length scale, and the bound on the field's norm for this length scale."""
 
     length_scale: float  # θ, in the unit of the positions
     norm: float  # B, largest norm of the field, in prior standard deviations
@@ -37,7 +37,7 @@ class Hypothesis(NamedTuple):
 
 @dataclass(frozen=True)
 class Growth:
-    """The growth g(t) = max(t0, t^a) of the candidate range, and the ratio of candidates.
+    """The growth g(t) = max(t0, t^a) of the candidate range, and the step between candidates.
 
     [LB] section 5 chooses t0 so that there are five candidates at the start: t0 = e^(4 step).
 
@@ -54,12 +54,12 @@ class Growth:
 
 
 class ShrinkingSchedule:
-    """The schedule of A-GP-UCB: θ_t = θ0 / g(t) and B_t = b(t) g(t)^d B0.
+    """The schedule of A-GP-UCB: length scale θ_t = θ0 / g(t), norm B_t = b(t) g(t)^d B0.
 
     Parameters
     ----------
     first : Hypothesis
-        θ0 and B0.
+        First length scale θ0 and first norm B0.
     growth : Growth
         The growth g.
     dimension : int
@@ -95,28 +95,29 @@ class ShrinkingSchedule:
         return {}
 
     def check(self, state: State) -> None:
-        """Accept any state, because the shrinking schedule has none."""
+        """Accept any state, because the shrinking schedule has no state to check."""
 
 
 class RegretBalancing:
-    """Regret balancing with elimination over length scales and norms ([LB] algorithms 1 and 3).
+    """Regret balancing between length scales and norms ([LB] algorithms 1 and 3).
 
     Candidates are the pairs of a length scale θ = θ0 e^(-i step) and a norm N = B0 e^j with i, j =
-    0, 1, ... If the norm does not grow, j is always 0; this is algorithm 1. Under θ the field's
-    norm is bounded by B(θ, N) = (θ0/θ)^(d/2) N ([LB] section 2).
+    0, 1, ... In algorithm 1 the norm does not grow, and j is always 0. If the length scale is θ,
+    the bound on the field's norm is B(θ, N) = (θ0/θ)^(d/2) N ([LB] section 2). Candidates that
+    replies contradict are eliminated.
 
     Parameters
     ----------
     first : Hypothesis
-        θ0 and B0.
+        First length scale θ0 and first norm B0.
     growth : Growth
         The growth g; length scales down to θ0/g(t) are admitted.
     norm_exponent : float
-        c in b(t) = t^c. Norms up to B0 b(t) are admitted; with c = 0 only B0 is.
+        c in b(t) = t^c. Norms up to B0 b(t) are admitted; if c is 0, only B0 is admitted.
     dimension : int
         d, dimension of the domain.
     gain : function
-        Growth of γ_n(θ), from `gain_rate`; called with n and θ / `extent`.
+        Function from `gain_rate`, which returns the growth of γ_n(θ) for n and θ / `extent`.
     extent : float
         Longest side of the domain, in the unit of θ.
     noise_variance : float
@@ -126,11 +127,11 @@ class RegretBalancing:
 
     Notes
     -----
-    In some places, the proofs of [LB] need something else than what is printed:
+    In these points, the printed algorithms of [LB] differ from what the proofs need:
 
-    - Line 14 admits the candidate q(l+1) if it is ≤ θ0/g(t), so every interval would admit one.
-      Section 3 and the public code admit it if it is not below θ0/g(t), which is used here. The
-      same holds for algorithm 3.
+    - Line 14 admits the candidate q(l+1) if q(l+1) ≤ θ0/g(t). Then every interval would admit a
+      candidate. Section 3 and the public code admit q(l+1) if it is not below θ0/g(t). This
+      condition is used here, for algorithm 3 too.
     - Line 12 keeps θ if mean - √(ξ/n) + (2/n)Σβσ is not below the best mean - √(ξ/n). Lemma B.2
       shows that a well-specified θ is kept with *plus* √(ξ/n) on the left side. The plus sign is
       used here and in the public code. The printed rule drops good candidates if there is noise.
@@ -178,7 +179,7 @@ class RegretBalancing:
         return tuple(self._hypothesis(pair) for pair in self._surviving())
 
     def replies(self) -> dict[Hypothesis, int]:
-        """Return for each candidate hypothesis the number of replies while it was active."""
+        """Return, for each candidate hypothesis, the number of replies while it was active."""
         return {self._hypothesis(pair): int(self._replies[pair]) for pair in self._surviving()}
 
     def regret_bound(self, hypothesis: Hypothesis, n: int) -> float:
@@ -187,7 +188,7 @@ class RegretBalancing:
         return suspected_regret(n, gain=gain, bound=hypothesis.norm)
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return the active hypothesis of the regret balancing, the same for a whole interval."""
+        """Return the hypothesis that is active in the current interval of the regret balancing."""
         return (self._hypothesis(int(self._counts[3])),)
 
     def update(self, y: float, bonus: float) -> None:
@@ -198,9 +199,9 @@ class RegretBalancing:
         self._bonuses[pair] += bonus
 
     def advance(self, t: int) -> None:
-        """End interval t: eliminate candidates, admit new ones, and choose the next active one.
+        """End interval t: eliminate candidates, admit new ones, and choose the active candidate.
 
-        These are lines 9-13, 14-17 and 3 of [LB] algorithm 1.
+        These three steps are lines 9-13, 14-17 and 3 of [LB] algorithm 1.
         """
         self._eliminate(t)
         self._admit_next(t)
@@ -212,7 +213,7 @@ class RegretBalancing:
         self._counts[3] = surviving[int(np.argmin(bounds))]  # the first admitted wins ties
 
     def arrays(self) -> State:
-        """Return the state of the regret balancing as its arrays, which are not copied."""
+        """Return the arrays that hold the state of the regret balancing, without a copy."""
         return {
             "pairs": self._pairs,
             "alive": self._alive,
@@ -238,7 +239,7 @@ class RegretBalancing:
             raise SnapshotError("The snapshot's 'sums' are beyond any reading.")
 
     def _eliminate(self, t: int) -> None:
-        """Eliminate the candidates whose replies are lower than their own bounds allow."""
+        """Eliminate each candidate whose replies are lower than its confidence bounds allow."""
         surviving = self._surviving()
         n = self._replies[surviving].astype(np.float64)
         if not n.all():
@@ -262,7 +263,7 @@ class RegretBalancing:
             self._counts[2] += self._admit([(i, norms) for i in range(scales)])
 
     def _admit(self, pairs: list[tuple[int, int]]) -> int:
-        """Admit all of the pairs and return 1, or return 0 if there is no room for them."""
+        """Admit all `pairs` as candidates and return 1; if the arrays are too small, return 0."""
         at = int(self._counts[0])
         if at + len(pairs) > MAX_CANDIDATES:
             return 0
@@ -284,7 +285,7 @@ class RegretBalancing:
 def gain_rate(nu: float, dimension: int) -> Gain:
     """Return the growth of γ_n(θ) for a Matérn or squared exponential kernel ([LB] prop. 2.2).
 
-    The exponent for Matérn kernels is that of the proof, not that of the proposition; see
+    For Matérn kernels, the exponent is taken from the proof, not from the proposition; see
     `theory.ziomek2024`.
     """
     if isinf(nu) or nu > MAX_MATERN_NU:

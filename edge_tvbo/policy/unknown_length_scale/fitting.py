@@ -1,8 +1,8 @@
 """Length scales from the readings: the most probable one, or samples from the posterior.
 
-These are the baselines "MLE" and "MCMC" of [LB] (Ziomek, Adachi & Osborne 2024), section 5. Both
-search ln θ within bounds. Their results depend only on the readings, the seed, the interval and the
-previous length scale.
+The two methods are the baselines "MLE" and "MCMC" of [LB] (Ziomek, Adachi & Osborne 2024), section
+5. Both methods search ln θ within bounds. The results depend only on the readings, the seed, the
+interval and the previous length scale.
 """
 
 from collections.abc import Callable
@@ -32,10 +32,10 @@ MAX_SLICE_STEPS = 30
 class MlSelector:
     """A length scale selector that maximises the probability of the readings.
 
-    The starts are the previous length scale, two length scales near it, and random ones. With n
-    readings there are 200/n random starts, but at least 2 and at most `MAX_RESTARTS`. Brent's
-    method then searches between the neighbours of the best start. The result is never less probable
-    than the previous length scale.
+    The search starts from the previous length scale, two length scales near it, and random length
+    scales. With n readings there are 200/n random starts, but at least 2 and at most
+    `MAX_RESTARTS`. Brent's method then searches between the two starts next to the best start. The
+    result is never less probable than the previous length scale.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class MlSelector:
         return (Hypothesis(float(self._scale[0]), self._norm),)
 
     def update(self, y: float, bonus: float) -> None:
-        """Ignore the reply, because this selector fits all readings that are held."""
+        """Ignore the reply, because `advance` fits the length scale to all kept readings."""
 
     def advance(self, t: int) -> None:
         """End the interval: fit the selector's length scale to the readings."""
@@ -101,10 +101,10 @@ class McmcSelector:
         return tuple(Hypothesis(float(theta), self._norm) for theta in self._scales)
 
     def update(self, y: float, bonus: float) -> None:
-        """Ignore the reply, because this selector samples given all readings that are held."""
+        """Ignore the reply, because `advance` samples given all kept readings."""
 
     def advance(self, t: int) -> None:
-        """Draw new samples of the length scale; the chain starts from the last sample."""
+        """End the interval: continue the Markov chain to draw new samples of the length scale."""
         low, high = _bounds(self._readings)
         density = _log_density(self._readings, *self._prior)
         rng = np.random.default_rng((self._seed, t))
@@ -124,7 +124,7 @@ class McmcSelector:
 
 
 def _log_density(readings: Readings, power: float, rate: float) -> LogDensity:
-    """Return ln(p(y | θ) u^power e^(-rate u)) as a function of ln θ, with u = θ / extent."""
+    """Return the function ln(p(y | θ) u^power e^(-rate u)) of ln θ, in which u = θ / extent."""
 
     def log_density(log_scale: float) -> float:
         share = exp(log_scale) / readings.extent

@@ -1,10 +1,11 @@
 """Policies for a field of unknown length scale: A-, LB-, LNB-GP-UCB, and GP-UCB with MLE or MCMC.
 
-Only the variance of the field's own kernel is used. How fast the field changes in space is learned
+Of the field's own kernel, only the variance is used. How fast the field changes in space is learned
 from the readings and their positions, so a `SensorField` must have positions. The field is assumed
 to be constant in time. A policy of this module has three parts. `Readings` holds the newest
 readings and the distances between them. A `LengthScaleSelector` selects the length scale; the
-modules `candidates` and `fitting` contain several. A `LengthScalePosterior` predicts from both.
+modules `candidates` and `fitting` contain several selectors. A `LengthScalePosterior` predicts the
+field from the readings and the selected length scale.
 
 [LB] is Ziomek, Adachi & Osborne 2024, Bayesian optimisation with unknown hyperparameters. There are
 two differences to [LB]. [LB] standardises all readings again at each step; here readings are
@@ -45,13 +46,13 @@ Settings = (
 
 
 def make_a_gp_ucb(settings: AGpUcbSettings, field: Field) -> "LengthScalePolicy":
-    """Build A-GP-UCB (Berkenkamp, Schoellig & Krause 2019), whose length scale always shrinks.
+    """Build A-GP-UCB (Berkenkamp et al. 2019), whose length scale shrinks on a schedule.
 
     The length scale is θ_t = θ0 / g(t) with g(t) = max(t0, t^a), and the bound on the norm is B_t =
     b(t) g(t)^d B0 with b(t) = t^c; see `AGpUcbSettings`. [LB] section 5 fits θ0 to the first 3 or
-    10 readings by maximum likelihood, and tries a = .25, .5 and .75. Its public code has B0 = 1
-    and, for Matérn kernels, the ratio e^(1/(d+2ν)) of candidates. Its widths are so close to 1 that
-    ``beta=1.0`` reproduces them.
+    10 readings by maximum likelihood, and tries a = .25, .5 and .75. The public code of [LB] has
+    B0 = 1 and, for Matérn kernels, the ratio e^(1/(d+2ν)) of neighbouring candidates. The widths of
+    that code are so close to 1 that ``beta=1.0`` reproduces them.
     """
     readings = _readings(settings, field)
     growth, first = _growth(settings, readings), _first_hypothesis(settings, readings)
@@ -62,8 +63,8 @@ def make_a_gp_ucb(settings: AGpUcbSettings, field: Field) -> "LengthScalePolicy"
 def make_lb_gp_ucb(settings: LbGpUcbSettings, field: Field) -> "LengthScalePolicy":
     """Build LB-GP-UCB ([LB] algorithm 1), which balances the suspected regret of length scales.
 
-    Length scales from θ0 down to θ0/g(t) are candidates until replies contradict them. Under θ the
-    bound on the norm is (θ0/θ)^(d/2) `bound`.
+    Length scales from θ0 down to θ0/g(t) are candidates until replies contradict them. For the
+    length scale θ, the bound on the norm is (θ0/θ)^(d/2) `bound`.
     """
     readings = _readings(settings, field)
     return _policy(settings, readings, _balancing(settings, readings, 0.0))
@@ -73,7 +74,7 @@ def make_lnb_gp_ucb(settings: LnbGpUcbSettings, field: Field) -> "LengthScalePol
     """Build LNB-GP-UCB ([LB] algorithm 3), for a field whose norm is unknown too.
 
     Candidates are pairs of a length scale and one of the norms B0 e^j up to B0 t^`norm_growth`.
-    [LB] does not state how norms grow; by default they grow as length scales shrink.
+    [LB] does not state how norms grow; by default `norm_growth` has the same value as `growth`.
     """
     readings = _readings(settings, field)
     return _policy(settings, readings, _balancing(settings, readings, settings.norm_growth))
@@ -83,7 +84,8 @@ def make_mle_gp_ucb(settings: MleGpUcbSettings, field: Field) -> "LengthScalePol
     """Build GP-UCB with the maximum-likelihood length scale, fitted as each interval ends.
 
     This is the baseline "MLE" of [LB] section 5. `prior` is a Gamma distribution of θ as a share of
-    the domain's longest side. With it, the length scale of maximum posterior density is used.
+    the domain's longest side. If `prior` is given, the length scale with the highest posterior
+    density is used instead.
     """
     readings = _readings(settings, field)
     first = _first_hypothesis(settings, readings)
@@ -96,8 +98,8 @@ def make_mcmc_gp_ucb(settings: McmcGpUcbSettings, field: Field) -> "LengthScaleP
 
     This is the baseline "MCMC" of [LB] section 5, which draws 100 length scales with NUTS. Here
     slice sampling is used, which is sufficient in one dimension (Neal 2003). Without `prior` every
-    order of magnitude is equally probable. The standard deviation of a choice is the mean over the
-    samples, as in the averaged bound.
+    order of magnitude is equally probable. The standard deviation that a choice reports is the mean
+    over the samples, which the averaged bound contains.
     """
     readings = _readings(settings, field)
     first = _first_hypothesis(settings, readings)
@@ -111,8 +113,8 @@ class AgnosticWidth:
 
     Source: [LB] theorem 2.1, after Chowdhury & Gopalan 2017. B and R = σ_N are in units of the
     prior standard deviation, so that β has no unit. γ is the information gain ½ ln det(I + K/σ²) of
-    the readings held; the theorem uses the largest possible gain. Theorem 4.1 of [LB] has δ/2, and
-    uses the other half for the elimination. Here, the width and the elimination each fail with
+    the kept readings; the theorem uses the largest possible gain. Theorem 4.1 of [LB] uses δ/2 for
+    the width and δ/2 for the elimination. Here, the width and the elimination each fail with
     probability δ.
     """
 
@@ -136,17 +138,17 @@ class LengthScalePolicy(UpperConfidence):
     Parameters
     ----------
     name : str
-        As registered.
+        Name under which the policy is registered.
     readings : Readings
-        Empty store of readings; only the policy may change it from now on.
+        Empty store of readings, which the caller must not change after this call.
     selector : LengthScaleSelector
-        Selects the length scale of each interval.
+        Object that selects the length scale of each interval.
     beta : Beta or None
         Exploration weight; None for `AgnosticWidth`.
     delta : float
         Probability that the agnostic bounds fail, above 0 and below 1.
     seed : int
-        Decides between arms that tie.
+        Seed of the draws that break ties between arms.
     """
 
     def __init__(
@@ -166,12 +168,12 @@ class LengthScalePolicy(UpperConfidence):
 
     @property
     def length_scale(self) -> float:
-        """The selected length scale, or the mean of several, in the unit of the positions."""
+        """The mean of the selected length scales, in the unit of the positions."""
         hypotheses = self._length_scales.hypotheses
         return sum(hypothesis.length_scale for hypothesis in hypotheses) / len(hypotheses)
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Update the selector with a reply, and the posterior with any reading."""
+        """Update the posterior with a reading and, if it is a reply, the length scale selector."""
         if arm in self._selected:
             unit = self._length_scales.readings.prior_std
             width = self._exploration.width(self._time + 1, self.observations)

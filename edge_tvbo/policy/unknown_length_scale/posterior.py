@@ -1,8 +1,8 @@
-"""Posterior under a length scale that may change from interval to interval.
+"""Posterior for a length scale that can change from interval to interval.
 
-The module holds the newest readings, and the regression on them under any length scale. All values
-are in units of the field's prior standard deviation, so that a field in other units gives the same
-numbers to the last bit.
+The classes of this module hold the newest readings, and fit a regression to these readings for any
+length scale. All values are in units of the field's prior standard deviation, so that a field in
+other units gives the same numbers to the last bit.
 """
 
 from hashlib import sha256
@@ -43,11 +43,11 @@ class LengthScaleSelector(Protocol):
         ...
 
     def update(self, y: float, bonus: float) -> None:
-        """Update the selector with a reply and with the β σ of its arm at the selection."""
+        """Update the selector with the reply `y` and `bonus`, the arm's β σ before the reply."""
         ...
 
     def advance(self, t: int) -> None:
-        """End interval t, and select the hypotheses of the next one."""
+        """End interval t, and select the hypotheses of the next interval."""
         ...
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -63,7 +63,7 @@ class Readings:
     """The newest `window` readings of a policy, and the distances between them.
 
     Readings are in units of the prior standard deviation. Distances are computed once for each
-    reading, so that each length scale that is tried costs only a kernel and a Cholesky factor.
+    reading, so that a new length scale costs only a kernel matrix and a Cholesky factor.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Readings:
         return min(self.count, len(self.y))
 
     def add(self, arm: Arm, y: float) -> None:
-        """Add a reading in model units; if the window is full, the oldest one is dropped."""
+        """Add a reading in model units; if the window is full, drop the oldest reading."""
         slot = self.count % len(self.y)
         self.places[slot], self.y[slot] = self.domain.place(arm), y / self.prior_std
         self.count += 1
@@ -129,18 +129,21 @@ class Readings:
         return Fit(K, np.full(n, self.noise_variance), self.y[:n])
 
     def correlations(self, distances: Array, length_scale: float) -> Array:
-        """Return the prior correlations at `distances`, an array of the same shape."""
+        """Return the prior correlation at each of `distances`, in an array of the same shape."""
         if not distances.size:
             return np.zeros(distances.shape)
         line = distances.reshape(-1, 1)
         return matern(ORIGIN, length_scale, self.nu, others=line).reshape(distances.shape)
 
     def candidate_distances(self) -> Array:
-        """Return the distances between the readings and the candidates, (n, M)."""
+        """Return the distances of n readings from M candidates, an array of shape (n, M)."""
         return self._candidate_distances[: self.held]
 
     def distances_to(self, P: Array) -> Array:
-        """Return the distances (n, p) between readings and places (p, d) or arm numbers (p, 1)."""
+        """Return the distances of n readings from p places, an array of shape (n, p).
+
+        The rows of `P` are points of a box, or the numbers of arms in a sensor field.
+        """
         return distances(self._where(self.places[: self.held]), 1.0, others=self._where(P))
 
     def _measure(self, slot: int) -> None:
@@ -151,14 +154,14 @@ class Readings:
         self._distances[:n, slot] = row
 
     def _where(self, places: Array) -> Array:
-        """Return the positions (p, d) of places, which are arm numbers in a sensor field."""
+        """Return the positions of places; the places in a sensor field are numbers of arms."""
         if isinstance(self.field, BoxField):
             return places
         return self.positions[places[:, 0].astype(np.intp)]
 
 
 class Fit(Regression):
-    """A regression under one length scale that also computes the readings' information gain."""
+    """A regression for one length scale; it also computes the readings' information gain."""
 
     def gain(self, noise_variance: float) -> float:
         """Return the information gain ½ ln det(I + K/σ²) of the readings, in nats."""
@@ -169,9 +172,10 @@ class Fit(Regression):
 
 
 class LengthScalePosterior:
-    """The posterior under the selected length scale, or the average over several length scales.
+    """The posterior for the selected length scale, or the average over several length scales.
 
-    An interval costs O(n³ + n²M) for each length scale, with n readings kept and M candidates.
+    An interval costs O(n³ + n²M) operations for each length scale, with n kept readings and M
+    candidate places.
     """
 
     def __init__(self, readings: Readings, selector: LengthScaleSelector) -> None:
@@ -183,13 +187,13 @@ class LengthScalePosterior:
 
     @property
     def mean(self) -> Array:
-        """Posterior mean of every candidate, (M,), in model units."""
+        """Posterior mean of every candidate, in model units; an array of shape (M,)."""
         self._predict()
         return self._mean
 
     @property
     def variance(self) -> Array:
-        """Posterior variance of every candidate, (M,), in model units²."""
+        """Posterior variance of every candidate, in model units²; an array of shape (M,)."""
         self._predict()
         return self._variance
 
@@ -239,22 +243,22 @@ class LengthScalePosterior:
         self._invalidate()
 
     def advance(self) -> None:
-        """End the interval; the selector selects the length scales of the next one."""
+        """End the interval; the selector selects the length scales of the next interval."""
         self.selector.advance(self._time + 1)
         self._time += 1
         self._invalidate()
 
     def reset(self) -> None:
-        """Reset the posterior under unknown length scales: discard all readings."""
+        """Reset the length scale posterior: discard all readings, but not the selector's state."""
         self.readings.count = 0
         self._invalidate()
 
     def mean_std(self) -> tuple[Array, Array]:
-        """Return copies of the posterior mean and standard deviation of all candidates, (M,)."""
+        """Return copies of the posterior mean and standard deviation of all candidates."""
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return no facts, because the posterior of the readings held is exact."""
+        """Return no facts, because the posterior of the kept readings is exact."""
         return ()
 
     def snapshot(self) -> bytes:
@@ -263,7 +267,7 @@ class LengthScalePosterior:
         return encode_snapshot(self._kind(), self.readings.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of readings and selector; on `SnapshotError` nothing changes."""
+        """Load readings and selector from a snapshot; on `SnapshotError` nothing changes."""
         readings = self.readings
         state = decode_snapshot(self._kind(), readings.field.fingerprint(), blob)
         time, count = read_count(state, "time"), read_count(state, "count")
@@ -294,7 +298,7 @@ class LengthScalePosterior:
             self._mean, self._variance = self._predicted(self.readings.candidate_distances())
 
     def _predicted(self, separation: Array) -> tuple[Array, Array]:
-        """Return mean and variance (m,) of places at the distances (n, m) from the readings."""
+        """Return mean and variance of m places, given their (n, m) distances from n readings."""
         prior = np.ones(separation.shape[1])
         mean, std = np.zeros(len(prior)), np.zeros(len(prior))
         for theta, fit in self._fits:
@@ -310,7 +314,7 @@ class LengthScalePosterior:
 
 
 def _extent(field: Field) -> float:
-    """Return the length of the domain's longest side."""
+    """Return the length of the longest side of the field's domain."""
     if isinstance(field, BoxField):
         return float((field.upper - field.lower).max())
     return float(np.ptp(np.asarray(field.positions), axis=0).max())

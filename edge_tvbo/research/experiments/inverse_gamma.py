@@ -24,10 +24,15 @@ class InverseGamma(NamedTuple):
 
 
 def fit_inverse_gamma(counts: Array) -> InverseGamma:
-    """Fit an inverse gamma and a gamma to `counts` of the times 0, 1, ... by maximum likelihood.
+    """Return the inverse gamma of maximum likelihood, compared with the most likely gamma.
 
-    At least two times must have counts, and time 0 must have none. Raises `MissingExtra` if scipy
-    is not installed.
+    `counts` states how often the times 0, 1, ... occurred. At least two times must have occurred,
+    and time 0 must not have occurred.
+
+    Raises
+    ------
+    MissingExtra
+        If scipy is not installed.
     """
     try:
         from scipy.stats import gamma, invgamma

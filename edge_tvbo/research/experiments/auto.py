@@ -84,7 +84,7 @@ class TrainTestSplit(NamedTuple):
 
 
 class AutoPolicy(Experiment):
-    """The experiment AUTO: R_T/T of `auto` and other policies, and coverage of its intervals."""
+    """The experiment AUTO: R_T/T of all policies, and coverage of the intervals of `auto`."""
 
     name = "AUTO"
     title = "the policy without parameters"
@@ -280,7 +280,7 @@ def _kinds_of_change() -> dict[str, float | int]:
 
 
 def _policies(rate: float | int) -> Iterator[PolicyCase]:
-    """Yield `auto` and the policies with which it is compared on fields with a kind of change."""
+    """Yield `auto` and the policies with which it is compared, for one kind of change."""
     for name in ("auto", "gp-ucb", "r-gp-ucb", "et-gp-ucb"):
         yield PolicyCase(name, name)
     yield PolicyCase("et-gp-ucb 12", "et-gp-ucb", {"n_lower": 12})

@@ -78,7 +78,7 @@ class Cell(NamedTuple):
 
 
 class ResultTable:
-    """The results of an experiment: one cell for each number of each case."""
+    """The results of an experiment: a `Cell` for each pair of a case and a named number."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self.cells = tuple(cells)
@@ -130,7 +130,7 @@ class Experiment(ABC):
         return [row for run in runs for row in self._run(run, seed)]
 
     def published(self) -> list[PublishedValue]:
-        """Return the numbers in tables of the paper; an empty list if it has only figures."""
+        """Return the numbers that the paper has in tables, or an empty list without tables."""
         return []
 
     @abstractmethod

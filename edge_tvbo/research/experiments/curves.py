@@ -1,4 +1,4 @@
-"""Curves of an experiment: computation of the mean over all runs, and plots of mean curves."""
+"""Curves of an experiment: their means over all runs, and plots of these means."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -138,7 +138,7 @@ class ResetTimes(GridExperiment):
 
 
 def histogram(rows: Sequence[Row], rate: float, label: str) -> Array:
-    """Return the number of times that a policy of E3 had each reset time 0..T, (T + 1,)."""
+    """Return how often each reset time 0..T of a policy occurred in all runs of E3, (T + 1,)."""
     case = _histogram_case(rate, label)
     counts = [row.curves["counts"] for row in rows if row.case == case]
     return np.asarray(np.sum(counts, axis=0))

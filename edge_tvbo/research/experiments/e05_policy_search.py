@@ -25,7 +25,7 @@ The following facts explain the expectations; rewards are in prior standard devi
 lowers the reward everywhere: the maximum of the reward falls from 1.52 to .08. The wear moves the
 maximum only a little: with the worn bearing, the reward of the controller that was the best before
 is .25 below the new maximum. In corners of the box the reward is as low as -13.6, and policies that
-discard all readings at a reset visit corners after it.
+discard all readings at a reset then visit corners.
 """
 
 import math

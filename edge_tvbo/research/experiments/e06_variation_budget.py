@@ -209,7 +209,7 @@ def _thinned(horizon: int) -> NDArray[np.intp]:
 def _stocks_file(directories: tuple[str, ...]) -> Path | None:
     """Return the path of the first file of share prices, or None if there is no such file.
 
-    Each entry of the searched `directories` is a directory that contains the file, or the file.
+    Each of `directories` is a directory that can contain the file, or the file itself.
     """
     for entry in map(Path, search_directories(directories)):
         for path in (entry, *(entry / name for name in FILES)):

@@ -6,8 +6,8 @@ Source: [LB] section 5, figures 2-4, with details from the paper's public code
 length scale in d dimensions are θ0 e^(-i/(d + 2ν)) with ν = 5/2 and i = 0, 1, ... All policies have
 β = 1, because the norm bound B is 1, and because the other terms of theorem 2.1 vanish if the noise
 R is so small. A run starts with readings at random points: 3 points for Berkenkamp's function and
-10 points for other functions. θ0 is the most likely length scale given these readings. An ascent
-finds θ0; it starts from ln 2, which is also the start of BoTorch.
+10 points for other functions. θ0 is the most likely length scale given these readings; the
+likelihood is maximised by an ascent from ln 2, the initial length scale of BoTorch.
 
 Readings are standardised again for each fit, which has a decisive effect on Berkenkamp's function.
 A policy that stays at the end of the slope, at x = 1, moves the mean of the readings towards the
@@ -113,7 +113,7 @@ class Standardised(Readings):
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the kept readings, in the unit of readings; 1 if they are equal."""
+        """Standard deviation of the kept readings, in their unit; 1 if all readings are equal."""
         y = self.y[: self.held]
         return float(y.std(ddof=1)) or 1.0 if len(y) > 1 else 1.0
 
@@ -408,7 +408,7 @@ def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
 
 
 def _nearest_length_scale(results: ResultTable) -> Expectation:
-    """Check that the mean length scale of LB-GP-UCB is nearer to θ* than those of the others."""
+    """Check that the mean length scale of LB is nearer to θ* than that of any other policy."""
     scales = _means(results, SCALE, RIDGES)
     distance = {policy: abs(log(scale / OPTIMAL[RIDGES])) for policy, scale in scales.items()}
     means = ", ".join(f"{policy} {scale:.3g}" for policy, scale in scales.items())

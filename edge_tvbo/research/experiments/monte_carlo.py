@@ -50,7 +50,7 @@ def run_resetting_policy(
         Number of intervals between periodic resets; 0 if there are no periodic resets. A periodic
         reset takes place before the selection of an arm ([B16] algorithm 1).
     n_lower, n_upper, delta_b, keep_last
-        Settings of the event trigger of [ET] algorithm 1; `n_upper` is 0 without a trigger.
+        Settings of the event trigger of [ET] algorithm 1; without a trigger, `n_upper` is 0.
     seed : int
         Seed of the draws that break ties between arms, as in `acquisition.highest_bound`.
     V : float64[T, M], mean, variance, bound : float64[M]

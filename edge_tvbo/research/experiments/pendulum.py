@@ -234,7 +234,7 @@ def friction_at(t: int) -> float:
 
 
 def optimum(friction: float) -> tuple[Array, float]:
-    """Return the best controller in the box at a friction, float64[4], and its reward.
+    """Return the best controller in the box for a given friction, float64[4], and its reward.
 
     The controller is the best result of four L-BFGS-B searches that start from the controllers of
     `spread`, so the controller is the same at every call. If the LQR controller is in the box, it

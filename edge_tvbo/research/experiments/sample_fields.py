@@ -31,10 +31,10 @@ def drifting(g: Array, epsilon: float) -> Array:
 def with_momentum(g: Array, epsilon: float, alpha: float) -> Array:
     """Return the MTV field (with momentum) that is computed from the draws `g`, of shape (T, M).
 
-    The field is f_{t+1} = ε f_t + √λ u_{t+1} with u_{t+1} = α u_t + g_{t+1} ([M24] eq. 8.1). λ is
-    such that the variance of the field is always 1. The first pair (f, u) is computed from the
-    first and the last row of `g`, and has the stationary distribution. The result has the shape
-    (T-1, M).
+    The field is f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1} ([M24]
+    eq. 8.1). λ is such that the variance of the field is always 1. The first pair (f, u) is
+    computed from the first and the last row of `g`, and has the stationary distribution. The result
+    has the shape (T-1, M).
     """
     rate = (1 - epsilon**2) * (1 - alpha**2) * (1 - alpha * epsilon) / (1 + alpha * epsilon)
     shared = np.sqrt(rate) / ((1 - alpha**2) * (1 - alpha * epsilon))

@@ -109,7 +109,7 @@ def raster_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure:
 
 
 def trigger_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure | None:
-    """Draw errors and threshold of a policy's event trigger; return None without a trigger."""
+    """Draw a policy's errors and its trigger's threshold; return None if it has no trigger."""
     first = _first(summary)
     steps = row.result.steps[0][first:]
     threshold = steps["threshold"]
@@ -246,7 +246,7 @@ def _time_label(at: float) -> str:
 def _field_canvas(
     summary: ComparisonSummary, arms: NDArray[np.intp], rank: NDArray[np.intp]
 ) -> Canvas:
-    """Draw the heat map with a row per sensor; label the most frequent sensors of `arms`."""
+    """Draw the heat map with a row per sensor, and label the sensors most frequent in `arms`."""
     M = len(rank)
     sensors = summary.backtest.recording.sensors
     canvas = Canvas(

@@ -1,1 +1,1 @@
-"""Research: experiments of the papers, comparisons of policies, and their reports."""
+"""Research: the experiments of the papers, comparisons of policies, and reports on the results."""

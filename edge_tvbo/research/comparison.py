@@ -18,10 +18,10 @@ def compare_policies(
     directory: Path,
     progress: Callable[[int, int], None],
 ) -> list[Result]:
-    """Return the results of replaying `policies` on a backtest with the seeds 0, 1, ...
+    """Return the results of `policies` on a backtest, replayed with the seeds 0 to `seeds` - 1.
 
-    The results do not depend on the executor. Finished replays are stored in `directory`; replays
-    that it already contains are not repeated.
+    Finished replays are stored in `directory`, and replays that `directory` already contains are
+    not repeated. The results do not depend on the executor that runs the replays.
 
     Raises
     ------

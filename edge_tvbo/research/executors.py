@@ -1,7 +1,7 @@
 """Executors for research jobs: this process, or a pool of processes on this machine.
 
-All of them are subclasses of `concurrent.futures.Executor`. The package of adapters has another
-one, for a Dask cluster.
+Each executor is a subclass of `concurrent.futures.Executor`. The package `edge_tvbo_adapters`
+contains another executor, for a Dask cluster.
 """
 
 import multiprocessing
@@ -25,7 +25,7 @@ THREAD_COUNT_VARIABLES = (
 
 
 class SerialExecutor(Executor):
-    """An executor without workers: `submit` calls the function at once, in this process.
+    """An executor without workers: `submit` calls the function immediately, in this process.
 
     >>> list(SerialExecutor().map(abs, [-3, 2]))
     [3, 2]
@@ -38,7 +38,11 @@ class SerialExecutor(Executor):
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Future[Outcome]:
-        """Call `fn` at once and return a finished future; Ctrl-C is raised from this call."""
+        """Call `fn` immediately and return a finished future.
+
+        An exception of `fn` is stored in the future, but `KeyboardInterrupt` (Ctrl-C) is raised
+        from this call.
+        """
         future: Future[Outcome] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -52,8 +56,8 @@ def process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Provide a pool of `workers` processes, each of which computes with one thread.
 
     On Linux, the workers are forked if this process has only one thread, because a spawned worker
-    would need a second for its imports. If the context ends with an exception, such as Ctrl-C, the
-    workers are terminated in the middle of their jobs.
+    would need one second of time to import its modules. If the context ends with an exception, such
+    as `KeyboardInterrupt` (Ctrl-C), the workers are terminated in the middle of their jobs.
     """
     can_fork = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if can_fork else "spawn")

@@ -1,8 +1,9 @@
-"""Experiments E1 to E11 of the five papers, and AUTO for the policy `auto`: one module each.
+"""Experiments: E1 to E11 repeat those of the five papers, and AUTO evaluates the policy `auto`.
 
-`base` defines what an experiment provides, `runner` runs it, and `report` compares the results with
-the papers. The same seed gives the same bytes, whatever the number of workers. A new experiment
-needs a module and a line in the table below.
+Each experiment has its own module. `base` defines the interface of an experiment, `runner` runs
+experiments, and `report` compares their results with the papers. The same seed gives the same
+results to the last bit, whatever the number of workers. A new experiment needs a module and a line
+in the table `CLASSES`.
 """
 
 from importlib import import_module
@@ -33,12 +34,12 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str, data: DataSource) -> Experiment:
-    """Return the experiment `name`; it reads its recordings from `data`.
+    """Return the experiment `name`, which reads its recordings from the source `data`.
 
     Raises
     ------
     ConfigError
-        If there is no experiment of this name.
+        If there is no experiment with this name.
     """
     place = CLASSES.get(name.upper())
     if place is None:

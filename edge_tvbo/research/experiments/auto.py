@@ -1,14 +1,17 @@
 """Experiment AUTO: the policy `auto` on recordings, on synthetic fields and in a cold start.
 
-There are two kinds of recordings. The first are three pairs of days of the Intel lab; all earlier
-days are used for training. The second are the traffic speeds of METR-LA and of Guangzhou, at 50
-sensors that are drawn for each run; the first 60 % are used for training. No noise is added to the
-readings. The policies of the papers have the parameters that the papers use for temperatures, and
-ET has its bounds for ε in [0, 1]. R_T/T is in standard deviations of the training data.
+There are two kinds of recordings. The first kind is the temperatures of the Intel lab: there are
+three pairs of test days, and all days before a pair are used for training. The second kind is the
+traffic speeds of METR-LA and of Guangzhou: for each run, 50 sensors are drawn, and the first 60 %
+of the recording are used for training. No noise is added to the recorded readings. The policies of
+the papers have the parameters that the papers use for temperatures; the lower bound of ET-GP-UCB on
+the time between resets is that for a rate of change ε in [0, 1]. The regret per interval, R_T/T, is
+in standard deviations of the training data.
 
-The synthetic fields have 10 x 10 places, a squared exponential kernel with l = 0.2, σ² = .02 and
-T = 400. All policies have β_t = .4 ln(4t) there. In the cold start there are positions but no
-training days, and the scale is guessed as 20 ± 3.5 °C.
+The synthetic fields have 10 x 10 places, a squared exponential kernel with the length scale
+l = 0.2, the noise variance σ² = .02 and T = 400 intervals. On these fields, all policies have
+β_t = .4 ln(4t). In the cold start, `auto` knows the positions of the sensors but has no training
+days; it assumes that temperatures have the mean 20 °C and the standard deviation 3.5 °C.
 """
 
 import math
@@ -71,7 +74,7 @@ GUESSED_SCALE = (20.0, 3.5)  # °C, mean and standard deviation assumed before a
 
 
 class TrainTestSplit(NamedTuple):
-    """Training and test readings of some sensors, with their times."""
+    """Training readings and test readings of the same sensors, with times and positions."""
 
     training: Array  # (T0, M)
     test: Array  # (T, M)
@@ -81,7 +84,7 @@ class TrainTestSplit(NamedTuple):
 
 
 class AutoPolicy(Experiment):
-    """The experiment AUTO: R_T/T of `auto` and other policies, and coverage of `auto`."""
+    """The experiment AUTO: R_T/T of all policies, and coverage of the intervals of `auto`."""
 
     name = "AUTO"
     title = "the policy without parameters"
@@ -145,7 +148,7 @@ class AutoPolicy(Experiment):
         return {place: self._street(source) for place, source in STREETS.items()}
 
     def _street(self, source: str) -> Recording:
-        """Return the recording of a dataset, or of a CSV file in the data directories."""
+        """Return the traffic recording `source`, a dataset or a CSV file in a data directory."""
         if not source.endswith(".gz"):
             return self.data.load(source, "filled")
         for directory in (*self.data.directories, *search_directories()):
@@ -203,7 +206,10 @@ class AutoPolicy(Experiment):
 
 
 def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield each row with the regret of `auto`, which is the first row, minus its own."""
+    """Yield `rows`, each extended by the regret of `auto` minus the regret of the row's policy.
+
+    The first row is the row of `auto`, which is not extended.
+    """
     first = next(rows)
     yield first
     for row in rows:
@@ -232,7 +238,10 @@ def _rows_on_recording(run: int, place: str, split: TrainTestSplit) -> Iterator[
 def _regret_and_coverage(
     policy: Policy, truth: Array, start: float, interval: float
 ) -> tuple[float, float]:
-    """Return R_T/T of a policy, and the share of readings in predictive intervals of `auto`."""
+    """Return R_T/T of a policy, and the share of readings in the policy's predictive intervals.
+
+    Only `auto` has predictive intervals; for other policies the share is 0.
+    """
     regret = covered = 0.0
     for t, values in enumerate(truth):
         policy.set_time(start + t * interval)
@@ -261,13 +270,17 @@ def _cold_start(run: int, split: TrainTestSplit) -> Row:
 
 
 def _kinds_of_change() -> dict[str, float | int]:
-    """Return the kinds of change: a rate (float) or the intervals between functions (int)."""
+    """Return the kinds of change of the synthetic fields, with their labels.
+
+    A float is the rate of a gradual change. An int is the number of intervals after which a new
+    function is drawn.
+    """
     gradual: dict[str, float | int] = {f"ε = {rate:g}": rate for rate in RATES}
     return {**gradual, **{f"new every {period}": period for period in ABRUPT_PERIODS}}
 
 
 def _policies(rate: float | int) -> Iterator[PolicyCase]:
-    """Yield `auto` and the policies that it is compared with, for one kind of change."""
+    """Yield `auto` and the policies with which it is compared, for one kind of change."""
     for name in ("auto", "gp-ucb", "r-gp-ucb", "et-gp-ucb"):
         yield PolicyCase(name, name)
     yield PolicyCase("et-gp-ucb 12", "et-gp-ucb", {"n_lower": 12})

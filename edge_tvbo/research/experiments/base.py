@@ -1,4 +1,4 @@
-"""Base of all experiments: rows of runs, cells over all runs, and the numbers of the papers."""
+"""Base class of all experiments, and the types of results and of published numbers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ Labels = dict[str, str]
 
 
 def case_labels(**values: object) -> Labels:
-    """Return the labels of one case of an experiment, with their values as text.
+    """Return the labels that identify a case of an experiment, with their values as text.
 
     >>> case_labels(policy="gp-ucb", epsilon=0.01)
     {'policy': 'gp-ucb', 'epsilon': '0.01'}
@@ -34,14 +34,14 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class PolicyCase(NamedTuple):
-    """A policy with settings in an experiment, and the label of its rows."""
+    """A policy with its settings in an experiment, and the label of this policy in the rows."""
 
     label: str
     policy: str
     settings: Mapping[str, Any] = {}
 
     def make(self, field: SensorField, **common: Any) -> Policy:
-        """Return a new policy on `field`; settings of this case override the `common` ones."""
+        """Return a new policy on `field`; the settings of this case override those in `common`."""
         return make_policy(self.policy, field, **{**common, **self.settings})
 
 
@@ -56,7 +56,7 @@ class PublishedValue(NamedTuple):
 
 
 class Expectation(NamedTuple):
-    """An expected property of an experiment's results, and whether the results have it."""
+    """An expected property of an experiment's results, and whether they have this property."""
 
     text: str
     holds: bool
@@ -73,27 +73,27 @@ class Cell(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Standard error of the mean over the runs."""
+        """Standard error of the cell's mean over the runs."""
         return float(self.sd / self.runs**0.5)
 
 
 class ResultTable:
-    """The results of an experiment: its cells, which are found by number and case."""
+    """The results of an experiment: a `Cell` for each pair of a case and a named number."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self.cells = tuple(cells)
         self._found = {(cell.number, *sorted(cell.case.items())): cell for cell in cells}
 
     def cell(self, number: str, case: Labels) -> Cell:
-        """Return the cell of a number and a case; raise `KeyError` if there is none."""
+        """Return the cell of a number in a case; raise `KeyError` if there is no such cell."""
         return self._found[(number, *sorted(case.items()))]
 
     def mean(self, number: str, **case: object) -> float:
-        """Return the mean of a number, over the runs of the case with these labels."""
+        """Return the mean of a number over the runs of the case with the labels `case`."""
         return self.cell(number, case_labels(**case)).mean
 
     def values_of(self, label: str) -> list[str]:
-        """Return the different values of a label of the cases, in the order of the cells."""
+        """Return the distinct values that a label has in all cases, in the order of the cells."""
         return list(dict.fromkeys(cell.case[label] for cell in self.cells if label in cell.case))
 
 
@@ -103,7 +103,7 @@ class Experiment(ABC):
     Parameters
     ----------
     data : DataSource, optional
-        Source of recordings, for the experiments that need one.
+        Source of recordings, for the experiments that need recordings.
     """
 
     name: str
@@ -117,25 +117,25 @@ class Experiment(ABC):
 
     @property
     def data(self) -> DataSource:
-        """Source of recordings; raises `ValueError` if the experiment was created without one."""
+        """Source of recordings; raises `ValueError` if the experiment has no such source."""
         if self._data is None:
             raise ValueError(f"{self.name} needs a DataSource.")
         return self._data
 
     def measure(self, runs: range, seed: int) -> list[Row]:
-        """Return the rows of some runs of the experiment.
+        """Return the rows of the given runs of the experiment.
 
-        They are the same for the same arguments in every process.
+        With the same arguments, the rows are the same in every process.
         """
         return [row for run in runs for row in self._run(run, seed)]
 
     def published(self) -> list[PublishedValue]:
-        """Return the numbers that the paper published; none if it has only figures."""
+        """Return the numbers that the paper has in tables, or an empty list without tables."""
         return []
 
     @abstractmethod
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Return the findings of the paper, each with whether the results agree."""
+        """Return the paper's findings, and for each finding whether `results` agree with it."""
 
     @abstractmethod
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
@@ -146,10 +146,10 @@ class Experiment(ABC):
         """Yield the rows of one run of the experiment."""
 
     def _generator(self, seed: int, run: int) -> np.random.Generator:
-        """Return the random generator of a run, which does not depend on the other runs."""
+        """Return the random generator of a run; its state does not depend on other runs."""
         return run_generator(self.name, seed, run)
 
 
 def run_generator(experiment: str, seed: int, run: int) -> np.random.Generator:
-    """Return the random generator of a run of the experiment with the name "E1", "E2", ..."""
+    """Return the random generator for one run of an experiment, such as "E1"."""
     return np.random.default_rng([seed, int(experiment[1:]), run])

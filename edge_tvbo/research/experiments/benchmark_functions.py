@@ -21,7 +21,7 @@ CENTRES = 30  # number of kernels in the sum of one random function
 
 
 class Landscape(NamedTuple):
-    """A function to maximise, with its box and its maximum."""
+    """A static function that is to be maximised, with its domain (a box) and its maximum."""
 
     evaluate: Callable[[ArrayLike], Array]  # float64[..., d] -> float64[...]
     lower: Array  # float64[d]
@@ -31,7 +31,7 @@ class Landscape(NamedTuple):
 
 
 class ChangingArms(NamedTuple):
-    """A function on a grid that changes with time, with the value of the best arm."""
+    """A function that changes with time, given on a grid, with its maximum in each interval."""
 
     arms: Array  # float64[M]
     values: Array  # float64[T, M], without noise
@@ -39,12 +39,13 @@ class ChangingArms(NamedTuple):
 
 
 def berkenkamp(x: ArrayLike) -> Array:
-    """Return Berkenkamp's function, a slope with a narrow peak, at float64[..., 1] in [0, 1].
+    """Return Berkenkamp's function, a slope with a narrow peak, at places `x` in [0, 1].
 
-    The function is 0.6 x + N(x; 0.2, 0.08²)/8. The slope ends at x = 1 with the value 0.6; a long
-    length scale fits all readings there. The maximum, 0.745, is in the peak on the left. The
-    formula is that of the public code of [LB] (github.com/JuliuszZiomek/LB-GP-UCB,
-    ``utils/_experiments.py``). It is named after Berkenkamp et al. 2019.
+    `x` has the shape (..., 1). The function is 0.6 x + N(x; 0.2, 0.08²)/8. The slope ends at x = 1
+    with the value 0.6; a model with a long length scale fits all readings on the slope. The
+    maximum, 0.745, is in the peak on the left. The function is named after Berkenkamp et al. 2019.
+    The formula is that of the public code of [LB] (github.com/JuliuszZiomek/LB-GP-UCB,
+    ``utils/_experiments.py``).
 
     >>> round(float(berkenkamp([1.0])), 6)
     0.6
@@ -55,11 +56,11 @@ def berkenkamp(x: ArrayLike) -> Array:
 
 
 def michalewicz(x: ArrayLike) -> Array:
-    """Return the negative Michalewicz function, for maximisation, at float64[..., d] places.
+    """Return the negative Michalewicz function, which is to be maximised, at places `x`.
 
-    It is Σ_i sin(x_i) sin(i x_i²/π)^(2m) on [0, π]^d with m = 10, which has d ridges of width 1/m
-    in a flat region. [LB] uses d = 5. Source: Michalewicz, *Genetic Algorithms + Data Structures =
-    Evolution Programs*, 1992.
+    `x` has the shape (..., d). The function is Σ_i sin(x_i) sin(i x_i²/π)^(2m) on [0, π]^d with
+    m = 10. It has d ridges of width 1/m in a flat region. [LB] uses d = 5. Source: Michalewicz,
+    *Genetic Algorithms + Data Structures = Evolution Programs*, 1992.
 
     >>> round(float(michalewicz([2.2029055, 1.5707963])), 4)
     1.8013
@@ -89,12 +90,13 @@ MICHALEWICZ = Landscape(
 
 
 def random_function(arms: Array, seed: int, number: int) -> Array:
-    """Return a random smooth function at float64[M] `arms`, with root mean square 1 over them.
+    """Return the values of a random smooth function at `arms`; their root mean square is 1.
 
-    It is Σ_i a_i k(x, z_i) with 30 terms. k is the squared exponential kernel with l = 0.2, a_i is
-    uniform on [-1, 1], and z_i is uniform on [0, 1]. The function is a member of the kernel's RKHS
-    and is drawn as in Chowdhury & Gopalan 2017. The root mean square of 1 matches a prior of
-    variance 1. `number` distinguishes the functions of one seed.
+    `arms` and the result have the shape (M,). The function is a multiple of Σ_i a_i k(x, z_i)
+    with 30 terms. k is the squared exponential kernel with the length scale l = 0.2, a_i is uniform
+    on [-1, 1], and z_i is uniform on [0, 1]. The function is a member of the kernel's RKHS and is
+    drawn as in Chowdhury & Gopalan 2017. The root mean square of 1 matches a prior of variance 1. A
+    seed gives a different function for each `number`.
     """
     rng = np.random.default_rng((seed, number))
     centres = rng.random(CENTRES)
@@ -104,13 +106,14 @@ def random_function(arms: Array, seed: int, number: int) -> Array:
 
 
 def abrupt(seed: int) -> ChangingArms:
-    """Return a function on 100 arms over 500 intervals that is replaced at t = 100 and t = 200.
+    """Return a function on 100 arms, for 500 intervals, that is replaced at t = 100 and t = 200.
 
-    Row t, counted from 0, is the function of interval t. The functions are not those of the paper.
-    [ET] App. B states only the times of change, l and T. For the rest it refers to Deng et al.
-    2022, *Weighted Gaussian Process Bandits for Non-stationary Environments*. The text and the
-    Matlab code of that paper (supplement of proceedings.mlr.press/v151/deng22b) were not available.
-    So regrets can be compared between policies, but not with the numbers of [ET] Table 2.
+    Row t of `values`, counted from 0, is the function in interval t. The functions are not those of
+    the paper: [ET] App. B states only the times of change, l and T. For the rest, [ET] refers to
+    Deng et al. 2022, *Weighted Gaussian Process Bandits for Non-stationary Environments*. The text
+    and the Matlab code of that paper (supplement of proceedings.mlr.press/v151/deng22b) were not
+    available. Therefore, the regrets of policies can be compared with each other, but not with the
+    numbers of [ET] Table 2.
 
     >>> abrupt(0).values.shape
     (500, 100)
@@ -123,11 +126,11 @@ def abrupt(seed: int) -> ChangingArms:
 
 
 def slow(seed: int) -> ChangingArms:
-    """Return a function on 100 arms that changes evenly into another one over 500 intervals.
+    """Return a function on 100 arms that changes evenly into another function in 500 intervals.
 
-    It is f_t = cos(θ) f + sin(θ) g with θ from 0 to π/2. All steps have the same size, and the norm
-    of the function stays the same. Like those of `abrupt`, the functions are not those of the
-    paper.
+    In interval t, the function is f_t = cos(θ) f + sin(θ) g with two random functions f and g; θ
+    increases from 0 to π/2. All steps have the same size, and the norm of f_t stays the same. As in
+    `abrupt`, the functions are not those of the paper.
 
     >>> slow(0).best.shape
     (500,)

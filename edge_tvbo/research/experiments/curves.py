@@ -1,4 +1,4 @@
-"""Curves of an experiment's rows, averaged over runs and drawn."""
+"""Curves of an experiment: their means over all runs, and plots of these means."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from edge_tvbo.research.experiments.base import Labels, Row
 
 
 def mean_curve(rows: Sequence[Row], curve: str, case: Labels) -> Array:
-    """Return the mean of a curve over the runs of one case of an experiment."""
+    """Return the curve with the name `curve`, averaged over the runs of one case."""
     return np.asarray(np.mean([row.curves[curve] for row in rows if row.case == case], axis=0))
 
 

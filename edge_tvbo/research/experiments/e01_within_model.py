@@ -1,7 +1,7 @@
-"""E1: policies on fields that follow their model, with a known, unknown or wrong rate of change.
+"""E1: fields that follow the policies' model, with a known, unknown or wrong rate of change.
 
 Source: [ET] section 6 and table 1; the settings are in table 5. The paper uses the continuous
-domain [0, 1]². Here it is a grid of 50 x 50 places.
+domain [0, 1]². This experiment uses a grid of 50 x 50 places.
 """
 
 import math
@@ -51,7 +51,7 @@ MISPRINT = (
 
 
 class WithinModel(GridExperiment):
-    """The experiment E1: R_T/T of each policy, by rate of change."""
+    """The experiment E1: regret R_T/T of each policy for each rate of change."""
 
     name = "E1"
     title = "fields that follow the model, with a known, unknown or wrong rate of change"
@@ -125,7 +125,7 @@ class WithinModel(GridExperiment):
 
 
 def _with_rate(rate: float) -> list[PolicyCase]:
-    """Return the policies with a fixed rate of change; the first one does not use it."""
+    """Return GP-UCB, and the policies of E1 with parameters for a fixed rate of change."""
     return [
         PolicyCase("gp-ucb", "gp-ucb"),
         PolicyCase("r-gp-ucb", "r-gp-ucb", {"period": PERIODS[rate]}),
@@ -145,7 +145,7 @@ def _event_triggered() -> Iterator[PolicyCase]:
 
 
 def _same_order(results: ResultTable, column: str) -> Expectation:
-    """Check that policies rank as in table 1, unless they are within two standard errors."""
+    """Check that policies rank as in table 1, or differ by at most two standard errors."""
     at = COLUMNS.index(column)
     theirs = {policy: cells[at][0] for policy, cells in TABLE.items() if cells[at]}  # type: ignore[index]
     ranked = sorted(theirs, key=lambda policy: theirs[policy])

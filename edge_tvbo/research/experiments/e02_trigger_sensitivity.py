@@ -1,9 +1,10 @@
-"""E2: sensitivity of the event trigger to δ_B.
+"""E2: sensitivity of the event trigger of ET-GP-UCB to its parameter δ_B.
 
-Source: [ET] appendix C and table 3; the settings are in table 10. The setting is that of E1 with
-the widest window, W = T. This is interpreted as no bounds on the time between resets. With the
-bound N_lo = 12, which follows from ε in [0, 1], there are up to 1.8 fewer resets than printed at
-δ_B = .5. Without the bound, the printed R_T is that of `keep_last`.
+Source: [ET] appendix C and table 3; the settings are in table 10. The setting is the same as in E1,
+with the widest window of allowed reset times, W = T. In this module, W = T means that the time
+between resets has no bounds. With the lower bound N_lo = 12, which follows from ε in [0, 1], there
+would be up to 1.8 fewer resets than in table 3 at δ_B = .5. Without bounds, the R_T in table 3 is
+that of the variant of ET-GP-UCB that keeps the last reading at a reset (`keep_last`).
 """
 
 import math
@@ -40,7 +41,7 @@ TOLERANCE = 0.6  # allowed difference of average resets
 
 
 class TriggerSensitivity(GridExperiment):
-    """The experiment E2: resets and R_T of ET-GP-UCB, by δ_B and rate of change."""
+    """The experiment E2: resets and R_T of ET-GP-UCB for each δ_B and rate of change."""
 
     name = "E2"
     title = "sensitivity of the event trigger to δ_B"
@@ -66,7 +67,7 @@ class TriggerSensitivity(GridExperiment):
         return [_resets_agree(results, keeps, self.published()) for keeps in KEEP_LAST]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the resets and the regret of ET-GP-UCB in E2 against δ_B."""
+        """Draw the number of resets and the regret of ET-GP-UCB in E2 against δ_B."""
         for axes, number in zip(figure.subplots(1, 2), ("resets", "R_T"), strict=True):
             for rate in RATES:
                 ours = [

@@ -1,9 +1,9 @@
-"""E3: reset times of the event trigger, and regret by the window of allowed reset times.
+"""E3: reset times of the event trigger, and regret for several windows of allowed reset times.
 
-Source: [ET] section 5, figures 2 and 7; the settings are in table 4. The trigger may reset within a
-window of size W = N_hi - N_lo around the block length N of R-GP-UCB. The window size varies. β_t is
-that of E1, to which the paper refers. The paper uses the continuous domain [0, 1]². Here it is a
-grid.
+Source: [ET] section 5, figures 2 and 7; the settings are in table 4. The trigger is allowed to
+reset the model within a window of size W = N_hi - N_lo around the block length N of R-GP-UCB. The
+experiment varies W. β_t is the same as in E1, because the paper refers to that experiment. The
+paper uses the continuous domain [0, 1]². This experiment uses a grid of 25 x 25 places.
 """
 
 import math
@@ -44,7 +44,7 @@ class ResetRule(NamedTuple):
 
 
 class ResetTimes(GridExperiment):
-    """The experiment E3: reset times and R_T/T, by window size and rate of change."""
+    """The experiment E3: reset times and R_T/T for each window size and rate of change."""
 
     name = "E3"
     title = "reset times and regret by the window of allowed reset times"
@@ -58,7 +58,7 @@ class ResetTimes(GridExperiment):
         super().__init__(data, side=side)
 
     def measure(self, runs: range, seed: int) -> list[Row]:
-        """Return the rows of some runs of E3; histograms of reset times are summed over runs."""
+        """Return the rows of some runs of E3; reset times are counted over all of these runs."""
         histograms = {
             (rate, rule.label): np.zeros(HORIZON + 1, np.int64)
             for rate, period in PERIODS.items()
@@ -72,11 +72,11 @@ class ResetTimes(GridExperiment):
         return rows
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the regret of ET with that of R at each window size."""
+        """Compare the regret of ET-GP-UCB with that of R-GP-UCB at each window size."""
         return [_below_periodic(results, rate, keeps) for rate in PERIODS for keeps in KEEP_LAST]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw histograms of the reset times of E3, and the regret by window size (figure 2)."""
+        """Draw histograms of the reset times of E3, and regret against window size (figure 2)."""
         panels = figure.subplots(1, 1 + len(PERIODS))
         for axes, rate in zip(panels, PERIODS, strict=False):
             for window in WINDOWS[1::2]:
@@ -138,7 +138,7 @@ class ResetTimes(GridExperiment):
 
 
 def histogram(rows: Sequence[Row], rate: float, label: str) -> Array:
-    """Return how often each reset time 0..T of a policy occurred in all runs, (T + 1,)."""
+    """Return how often each reset time 0..T of a policy occurred in all runs of E3, (T + 1,)."""
     case = _histogram_case(rate, label)
     counts = [row.curves["counts"] for row in rows if row.case == case]
     return np.asarray(np.sum(counts, axis=0))

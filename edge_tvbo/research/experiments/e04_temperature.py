@@ -1,8 +1,8 @@
 """E4: policies with their published parameters on the temperatures of a laboratory.
 
-Source: [ET] section 6, figure 3 b-c, which follows [B16] section 5; the settings are in table 6.
-There are 46 sensors of the Intel Berkeley lab. All days before the two test days are used for
-training.
+Source: [ET] section 6, figure 3 b-c; the settings are in table 6. The paper follows the experiment
+of [B16] section 5. The temperatures are from 46 sensors of the Intel Berkeley lab. There are two
+pairs of test days; all days before a pair are used for training.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ ET = "et, ε in [0,1]"  # setting of [ET] table 1 for an unknown rate
 
 
 class Temperature(Experiment):
-    """The experiment E4: R_T/T of each policy on two pairs of days."""
+    """The experiment E4: regret R_T/T of each policy on two pairs of test days."""
 
     name = "E4"
     title = "temperatures of the Intel lab"
@@ -59,7 +59,7 @@ class Temperature(Experiment):
         }
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the rank of ET in E4 with the paper."""
+        """Compare the rank of ET-GP-UCB in E4 with its rank in the paper."""
         published = [case.label for case in CASES if case.label not in NOT_PUBLISHED]
         late = {each: results.mean("R_T/T", policy=each, days="7-8") for each in published}
         early = {each: results.mean("R_T/T", policy=each, days="5-6") for each in published}
@@ -76,7 +76,7 @@ class Temperature(Experiment):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the cumulative regret on the temperatures over time (figure 3 b-c)."""
+        """Draw the cumulative regret of E4 over time, for each pair of days (figure 3 b-c)."""
         panels = figure.subplots(1, len(DAYS), sharey=True)
         for axes, label in zip(panels, DAYS, strict=True):
             cases = {case.label: case_labels(policy=case.label, days=label) for case in CASES}
@@ -86,7 +86,10 @@ class Temperature(Experiment):
         panels[1].legend(fontsize=8)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run of E4; only first choices and the random policy are random."""
+        """Yield the rows of one run of E4.
+
+        Only the first choice of each policy, and all choices of the policy `random`, are random.
+        """
         for label, backtest in self._backtests.items():
             for case in CASES:
                 settings = {**case.settings, "seed": seed * 1_000_003 + run}

@@ -1,26 +1,31 @@
 """E5: search for the best gains of a pendulum's controller while a bearing wears.
 
-Source: [ET] section 6, appendix A.3, figure 3 d; the settings are in table 7. The search is for
-four gains, with T = 300, σ_n² = .02, c1 = .8 and c2 = 4. From t = 100 on, the friction of the
-bearing is 2.5 times as large. The module `pendulum` has the plant and lists its differences from
-the paper. Regret is the difference to the reward of the best controller of the box at the current
-friction. It is in standard deviations of the reward over the box.
+Source: [ET] section 6, appendix A.3, figure 3 d; the settings are in table 7. The policies search
+for the best values of four gains in T = 300 intervals. The noise variance is σ_n² = .02, and
+β_t = c1 ln(c2 t) with c1 = .8 and c2 = 4. From t = 100 on, the friction of the bearing is 2.5 times
+as large as before. The module `pendulum` contains the plant and lists the differences between this
+plant and that of the paper. The regret of a controller is the reward of the best controller in the
+box of allowed gains, at the current friction, minus the reward of this controller. Regret is in
+standard deviations of the reward over the box.
 
-One length scale per gain is fitted online, in the same way for each policy: the maximum a
-posteriori under Gamma(15, 10/3). Length scales are in units of the scaling factors of table 7,
-[1/8, 1/4, 3, 1/8], by which the code of the paper divides the gains. The mode of the prior, 4.2,
-is half of the box for three gains and a quarter of the box for the last. The paper does not
-describe the fits and their bounds; those used here are in `ArdMapPosterior`.
+For each gain, one length scale is fitted online, in the same way for each policy: the maximum a
+posteriori estimate under a Gamma prior with shape 15 and rate 10/3. Length scales are in units of
+the scaling factors of table 7, [1/8, 1/4, 3, 1/8], by which the code of the paper divides the
+gains. The mode of the prior, 4.2, is half the side of the box for the first three gains and a
+quarter of the side for the last gain. The paper does not describe how length scales are fitted and
+within which bounds; `ArdMapPosterior` describes the method used here.
 
-The paper does not state the following, which was chosen here. The variance is always 1. The upper
-confidence bound is maximised among 256 Sobol points, and by local searches from the best three of
-them. The block bounds of ET are those of ε in [0, 1]. There are no initial readings; the code of
-the earlier paper draws 30. All readings since the last reset are kept.
+The paper does not state the following settings, which were chosen for this experiment. The prior
+variance is always 1. The upper confidence bound is maximised among 256 Sobol points, and then by
+local searches from the best three of these points. The bounds of ET-GP-UCB on the time between
+resets are those for a rate of change ε in [0, 1]. There are no initial readings, although the code
+of the earlier paper (see `pendulum`) draws 30 of them. All readings since the last reset are kept.
 
-The following facts explain the expectations; rewards are in prior standard deviations. Wear lowers
-the reward everywhere: its maximum falls from 1.52 to .08. It moves the maximum only a little: the
-old best controller is .25 below the new one. In corners of the box the reward is as low as -13.6,
-and policies without memory visit corners after a reset.
+The following facts explain the expectations; rewards are in prior standard deviations. The wear
+lowers the reward everywhere: the maximum of the reward falls from 1.52 to .08. The wear moves the
+maximum only a little: with the worn bearing, the reward of the controller that was the best before
+is .25 below the new maximum. In corners of the box the reward is as low as -13.6, and policies that
+discard all readings at a reset then visit corners.
 """
 
 import math
@@ -78,7 +83,7 @@ class SearchResult(NamedTuple):
 
 
 class PolicySearch(Experiment):
-    """The experiment E5: regret of each policy before, just after and long after the wear."""
+    """The experiment E5: regret of each policy before, just after and long after the change."""
 
     name = "E5"
     title = "policy search for a pendulum whose bearing wears"
@@ -109,7 +114,7 @@ class PolicySearch(Experiment):
         return {friction: pendulum.optimum(friction)[1] for friction in frictions}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the regret of ET after the change, and in total, with the other policies."""
+        """Compare the regret of ET-GP-UCB, after the change and in total, with other policies."""
         late = {each: results.mean("r, t >= 150", policy=each) for each in POLICIES}
         total = {each: results.mean("R_T/T", policy=each) for each in POLICIES}
         first, et = min(total, key=total.__getitem__), late["et-gp-ucb"]
@@ -127,7 +132,7 @@ class PolicySearch(Experiment):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the regret per interval, and the cumulative regret, of E5 (figure 3 d)."""
+        """Draw the regret per interval and the cumulative regret of E5 ([ET] figure 3 d)."""
         left, right = figure.subplots(1, 2)
         for policy in POLICIES:
             r = mean_curve(rows, "r_t", {"policy": policy})
@@ -170,7 +175,7 @@ class PolicySearch(Experiment):
         return SearchResult(regret, resets)
 
     def _friction(self, t: int) -> float:
-        """Return the friction in interval `t`; it changes after a third of the horizon."""
+        """Return the friction in interval `t`, which changes after a third of the horizon."""
         return pendulum.friction_at(t * HORIZON // self._horizon)
 
     def _policy(self, name: str, seed: int) -> UpperConfidence:

@@ -1,28 +1,34 @@
-"""E6: functions with a budget of change, and policies that know the budget.
+"""E6: functions with a limited total change (variation budget), and policies that know this limit.
 
 Source: [ET] appendix B, table 2; the settings are in tables 8 and 9. The paper uses the code of
-Deng et al. 2022. It has three cases: (a) a function on [0, 1] that is replaced at t = 100 and
-t = 200, with T = 500; (b) a function on [0, 1] that changes slowly, with T = 500; (c) 48 stock
-prices of 823 days. **The functions of (a) and (b) could not be obtained**. The functions used
-here are those of `benchmark_functions`. So only the order of the policies can be compared with
-the paper, not the numbers.
+Deng et al. 2022. The experiment has three cases: (a) a function on [0, 1] that is replaced at
+t = 100 and t = 200, with T = 500; (b) a function on [0, 1] that changes slowly, with T = 500;
+(c) 48 stock prices of 823 days. **The functions of (a) and (b) could not be obtained**. This module
+uses the functions of `benchmark_functions` instead. Therefore, only the order of the policies can
+be compared with the paper, not the regrets.
 
-The data of (c) are not public. The case is run if a directory of ``--data-dir`` has a file
-``stocks.csv`` of such prices, with a row for each day, the time in the first column, and a column
-for each share. The prices are normalised to mean 0 and standard deviation 1, and the covariance is
-computed from them; σ² is .01. Days without any price (Sundays) are omitted. The regrets of (c) in
-table 2, 13 to 55 per day, must be in dollars. They are not among the published values here.
+The data of (c) are not public. Case (c) is run if a directory of ``--data-dir`` contains a file
+``stocks.csv`` with stock prices. The file has a row for each day; the first column is the time, and
+each other column is a share. The prices are normalised to mean 0 and standard deviation 1, and the
+covariance is computed from the prices; the noise variance σ² is .01. Days without any price
+(Sundays) are omitted. The regrets of (c) in table 2, 13 to 55 per day, must be in dollars. These
+regrets are not among the published values here.
 
-The paper leaves some settings open. They were chosen as follows:
+The paper leaves some settings open. These settings were chosen as follows:
 
-- σ² is .1, as in the text of appendix B. Table 8 states {.01, 1}; the 1 is from an older version.
-- H, w and 1/(1-γ) are γ_T^(1/4) (T/P_T)^(1/2) ([ZS21] remarks 2 and 3). γ_T is the greedy gain.
-  P_T is the true variation of the function of each run, in the norm of the kernel: the policies
-  know what they assume to be known. For shares, P_T is unknown, and 1 is used.
-- β of the agnostic policies is B + R √(2(γ + 1 + ln 1/δ)) with B = 1, R = σ and δ = .1. β of ET is
-  .8 ln(4t). ET has no bounds on the time between resets, as in the paper.
+- The noise variance σ² of (a) and (b) is .1, as in the text of appendix B. Table 8 states {.01, 1};
+  the value 1 is from an older version.
+- The period H of BR-GP-UCB, the window w of SW-GP-UCB, and 1/(1-γ) for the discount factor γ of
+  W-GP-UCB are γ_T^(1/4) (T/P_T)^(1/2) ([ZS21] remarks 2 and 3). γ_T is the information gain of T
+  greedily chosen readings. P_T is the true variation of the function of each run, in the norm of
+  the kernel, because these policies assume that the variation is known. For shares, P_T is unknown,
+  and 1 is used.
+- β of IGP-UCB, BR-GP-UCB, SW-GP-UCB and W-GP-UCB is B + R √(2(γ + 1 + ln 1/δ)) with the
+  information gain γ, B = 1, R = σ and δ = .1. β of ET-GP-UCB is .8 ln(4t). ET-GP-UCB has no bounds
+  on the time between resets, as in the paper.
 - Functions, first choice and noise are drawn for each run. In the paper the functions seem to be
-  fixed, because the spread is small. For shares, only the first choice is random.
+  the same in all runs, because the standard deviations of the regrets are small. For shares, only
+  the first choice is random.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -76,7 +82,7 @@ TABLE = {  # [ET] table 2, for other functions: mean and sd of R_T over 20 runs
 
 
 class ChangingFunction(NamedTuple):
-    """A function that changes, the noise of its readings, and its variation."""
+    """A function that changes with time, the noise of its readings, and its variation P_T."""
 
     field: SensorField
     values: Array  # (T, M), model units
@@ -115,7 +121,7 @@ class VariationBudget(Experiment):
         return ChangingFunction(field, values, np.zeros(len(values)), None)
 
     def published(self) -> list[PublishedValue]:
-        """Return the means of [ET] table 2 (a) and (b), which are for other functions."""
+        """Return the mean regrets of [ET] table 2 (a) and (b), which are for other functions."""
         return [
             PublishedValue({"policy": policy, "function": kind}, "R_T", cell[0], None, 20)
             for policy, cells in TABLE.items()
@@ -123,7 +129,7 @@ class VariationBudget(Experiment):
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the order of the policies in E6 with table 2, in which ET is first."""
+        """Compare the order of the policies in E6 with table 2, in which ET-GP-UCB is first."""
         return [
             expectation
             for kind in results.values_of("function")
@@ -146,7 +152,7 @@ class VariationBudget(Experiment):
         panels[0].legend(fontsize=8)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run of E6; each run has other functions."""
+        """Yield the rows of one run of E6; new functions are drawn for each run."""
         generator = self._generator(seed, run)
         first = int(generator.integers(2**31))
         noise = generator.standard_normal(benchmark_functions.HORIZON) * NOISE_VARIANCE**0.5
@@ -196,12 +202,15 @@ def _variation(K: Array, values: Array) -> float:
 
 
 def _thinned(horizon: int) -> NDArray[np.intp]:
-    """Return `horizon` evenly spaced intervals of the paper's horizon."""
+    """Return the numbers of `horizon` intervals, evenly spaced over the paper's horizon."""
     return np.arange(horizon) * benchmark_functions.HORIZON // horizon
 
 
 def _stocks_file(directories: tuple[str, ...]) -> Path | None:
-    """Return the path of the first file of share prices that is in a directory or named itself."""
+    """Return the path of the first file of share prices, or None if there is no such file.
+
+    Each of `directories` is a directory that can contain the file, or the file itself.
+    """
     for entry in map(Path, search_directories(directories)):
         for path in (entry, *(entry / name for name in FILES)):
             if path.name in FILES and path.is_file():

@@ -1,7 +1,7 @@
 """E7: the synthetic fields of [B16], and the cost of a wrong rate of change or a wrong period.
 
 Source: [B16] section 5, figure 2. The fields have 50 x 50 places, a squared exponential or Matérn
-5/2 kernel with l = 0.2, and T = 200.
+5/2 kernel with the length scale l = 0.2, and T = 200 intervals.
 """
 
 import math
@@ -49,7 +49,7 @@ TRUE_RATE = 0.01
 
 
 class Synthetic(Experiment):
-    """The experiment E7: R_T/T of TV, R and GP-UCB, and of TV and R with wrong parameters."""
+    """The experiment E7: R_T/T of TV-GP-UCB, R-GP-UCB and GP-UCB, also with wrong parameters."""
 
     name = "E7"
     title = "the synthetic fields of [B16]"
@@ -72,7 +72,7 @@ class Synthetic(Experiment):
         return {label: sample_fields.factor(field.kernel) for label, field in self._fields.items()}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the regret of TV and R in E7, and the costs of too high and too low rates."""
+        """Compare TV-GP-UCB with R-GP-UCB in E7, and a rate that is too high with a rate of 0."""
         ahead = [
             Expectation(
                 f"{kernel}, ε = {rate}: TV has less regret than R",
@@ -85,7 +85,7 @@ class Synthetic(Experiment):
         return [*ahead, _high_costs_less(results)]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw E7: the mean regret (figure 2 a-b), and the cost of a wrong ε and N (c-d)."""
+        """Draw the mean regret of E7 (figure 2 a-b), and the regret with wrong ε or N (c-d)."""
         panels = figure.subplots(2, 2)
         t = np.arange(5, HORIZON + 1, 5)
         for axes, kernel in zip(panels[0], KERNELS, strict=True):
@@ -131,7 +131,7 @@ class Synthetic(Experiment):
 
 
 def _policies(kernel: str, rate: float) -> Iterator[tuple[str, float, dict[str, Any]]]:
-    """Yield each policy of E7 with its given rate or period, and its settings."""
+    """Yield the name of each policy of E7, its given rate or period, and its settings."""
     yield "gp-ucb", rate, {}
     yield "tv-gp-ucb", rate, {"epsilon": rate}
     yield "r-gp-ucb", rate, {"period": _period(kernel, rate)}
@@ -154,7 +154,7 @@ def _case(policy: str, kernel: str, rate: float, given: float) -> Labels:
 
 
 def _high_costs_less(results: ResultTable) -> Expectation:
-    """Check the claim of [B16] on figure 2c: too high a rate costs less than a rate near 0."""
+    """Check that a rate that is too high costs less than a rate near 0 ([B16] figure 2c)."""
 
     def cost(policy: str, given: float) -> float:
         case = _case(policy, "SE", TRUE_RATE, given)

@@ -1,18 +1,23 @@
 """E8: search for the place with the highest traffic speed, with the METR-LA data.
 
-Source: [B16] section 5, figures 3 c-f and 4. The paper uses speeds on the I-880, which are not
-public. It has 84 readings per day, from 6 to 11 h, for one month, and two thirds of the days for
-training. Its settings are ε = .04, σ² = 5.0 or 5 % of the signal's variance, c1 = .2 and c2 = .4,
-with 50 sensors that are drawn once from 357, and 20 starts. Only the order of the policies can be
+Source: [B16] section 5, figures 3 c-f and 4. The paper uses traffic speeds on the I-880, which are
+not public. These data have 84 readings per day, from 6 to 11 h, for one month; two thirds of the
+days are used for training. The settings of the paper are: the rate of change ε = .04; the noise
+variance σ² = 5.0 or 5 % of the signal's variance; β_t = c1 ln(c2 t) with c1 = .2 and c2 = .4;
+50 sensors that are drawn once from 357; and 20 starts. Only the order of the policies can be
 compared with the paper, not the regrets.
 
 The data used here are the first week of March 2012 in Los Angeles, with five training days
 (Thursday to Monday) and two test days (Tuesday and Wednesday). A day has 84 readings at intervals
-of 5 minutes, from 6 to 13 h. For each run, 50 of 207 sensors are drawn, which also changes the
-start. Kernel, mean and scale are computed from the mornings of the training days. No noise is added
-to the readings, gaps are filled, and σ² is 5 % of the training variance. ε is that of the paper.
-[B16] does not show R-GP-UCB here; its N for this T and ε is 27. ET was published later. Its block
-bounds are those of ε in [0, 1]; the upper bound is T, which has no effect.
+of 5 minutes, from 6 to 13 h. For each run, 50 of 207 sensors are drawn, so that each run also has
+another start. Kernel, mean and scale are computed from the mornings of the training days. No noise
+is added to the readings, gaps are filled, and σ² is 5 % of the training variance. ε is that of the
+paper.
+
+Two policies of this experiment are not in figures 3 and 4 of [B16]. R-GP-UCB has the block length
+N = 27, which follows from T and ε. ET-GP-UCB was published later than [B16]. The bounds of
+ET-GP-UCB on the time between resets are those for ε in [0, 1]; the upper bound is T, which has no
+effect.
 """
 
 from collections.abc import Iterator, Sequence
@@ -95,7 +100,7 @@ class Traffic(Experiment):
         return self._mornings.labels[TRAINING_DAYS:]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the order of the policies on the traffic speeds with the paper, day by day."""
+        """Compare the order of the policies in E8 with the paper, separately for each test day."""
         return [
             Expectation(
                 f"{day}: TV-GP-UCB has less regret than {other} ({tv:.3f} and {theirs:.3f})",
@@ -108,7 +113,7 @@ class Traffic(Experiment):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the mean regret on the traffic of each test day, up to each t (figures 3 c-f)."""
+        """Draw the mean regret of E8 up to each t, for each test day ([B16] figures 3 c-f)."""
         panels = figure.subplots(1, len(self._days), sharey=True, squeeze=False)[0]
         for axes, day in zip(panels, self._days, strict=True):
             cases = {
@@ -121,7 +126,7 @@ class Traffic(Experiment):
         panels[-1].legend(fontsize=8)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run of E8; each run has other sensors."""
+        """Yield the rows of one run of E8; new sensors are drawn for each run."""
         generator = self._generator(seed, run)
         mornings, T = self._mornings, self._horizon
         drawn = generator.choice(len(mornings.sensors), self._sensors, replace=False)

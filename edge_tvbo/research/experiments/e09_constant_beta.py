@@ -1,7 +1,7 @@
-"""E9: the best constant β of TV-GP-UCB, by rate of change and noise.
+"""E9: the best constant β of TV-GP-UCB, for several rates of change and noise levels.
 
 Source: [M24] chapter 5, figures 5.1-5.4. The fields have 50 x 50 places and a squared exponential
-kernel with l = √0.2.
+kernel with the length scale l = √0.2.
 """
 
 import math
@@ -32,7 +32,7 @@ SETTINGS = ((0.09, 0.1), (0.03, 0.1), (0.003, 0.1), (0.03, 0.01), (0.03, 0.5))  
 
 
 class ConstantBetas(Experiment):
-    """The experiment E9: R_T/T of TV-GP-UCB with the true rate of change, by β."""
+    """The experiment E9: R_T/T of TV-GP-UCB with the true rate of change, for each β."""
 
     name = "E9"
     title = "TV-GP-UCB with a constant β"
@@ -53,7 +53,7 @@ class ConstantBetas(Experiment):
         return sample_fields.factor(next(iter(self._fields.values())).kernel)
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the best constant β with the thesis, and constant β with the growing β."""
+        """Compare the best constant β with that of the thesis, and constant β with growing β."""
         best = {setting: _best(results, *setting) for setting in SETTINGS}
         found = [
             Expectation(

@@ -1,9 +1,9 @@
 """E10: three temporal models, each on data of its own kind and on data of the other kinds.
 
-Source: [M24] chapter 10. The fields have 50 x 50 places and a squared exponential kernel with l =
-√0.2; σ is 0.1. The parameters of a temporal model are fitted in each interval (algorithm 3), or
-they are given. The thesis does not state β for this experiment; here it is 2, the best of chapter
-5.
+Source: [M24] chapter 10. The fields have 50 x 50 places and a squared exponential kernel with the
+length scale l = √0.2; the standard deviation σ of the noise is 0.1. Three policies fit the
+parameters of a temporal model in each interval (algorithm 3), and a fourth policy is given the true
+model. The thesis does not state β for this experiment; here β is 2, the best value of chapter 5.
 """
 
 import math
@@ -38,7 +38,7 @@ SMOOTHING = 20  # length of the moving average, in intervals
 
 
 class FieldChange(NamedTuple):
-    """The temporal model of the data of E10, and the number of starts of a fit to them."""
+    """The true temporal model of one kind of data in E10, and the number of starts of each fit."""
 
     kernel: FittableModel
     restarts: int

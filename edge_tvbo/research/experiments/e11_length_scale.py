@@ -1,33 +1,40 @@
 """E11: policies on static functions of unknown length scale.
 
-Source: [LB] section 5, figures 2-4, with details of the paper's public code
-(github.com/JuliuszZiomek/LB-GP-UCB). Readings have no noise, but the model has σ² = 1e-4. Inputs
-are scaled to the unit box. The kernel is Matérn 5/2, and candidates are θ0 e^(-i/(d + 2ν)). All
-policies have β = 1, because B = 1 and because the other terms of theorem 2.1 vanish for such a
-small R. A run starts with random points: 3 on Berkenkamp's function and 10 on other functions. θ0
-is the most likely length scale given these points. It is found by an ascent from ln 2, the start
-of BoTorch.
+Source: [LB] section 5, figures 2-4, with details from the paper's public code
+(github.com/JuliuszZiomek/LB-GP-UCB). Readings have no noise, but the model has the noise variance
+σ² = 1e-4. Inputs are scaled to the unit box. The kernel is Matérn 5/2, and the candidates for the
+length scale in d dimensions are θ0 e^(-i/(d + 2ν)) with ν = 5/2 and i = 0, 1, ... All policies have
+β = 1, because the norm bound B is 1, and because the other terms of theorem 2.1 vanish if the noise
+R is so small. A run starts with readings at random points: 3 points for Berkenkamp's function and
+10 points for other functions. θ0 is the most likely length scale given these readings; the
+likelihood is maximised by an ascent from ln 2, the initial length scale of BoTorch.
 
 Readings are standardised again for each fit, which has a decisive effect on Berkenkamp's function.
 A policy that stays at the end of the slope, at x = 1, moves the mean of the readings towards the
-value at x = 1. At some time, places without readings look better. Policies with short length scales
-then leave. Policies with long length scales stay, because for them every place is near a reading.
-If readings were standardised only once, by first readings on the slope, LB and A would also stay.
-MLE and MCMC are the best policies in the runs whose first points reveal the peak.
+value at x = 1. After some time, places without readings have higher upper bounds than x = 1.
+Policies with short length scales then leave x = 1. Policies with long length scales stay, because
+for such length scales every place is near a reading. If readings were standardised only once, with
+the mean and the standard deviation of first readings on the slope, LB-GP-UCB and A-GP-UCB would
+also stay. MLE-GP-UCB and MCMC-GP-UCB are the best policies in the runs in which the first points
+reveal the peak.
 
-There are six differences from the public code. The first five candidates are tried one per
-interval, not in the same interval. The suspected regret of a length scale is computed for Matérn
-kernels, not for squared exponentials. Elimination allows 2Σβσ, as in algorithm 1, not Σβσ. Bounds
-are those of the function, not of a reading. MCMC draws 4 length scales with σ² = 1e-4 and averages
-bounds, as in section 5; the code draws 100 with σ² = .05 and averages variances. The next point is
-searched among 128 candidates in one dimension and 256 in five, and by L-BFGS-B from the best of
-them.
+There are six differences from the public code:
 
-The materials data of the paper are used if a data directory has the file ``crossed_barrel.csv``
+- The first five candidates are tried one per interval, not in the same interval.
+- The suspected regret of a length scale is computed for Matérn kernels, not for squared
+  exponentials.
+- The rule that eliminates candidates has the term 2Σβσ, as in algorithm 1, not Σβσ.
+- Confidence bounds are those of the function, not those of a reading.
+- MCMC draws 4 length scales with σ² = 1e-4 and averages the confidence bounds, as in section 5; the
+  public code draws 100 length scales with σ² = .05 and averages variances.
+- The next point is searched among 128 Sobol points in one dimension, or 256 in five dimensions,
+  and by L-BFGS-B from the best of these points.
+
+The materials data of the paper are used if a data directory contains ``crossed_barrel.csv``
 (Gongora et al. 2020; 4 inputs; the objective is toughness) or ``agnp.csv`` (Mekki-Berrada et al.
 2021; 5 inputs; the objective is a loss). The files need a header, and the objective in the last
-column. Both are available at github.com/PV-Lab/Benchmarking (Liang et al. 2021, Benchmarking the
-performance of Bayesian optimization across multiple experimental materials science domains).
+column. Both files are available at github.com/PV-Lab/Benchmarking (Liang et al. 2021, Benchmarking
+the performance of Bayesian optimization across multiple experimental materials science domains).
 """
 
 import csv
@@ -111,7 +118,7 @@ class Standardised(Readings):
         return float(y.std(ddof=1)) or 1.0 if len(y) > 1 else 1.0
 
     def fit(self, length_scale: float) -> Fit:
-        """Return the regression on the standardised readings under a length scale."""
+        """Return the regression on the standardised readings for the given length scale."""
         n = self.held
         if not n:
             return super().fit(length_scale)
@@ -121,7 +128,7 @@ class Standardised(Readings):
 
 
 class ScaledRegretBalancing(RegretBalancing):
-    """Regret balancing of readings that are not scaled; β σ is in units of their spread."""
+    """Regret balancing for unscaled readings; the given β σ is in units of the readings' spread."""
 
     def __init__(self, readings: Standardised, first: Hypothesis, growth: Growth) -> None:
         d = readings.dimension
@@ -138,12 +145,12 @@ class ScaledRegretBalancing(RegretBalancing):
         self._readings = readings
 
     def update(self, y: float, bonus: float) -> None:
-        """Update the active hypothesis with a reply and β σ, in the unit of the readings."""
+        """Add a reply `y`, and β σ converted to the unit of `y`, to the active hypothesis."""
         super().update(y, bonus * self._readings.spread)
 
 
 def most_likely_nearby(readings: Readings) -> float:
-    """Return a length scale of locally maximal likelihood, by an ascent from ln 2."""
+    """Return a length scale at a local maximum of the likelihood, by an ascent from ln 2."""
     from scipy.optimize import minimize_scalar
 
     def likelihood(place: float) -> float:
@@ -170,7 +177,7 @@ def most_likely_nearby(readings: Readings) -> float:
 
 
 class LengthScale(Experiment):
-    """The experiment E11: R_T, best regret and mean length scale, by policy and function."""
+    """The experiment E11: R_T, best regret and mean length scale of each policy and function."""
 
     name = "E11"
     title = "functions of unknown length scale"
@@ -210,7 +217,7 @@ class LengthScale(Experiment):
         return found
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw both regrets of E11 over steps (figure 3), and the length scales (figure 2)."""
+        """Draw cumulative and best regret of E11 (figure 3), and the length scales (figure 2)."""
         measured = results.values_of("function")
         panels = figure.subplots(3, len(measured), squeeze=False)
         for column, name in enumerate(measured):
@@ -267,10 +274,11 @@ def _landscape(name: str, landscape: Landscape, initial: int, runs: int) -> Obje
 
 
 def _materials(name: str, path: Path, sign: float) -> Objective:
-    """Return the objective of a materials table, which maps the inputs to the last column.
+    """Return the objective that a file of materials data states in its last column.
 
-    The last column is multiplied by `sign`. Rows with the same inputs are one arm; its value is the
-    mean of their distinct values, as in the public code.
+    The other columns are the inputs. The last column is multiplied by `sign`. Rows with the same
+    inputs are one arm; the value of the arm is the mean of the distinct values in these rows, as in
+    the public code of [LB].
     """
     places, values = _table(path)
     values = sign * values
@@ -356,7 +364,7 @@ def _row(
 
 
 def _plot_with_error(axes: Any, curves: Sequence[Sequence[float]], label: str) -> None:
-    """Plot the mean of curves with its standard error."""
+    """Plot the mean of `curves`, and a band of one standard error around the mean."""
     t = np.arange(1, len(curves[0]) + 1) * CURVE_STEP
     mean = np.mean(curves, axis=0)
     error = np.std(curves, axis=0, ddof=1) / len(curves) ** 0.5 if len(curves) > 1 else 0.0 * mean
@@ -370,12 +378,12 @@ def _case(function: str, policy: str, growth: float) -> Labels:
 
 
 def _means(results: ResultTable, number: str, function: str) -> dict[str, float]:
-    """Return the mean of a number for each policy, at the growth of [LB]'s main experiments."""
+    """Return the mean of a number for each policy of E11, for the growth exponent `GROWTH`."""
     return {policy: results.mean(number, **_case(function, policy, GROWTH)) for policy in POLICIES}
 
 
 def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
-    """Compare LB with the other policies, by the numbers that the paper compares."""
+    """Compare LB-GP-UCB with the other policies, by the numbers that the paper compares."""
     for number in (REGRET,) if function == TOY else (REGRET, BEST):
         ours, *others = _means(results, number, function).items()
         for policy, theirs in others:
@@ -386,7 +394,7 @@ def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
 
 
 def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
-    """Check that MLE and MCMC stay at the local optimum in some runs, but LB and A in none."""
+    """Check that MLE and MCMC stay at the local optimum in some runs, and LB and A in no run."""
     regrets = _means(results, BEST, TOY)
     stuck_once = (BERKENKAMP.maximum - 0.6) / 20.0  # best regret if one of 20 runs ends at x = 1
     for policy, regret in regrets.items():
@@ -400,7 +408,7 @@ def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
 
 
 def _nearest_length_scale(results: ResultTable) -> Expectation:
-    """Check that of all policies, the length scales of LB are nearest to θ*."""
+    """Check that the mean length scale of LB is nearer to θ* than that of any other policy."""
     scales = _means(results, SCALE, RIDGES)
     distance = {policy: abs(log(scale / OPTIMAL[RIDGES])) for policy, scale in scales.items()}
     means = ", ".join(f"{policy} {scale:.3g}" for policy, scale in scales.items())
@@ -409,7 +417,7 @@ def _nearest_length_scale(results: ResultTable) -> Expectation:
 
 
 def _effect_of_growth(results: ResultTable) -> Iterator[Expectation]:
-    """Check that the growth has less effect on LB than on A ([LB] figure 4)."""
+    """Check that the growth exponent has less effect on LB than on A ([LB] figure 4)."""
     for number in (BEST, SCALE):
         ranges = {}
         for policy in (BALANCED, SHRUNK):

@@ -24,10 +24,16 @@ class InverseGamma(NamedTuple):
 
 
 def fit_inverse_gamma(counts: Array) -> InverseGamma:
-    """Fit an inverse gamma and a gamma to `counts` of the times 0, 1, ... by maximum likelihood.
+    """Return the inverse-gamma distribution of maximum likelihood for counted waiting times.
 
-    At least two times must have counts, and time 0 must have none. Raises `MissingExtra` if scipy
-    is not installed.
+    `counts` states how often the waiting times 0, 1, ... occurred. At least two times must have
+    occurred, and time 0 must not have occurred. A gamma distribution is also fitted, so that the
+    likelihoods of both distributions can be compared.
+
+    Raises
+    ------
+    MissingExtra
+        If scipy is not installed.
     """
     try:
         from scipy.stats import gamma, invgamma

@@ -1,7 +1,8 @@
 """Compiled runs of policies that reset a static model, for experiments with very many runs.
 
-The selected arms are the same as those of `policy.resetting` with a `WindowPosterior`. The kernel
-calls no kernel of another file, because numba's cache does not notice a change in that file.
+The selected arms are the same as those of `policy.resetting` with a `WindowPosterior`. The compiled
+function calls no compiled function of another file, because numba's cache does not notice a change
+in that other file.
 """
 
 from math import log, pi, sqrt
@@ -35,7 +36,7 @@ def run_resetting_policy(
     regret: Array,
     ages: Int64Array,
 ) -> int:
-    """Run a resetting policy on `truth` for T intervals; return its event-triggered resets.
+    """Run a policy with resets on `truth`; return the number of its event-triggered resets.
 
     Parameters
     ----------
@@ -46,16 +47,16 @@ def run_resetting_policy(
     widths : float64[T]
         √β_t, width of the confidence bound.
     period : int
-        Number of intervals between periodic resets; 0 if there are none. A reset is before the
-        selection ([B16] algorithm 1).
+        Number of intervals between periodic resets; 0 if there are no periodic resets. A periodic
+        reset takes place before the selection of an arm ([B16] algorithm 1).
     n_lower, n_upper, delta_b, keep_last
-        Settings of the event trigger of [ET] algorithm 1; `n_upper` is 0 if there is none.
+        Settings of the event trigger of [ET] algorithm 1; without a trigger, `n_upper` is 0.
     seed : int
         Seed of the draws that break ties between arms, as in `acquisition.highest_bound`.
     V : float64[T, M], mean, variance, bound : float64[M]
-        Workspace.
+        Work arrays, which are overwritten.
     regret : float64[T], ages : int64[T]
-        Receive r_t, and t' of each reset by the event trigger, in order.
+        Outputs: r_t of each interval, and t' of each reset by the event trigger, in order.
 
     Notes
     -----

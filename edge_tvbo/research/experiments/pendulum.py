@@ -6,18 +6,19 @@ An inverted pendulum is on a cart. The speed of the cart follows the command u w
     J φ''  = m g (l/2) φ - m (l/2) s'' - μ φ'                 pole, φ = 0 upright
 
 with J = m l²/3 + m d²/16. The state is x = [s, s', φ, φ'] in m, m/s, rad and rad/s. The command is
-u = -gains · x in m/s; it is held for one period of 20 ms. Between two commands, the state is the
-exact solution of these linear equations. Every controller of the box is then stable at both
-frictions.
+u = -gains · x in m/s; the command is held for one period of 20 ms. Between two commands, the state
+is the exact solution of these linear equations. With exact solutions, every controller in the box
+of allowed gains is stable both at the friction of the new bearing and at that of the worn bearing.
 
 The equations, their constants, the start, the weights and the sign are those of the public code of
 Brunzema, von Rohr & Trimpe, *On Controller Tuning with Time-Varying Bayesian Optimization*, CDC
 2022 (github.com/brunzema/uitvbo, ``src/objective_functions_LQR.py``). [ET] App. A.3 is based on
-that paper. The box is that of [ET] Table 7, and the step of the friction at t = 100 that of
-section 6. There are two differences. The simulation in that code also disturbs the state, with
-standard deviation 0.0006 in each step. Here only readings have noise, so that regret is computed
-from a reward without noise. That code normalises by the first 30 readings of each run. Here the
-same two constants are used for all runs (see `normalisation`).
+that paper. The box is that of [ET] Table 7, and the change of the friction at t = 100 is that of
+[ET] section 6. There are two differences from the public code. First, the simulation in the public
+code also disturbs the state, with standard deviation 0.0006 in each step. In this module, only
+readings have noise, so that regret is computed from a reward without noise. Second, the public code
+normalises rewards by the first 30 readings of each run. This module uses the same two constants for
+all runs (see `normalisation`).
 """
 
 from functools import lru_cache
@@ -58,7 +59,7 @@ SEARCH_STARTS = 4  # number of local searches in `optimum`
 
 @kernel("void(f8[:, ::1], f8[:, ::1], f8[:, ::1])")
 def multiply(A: Array, B: Array, C: Array) -> None:
-    """Fill C with the matrix product A B; all are float64[n, n], and C is not A or B."""
+    """Fill C with the matrix product A B; all are float64[n, n], and C must not be A or B."""
     n = A.shape[0]
     for i in range(n):
         for j in range(n):
@@ -70,10 +71,10 @@ def multiply(A: Array, B: Array, C: Array) -> None:
 
 @kernel("f8[:, ::1](f8[:, ::1])")
 def exponential(A: Array) -> Array:
-    """Return the matrix exponential e^A of float64[n, n] A whose largest row sum is at most 16.
+    """Return the matrix exponential e^A of a matrix A, (n, n), with row sums of at most 16.
 
-    It is computed from 20 terms of the Taylor series of e^(A/16), by Horner's rule, and squared
-    four times. The result is exact except for rounding. Source: Moler & Van Loan, *Nineteen Dubious
+    e^(A/16) is computed from 20 terms of its Taylor series, by Horner's rule, and then squared four
+    times. The result is exact except for rounding. Source: Moler & Van Loan, *Nineteen Dubious
     Ways to Compute the Exponential of a Matrix*, method 3.
     """
     n = A.shape[0]
@@ -96,7 +97,7 @@ def exponential(A: Array) -> Array:
 def plant(friction: float) -> Array:
     """Return the matrix P of one period of the pendulum: x_next = P[:4, :4] x + P[:4, 4] u.
 
-    `friction` is that of the bearing in N m s/rad.
+    `friction` is the friction of the bearing in N m s/rad.
 
     Returns
     -------
@@ -120,7 +121,7 @@ def plant(friction: float) -> Array:
 
 @kernel("f8(f8[:, ::1], f8[::1], f8[::1])")
 def cost_from(P: Array, gains: Array, start: Array) -> float:
-    """Return the mean cost xᵀQx + Ru² over the 1000 steps from `start`, at most `MAX_COST`.
+    """Return the mean cost xᵀQx + Ru² of 1000 steps from the state `start`, or `MAX_COST`.
 
     Parameters
     ----------
@@ -131,8 +132,8 @@ def cost_from(P: Array, gains: Array, start: Array) -> float:
 
     Notes
     -----
-    A step takes about 30 multiply-adds. The cost grows with the square of `start`. It is `MAX_COST`
-    if the state diverges or is NaN, so that every controller has a finite cost.
+    A step takes about 30 multiply-adds. The cost grows with the square of `start`. The cost is
+    `MAX_COST` if the state diverges or is NaN, so that every controller has a finite cost.
     """
     x = start.copy()
     y = np.empty(4)
@@ -160,15 +161,15 @@ def cost(gains: Array, friction: float) -> float:
     Parameters
     ----------
     gains : float64[4]
-        Gains on position, speed, angle and angular speed. In the paper they are between `LOWER` and
-        `UPPER`.
+        Gains on position, speed, angle and angular speed. In the paper, the gains are between
+        `LOWER` and `UPPER`.
     friction : float
         Friction of the bearing in N m s/rad: `FRICTION`, or `WORN_FRICTION` after the change.
 
     Returns
     -------
     float
-        The cost. In the box it is about 14 to 18; it is `MAX_COST` if the pole falls.
+        The cost: about 14 to 18 for gains in the box, and `MAX_COST` if the pole falls.
     """
     return cost_from(plant(friction), gains, START.copy())
 
@@ -176,9 +177,9 @@ def cost(gains: Array, friction: float) -> float:
 def spread(n: int) -> Array:
     """Return `n` controllers that are spread evenly over the box, float64[n, 4].
 
-    They are the same at every call. They follow the additive recurrence whose steps are powers of
-    1/φ with φ⁵ = φ + 1 (M. Roberts, *The Unreasonable Effectiveness of Quasirandom Sequences*,
-    2018).
+    The controllers are the same at every call. They follow the additive recurrence whose steps are
+    powers of 1/φ with φ⁵ = φ + 1 (M. Roberts, *The Unreasonable Effectiveness of Quasirandom
+    Sequences*, 2018).
 
     >>> bool((spread(100) > LOWER).all() and (spread(100) < UPPER).all())
     True
@@ -189,7 +190,7 @@ def spread(n: int) -> Array:
 
 
 class Normalisation(NamedTuple):
-    """The mean and the standard deviation by which costs are normalised."""
+    """The mean and the standard deviation by which the pendulum's costs are normalised."""
 
     mean: float
     sd: float
@@ -224,7 +225,7 @@ def reward(gains: Array, friction: float) -> float:
 def friction_at(t: int) -> float:
     """Return the friction of the bearing in interval `t`, N m s/rad.
 
-    From t = 100 on it is 2.5 times as large.
+    From t = 100 on, the friction is 2.5 times as large as before.
 
     >>> [round(friction_at(t), 4) for t in (99, 100)]
     [0.0022, 0.0055]
@@ -233,11 +234,11 @@ def friction_at(t: int) -> float:
 
 
 def optimum(friction: float) -> tuple[Array, float]:
-    """Return the best controller of the box, float64[4], and its reward.
+    """Return the best controller in the box for a given friction, float64[4], and its reward.
 
-    It is the best result of four L-BFGS-B searches from `spread` controllers, and the same at every
-    call. If the LQR controller is in the box, both agree to three digits, because the horizon is so
-    long.
+    The controller is the best result of four L-BFGS-B searches that start from the controllers of
+    `spread`, so the controller is the same at every call. If the LQR controller is in the box, it
+    agrees with the best controller to three digits, because the horizon is so long.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Report of an experiment: files with its results, its figures, and the comparison with papers."""
+"""Report of an experiment: files with results and figures, and a comparison with the paper."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ from edge_tvbo.research.experiments.statistics import standard_errors_apart, sum
 
 
 def write_report(experiment: Experiment, rows: Sequence[Row], directory: Path) -> ResultTable:
-    """Write the files of an experiment's report, and return its results.
+    """Write the files of an experiment's report, and return the table of its results.
 
     Raises
     ------

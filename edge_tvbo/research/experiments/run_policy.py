@@ -18,12 +18,12 @@ class RunResult(NamedTuple):
 
     @property
     def mean_regret(self) -> Array:
-        """Mean regret R_t/t up to each interval, (T,)."""
+        """Mean regret R_t/t of the run up to each interval, (T,)."""
         return np.asarray(self.regret.cumsum() / np.arange(1, len(self.regret) + 1))
 
 
 def run_policy(policy: Policy, truth: Array, noise: Array) -> RunResult:
-    """Run `policy` on true values `truth` (T, M) with reading noise `noise` (T,)."""
+    """Run `policy` on true values `truth` (T, M); `noise` (T,) is added to the readings."""
     picks = np.empty(len(truth), np.int64)
     for t, values in enumerate(truth):
         arm = policy.select().arm

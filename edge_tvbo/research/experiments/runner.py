@@ -25,10 +25,10 @@ def run_experiment(
     data: DataSource,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Row]:
-    """Return the rows of `runs` runs of an experiment; run those that `directory` does not hold.
+    """Return the rows of `runs` runs of an experiment; runs in `directory` are not repeated.
 
-    A row depends only on the seed and the number of the run. It is the same to the last bit for
-    every executor whose workers use one thread, and after every interruption.
+    A row depends only on the seed and the number of the run. The row is the same to the last bit
+    for every executor whose workers use one thread, and after every interruption.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def elapsed_seconds(directory: Path) -> float:
 
 
 def measure_runs(name: str, seed: int, data: DataSource, runs: range) -> list[Row]:
-    """Return the rows of some runs of an experiment; this is the job of a worker."""
+    """Return the rows of some runs of an experiment; a worker calls this function as its job."""
     return load(name, data).measure(runs, seed)
 
 

@@ -1,4 +1,4 @@
-"""Sample fields that change with time, drawn from the models that the papers assume."""
+"""Random fields that change with time, drawn from the models that the papers assume."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from edge_tvbo.numerics.types import Array
 
 
 def factor(K: Array) -> Array:
-    """Return the Cholesky factor (M, M) of K, with as little jitter as necessary."""
+    """Return the Cholesky factor (M, M) of the covariance K, with as little jitter as necessary."""
     return np.asarray(np.linalg.cholesky(positive_definite(K, 1e-10)))
 
 
@@ -17,7 +17,10 @@ def draws(L: Array, T: int, rng: np.random.Generator) -> Array:
 
 
 def drifting(g: Array, epsilon: float) -> Array:
-    """Return the TV field f_{t+1} = √(1-ε) f_t + √ε g_{t+1} of draws `g` (T, M), [B16] eq. 3."""
+    """Return the TV (time-varying) field that is computed from the draws `g`, of shape (T, M).
+
+    The field is f_{t+1} = √(1-ε) f_t + √ε g_{t+1} ([B16] eq. 3).
+    """
     f = np.empty_like(g)
     f[0] = g[0]
     for t in range(1, len(g)):
@@ -26,11 +29,12 @@ def drifting(g: Array, epsilon: float) -> Array:
 
 
 def with_momentum(g: Array, epsilon: float, alpha: float) -> Array:
-    """Return the MTV field of draws `g` (T, M), [M24] eq. 8.1; its variance is always 1.
+    """Return the MTV field (with momentum) that is computed from the draws `g`, of shape (T, M).
 
-    It is f_{t+1} = ε f_t + √λ u_{t+1} with u_{t+1} = α u_t + g_{t+1}. The first (f, u) is drawn
-    from the stationary distribution, which uses the first and the last row of `g`. The result is
-    (T-1, M).
+    The field is f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1} ([M24]
+    eq. 8.1). λ is such that the variance of the field is always 1. The first pair (f, u) is
+    computed from the first and the last row of `g`, and has the stationary distribution. The result
+    has the shape (T-1, M).
     """
     rate = (1 - epsilon**2) * (1 - alpha**2) * (1 - alpha * epsilon) / (1 + alpha * epsilon)
     shared = np.sqrt(rate) / ((1 - alpha**2) * (1 - alpha * epsilon))
@@ -44,6 +48,6 @@ def with_momentum(g: Array, epsilon: float, alpha: float) -> Array:
 
 
 def turning(g: Array, T: int, tau: float, rho: float) -> Array:
-    """Return the TTV field of T intervals: the first draw of `g` turns into the second."""
+    """Return the TTV field of T intervals, in which the first row of `g` turns into the second."""
     s = 1.0 / (1.0 + np.exp((tau - np.arange(T)) / rho))
     return np.outer(1.0 - s, g[0]) + np.outer(s, g[1])

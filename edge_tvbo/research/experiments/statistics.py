@@ -1,4 +1,4 @@
-"""Statistics of experiments: cells from rows, and differences between cells and papers."""
+"""Statistics of experiments: means over runs, and their differences from published values."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from edge_tvbo.research.experiments.base import Cell, PublishedValue, ResultTabl
 
 
 def summarise(rows: Iterable[Row]) -> ResultTable:
-    """Return the table of cells of rows: mean, sd and number of runs of each number and case."""
+    """Return a table of `rows`, with the mean and the sd over the runs for each number and case."""
     values: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
     for row in rows:
         for number, value in row.numbers.items():
@@ -28,9 +28,10 @@ def summarise(rows: Iterable[Row]) -> ResultTable:
 
 
 def standard_errors_apart(cell: Cell, published: PublishedValue) -> float | None:
-    """Return the difference of a cell to the published value, in standard errors of both.
+    """Return the difference between a cell and the published value, in standard errors.
 
-    It is None if the paper states no standard deviation.
+    The standard error is that of the difference. The result is None if the paper states no standard
+    deviation, or if the standard error is 0.
     """
     if published.sd is None:
         return None

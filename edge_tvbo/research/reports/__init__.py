@@ -2,7 +2,7 @@
 
 `summary` computes the numbers and the sentences, `svg` draws shapes, and `figures` draws the
 results. `html_report` and `csv_tables` produce the files. The files do not contain the time of
-writing, so the same seeds give the same bytes.
+writing, so the same seeds give identical files.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from edge_tvbo.simulation.backtest import Backtest, Result
 
 
 def prepare(directory: Path) -> None:
-    """Create the report directory before the work starts; `ConfigError` if that fails."""
+    """Create the directory of the report; raise `ConfigError` if that fails."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -109,7 +109,7 @@ def raster_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure:
 
 
 def trigger_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure | None:
-    """Draw the errors and the trigger's threshold; None if the policy has no event trigger."""
+    """Draw a policy's errors and its trigger's threshold; return None if it has no trigger."""
     first = _first(summary)
     steps = row.result.steps[0][first:]
     threshold = steps["threshold"]
@@ -145,7 +145,7 @@ class Calibration(NamedTuple):
     z: Array  # (replies,), errors in standard deviations of the predictive distribution
 
     def covered(self, share: float) -> float:
-        """Return the share of replies in the central intervals of probability `share`."""
+        """Return the share of replies that lie in the central interval of probability `share`."""
         reach = NormalDist().inv_cdf((1.0 + share) / 2.0)
         return float((np.abs(self.z) <= reach).mean())
 
@@ -191,7 +191,7 @@ def coverage_figure(found: Sequence[Calibration]) -> Figure:
 
 
 def histogram_figure(each: Calibration) -> Figure:
-    """Draw the density of replies in the predictive distribution: flat if the model is right."""
+    """Draw the histogram of the replies' predicted probabilities, flat for an ideal model."""
     heights = each.tenths()
     top = max(2.0, *heights) * 1.05
     canvas = Canvas((0.0, 1.0), (0.0, top), height=240)
@@ -208,7 +208,7 @@ def histogram_figure(each: Calibration) -> Figure:
 
 
 def colour_class(place: int, row: PolicySummary) -> str:
-    """Return the CSS class of a policy, which is the same in all figures."""
+    """Return the CSS class of the colour of a policy, which is the same in all figures."""
     colour = f"hue{place + 1}" if place < COLOURS else "rest"
     return f"{colour} simple" if row.is_simple else colour
 
@@ -246,7 +246,7 @@ def _time_label(at: float) -> str:
 def _field_canvas(
     summary: ComparisonSummary, arms: NDArray[np.intp], rank: NDArray[np.intp]
 ) -> Canvas:
-    """Draw the field with one row per sensor; the most frequent of `arms` are named."""
+    """Draw the heat map with a row per sensor, and label the sensors most frequent in `arms`."""
     M = len(rank)
     sensors = summary.backtest.recording.sensors
     canvas = Canvas(
@@ -271,7 +271,7 @@ def _field_canvas(
 def _draw_best_sensor(
     canvas: Canvas, times: Array, rows: NDArray[np.intp], interval: float
 ) -> None:
-    """Draw the best sensor: a bar along its row for as long as it is the best."""
+    """Draw a bar in the row of a sensor for each period in which this sensor is the best."""
     ends = np.flatnonzero(np.r_[rows[1:] != rows[:-1], True])
     begins = np.r_[0, ends[:-1] + 1]
     xs = np.column_stack((times[begins], times[ends] + interval, times[ends]))

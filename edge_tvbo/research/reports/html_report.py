@@ -1,4 +1,4 @@
-"""HTML report of a comparison: one page without scripts, external resources or own fonts."""
+"""HTML report of a comparison: one page without scripts, external resources or embedded fonts."""
 
 from html import escape
 

@@ -24,7 +24,7 @@ T_975 = (
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Return the text of a share in percent.
+    """Return a share as a text in percent.
 
     >>> percent(0.0217, 1)
     '2.2 %'
@@ -35,7 +35,7 @@ def percent(share: float, digits: int = 0) -> str:
 def half_width(samples: Array) -> Array:
     """Return half the width of the 95 % confidence interval of the mean over the first axis.
 
-    It is NaN if there is a single sample.
+    The result is NaN if there is a single sample.
 
     >>> half_width(np.array([1.0, 2.0, 3.0])).round(3).item()
     2.484
@@ -49,7 +49,7 @@ def half_width(samples: Array) -> Array:
 
 @dataclass(frozen=True)
 class PolicySummary:
-    """The results of one policy in a comparison, which are a row of the table."""
+    """The results of one policy in a comparison: one row of the report's table."""
 
     result: Result
     name: str  # includes the sensor if the policy always activates the same one
@@ -62,12 +62,12 @@ class PolicySummary:
 
     @property
     def is_simple(self) -> bool:
-        """Whether the policy is a simple baseline."""
+        """Whether the policy is one of the `SIMPLE_BASELINES`."""
         return self.result.policy in SIMPLE_BASELINES
 
     @property
     def interval(self) -> str:
-        """The text of the 95 % interval of the mean regret."""
+        """The 95 % confidence interval of the mean regret, as text."""
         if np.isnan(self.half_width):
             return "one seed"
         return f"{max(0.0, self.mean - self.half_width):.3f} to {self.mean + self.half_width:.3f}"
@@ -134,7 +134,7 @@ class ComparisonSummary:
         return f"{what} on {self.backtest.recording.name}, {self._days(self.span)}"
 
     def origin(self) -> dict[str, str]:
-        """Return the origin of the numbers in the report, as names with texts."""
+        """Return facts about the origin of the numbers in the report, each with its name."""
         recording, field = self.backtest.recording, self.backtest.field
         seeds = max(len(row.result.regret) for row in self.rows)
         unit = f" {recording.unit}" if recording.unit else ""
@@ -192,7 +192,7 @@ class ComparisonSummary:
         return [f"That simple baseline has less regret than {', '.join(worse)}."]
 
     def _activations(self) -> list[str]:
-        """Return a sentence on the activations if all policies have the same number."""
+        """Return a sentence on the number of activations if it is the same for all policies."""
         subject = "Each policy" if len(self.rows) > 1 else "It"
         numbers = {round(row.activations) for row in self.rows}
         if len(numbers) != 1:
@@ -243,6 +243,6 @@ def _all_of(others: list[PolicySummary]) -> str:
 
 
 def _overlap(one: PolicySummary, other: PolicySummary) -> str:
-    """Return a remark if the confidence intervals of two policies overlap."""
+    """Return a remark if the confidence intervals of two policies overlap, or else ""."""
     overlap = abs(one.mean - other.mean) <= one.half_width + other.half_width
     return "; their 95 % intervals overlap" if overlap else ""

@@ -23,7 +23,7 @@ MAX_OPACITY = 0.6
 
 @dataclass
 class Canvas:
-    """An SVG picture with a plot area; `x` and `y` are the values at the edges of the area."""
+    """An SVG picture with a plot area; `x` and `y` are the values at the edges of that area."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -47,7 +47,7 @@ class Canvas:
 
     @property
     def depth(self) -> float:
-        """Height of the plot area."""
+        """Height of the plot area in the picture."""
         return self.height - self.top - self.bottom
 
     def axes(self, x: Ticks, y: Ticks, x_title: str = "", y_title: str = "") -> None:
@@ -71,7 +71,7 @@ class Canvas:
             )
 
     def line(self, xs: Sequence[float] | Array, ys: Sequence[float] | Array, css: str) -> None:
-        """Draw a line through points; it has a gap at each NaN in `ys`."""
+        """Draw a line through points; the line has a gap at each NaN in `ys`."""
         d, drawing = [], False
         for x, y in zip(xs, ys, strict=True):
             if not isnan(y):
@@ -96,7 +96,7 @@ class Canvas:
         self.add(f'<path class="{css}" d="{"".join(corners)}"/>')
 
     def bars(self, edges: Sequence[float], heights: Sequence[float], css: str) -> None:
-        """Draw a bar between each pair of neighbouring edges."""
+        """Draw a histogram: one bar between each pair of neighbouring edges."""
         for (x0, x1), y in zip(pairwise(edges), heights, strict=True):
             left, right, up = self.at_x(x0) + 1, self.at_x(x1) - 1, self.at_y(y)
             down = self.at_y(self.y[0])
@@ -134,7 +134,7 @@ class Canvas:
             self.add(f'<text x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">{escape(text)}</text>')
 
     def add(self, part: str) -> None:
-        """Add a piece of SVG on top of the picture."""
+        """Add an SVG element on top of the picture."""
         self._parts.append(part)
 
     def svg(self, description: str) -> str:
@@ -160,15 +160,15 @@ def ticks(low: float, high: float, max_intervals: int = 6) -> list[tuple[float, 
 
 
 def label_width(texts: Iterable[str]) -> float:
-    """Return the width of the longest of some labels, including a margin."""
+    """Return the width of the longest label in `texts`, including a margin."""
     return 30.0 + 6.6 * max(map(len, texts))
 
 
 def heat_map(shares: Array) -> str:
     """Return a heat map as the data URI of a PNG in one colour.
 
-    The opacity of a pixel is its share, 0 to 1. Row 0 is at the top. A share of 0 is transparent,
-    so that the picture suits light and dark backgrounds.
+    The opacity of a pixel is proportional to its share, which is 0 to 1. Row 0 is at the top of the
+    picture. A share of 0 is transparent, so that the picture suits light and dark backgrounds.
     """
     rows = (shares * (LEVELS - 1)).round().astype(np.uint8)
     opacity = (np.arange(LEVELS) * MAX_OPACITY * 255 / (LEVELS - 1)).round().astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Clearing the retained message of one topic."""
+"""Clears the retained message of one MQTT topic."""
 
 import time
 from contextlib import closing

@@ -278,7 +278,7 @@ def _title(field: str) -> str:
 
 
 class Discovery:
-    """Schedules the discovery message, and adds the entities that the message has to remove.
+    """Schedules the discovery message, and adds to it the removal of obsolete entities.
 
     Parameters
     ----------

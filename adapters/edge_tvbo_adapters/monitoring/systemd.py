@@ -15,7 +15,7 @@ MAX_STATUS_LENGTH = 256  # characters
 
 
 class SystemdNotifier:
-    """Notifies the service manager that started this process.
+    """Sends notifications to systemd, the service manager that started this process.
 
     Parameters
     ----------

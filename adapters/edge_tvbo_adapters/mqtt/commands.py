@@ -38,7 +38,7 @@ class Rejection(NamedTuple):
 
 
 class Traced(msgspec.Struct, frozen=True):
-    """The part of a request by which its sender recognises the response."""
+    """The part of a request by which the sender of the request recognises the response."""
 
     transaction: Transaction = None
 

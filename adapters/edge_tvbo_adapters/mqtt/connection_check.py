@@ -57,7 +57,7 @@ def check_connection(
 
 
 class Observed:
-    """What the connection check has received: readings, its own messages, a daemon's status."""
+    """Messages that the connection check has received: readings, echoes, a daemon's status."""
 
     def __init__(self, instance: str, fields: Mapping[str, FieldSettings]) -> None:
         base = f"edge_tvbo/{instance}"

@@ -71,7 +71,10 @@ class Publisher:
         self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
 
     def cancel_command(self, field: str) -> None:
-        """Withdraw a field's activation, because the sensor has replied or the activation has expired."""
+        """Withdraw the activation that is pending in `field`, if there is one.
+
+        The sensor has replied, or the activation has expired.
+        """
         topic, activation = self._pending.pop(field, None), self._activations[field]
         if topic is None or activation is None:
             return

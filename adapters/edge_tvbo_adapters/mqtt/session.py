@@ -165,8 +165,8 @@ class Session:
     def can_send(self) -> bool:
         """Whether the session is connected and paho's queue is empty.
 
-        A caller that publishes only if this is true keeps messages out of paho's queue, which is
-        unbounded.
+        A caller that publishes only if `can_send` is True keeps messages out of paho's queue, which
+        is unbounded.
         """
         return self.state is State.CONNECTED and not self._client.want_write()
 

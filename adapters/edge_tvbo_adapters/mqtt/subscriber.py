@@ -28,9 +28,9 @@ class Subscriber:
     fields : mapping
         The settings of each field.
     others : sequence of callable
-        Receive the messages on other topics, such as commands and the birth message of Home
-        Assistant. Each is called with a message and the monotonic time, and returns whether it has
-        processed the message.
+        Receivers of the messages on other topics, such as commands and the birth message of Home
+        Assistant. Each receiver is called with a message and the monotonic time, and returns
+        whether it has processed the message.
     """
 
     def __init__(

@@ -65,7 +65,10 @@ def publishable(topic: str) -> bool:
 
 
 def activation_topic(field: FieldSettings, sensor: str) -> str | None:
-    """Return the topic of a sensor's activation; None if it has no such topic or is unknown."""
+    """Return the topic of a sensor's activation.
+
+    Returns None if the daemon activates no sensor of the field, or if `sensor` is unknown.
+    """
     activate = field.activate
     if activate.mode == "advise" or activate.topic is None or sensor not in field.sensors:
         return None

@@ -83,7 +83,7 @@ def simulate(
 def network(
     recording: Recording, fields: Sequence[str], reading_topic: str, activate_topic: str
 ) -> "dict[str, VirtualSensor]":
-    """Return a dict that maps each activation topic to its simulated sensor, for all fields.
+    """Return a dict that maps each activation topic of each field to its simulated sensor.
 
     Raises `ConfigError` if a topic is invalid, or if several fields would share it.
     """

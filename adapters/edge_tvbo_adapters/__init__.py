@@ -1,1 +1,1 @@
-"""Adapters: the connections of edge_tvbo to the outside world, one package for each."""
+"""Adapters: one module or package for each connection between edge_tvbo and the outside world."""

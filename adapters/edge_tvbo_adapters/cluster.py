@@ -1,9 +1,10 @@
-"""Dask cluster as an executor: a running scheduler with its workers, or local workers.
+"""Executor over a Dask cluster, which is already running or is started on this machine.
 
 The results of a worker must equal the results of this machine, to the last bit. Therefore a worker
 must have the same versions of the computing packages, and run one job at a time with one thread.
-The scheduler and the workers run any code that is sent to them, so they must be as trusted as this
-machine. TLS is set up in Dask's own configuration. Local workers use a temporary certificate.
+The scheduler and the workers run any code that is sent to them, so a cluster must be trusted as
+much as this machine. TLS for a cluster that is already running is set up in Dask's own
+configuration. Local workers use TLS with a temporary certificate.
 """
 
 import asyncio
@@ -41,15 +42,15 @@ def connect(address: str, workers: int) -> Iterator[Executor]:
     ----------
     address : str
         The address of a Dask scheduler, or "local" to start workers on this machine. The local
-        workers end with the context.
+        workers stop when the context ends.
     workers : int
-        Number of local workers; unused with the address of a scheduler.
+        Number of local workers; ignored if `address` is the address of a scheduler.
 
     Raises
     ------
     ClusterError
-        If there is no scheduler, if the results of its workers could differ from the results of
-        this machine, or if the cluster fails while the context is open.
+        If no scheduler replies, if it has no workers, if the results of its workers could differ
+        from the results of this machine, or if the cluster fails while the context is open.
     MissingExtra
         If Dask is not installed.
     """
@@ -91,9 +92,10 @@ def connect(address: str, workers: int) -> Iterator[Executor]:
 
 
 class ClusterExecutor(Executor):
-    """Executor over Dask's workers; each worker is checked again before every job.
+    """Executor that runs jobs on Dask workers; before each job, its worker is checked again.
 
-    A check at the start would not be enough, because workers join while jobs are running.
+    Checking all workers at the start would not be enough, because other workers can join while jobs
+    are running.
     """
 
     def __init__(self, client: "Client") -> None:
@@ -102,7 +104,10 @@ class ClusterExecutor(Executor):
         self._sent: Any = None
 
     def submit(self, fn: Callable[..., Outcome], /, *args: Any, **kwargs: Any) -> "Future[Outcome]":
-        """Send a job to a worker; a function that is submitted repeatedly is sent only once."""
+        """Send a job to a Dask worker.
+
+        If successive jobs call the same function, the function itself is sent only once.
+        """
         if fn is not self._function:
             # The function is sent as a job of its own: if the worker that stores it dies, Dask
             # repeats that job.
@@ -143,7 +148,7 @@ async def _forward(client: "Client", sent: Any, future: "Future[Any]") -> None:
 
 @contextmanager
 def _local_cluster(workers: int) -> Iterator[Any]:
-    """Yield a Dask cluster of processes on this machine, which accepts no other client."""
+    """Yield a Dask cluster of processes on this machine, to which no other client can connect."""
     from distributed import LocalCluster
 
     with LocalCluster(
@@ -159,9 +164,9 @@ def _local_cluster(workers: int) -> Iterator[Any]:
 
 
 def _checked_address(address: str) -> str:
-    """Return `address` if a Dask scheduler replies there; raises `ClusterError` if none does.
+    """Return `address` if a Dask scheduler replies there; otherwise raise `ClusterError`.
 
-    Without this check Dask's `Client` would write a long log before it fails.
+    Without this check, Dask's `Client` would write a long log before it fails.
     """
     try:
         identity = asyncio.run(_identity_at(address))
@@ -200,7 +205,12 @@ async def _identity_at(address: str) -> dict[str, Any]:
 
 
 def _check_workers(client: "Client") -> None:
-    """Raise `ClusterError` if there is no worker, or one with other versions than this machine."""
+    """Check the workers of the Dask cluster, before any job is sent to them.
+
+    Raises `ClusterError` if there is no worker, or if the scheduler or a worker has package
+    versions that differ from those of this machine. Logs a warning if a worker has another
+    processor.
+    """
     address = client.scheduler.address
     try:
         client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
@@ -226,7 +236,10 @@ def _check_workers(client: "Client") -> None:
 
 
 def dask_setup(worker: object) -> None:
-    """Ignore Ctrl-C in a local worker, because the main process handles it; called by Dask."""
+    """Ignore Ctrl-C in a local worker, because the main process handles it.
+
+    Dask calls this function when it starts the worker.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -283,7 +296,10 @@ def _versions() -> Mapping[str, str]:
 
 
 def _deciding_versions(packages: Mapping[str, str | None]) -> Mapping[str, str]:
-    """Return the versions of Python (X.Y) and of the computing packages (in full), by name."""
+    """Return the versions of Python (X.Y) and of the computing packages (in full).
+
+    The keys are "Python" and the names of the packages.
+    """
     python = ".".join(str(packages["python"]).split(".")[:2])
     return {"Python": python} | {name: packages[name] or "none" for name in COMPUTING_PACKAGES}
 

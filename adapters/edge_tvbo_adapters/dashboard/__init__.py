@@ -1,6 +1,6 @@
-"""Dashboard: a page with the daemon's decisions, live over MQTT and replayed from its history.
+"""Dashboard: a web page that shows the daemon's decisions live over MQTT, or replays recorded days.
 
-    state.py    the state of every field, updated by messages; bounded, without I/O
+    state.py    the state of every field, updated by messages; of bounded size, without I/O
     live.py     the connection to the broker, on asyncio
     day.py      a recorded day, which the page replays
     server.py   the web server: the page, its files, server-sent events
@@ -39,16 +39,16 @@ def serve(
     title : str
         The title of the page.
     instance : str
-        The daemon whose messages are shown.
+        The name of the daemon whose messages are shown.
     mqtt : Mqtt, optional
         The broker from which live data come; None to show recorded days only.
     open_history : callable, optional
-        Opens the decision history; None if there is none.
+        Opens the decision history; None if the daemon stores no history.
     host, port
         The address to listen on.
     root_path : str
-        The path prefix under which a proxy serves the dashboard, such as "/dashboard"; "" without
-        one.
+        The path prefix under which a proxy serves the dashboard, such as "/dashboard"; "" if there
+        is no prefix.
     hosts : sequence of str
         Further host names that are accepted in the Host header of requests.
     ready : callable

@@ -1,6 +1,6 @@
-"""Recorded day: one day of a field, which the dashboard replays.
+"""Recorded day: one day of a field's decisions and notices, which the dashboard replays.
 
-Its intervals come from the decision history and from live messages.
+The intervals of the day come from the decision history and from live messages.
 """
 
 import logging
@@ -58,7 +58,7 @@ def recorded_day(
 def _stored(
     field: str, sensors: Sequence[str], open_history: Callable[[], DecisionHistory] | None
 ) -> tuple[dict[str, Frame], dict[tuple[str, str], Notice], bool]:
-    """Return the frames and notices in the decision history, and whether it could be read."""
+    """Read the decision history: return its frames, its notices, and whether it was readable."""
     if open_history is None:
         return {}, {}, True
     try:

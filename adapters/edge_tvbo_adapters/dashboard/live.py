@@ -1,4 +1,4 @@
-"""Live messages of the dashboard: one MQTT session on asyncio, which only subscribes."""
+"""Live messages of the dashboard: an MQTT session on asyncio that never publishes."""
 
 import asyncio
 import logging
@@ -31,9 +31,9 @@ MAX_DESCRIPTOR_WAIT_S = 1.0
 async def listen(
     mqtt: Mqtt, instance: str, state: DashboardState, publish: Callable[[list[SseEvent]], None]
 ) -> None:
-    """Update the dashboard's state by the broker's messages until the task is cancelled.
+    """Update the dashboard's state with the broker's messages until the task is cancelled.
 
-    `publish` is called with the server-sent events about each change.
+    After each change, `publish` is called with the server-sent events that describe the change.
     """
     logged = ""
     mqtt = replace(mqtt, keepalive=KEEPALIVE_S)
@@ -76,7 +76,10 @@ async def _run_session(
 
 
 async def _ready(interest: tuple[int, int] | None, timeout: float) -> int:
-    """Wait up to `timeout` seconds for a descriptor; return the events for which it is ready."""
+    """Wait up to `timeout` seconds until the socket of the dashboard's MQTT session is ready.
+
+    Returns the `selectors` events for which the socket is ready; 0 after a time-out.
+    """
     await asyncio.sleep(0)  # lets the web server work even if messages arrive very fast
     if interest is None:
         return 0

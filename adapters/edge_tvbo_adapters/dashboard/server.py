@@ -1,9 +1,10 @@
-"""Dashboard server: one page and its files, server-sent events, and recorded days.
+"""Dashboard server: serves one page with its files, server-sent events, and recorded days.
 
-The server answers only GET and HEAD. It checks the Host header, so that a page of another site
-cannot read from it by a host name that resolves to this machine (DNS rebinding). The number of open
-pages is bounded, and so is the queue of events for each page. If the queue of a slow page is full,
-its stream ends, and the page reconnects.
+The server answers only GET and HEAD. It checks the Host header of each request. Otherwise, a page
+of another site could read from the server through a host name that resolves to this machine (DNS
+rebinding). The number of open pages is bounded, and so is the length of the event queue of each
+page. If the event queue of a slow page is full, the server ends the event stream of this page, and
+the page reconnects.
 """
 
 import asyncio
@@ -230,17 +231,18 @@ class Dashboard:
 
 
 class RequestGuard:
-    """ASGI middleware of the dashboard: checks requests, removes the prefix, adds headers.
+    """ASGI middleware of the dashboard: checks requests, removes the path prefix, adds headers.
 
     Parameters
     ----------
     application : ASGIApp
         Answers the accepted requests.
     root_path : str
-        The path prefix of a proxy, such as "/dashboard"; "" without one. Paths are accepted with
-        and without the prefix.
+        The path prefix of a proxy, such as "/dashboard"; "" if there is no prefix. Paths are
+        accepted with and without the prefix.
     hosts : sequence of str, optional
-        Accepted host names, in addition to those of the loopback interface; None accepts all.
+        Accepted host names, in addition to those of the loopback interface; None accepts every host
+        name.
     """
 
     def __init__(self, application: ASGIApp, root_path: str, hosts: Sequence[str] | None) -> None:

@@ -1,7 +1,7 @@
-"""Dashboard state: the newest decisions, estimates and events of every field, of bounded size.
+"""Dashboard state: a bounded number of the newest decisions, estimates and events of every field.
 
-`DashboardState.process` takes each message of the broker and returns the server-sent events for the
-open pages. A page that opens or reconnects receives `DashboardState.view`, the whole state.
+`DashboardState.process` processes one message of the broker, and returns the server-sent events for
+the open pages. A page that opens or reconnects receives `DashboardState.view`, the whole state.
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ SseEvent = tuple[str, Any]  # a server-sent event: its name, and the document to
 
 
 class DashboardField(msgspec.Struct, frozen=True):
-    """The properties of one field that the dashboard shows."""
+    """One field as the dashboard shows it: its sensors, unit, objective, interval and positions."""
 
     sensors: tuple[str, ...]
     unit: str
@@ -46,7 +46,7 @@ class DashboardField(msgspec.Struct, frozen=True):
 
 
 class DecisionHistory(Protocol):
-    """Decision history that the dashboard reads; every method may raise `DataError`."""
+    """Interface of a decision history for the dashboard; every method may raise `DataError`."""
 
     def newest(self, field: str, count: int) -> list[HistoryEntry]:
         """Return the last `count` history entries of `field`, the newest first."""
@@ -56,7 +56,7 @@ class DecisionHistory(Protocol):
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """One interval of a field: the decision, the posterior before the reply, and the reply."""
+    """One interval of a field: its decision, the posterior before the reply, and the reply."""
 
     decision: Decision
     ending: Ending | None = None  # None if it is unknown, or if the interval has not ended
@@ -66,7 +66,7 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """The part of an interval that the dashboard's timeline shows."""
+    """The part of a frame that the timeline of the dashboard shows."""
 
     interval: int
     at: str
@@ -78,7 +78,7 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 class BrokerConnection(msgspec.Struct, frozen=True):
-    """State of the dashboard's connection to the broker, and its beginning."""
+    """State of the dashboard's connection to the broker, and the time at which this state began."""
 
     online: bool
     since: str  # RFC 3339, UTC
@@ -86,7 +86,7 @@ class BrokerConnection(msgspec.Struct, frozen=True):
 
 
 class ConnectionState(msgspec.Struct, frozen=True):
-    """State of the broker and of the daemon, on which the pages depend."""
+    """State of the broker connection and of the daemon, which is sent to the dashboard's pages."""
 
     at: str  # the present time by the clock of the dashboard server
     broker: BrokerConnection
@@ -126,13 +126,20 @@ class FieldState:
         self.hotspot: Hotspot | None = None
 
     def load_history(self, history: DecisionHistory, name: str) -> None:
-        """Add the newest history entries of the field `name`; raises `DataError`."""
+        """Add the newest history entries of the field `name` to the dashboard's state.
+
+        Raises `DataError` if the history cannot be read.
+        """
         entries = history.newest(name, self.frames.maxlen or 0)[::-1]
         self.frames.extend(frames_of(entries, list(self._order)))
         self.notices.extend(notice for entry in entries for notice in entry.notices)
 
     def add_decision(self, decision: Decision) -> None:
-        """Add a decision, or replace the one of the same interval; raises `ValueError`."""
+        """Add a decision to the frames of the field.
+
+        If the last frame is of the same interval, it is replaced. Raises `ValueError` if the
+        decision's sensor does not belong to the field.
+        """
         if decision.sensor not in self._order:
             raise ValueError(f"{decision.sensor} is not a sensor of the field")
         last = self.frames[-1] if self.frames else None
@@ -144,7 +151,10 @@ class FieldState:
         self._update_last_frame()
 
     def add_posterior(self, posterior: PublishedPosterior) -> None:
-        """Replace the field's posterior; raises `ValueError` for columns of different lengths."""
+        """Replace the dashboard's posterior of the field.
+
+        Raises `ValueError` if the columns of the posterior differ in length.
+        """
         columns = (posterior.mean, posterior.std, posterior.last, posterior.age_s)
         if any(len(each) != len(posterior.sensors) for each in columns):
             raise ValueError("the columns differ in length")
@@ -203,7 +213,7 @@ class FieldState:
 
 
 class DashboardState:
-    """State of a daemon and its fields on the dashboard, updated by the broker's messages.
+    """State of a daemon and of its fields, as the dashboard shows it; updated by MQTT messages.
 
     Parameters
     ----------
@@ -239,7 +249,7 @@ class DashboardState:
         ]
 
     def process(self, topic: str, payload: bytes) -> list[SseEvent]:
-        """Update the dashboard's state by a message; return the events for the open pages.
+        """Update the dashboard's state with a message; return the events for the open pages.
 
         A message that cannot be decoded is counted in `unreadable`.
         """
@@ -307,7 +317,7 @@ def _update_field(field: FieldState, level: str, payload: bytes) -> None:
 
 
 def frames_of(entries: Iterable[HistoryEntry], sensors: Sequence[str]) -> Iterator[Frame]:
-    """Yield a frame for each history entry, except entries of removed sensors."""
+    """Yield the dashboard's frame for each history entry whose sensor is one of `sensors`."""
     for entry in entries:
         if entry.decision.sensor not in sensors:
             continue
@@ -322,13 +332,16 @@ def frames_of(entries: Iterable[HistoryEntry], sensors: Sequence[str]) -> Iterat
 
 
 def _column(stored: Sequence[str], array: QuantizedArray, sensors: Sequence[str]) -> list[float]:
-    """Return the numbers of a history array in the order of `sensors`; NaN for a new sensor."""
+    """Return the numbers of a history array in the order of `sensors`.
+
+    The number of a sensor that is not in `stored` is NaN.
+    """
     by_sensor = dict(zip(stored, array.values(), strict=False))
     return [round(by_sensor.get(sensor, nan), DECIMALS) for sensor in sensors]
 
 
 def selection_of(frame: Frame) -> Selection:
-    """Return the part of a frame that the timeline shows."""
+    """Return the part of a frame that the dashboard's timeline shows."""
     decision = frame.decision
     return Selection(
         decision.interval,

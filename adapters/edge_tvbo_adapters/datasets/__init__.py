@@ -23,7 +23,10 @@ DATASETS = Registry(
 
 
 def find(name: str) -> "Dataset":
-    """Return the dataset `name`; raises a `ConfigError` that lists all names if there is none."""
+    """Return the dataset `name`.
+
+    If there is no such dataset, raise a `ConfigError` that lists all names.
+    """
     dataset: Dataset = DATASETS.load(name)
     return dataset
 

@@ -1,10 +1,11 @@
 """The dataset `csv`: any sensor network from a CSV file, wide or long.
 
 A wide file has a column for each sensor, a long file has a row for each reading. The readings are
-put on a regular grid in time. The interval of the grid is the most common step between consecutive
-times, in a long file between consecutive times of a sensor. If less than half of the steps are
-equal to it, the median step is used. Readings with the same nearest grid point are averaged. Gaps
-are filled and marked as not observed.
+put on a regular grid in time. The interval of the grid is the most common difference between
+consecutive times. In a long file, the differences are taken between the times of the same sensor.
+If fewer than half of the differences have this value, the median difference is used. Readings with
+the same nearest grid point are averaged. Gaps are filled by interpolation, and marked as not
+observed.
 """
 
 import csv
@@ -58,14 +59,17 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Csv:
-    """The dataset `csv`."""
+    """The dataset `csv`, which reads the user's own CSV file."""
 
     name = "csv"
     summary = "your own CSV file: a column per sensor, or rows of time, sensor, value"
     url: str | None = None
 
     def load(self, directories: Iterable[str]) -> Recording:
-        """Read the given CSV file, or the only one in a given directory; raises `DataError`."""
+        """Read the given CSV file, or the only CSV file in a given directory.
+
+        Raises `DataError` if there is no such file, or if it cannot be read.
+        """
         return read(choose_file(list(directories)))
 
     def fetch(self, directory: Path, progress: Progress) -> None:
@@ -79,7 +83,7 @@ def choose_file(directories: list[str]) -> Path:
     Each entry of `directories` is a CSV file, or a directory with one CSV file. The first file
     that is found is returned.
 
-    Raises `DataError` if there is none, or if a directory has several CSV files.
+    Raises `DataError` if there is no CSV file, or if a directory has several CSV files.
     """
     for entry in map(Path, directories):
         if is_file(entry):
@@ -216,7 +220,9 @@ def read_long(
 
 
 def topic_names(path: Path, names: list[str]) -> list[str]:
-    """Return sensor names that are valid in a topic; raises `DataError` if two become equal.
+    """Convert the sensor names of a CSV file to names that are valid in an MQTT topic.
+
+    Raises `DataError` if a name is empty, or if two converted names are equal.
 
     >>> topic_names(Path("a.csv"), ["north hall", "n1"])
     ['north-hall', 'n1']
@@ -238,7 +244,8 @@ def topic_names(path: Path, names: list[str]) -> list[str]:
 def read_values(path: Path, number: int, cells: list[str], sensors: list[str]) -> list[float]:
     """Return the readings in the cells of one CSV row, NaN for an empty cell.
 
-    `sensors` are the sensors of the cells. Raises `DataError` for a cell that is not a number.
+    `sensors` has the sensor's name of each cell. Raises `DataError` for a cell that is not a
+    number.
     """
     try:
         values = [float(cell) if cell else nan for cell in cells]
@@ -270,7 +277,10 @@ def _not_a_number(path: Path, number: int, cell: str, sensor: str) -> DataError:
 
 
 class TimeParser:
-    """Parser of the time column of a CSV file; the first time determines the format of all."""
+    """Parser of the time column of a CSV file.
+
+    The first timestamp determines the format of all timestamps.
+    """
 
     def __init__(self, path: Path, header: str) -> None:
         self._path = path
@@ -284,7 +294,7 @@ class TimeParser:
         return TimeFormat(self._kind or "count", self._naive)
 
     def read(self, number: int, text: str) -> float:
-        """Return the time in a row of a CSV file: a number of s or ms since 1970, or of steps."""
+        """Parse the time in a row of a CSV file: seconds or ms since 1970, or a number of steps."""
         at = self._known.get(text)
         if at is None:
             at = self._known[text] = self._parse(number, text.strip())
@@ -315,7 +325,7 @@ class TimeParser:
 
 
 def time_kind(text: str) -> str:
-    """Return the kind of format in which a time is written.
+    """Return the kind of format in which a time of a CSV file is written.
 
     >>> [time_kind(t) for t in ("2026-03-02 08:00", "1772438400", "1772438400000", "12")]
     ['iso', 'seconds', 'milliseconds', 'count']
@@ -339,7 +349,7 @@ def _is_time(text: str) -> bool:
 
 
 def interval_in_name(path: Path) -> float | None:
-    """Return the interval that a CSV file's name contains, in s; None if it contains none.
+    """Return the interval in a CSV file's name, in s; None if the name contains no interval.
 
     >>> interval_in_name(Path("speed_10min.csv.gz")), interval_in_name(Path("speed.csv"))
     (600.0, None)
@@ -386,7 +396,7 @@ def to_grid(path: Path, table: Table) -> Recording:
 def spacing(path: Path, times: "NDArray[np.float64]", sensor: "NDArray[np.intp] | None") -> float:
     """Return the interval of a CSV file's grid, in the unit of its times.
 
-    `sensor` is the sensor of each time in a long file; None for a wide file.
+    For a long file, `sensor` is the sensor of each of the `times`; for a wide file, it is None.
     """
     import numpy as np
 
@@ -410,9 +420,9 @@ def spacing(path: Path, times: "NDArray[np.float64]", sensor: "NDArray[np.intp] 
 def grid_index(
     path: Path, times: "NDArray[np.float64]", step: float, sensors: int
 ) -> "tuple[NDArray[np.intp], int]":
-    """Return the nearest grid point of each time, and the number of grid points.
+    """Return the index of each time's nearest point on the grid, and the number of grid points.
 
-    Raises `DataError` if the grid would have too many cells.
+    Raises `DataError` if the grid of the CSV file would have too many cells.
     """
     import numpy as np
 
@@ -428,7 +438,7 @@ def grid_index(
 
 
 def time_unit(path: Path, time_format: TimeFormat, step: float) -> tuple[float, str]:
-    """Return the number of seconds in the unit of a file's times, and a text about the times."""
+    """Return the unit of a CSV file's times, in s, and a description of the times for the user."""
     if time_format.kind == "count":
         named = interval_in_name(path)
         interval = DEFAULT_COUNT_INTERVAL if named is None else named

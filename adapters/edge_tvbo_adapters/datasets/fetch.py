@@ -16,7 +16,7 @@ TIMEOUT_S = 30.0  # in which the server sends no byte
 
 
 def fetch_files(files: Iterable[RemoteFile], directory: Path, progress: Progress) -> None:
-    """Download a dataset's files that are missing in `directory` or have a wrong SHA-256.
+    """Download each file of a dataset that is missing in `directory` or has a wrong SHA-256.
 
     If the publisher states no SHA-256, the SHA-256 of the first download is recorded beside the
     file, as `<name>.sha256`. Later downloads must have the same SHA-256.
@@ -34,7 +34,7 @@ def fetch_files(files: Iterable[RemoteFile], directory: Path, progress: Progress
 def fetch(url: str, target: Path, sha256: str | None, progress: Progress) -> str:
     """Download one file of a dataset from `url` to `target`; return its SHA-256.
 
-    `target` is replaced only by a complete file; a failed download leaves no file behind.
+    Only a complete file replaces `target`; a failed download leaves no partial file.
 
     Raises
     ------
@@ -87,17 +87,20 @@ class _PoochProgress:
         self.total = 0  # bytes; set by pooch, 0 if unknown
 
     def update(self, size: int) -> None:
-        """Report the bytes of the chunks before this one, whose length may be below `size`."""
+        """Report the bytes of the chunks before the present chunk.
+
+        The present chunk is not included, because it may be shorter than `size`.
+        """
         if not self._ended:
             self._progress(self._done, self.total or None)
             self._done += size
 
     def reset(self) -> None:
-        """Stop reporting, because pooch calls `update` once more, with the total size."""
+        """Stop the reports, because pooch calls `update` once more, with the total size."""
         self._ended = True
 
     def close(self) -> None:
-        """Do nothing; pooch closes its progress bars."""
+        """Do nothing; pooch calls this method at the end of a download."""
 
 
 def cannot_fetch(name: str, advice: str) -> NoReturn:

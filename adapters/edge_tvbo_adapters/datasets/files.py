@@ -8,7 +8,7 @@ from edge_tvbo.errors import DataError
 
 
 def find(directories: Iterable[str], names: Sequence[str], advice: str) -> Path:
-    """Return the path of a dataset's file, after checking its SHA-256 if that is recorded.
+    """Find a dataset's file, check its SHA-256 if one is recorded, and return its path.
 
     Parameters
     ----------
@@ -34,10 +34,10 @@ def find(directories: Iterable[str], names: Sequence[str], advice: str) -> Path:
 
 
 def look_for(directories: Iterable[str], names: Sequence[str]) -> Path | None:
-    """Return the path of a dataset's file, searching the directories in order; None without one.
+    """Search the directories in order for a dataset's file; return its path, or None.
 
-    In each directory the first existing file of `names` is taken. An entry of `directories` may
-    also be the path of such a file.
+    In each directory, the first of the `names` that exists is used. An entry of `directories` may
+    also be the path of a file with one of the `names`.
     """
     for entry in map(Path, directories):
         if entry.name in names and is_file(entry):
@@ -77,7 +77,10 @@ def sha256_of(path: Path) -> str:
 
 
 def recorded_sha256(path: Path) -> str | None:
-    """Return the SHA-256 recorded beside a dataset's file when it was fetched; None without one."""
+    """Return the SHA-256 that was recorded when a dataset's file was fetched.
+
+    Returns None if no SHA-256 was recorded.
+    """
     sidecar = _sidecar(path)
     if not sidecar.is_file():
         return None

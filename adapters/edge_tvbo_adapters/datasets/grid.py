@@ -1,4 +1,4 @@
-"""Regular grids of readings: opening a dataset's text files, averaging, filling gaps."""
+"""Regular grids of a dataset's readings: opens text files, averages readings, and fills gaps."""
 
 import gzip
 import zlib
@@ -84,7 +84,7 @@ def fill_gaps(
 def open_text(path: Path) -> Iterator[TextIO]:
     """Open a text file of a dataset, plain or gzipped; raises `DataError` if it is unreadable.
 
-    Errors that occur while the file is read in the context are converted, too.
+    Errors that occur later, while the file is read in the context, also become a `DataError`.
     """
     try:
         if path.suffix == ".gz":

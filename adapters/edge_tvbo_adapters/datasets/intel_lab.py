@@ -1,8 +1,8 @@
 """The dataset `intel-lab`: temperature at 54 motes of the Intel Berkeley Research Lab, 2004.
 
-It can be read from two files: the publisher's `data.txt`, with a line for each sample, and
-`intel_lab_10min.csv`, with averages over 10 minutes. Both lead to the recording that the papers
-use: 46 motes, 2004-03-01 to 2004-03-08, 1152 intervals.
+It can be read from either of two files: the publisher's `data.txt`, with a line for each sample,
+and `intel_lab_10min.csv`, with averages over 10 minutes. Both files result in the recording that
+the papers use: 46 motes, 2004-03-01 to 2004-03-08, 1152 intervals.
 
 `data.txt` contains raw data. Its lines are not sorted, some are truncated, and some have invalid
 mote ids. Motes whose battery is below about 2.35 V report temperatures of up to 122 °C.
@@ -79,7 +79,7 @@ class IntelLab:
 
 
 def valid_means(path: Path) -> "Grid":
-    """Return the 10-minute means of all motes, and which of them can be used.
+    """Return the 10-minute means of all motes, and which of the means can be used.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def choose_motes(
 ) -> "tuple[NDArray[np.float64], NDArray[np.bool_], list[int]]":
     """Return the columns and the ids of the 46 motes that have the most valid intervals.
 
-    If two motes have equally many, the one with the lower id is preferred.
+    If two motes have the same number of valid intervals, the mote with the lower id is preferred.
     """
     import numpy as np
 
@@ -123,7 +123,11 @@ def choose_motes(
 def samples(
     path: Path,
 ) -> "tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]":
-    """Return the samples of the Intel lab as arrays (n,): interval, mote - 1, °C and V."""
+    """Return the samples of the Intel lab as four arrays of shape (n,).
+
+    The arrays contain the number of the interval, the mote's id minus 1, the temperature in °C, and
+    the voltage of the battery in V.
+    """
     import numpy as np
 
     steps = interval_table()
@@ -151,7 +155,7 @@ def samples(
 def interval_table() -> dict[str, int]:
     """Return a dict that maps the first 15 characters of a time to the number of its interval.
 
-    These characters end with the tens of the minutes, so each interval has 10 minutes.
+    These characters end with the tens of the minutes, so each interval is 10 minutes long.
 
     >>> interval_table()["2004-03-02 01:2"]
     152
@@ -197,7 +201,10 @@ def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[Row]:
 
 
 def read_positions(directories: Iterable[str], motes: list[int]) -> "NDArray[np.float64] | None":
-    """Return the positions of the motes, (M, 2) in m; None if there is no `mote_locs.txt`."""
+    """Return the positions of the motes, in m, as an array of shape (M, 2).
+
+    Returns None if there is no `mote_locs.txt`.
+    """
     import numpy as np
 
     path = look_for(directories, (LOCATIONS,))

@@ -31,7 +31,7 @@ VENTS = ((10.0, 21.0), (30.0, 21.0), (12.0, 9.0), (28.0, 9.0))  # m, one for eac
 
 
 class LabSample:
-    """The dataset `lab-sample`; each seed generates the week of another laboratory."""
+    """The dataset `lab-sample`; each seed generates one week of a different laboratory."""
 
     name = "lab-sample"
     summary = "synthetic: 46 sensors in a laboratory of 40 x 30 m, temperature, 10 min, 8 days"
@@ -41,7 +41,7 @@ class LabSample:
         self._seed = seed
 
     def load(self, directories: Iterable[str] = ()) -> Recording:
-        """Generate the recording; the same seed generates the same bytes. No file is read."""
+        """Generate the recording; read no file. The same seed generates the same bytes."""
         import numpy as np
 
         rng = np.random.default_rng(self._seed)
@@ -67,7 +67,10 @@ class LabSample:
 
 
 def layout(rng: "Generator") -> "Array":
-    """Return the sensors' positions, (M, 2) in m: an irregular 8 x 6 grid without two corners."""
+    """Return the positions of the sensors, in m, as an array of shape (M, 2).
+
+    The positions are an irregular 8 x 6 grid without two of its corners.
+    """
     import numpy as np
 
     x, y = np.meshgrid((np.arange(8) + 0.5) * WIDTH / 8, (np.arange(6) + 0.5) * DEPTH / 6)
@@ -78,7 +81,7 @@ def layout(rng: "Generator") -> "Array":
 
 
 def temperatures(rng: "Generator", places: "Array") -> "Array":
-    """Return the synthetic temperature at each sensor and time, (T, M) in °C."""
+    """Return the synthetic temperature at each time and sensor, in °C, of shape (T, M)."""
     import numpy as np
 
     hour = np.arange(DAYS * PER_DAY) * 24.0 / PER_DAY
@@ -90,7 +93,7 @@ def temperatures(rng: "Generator", places: "Array") -> "Array":
 
 
 def sunshine(rng: "Generator", hour: "Array", places: "Array") -> "Array":
-    """Return the warming of each sensor by the sun, (T, M) in °C, in a patch that moves."""
+    """Return how much a moving patch of sunshine warms each sensor, in °C, of shape (T, M)."""
     import numpy as np
 
     through = (hour % 24 - SUNRISE) / (SUNSET - SUNRISE)  # of the day: 0 at sunrise, 1 at sunset
@@ -104,7 +107,7 @@ def sunshine(rng: "Generator", hour: "Array", places: "Array") -> "Array":
 
 
 def cooling(rng: "Generator", hour: "Array", places: "Array") -> "Array":
-    """Return the cooling of each sensor by the vents, (T, M) in °C, in working hours."""
+    """Return how much the vents cool each sensor in working hours, in °C, of shape (T, M)."""
     import numpy as np
 
     flips = rng.random((len(hour), len(VENTS))) < 1 / 9  # on average every 90 minutes
@@ -117,7 +120,10 @@ def cooling(rng: "Generator", hour: "Array", places: "Array") -> "Array":
 
 
 def drift(rng: "Generator", places: "Array") -> "Array":
-    """Return slow temperature anomalies of each sensor, (T, M) in °C: an AR(2) process in time."""
+    """Return slow temperature anomalies of each sensor, in °C, of shape (T, M).
+
+    The anomalies are an AR(2) process in time.
+    """
     import numpy as np
 
     x, y = np.meshgrid(np.linspace(0, WIDTH, 9), np.linspace(0, DEPTH, 7))
@@ -131,9 +137,9 @@ def drift(rng: "Generator", places: "Array") -> "Array":
 
 
 def lagged(drive: "Array", keep: float) -> "Array":
-    """Return the signals `drive` (T, n) after a first-order low-pass filter along time.
+    """Return the signals `drive`, of shape (T, n), after a first-order low-pass filter in time.
 
-    In each step the filter keeps the share `keep` of its output.
+    At each step, the filter keeps the fraction `keep` of its previous output.
 
     >>> import numpy as np
     >>> lagged(np.array([[1.0], [1.0], [0.0]]), keep=0.5).ravel().tolist()
@@ -150,7 +156,10 @@ def lagged(drive: "Array", keep: float) -> "Array":
 
 
 def dropouts(rng: "Generator", shape: tuple[int, int]) -> "NDArray[np.bool_]":
-    """Return which synthetic readings are lost, bool (T, M): 1 % of all, in gaps up to 70 min."""
+    """Return which synthetic readings are lost, as a bool array of shape (T, M).
+
+    1 % of all readings are lost, in gaps of up to 70 min.
+    """
     import numpy as np
 
     lost = np.zeros(shape, dtype=np.bool_)

@@ -72,7 +72,10 @@ class MetrLa:
 def read_positions(
     directories: Iterable[str], sensors: tuple[str, ...]
 ) -> "NDArray[np.float64] | None":
-    """Return the positions of the loop detectors, (M, 2) in m; None without a locations file."""
+    """Return the positions of the loop detectors, in m, as an array of shape (M, 2).
+
+    Returns None if there is no locations file.
+    """
     path = look_for(directories, LOCATIONS)
     if path is None:
         return None
@@ -102,7 +105,8 @@ def _place(path: Path, number: int, line: str) -> tuple[str, tuple[float, float]
 def degrees_to_metres(places: list[tuple[float, float]]) -> "NDArray[np.float64]":
     """Convert (latitude, longitude) to (east, north) in m, measured from the south-west corner.
 
-    The approximation holds for places within a few 100 km. Returns an array (M, 2).
+    The approximation holds if the places are within a few 100 km of each other. The returned array
+    has the shape (M, 2).
 
     >>> degrees_to_metres([(34.0, -118.0), (34.0, -118.1)]).round(0).tolist()
     [[9218.0, 0.0], [0.0, 0.0]]

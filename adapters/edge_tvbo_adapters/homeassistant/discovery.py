@@ -1,16 +1,17 @@
-"""Home Assistant discovery: the message by which the daemon appears as one device.
+"""Home Assistant discovery: the message that makes the daemon appear as one device.
 
 One retained message describes all entities:
 
     <prefix>/device/edge_tvbo_<instance>/config
 
-It contains no states. It is published after each start of Home Assistant, and whenever the copy
-that the broker retains differs from it. To remove the entity of a removed field, the message names
-the entity with its platform only. The daemon finds such entities in the broker's copy, so it does
-not have to store them.
+The message contains no states. It is published after each start of Home Assistant, and whenever the
+copy that the broker retains differs from the daemon's message. To remove the entity of a removed
+field, the message names the entity with its platform only. The daemon finds such entities in the
+broker's copy, so the daemon does not have to store them.
 
-The message follows the rules of Home Assistant 2026.11, in `components/mqtt/schemas.py` and one
-module for each platform. `tests/support/ha_schema.py` checks them.
+The message follows the rules of Home Assistant 2026.11, which are in its
+`components/mqtt/schemas.py` and in one module for each platform. `tests/support/ha_schema.py`
+checks the message against these rules.
 """
 
 import re
@@ -238,7 +239,7 @@ def _field_entities(
 
 
 def _event_entity(instance: str, key: str, name: str, topic: str) -> Component:
-    """Return an event entity; Home Assistant reads the kind of an event from `event_type`."""
+    """Return an event entity, from whose `event_type` Home Assistant reads the kind of event."""
     keys = "'event_type': value_json.event, 'text': value_json.text, 'sensor': value_json.sensor"
     return _entity(
         instance,
@@ -252,7 +253,10 @@ def _event_entity(instance: str, key: str, name: str, topic: str) -> Component:
 
 
 def _expiry(interval: float | None) -> Component:
-    """Return the setting `expire_after` of an entity; empty if the field has no fixed interval."""
+    """Return the setting `expire_after` of an entity.
+
+    Returns an empty dict if the field has no fixed interval.
+    """
     return {} if interval is None else {"expire_after": ceil(EXPIRE_AFTER_INTERVALS * interval)}
 
 
@@ -274,7 +278,7 @@ def _title(field: str) -> str:
 
 
 class Discovery:
-    """Schedule of the discovery message, and the entities that it has to remove.
+    """Schedules the discovery message, and adds to it the removal of obsolete entities.
 
     Parameters
     ----------
@@ -292,11 +296,11 @@ class Discovery:
     Attributes
     ----------
     topic : str
-        Topic of the message.
+        Topic of the discovery message.
     filters : list of str
         Topics to subscribe to.
     max_size : int
-        Maximal size of the broker's copy that is read, in bytes.
+        Size of the largest retained copy that is read from the broker, in bytes.
     """
 
     def __init__(
@@ -319,7 +323,7 @@ class Discovery:
         self.max_size = 4 * len(self._payload)
 
     def begin(self, now: float) -> None:
-        """Start a session: wait for the copy of the discovery message that the broker retains."""
+        """Begin an MQTT session: expect the broker's retained copy of the discovery message."""
         self._copy = b""
         self._compare_at, self._repeat_at = now + COPY_TIMEOUT_S, inf
 
@@ -349,10 +353,10 @@ class Discovery:
 
 
 def with_removals(message: Mapping[str, Any], copy: bytes) -> dict[str, Any]:
-    """Return the discovery message with a removal for each entity that only the copy has.
+    """Return the discovery message with a removal for each entity that only `copy` contains.
 
-    `copy` is the message that the broker retains. Any client can have written it, so only its keys
-    and platforms are used.
+    `copy` is the message that the broker retains. Because any client could have written it, only
+    its keys and platforms are used.
     """
     try:
         earlier = msgspec.json.decode(copy, type=_Copy).components if copy else {}

@@ -50,7 +50,7 @@ class HttpServer:
     Parameters
     ----------
     host, port
-        The address to listen on; port 0 takes a free one.
+        The address to listen on; port 0 selects a free port.
     page : callable
         Returns the page at a path; None if there is no such page.
     """
@@ -74,17 +74,23 @@ class HttpServer:
         self._resume_accept(0.0)
 
     def fileno(self) -> int:
-        """Return the HTTP server's file descriptor, which is readable when a socket is ready."""
+        """Return the file descriptor of the HTTP server.
+
+        The descriptor is readable when one of the server's sockets is ready.
+        """
         return self._selector.fileno()
 
     def wake_at(self) -> float:
-        """Return the monotonic time of the next timeout, or of the next attempt to accept."""
+        """Return the monotonic time at which `service` has to be called without a ready socket.
+
+        At this time, a connection times out, or the HTTP server tries again to accept connections.
+        """
         is_waiting = not self._is_accepting and len(self._connections) < MAX_CONNECTIONS
         accept_at = self._accept_at if is_waiting else inf
         return min(accept_at, *(each.deadline for each in self._connections), inf)
 
     def service(self, now: float) -> None:
-        """Accept connections, answer requests, and close connections that timed out."""
+        """Accept HTTP connections, answer requests, and close connections that timed out."""
         for key, _ in self._selector.select(0):
             if key.data is None:
                 self._accept(now)

@@ -39,7 +39,7 @@ COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (he
 
 
 def open_endpoint(host: str, port: int, status: Callable[[], Status]) -> HttpServer:
-    """Return an HTTP server of the metrics.
+    """Return an HTTP server for the metrics and the health endpoint.
 
     Raises `MissingExtra` if prometheus-client is not installed, and `EdgeTvboError` if the port is
     in use.

@@ -15,12 +15,13 @@ MAX_STATUS_LENGTH = 256  # characters
 
 
 class SystemdNotifier:
-    """Notifies the service manager that started this process.
+    """Sends notifications to systemd, the service manager that started this process.
 
     Parameters
     ----------
     environment : mapping
-        Names the socket (``$NOTIFY_SOCKET``) and the watchdog's timeout (``$WATCHDOG_USEC``).
+        Environment variables: the socket (``$NOTIFY_SOCKET``) and the watchdog's timeout
+        (``$WATCHDOG_USEC``).
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -30,7 +31,10 @@ class SystemdNotifier:
 
     @property
     def watchdog_timeout(self) -> float | None:
-        """Seconds without a call of `alive` after which systemd restarts the daemon, or None."""
+        """Seconds after which systemd restarts the daemon if `alive` is not called.
+
+        None if systemd does not watch the daemon.
+        """
         return self._timeout
 
     def ready(self, text: str) -> None:
@@ -47,7 +51,10 @@ class SystemdNotifier:
         self._send("WATCHDOG=1")
 
     def reloading(self) -> None:
-        """Report a reload to systemd, with its time, which Type=notify-reload requires."""
+        """Report to systemd that a reload begins.
+
+        The report contains the time, which Type=notify-reload requires.
+        """
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
@@ -70,7 +77,9 @@ class SystemdNotifier:
 
 
 def socket_address(text: str) -> str:
-    r"""Return the address of systemd's socket, given a path or @ and an abstract name; or "".
+    r"""Return the address of systemd's socket, whose name is a path, or @ and an abstract name.
+
+    Returns "" for any other name.
 
     >>> socket_address("/run/systemd/notify"), socket_address("@/org/systemd")
     ('/run/systemd/notify', '\x00/org/systemd')

@@ -9,13 +9,13 @@ DUPLICATE_ID_WAIT_S = 60.0  # between two attempts while a duplicate client id i
 
 
 class Backoff:
-    """Exponential backoff with full jitter, reset by a session that lasts.
+    """Exponential backoff with full jitter, which a session that lasts long enough resets.
 
     The bound of the waits doubles with each attempt. Each wait is drawn uniformly between 0 and the
     bound (full jitter), so that gateways that lost a broker together do not reconnect together.
 
-    A mere CONNACK does not reset the waits: if two clients use one client id, the broker accepts
-    both of them by turns and ends the other's session.
+    A CONNACK alone does not reset the waits. If two clients use the same client id, the broker
+    accepts them alternately, and each time ends the session of the other client.
 
     Parameters
     ----------
@@ -41,17 +41,20 @@ class Backoff:
         return self._rng.uniform(0.0, bound)
 
     def ended(self, lasted: float, *, by_broker: bool = True) -> None:
-        """Count a session that ended after `lasted` seconds; `by_broker` if the broker ended it."""
+        """Count a session that ended after `lasted` seconds.
+
+        `by_broker` says whether the broker ended the session.
+        """
         if lasted >= STABLE_SESSION_S:
             self._attempts = 0
         short = by_broker and lasted < SHORT_SESSION_S
         self.short_sessions = self.short_sessions + 1 if short else 0
 
     def clear(self) -> None:
-        """Discard the suspicion of a duplicate client id, because the broker is unreachable."""
+        """Discard the suspicion that another client uses the same client id."""
         self.short_sessions = 0
 
     @property
     def duplicate_client_id(self) -> bool:
-        """Whether another client with the same id seems to end our sessions again and again."""
+        """Whether another client with the same id seems to end our sessions repeatedly."""
         return self.short_sessions >= MIN_SHORT_SESSIONS

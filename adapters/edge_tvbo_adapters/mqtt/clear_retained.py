@@ -1,4 +1,4 @@
-"""Clearing the retained message of one topic."""
+"""Clears the retained message of one MQTT topic."""
 
 import time
 from contextlib import closing
@@ -14,7 +14,7 @@ RETAINED_WAIT_S = 1.0  # from the granted subscription to the retained message, 
 
 
 def clear_retained(mqtt: Mqtt, instance: str, topic: str, timeout_s: float) -> bool:
-    """Clear the broker's retained message on `topic`; return whether there was one.
+    """Clear the broker's retained message on `topic`; return whether there was a message.
 
     Raises `LinkError` if the broker refuses the session or the subscription, or if it does not
     answer within `timeout_s` seconds.

@@ -30,7 +30,7 @@ UNANSWERED = ("retained", "flooding", "bad-topic")  # reasons of rejections with
 
 
 class Rejection(NamedTuple):
-    """An invalid command and the response to it; `response` is None if none is sent."""
+    """An invalid command and the response to it; `response` is None if no response is sent."""
 
     verb: str
     why: Unreadable
@@ -38,7 +38,7 @@ class Rejection(NamedTuple):
 
 
 class Traced(msgspec.Struct, frozen=True):
-    """The part of a request by which its sender recognises the response."""
+    """The part of a request by which the sender of the request recognises the response."""
 
     transaction: Transaction = None
 
@@ -60,7 +60,10 @@ class Commands:
         self._logged: set[str] = set()
 
     def put(self, message: MQTTMessage, now: float) -> bool:
-        """Add the command in an MQTT message to the queue; return False if there is none."""
+        """Add the command in an MQTT message to the queue.
+
+        Returns False if the message is not a command.
+        """
         topic, is_valid = topic_of(message)
         if not topic.startswith(self._prefix):
             return False
@@ -121,7 +124,10 @@ def parse_request(payload: bytes) -> Request:
 
 
 def transaction_of(payload: bytes) -> Transaction:
-    """Return the transaction of an invalid request, for its response; None without one."""
+    """Return the `transaction` of an invalid request, which the response repeats.
+
+    Returns None if the request has no readable transaction.
+    """
     try:
         return msgspec.json.decode(payload[:MAX_REQUEST], type=Traced).transaction
     except (msgspec.MsgspecError, ValueError, RecursionError):

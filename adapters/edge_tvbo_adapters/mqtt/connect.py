@@ -1,8 +1,8 @@
-"""Connecting to a broker in a short-lived thread, because connecting blocks and the loop must not.
+"""Connecting to a broker in a short-lived thread, so that the daemon's loop does not block.
 
 The C library's name resolution blocks, for up to half a minute if DNS is down, and so does paho's
-`connect`. The thread runs this one call, stores the result, writes one byte to a socket pair and
-ends. The loop waits for the other end of the pair as for any other socket. Loop and thread share
+`connect`. The thread only connects, stores the result, writes one byte to a socket pair and ends.
+The loop waits for the other end of the pair as for any other socket. The loop and the thread share
 only the result.
 """
 
@@ -28,7 +28,7 @@ class Attempt(Generic[Connected]):
     connect : callable
         Returns the connection or raises an error; it may block.
     discard : callable
-        Closes the connection if the attempt was abandoned before it was made.
+        Closes a connection that was made after the attempt had been abandoned.
     """
 
     def __init__(
@@ -46,9 +46,10 @@ class Attempt(Generic[Connected]):
             self._result = error
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the descriptor that becomes readable with the attempt's result, and `EVENT_READ`.
+        """Return the descriptor that becomes readable when the attempt ends, and `EVENT_READ`.
 
-        Returns None if no descriptor or no thread was left: then the result is an error already.
+        Returns None if the system has no free descriptor or thread. In that case, `result` returns
+        the error immediately.
         """
         return (self._ours.fileno(), selectors.EVENT_READ) if self._ours else None
 
@@ -59,7 +60,7 @@ class Attempt(Generic[Connected]):
         return self._result
 
     def abandon(self) -> None:
-        """Cancel the attempt: if the connection is made later, it is closed at once."""
+        """Cancel the attempt: if the connection is made later, it is closed immediately."""
         self._abandoned = True
         self._close()
         self._discard_abandoned()
@@ -80,8 +81,8 @@ class Attempt(Generic[Connected]):
     def _discard_abandoned(self) -> None:
         """Discard the connection of an abandoned attempt.
 
-        The thread calls it when the connection is made, the loop when the attempt is abandoned.
-        The later call discards the connection.
+        The thread calls this method when the connection is made, and the loop calls it when the
+        attempt is abandoned. The later of the two calls discards the connection.
         """
         result = self._result
         if self._abandoned and result is not None and not isinstance(result, Exception):

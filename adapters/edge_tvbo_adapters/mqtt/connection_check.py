@@ -37,9 +37,10 @@ class CheckResult(msgspec.Struct, frozen=True):
 def check_connection(
     mqtt: Mqtt, instance: str, fields: Mapping[str, FieldSettings], seconds: float
 ) -> Iterator[CheckResult]:
-    """Yield the result of each step of the connection check, up to the first fatal one.
+    """Yield the result of each step of the connection check, up to the first fatal problem.
 
-    The check waits `seconds` for readings. It publishes nothing retained and activates no sensor.
+    The check waits `seconds` for readings. It publishes no retained message and activates no
+    sensor.
     """
     try:
         yield from _connect(mqtt)
@@ -56,7 +57,7 @@ def check_connection(
 
 
 class Observed:
-    """The messages that arrived during the connection check: readings, echoes, a status."""
+    """Messages that the connection check has received: readings, echoes, a daemon's status."""
 
     def __init__(self, instance: str, fields: Mapping[str, FieldSettings]) -> None:
         base = f"edge_tvbo/{instance}"
@@ -68,7 +69,7 @@ class Observed:
         self.filters = list(dict.fromkeys(each for field in self._fields for each in field.filters))
 
     def take(self, message: MQTTMessage) -> None:
-        """Store or count one message, by its topic."""
+        """Take one message of the connection check: store or count it, according to its topic."""
         topic, _ = topic_of(message)
         if topic == self.status_topic:
             self.status = message.payload.decode(errors="replace")[:20]
@@ -112,7 +113,8 @@ class ObservedField:
     def result(self, seconds: float) -> CheckResult:
         """Return the check result of one field: its sensors that reported, and rejected messages.
 
-        The check fails if all messages were rejected. Without any message it succeeds, with advice.
+        The check fails if all messages were rejected. If there is no message, the check succeeds,
+        and its text gives advice.
         """
         seen = self._sensors_seen
         silent = [each for each in self._sensors if each not in seen]

@@ -4,9 +4,9 @@
 
 When a session fails or ends, the link is DISCONNECTED again. Every attempt to connect starts a new,
 clean session, so the broker queues nothing for the daemon while it is disconnected: queued readings
-would be too old to use, and a command that arrives late is worse than none. A reading is
-acknowledged only after the daemon's loop has handled it, so that the broker does not send readings
-faster than the daemon handles them.
+would be too old to use, and a command that arrives late is worse than a command that is lost. A
+reading is acknowledged only after the daemon's loop has handled it, so that the broker does not
+send readings faster than the daemon handles them.
 """
 
 import logging
@@ -86,12 +86,12 @@ def connect(
     discovery : Discovery, optional
         Schedules the discovery message of Home Assistant; None to publish none.
     former : mapping, optional
-        The fields of the link that this one replaces after a reload.
+        The fields of the earlier link, which this link replaces after a reload.
     seed : int, optional
-        The seed of the random waits between attempts. By default each gateway draws its own, so
-        that the gateways of a fleet do not reconnect at the same moment.
+        The seed of the random waits between attempts. By default, each gateway draws its own seed,
+        so that the gateways of a fleet do not reconnect at the same moment.
     wall : callable
-        Returns the time at which a reading arrives, s since 1970.
+        Returns the present time, s since 1970; it is the time of arrival of a reading.
     """
     if mqtt.password is not None and mqtt.tls is None and not is_loopback(mqtt.host):
         log.warning(
@@ -166,8 +166,8 @@ class MqttLink:
     def alive(self, now: float) -> bool:
         """Return whether the link works as it should, even if the broker is unreachable.
 
-        In a session, the broker has to send a packet within two keep-alives. Without one, the next
-        attempt to connect must not be overdue.
+        In a session, the broker has to send a packet within two keep-alives. Without a session, the
+        next attempt to connect must not be overdue.
         """
         if self._begun_at is not None:
             return now - self._last_packet_at <= 2 * self._mqtt.keepalive + CONNECT_TIMEOUT_S
@@ -224,7 +224,7 @@ class MqttLink:
             yield each.why
 
     def respond(self, verb: str, response: Response) -> None:
-        """Publish the response to a command, not retained."""
+        """Publish the response to a command; the message is not retained."""
         self._publisher.respond(verb, response)
         self._send_outbox()
 
@@ -234,17 +234,17 @@ class MqttLink:
         self._send_outbox()
 
     def show(self, field: str, document: Hotspot | PublishedPosterior) -> None:
-        """Publish the hot spot or the posterior of `field`, retained."""
+        """Publish the hot spot or the posterior of `field` as a retained message."""
         self._publisher.show(field, document)
         self._send_outbox()
 
     def announce(self, notice: Notice) -> None:
-        """Publish a notice of the daemon, not retained."""
+        """Publish a notice of the daemon; the message is not retained."""
         self._publisher.event(notice)
         self._send_outbox()
 
     def report(self, health: Health) -> None:
-        """Publish the daemon's health, retained."""
+        """Publish the daemon's health as a retained message."""
         self._publisher.report(health)
         self._send_outbox()
 
@@ -267,7 +267,7 @@ class MqttLink:
     # --- a session ----------------------------------------------------------------------------
 
     def _keep_up(self, session: Session, mask: int, now: float) -> None:
-        """Process the session's acknowledgements and timeouts; end it if there is a problem."""
+        """Process the session's acknowledgements and timeouts; end the session after a problem."""
         if mask & selectors.EVENT_READ:
             self._last_packet_at = now
         for identifier in session.take_acknowledged():
@@ -313,7 +313,10 @@ class MqttLink:
         return [*self._subscriber.filters(), *self._optional_filters()]
 
     def _optional_filters(self) -> list[str]:
-        """Return the filters of commands and of Home Assistant; the daemon works without them."""
+        """Return the topic filters of commands and of Home Assistant.
+
+        The daemon works even if the broker refuses them.
+        """
         commands = [self._commands.filter] if self._commands else []
         return [*commands, *(self._discovery.filters if self._discovery else ())]
 
@@ -347,7 +350,7 @@ class MqttLink:
         self._outage.over(now, f"; {lost} activations or notices were lost" if lost else "")
 
     def _confirm_client_id(self, now: float) -> None:
-        """Conclude from a session that lasts that no other client uses the client id."""
+        """Decide that no other client uses the client id, if the session has lasted long enough."""
         if self._begun_at is not None and now - self._begun_at >= SHORT_SESSION_S:
             self._backoff.clear()
             self._set_online(now)
@@ -372,7 +375,10 @@ class MqttLink:
     # --- without a session --------------------------------------------------------------------
 
     def _reconnect(self, now: float) -> None:
-        """Start a session when the wait is over; wait for the probe first if there is one."""
+        """Start a session when the wait is over.
+
+        If the link is probing the broker, the result of the probe is awaited first.
+        """
         if self._probe is not None:
             self._finish_probe(self._probe, now)
         elif now >= self._retry_at:
@@ -394,9 +400,10 @@ class MqttLink:
     def _end_session(self, session: Session, problem: ConnectionProblem, now: float) -> None:
         """Close the session, and set the time of the next attempt to connect.
 
-        If the broker ended a session soon after its beginning, it is probed at once. If it accepts
-        no connection, it was restarted. If it accepts one, another client with the same id may
-        have replaced this one.
+        If the broker ended a session soon after its beginning, the link immediately probes the
+        broker with a TCP connection. If the broker does not accept the connection, the broker was
+        restarted. If it accepts the connection, another client with the same id may have replaced
+        this client.
         """
         begun, self._begun_at, self._online = self._begun_at, None, False
         self._hang_up()
@@ -459,7 +466,7 @@ class MqttLink:
     # --- publishing ---------------------------------------------------------------------------
 
     def _send_outbox(self) -> None:
-        """Publish what waits in the outbox, until the socket or the in-flight window is full."""
+        """Publish the messages in the outbox, until the socket or the in-flight window is full."""
         session = self._session
         if session is None or self._begun_at is None or not session.can_send:
             return
@@ -470,7 +477,10 @@ class MqttLink:
                 return
 
     def _drain(self, session: Session, deadline: float) -> None:
-        """Send the outbox until the broker has acknowledged it all, or monotonic `deadline`."""
+        """Send the messages in the outbox until the broker has acknowledged all of them.
+
+        Returns at the monotonic time `deadline` at the latest.
+        """
         with closing(selectors.DefaultSelector()) as selector:
             while not self._outbox.empty and session.problem is None:
                 left = deadline - time.monotonic()

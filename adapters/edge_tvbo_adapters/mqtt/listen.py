@@ -19,7 +19,7 @@ def listen(
     """Call `receive` with the topic and payload of every message on a broker, for `seconds`.
 
     Messages of the broker itself, on $SYS, are not included. Raises `LinkError` if the broker is
-    unreachable, or if it refuses a subscription to #.
+    unreachable, or if it refuses a subscription to ``#``.
     """
 
     def take(message: MQTTMessage) -> None:

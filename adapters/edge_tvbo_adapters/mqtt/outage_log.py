@@ -1,4 +1,4 @@
-"""Outage log: one error when the broker is lost, and one line when it is connected again."""
+"""Outage log: logs one error when the broker is lost, and one line when it is connected again."""
 
 import logging
 
@@ -9,16 +9,17 @@ QUIET_S = 60.0  # between two warnings about short outages
 
 
 class OutageLog:
-    """Logs the outages of a broker connection, each problem once.
+    """Logs the outages of a broker connection, and each problem only once in an outage.
 
-    Some problems may pass by themselves: a lost or refused connection, no route. Only the first of
-    them in an outage is logged, as an error. Each lasting problem, such as a wrong password or an
-    unknown CA, is logged as an error. An outage that is over at once is logged as one warning.
+    Some problems can be temporary: a lost connection, a refused connection, no route to the broker.
+    Only the first of these problems in an outage is logged, as an error. Each lasting problem, such
+    as a wrong password or an unknown CA, is logged as an error. A short outage, in which no error
+    was logged, is logged as one warning when it is over.
 
     Parameters
     ----------
     log : Logger
-        The logger of the lines.
+        The logger that receives the lines.
     name : str
         The broker's name, with which every line begins.
     """
@@ -32,7 +33,10 @@ class OutageLog:
         self._quiet_until = 0.0
 
     def lost(self, problem: ConnectionProblem, now: float) -> None:
-        """Begin an outage: a session has ended. It is logged later, unless it is over soon."""
+        """Begin an outage, because a session has ended.
+
+        The outage is logged later, unless it is over soon. A lasting problem is logged immediately.
+        """
         self._lost = problem, now
         if problem.lasting:
             self.failed(problem)
@@ -43,14 +47,20 @@ class OutageLog:
             self.failed(self._lost[0])
 
     def failed(self, problem: ConnectionProblem) -> None:
-        """Log a connection problem, unless it is a repetition in the same outage."""
+        """Log a connection problem.
+
+        In the same outage, nothing is logged for a repetition, or for a second temporary problem.
+        """
         if problem.text in self._logged or (self._logged and not problem.lasting):
             return
         self._logged.add(problem.text)
         self._log.error("%s: %s [%s]", self._name, problem.text, problem.code)
 
     def over(self, now: float, lost: str = "") -> None:
-        """End the outage: the broker is connected. `lost` is the text about lost messages."""
+        """End the outage, because the broker is connected.
+
+        `lost` is a text about lost messages, which is added to the log line.
+        """
         if self._logged:
             self._log.info("%s: connected%s", self._name, lost)
         elif self._lost:

@@ -7,10 +7,11 @@ The messages are of three kinds:
   retained messages. The activation of a sleepy sensor is a state; the empty state withdraws it.
 - A notice is stored until the broker has acknowledged it. If the connection breaks before that, the
   notice is sent again, so it may arrive twice.
-- A command is dropped when its time is over, and if there is no session.
+- A command is dropped when its time is over, and also if there is no session.
 
-At most `MAX_IN_FLIGHT` messages wait for the broker's acknowledgement. The others wait here and not
-in paho's queue, because here a newer state can still replace an older one.
+At most `MAX_IN_FLIGHT` messages wait for the broker's acknowledgement. The other messages wait in
+the outbox and not in paho's queue, because in the outbox a newer state can still replace an older
+state.
 """
 
 import time
@@ -67,7 +68,10 @@ class Outbox:
         self._append(topic, Publication(topic, payload, retained=True))
 
     def notice(self, topic: str, payload: bytes) -> None:
-        """Queue a notice, which is not retained; if too many wait, the oldest is dropped."""
+        """Queue a notice, which is not retained.
+
+        If too many notices wait, the oldest notice is dropped.
+        """
         number = next(self._numbers)
         self._append(number, Publication(topic, payload, notice=number))
         notices = [key for key in self._waiting if isinstance(key, int)]
@@ -108,7 +112,7 @@ class Outbox:
 
     @property
     def empty(self) -> bool:
-        """Whether no message waits and the broker has acknowledged all that were sent."""
+        """Whether no message waits and the broker has acknowledged all messages that were sent."""
         return len(self) == 0
 
     def connection_lost(self) -> None:

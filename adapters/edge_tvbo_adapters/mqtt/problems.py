@@ -1,4 +1,4 @@
-"""Connection problems: their causes, in words for the user, with advice and an error code."""
+"""Connection problems: a text for the user with the cause and advice, and an error code."""
 
 import socket
 import ssl
@@ -12,7 +12,7 @@ from edge_tvbo.errors import Code, LinkError
 
 
 class ConnectionProblem(NamedTuple):
-    """Reason for which there is no connection to the broker, with advice for the user."""
+    """Reason why there is no connection to the broker, with advice for the user."""
 
     text: str
     code: Code = Code.LINK
@@ -20,7 +20,7 @@ class ConnectionProblem(NamedTuple):
 
 
 def link_error(mqtt: Mqtt, problem: ConnectionProblem) -> LinkError:
-    """Return the error with which a command ends because of a connection problem."""
+    """Return the `LinkError` with which a command-line command ends after a connection problem."""
     return LinkError(f"broker {mqtt.host}:{mqtt.port}: {problem.text}", problem.code)
 
 
@@ -108,8 +108,8 @@ def connection_refused(reason: ReasonCode, mqtt: Mqtt, client_id: str) -> Connec
 def closed_before_connack(mqtt: Mqtt, error: ssl.SSLError | None) -> ConnectionProblem:
     """Return the connection problem of a broker that closed the connection before its CONNACK.
 
-    `error` is the TLS alert that came with it, if there is one: in TLS 1.3 a broker refuses the
-    client's certificate only after the handshake.
+    `error` is the TLS alert that the broker sent before it closed the connection, if there was an
+    alert. In TLS 1.3, a broker refuses the client's certificate only after the handshake.
     """
     if error is not None:
         return tls_failed(error, mqtt)
@@ -183,7 +183,7 @@ def tls_failed(error: OSError, mqtt: Mqtt) -> ConnectionProblem:
 
 
 def unusable_files(error: OSError, tls: Tls) -> ConnectionProblem:
-    """Return the connection problem of unusable TLS files, which changed after the start."""
+    """Return the connection problem of TLS files that became unusable after the start."""
     files = ", ".join(str(each) for each in (tls.ca, tls.certificate, tls.key) if each)
     text = f"the files of [mqtt.tls] cannot be used ({error}); check {files}"
     return ConnectionProblem(text, Code.NAMED_FILE, lasting=True)

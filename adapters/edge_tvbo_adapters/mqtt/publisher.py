@@ -34,7 +34,7 @@ class Publisher:
         self._pending: dict[str, str] = {}  # field: topic of its unanswered activation
 
     def status(self, word: bytes) -> None:
-        """Publish the daemon's status, ``online`` or ``offline``, retained."""
+        """Publish the daemon's status, ``online`` or ``offline``, as a retained message."""
         self._outbox.state(f"{self._base}/status", word)
 
     def send(self, field: str, command: Command) -> None:
@@ -50,25 +50,31 @@ class Publisher:
                 self.cancel_command(field)
 
     def show(self, field: str, document: Hotspot | PublishedPosterior) -> None:
-        """Publish the hot spot or the posterior of `field`, retained."""
+        """Publish the hot spot or the posterior of `field` as a retained message."""
         name = "hotspot" if isinstance(document, Hotspot) else "posterior"
         self._document(f"{field}/{name}", document)
 
     def report(self, health: Health) -> None:
-        """Publish the daemon's health, retained."""
+        """Publish the daemon's health as a retained message."""
         self._document("health", health)
 
     def event(self, notice: Notice, field: str | None = None) -> None:
-        """Publish a notice of one field, or of the daemon if `field` is None; not retained."""
+        """Publish a notice of `field`, or of the daemon if `field` is None.
+
+        The message is not retained.
+        """
         topic = f"{self._base}/event" if field is None else f"{self._base}/{field}/event"
         self._outbox.notice(topic, msgspec.json.encode(notice))
 
     def respond(self, verb: str, response: Response) -> None:
-        """Publish the response to a user's command, not retained."""
+        """Publish the response to a user's command; the message is not retained."""
         self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
 
     def cancel_command(self, field: str) -> None:
-        """Withdraw a field's activation, because the sensor has replied or its time is over."""
+        """Withdraw the activation that is pending in `field`, if there is one.
+
+        The sensor has replied, or the activation has expired.
+        """
         topic, activation = self._pending.pop(field, None), self._activations[field]
         if topic is None or activation is None:
             return
@@ -78,9 +84,9 @@ class Publisher:
             self._outbox.command(topic, activation.withdrawal.encode(), inf, qos=0)
 
     def clear_stale_commands(self, former: Mapping[str, FieldSettings]) -> None:
-        """Clear the retained activations of an earlier run, so that no sleepy sensor obeys one.
+        """Clear the retained activations of an earlier run, so that no sleepy sensor obeys them.
 
-        A topic that only the `former` fields had is cleared in one session only, because another
+        A topic that only the `former` fields used is cleared in one session only, because another
         daemon may use it afterwards.
         """
         topics = retained_command_topics(self._fields)
@@ -112,7 +118,7 @@ class Publisher:
 
 
 def retained_command_topics(fields: Mapping[str, FieldSettings]) -> set[str]:
-    """Return the topics of the retained activations: those of the fields with sleepy sensors."""
+    """Return the topics of retained activations, which only fields with sleepy sensors have."""
     sleepy = [each for each in fields.values() if each.activate.mode == "sleepy"]
     topics = (activation_topic(each, sensor) for each in sleepy for sensor in each.sensors)
     return {topic for topic in topics if topic is not None and publishable(topic)}

@@ -23,7 +23,8 @@ def read_retained(
 ) -> RetainedState:
     """Return the retained state of the daemon `instance`.
 
-    Raises `LinkError` if the broker refuses, or does not answer within `timeout_s` seconds.
+    Raises `LinkError` if the broker refuses the session, or does not answer within `timeout_s`
+    seconds.
     """
     documents = _Documents(instance, fields)
     with closing(ShortSession(mqtt, instance, documents.take, timeout_s=timeout_s)) as session:

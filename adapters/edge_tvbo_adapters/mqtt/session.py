@@ -52,7 +52,7 @@ class State(Enum):
 
 
 class Session:
-    """A clean MQTT session with one broker; it begins to connect when it is made.
+    """A clean MQTT session with one broker; the session begins to connect when it is created.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Session:
     max_packet : int
         The largest packet, in bytes, that an MQTT 5 broker may send. MQTT 3.1.1 has no such limit.
     will : str, optional
-        The topic on which the broker publishes ``offline``, retained, when the session breaks.
+        The topic on which the broker publishes a retained ``offline`` when the session breaks.
     address : str, optional
         The broker's last known IP address; it is used if the broker's name cannot be resolved.
     """
@@ -112,7 +112,7 @@ class Session:
     def interest(self) -> tuple[int, int] | None:
         """Return the session's file descriptor and the `selectors` events to wait for.
 
-        Returns None if there is nothing to wait for: `service` can be called at once.
+        Returns None if there is nothing to wait for: `service` can be called immediately.
         """
         if self._attempt is not None:
             return self._attempt.interest()
@@ -149,7 +149,7 @@ class Session:
         return self._messages
 
     def acknowledge(self, messages: Iterable[MQTTMessage]) -> None:
-        """Send a PUBACK for each of the QoS 1 messages, which the caller has handled."""
+        """Send a PUBACK for each of the `messages` with QoS 1; the caller has handled them."""
         for message in messages:
             if message.qos:
                 self._client.ack(message.mid, message.qos)
@@ -165,7 +165,8 @@ class Session:
     def can_send(self) -> bool:
         """Whether the session is connected and paho's queue is empty.
 
-        A caller that publishes only then keeps messages out of paho's queue, which is unbounded.
+        A caller that publishes only if `can_send` is True keeps messages out of paho's queue, which
+        is unbounded.
         """
         return self.state is State.CONNECTED and not self._client.want_write()
 
@@ -174,7 +175,10 @@ class Session:
         return self._client.publish(topic, payload, qos, retain).mid
 
     def subscribe(self, filters: Sequence[str], qos: int = 1) -> None:
-        """Subscribe to topic filters; once the broker answers, `granted` says which it allows."""
+        """Subscribe to topic filters.
+
+        Once the broker has answered, `granted` says for each filter whether the broker allows it.
+        """
         self.granted = None
         self._answers = [False] * len(filters)
         self._unanswered = {}
@@ -187,7 +191,7 @@ class Session:
     # --- end ----------------------------------------------------------------------------------
 
     def disconnect(self) -> None:
-        """End the session by DISCONNECT, so that the broker does not publish the will."""
+        """End the session with a DISCONNECT, so that the broker does not publish the will."""
         if self.state is State.CONNECTED:
             self._client.disconnect()
         self.close()
@@ -224,7 +228,10 @@ class Session:
         return client
 
     def _connect(self, max_packet: int) -> Client:
-        """Connect paho's client and return it; this runs in the thread of the `Attempt`."""
+        """Connect paho's client and return it.
+
+        This method runs in the thread of the `Attempt`.
+        """
         properties = None
         if self._mqtt.version == "5":
             properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
@@ -271,7 +278,10 @@ class Session:
     # --- connected ----------------------------------------------------------------------------
 
     def _transfer(self, mask: int, now: float) -> None:
-        """Read packets until one brings no message or the batch is full; write; keep alive."""
+        """Read and write packets of the session, and send a keep-alive if one is due.
+
+        Reading ends when a packet contains no message, or when the batch of messages is full.
+        """
         client, messages = self._client, self._messages
         reads = bool(mask & selectors.EVENT_READ) or self._pending()
         while reads and len(messages) < MAX_BATCH:
@@ -296,7 +306,7 @@ class Session:
             self.close()
 
     def _pending(self) -> bool:
-        """Return whether decrypted bytes wait in the TLS layer, where no selector sees them."""
+        """Return whether decrypted bytes wait in the TLS layer, which a selector cannot detect."""
         return self._tls is not None and self._tls.pending() > 0
 
     def _end(self, problem: ConnectionProblem) -> None:
@@ -304,7 +314,7 @@ class Session:
         self.close()
 
     def _closed(self) -> ConnectionProblem:
-        """Return the problem for which paho has closed the session's socket."""
+        """Return the connection problem because of which paho has closed the session's socket."""
         self.closed_by_broker = not self._timed_out
         if self.state is State.AWAITING_CONNACK:
             secured = self._tls.socket if self._tls else None

@@ -1,7 +1,7 @@
 """Short session: the connection of a command-line command to the broker.
 
-It has its own client id, so it does not end the session of a running daemon. Its methods block
-until the broker has answered.
+A short session has its own client id, so it does not end the session of a running daemon. The
+methods block until the broker has answered.
 """
 
 import os
@@ -32,7 +32,7 @@ class ShortSession:
     instance : str
         The daemon's instance, from which the client id is made.
     receive : callable
-        Called with every message that arrives; it must not raise.
+        Called with every message that arrives; it must not raise an error.
     timeout_s : float
         The longest wait for the connection, and for each answer of the broker.
     """
@@ -105,7 +105,10 @@ class ShortSession:
 def _ready(
     selector: selectors.BaseSelector, interest: tuple[int, int] | None, timeout: float
 ) -> int:
-    """Wait up to `timeout` seconds; return the events for which the descriptor is ready."""
+    """Wait up to `timeout` seconds until the socket of the short session is ready.
+
+    Returns the `selectors` events for which the socket is ready; 0 after a time-out.
+    """
     if interest is None:
         return 0
     selector.register(*interest)

@@ -28,9 +28,9 @@ class Subscriber:
     fields : mapping
         The settings of each field.
     others : sequence of callable
-        Receive the messages on other topics, such as commands and the birth message of Home
-        Assistant. Each is called with a message and the monotonic time, and returns whether it has
-        processed the message.
+        Receivers of the messages on other topics, such as commands and the birth message of Home
+        Assistant. Each receiver is called with a message and the monotonic time, and returns
+        whether it has processed the message.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Subscriber:
     def events(
         self, message: MQTTMessage, received: float, now: float
     ) -> Sequence[tuple[str, Event]]:
-        """Return ``(field, event)`` for every field whose topic the message is on.
+        """Return ``(field, event)`` for every field that has subscribed to the message's topic.
 
         `received` is the wall time, s since 1970, and `now` the monotonic time, s.
         """
@@ -169,7 +169,7 @@ class Route:
 class BatteryRoute(Route):
     """Decoder of the messages that report the charge of a sensor's battery.
 
-    If readings arrive on the same topic, a message without a charge is not rejected here. A
+    If readings arrive on the same topic, this route does not reject messages without a charge. A
     retained charge is ignored, because its age is unknown.
     """
 
@@ -220,7 +220,7 @@ class TokenBucket:
 
 
 def routes(name: str, field: FieldSettings) -> list[Route]:
-    """Return the routes of a field: that of its readings, then that of its batteries, if any."""
+    """Return the route of a field's readings, followed by the route of its batteries, if any."""
     reading = field.reading
     found = [
         Route(name, field, reading.topic, reading_codec(name, field), reading.scale, reading.offset)

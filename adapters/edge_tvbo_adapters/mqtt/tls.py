@@ -1,4 +1,4 @@
-"""TLS: the context of a broker connection, and a socket that stores the error that broke it."""
+"""TLS: the context of a broker connection, and a socket that stores its last error."""
 
 import selectors
 import ssl
@@ -15,16 +15,16 @@ _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
 class ErrorKeepingSocket(ssl.SSLSocket):
-    """A TLS socket that stores the error that broke it, because paho does not store it."""
+    """A TLS socket that stores the error that ended the connection; paho does not store it."""
 
     error: ssl.SSLError | None = None
 
     def do_handshake(self, block: bool = False) -> None:
-        """Do the TLS handshake and read the broker's verdict; close the socket if either fails.
+        """Do the TLS handshake, and read the broker's verdict on the client's certificate.
 
-        In TLS 1.3 the client's side of the handshake ends before the broker checks the client's
-        certificate. If CONNECT were sent before the verdict is read, the verdict would be lost
-        together with the connection.
+        If either step fails, the socket is closed. In TLS 1.3, the client's side of the handshake
+        ends before the broker checks the client's certificate. If CONNECT were sent before the
+        verdict is read, the verdict would be lost together with the connection.
         """
         try:
             super().do_handshake(block)
@@ -46,7 +46,7 @@ class ErrorKeepingSocket(ssl.SSLSocket):
             self.settimeout(timeout)
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
-        """Read from the TLS socket; store an error in `error`."""
+        """Read from the TLS socket; if that fails, store the error in the attribute `error`."""
         try:
             return super().recv(buflen, flags)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -70,8 +70,9 @@ class ErrorKeepingSocket(ssl.SSLSocket):
 class ServerNameContext(ssl.SSLContext):
     """A TLS context that checks the broker's certificate against `server_name`.
 
-    paho alone would check it against the host that it connects to. That would be wrong with
-    `mqtt.tls.server_name`, and also if paho connects to the broker's last known IP address.
+    Without this class, paho would check the certificate against the host to which it connects. That
+    would be wrong if `mqtt.tls.server_name` is set, and also if paho connects to the broker's last
+    known IP address.
     """
 
     sslsocket_class = ErrorKeepingSocket
@@ -79,7 +80,10 @@ class ServerNameContext(ssl.SSLContext):
     socket: ErrorKeepingSocket | None = None  # the one wrapped last
 
     def wrap_socket(self, sock: Any, **options: Any) -> Any:  # type: ignore[override]
-        """Return a TLS socket whose peer must have a certificate for `server_name`; store it."""
+        """Return a TLS socket whose peer must have a certificate for `server_name`.
+
+        The socket is also stored, for `pending`.
+        """
         options["server_hostname"] = self.server_name
         self.socket = super().wrap_socket(sock, **options)  # type: ignore[assignment]
         return self.socket
@@ -92,8 +96,8 @@ class ServerNameContext(ssl.SSLContext):
 def context(tls: Tls, host: str) -> ServerNameContext:
     """Return the TLS context of one connection, which checks the broker's certificate and name.
 
-    It is made for each connection, because the certificate files may be renewed while the daemon
-    runs. Raises `OSError` (`ssl.SSLError` included) if a file cannot be used.
+    A new context is made for each connection, because the certificate files may be renewed while
+    the daemon runs. Raises `OSError` (`ssl.SSLError` included) if a file cannot be used.
     """
     made = ServerNameContext(ssl.PROTOCOL_TLS_CLIENT)
     made.server_name = tls.server_name or host

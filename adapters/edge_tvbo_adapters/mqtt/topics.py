@@ -65,7 +65,10 @@ def publishable(topic: str) -> bool:
 
 
 def activation_topic(field: FieldSettings, sensor: str) -> str | None:
-    """Return the topic of a sensor's activation; None without one, or for an unknown sensor."""
+    """Return the topic of a sensor's activation.
+
+    Returns None if the daemon activates no sensor of the field, or if `sensor` is unknown.
+    """
     activate = field.activate
     if activate.mode == "advise" or activate.topic is None or sensor not in field.sensors:
         return None
@@ -79,7 +82,9 @@ def activation_payload(field: FieldSettings, template: str, activate: Activate) 
 
 
 def fill_in(template: str, activate: Activate) -> str:
-    """Return `template` with its placeholders replaced by the activation; other braces stay.
+    """Return `template` with its placeholders replaced by the values of the activation.
+
+    Other braces stay unchanged.
 
     >>> fill_in('{"at": {at}}', Activate("a", 7, at=600.0, expires_at=720.5))
     '{"at": 600}'

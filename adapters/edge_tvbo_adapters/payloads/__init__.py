@@ -32,7 +32,10 @@ FORMATS = Registry(
 
 
 def make_codec(name: str, settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the codec of the payload format `name`; raises `ConfigError`."""
+    """Return the codec of the payload format `name`.
+
+    Raises `ConfigError` if there is no such format, or if a setting is invalid.
+    """
     codec: PayloadCodec = FORMATS.load(name)(settings)
     return codec
 

@@ -17,7 +17,7 @@ def decode_text(payload: bytes) -> str:
 
 
 def parse_number(text: str) -> float:
-    """Return the finite number written in a payload's `text`; raises `PayloadError` without one.
+    """Return the finite number in a payload's `text`; raises `PayloadError` for any other text.
 
     >>> parse_number(" 21.3 ")
     21.3

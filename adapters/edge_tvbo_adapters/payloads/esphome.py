@@ -1,4 +1,6 @@
-"""ESPHome payloads: ``<node>/sensor/<object>/state`` carries ``21.3``, or ``nan`` without a value.
+"""ESPHome payloads: ``<node>/sensor/<object>/state`` carries ``21.3``, or ``nan``.
+
+The text ``nan`` means that the sensor has no value.
 
 https://esphome.io/components/mqtt
 """

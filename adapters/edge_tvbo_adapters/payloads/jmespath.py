@@ -45,7 +45,7 @@ class Expression:
     Parameters
     ----------
     text : str
-        The expression; an invalid one raises `ConfigError`.
+        The expression; an invalid expression raises `ConfigError`.
     reason : str
         The reason in the `PayloadError` that is raised if the expression finds nothing.
     """
@@ -65,7 +65,10 @@ class Expression:
             raise ConfigError(f"{text!r} is not a JMESPath expression: {why}") from None
 
     def __call__(self, document: Any) -> Any:
-        """Return the part of a JSON document that the expression finds; raises `PayloadError`."""
+        """Return the part of a JSON document that the expression finds.
+
+        Raises `PayloadError` if the expression finds nothing.
+        """
         try:
             found = self._expression.search(document)
         except self._failures as error:

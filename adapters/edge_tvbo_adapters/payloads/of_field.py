@@ -1,4 +1,4 @@
-"""Payloads of one field: the codecs and the activation of its settings.
+"""Payloads of one field: makes the codecs and the activation from the field's settings.
 
 This module does not import numpy, so that `edge-tvbo check` can use it and still be fast.
 """
@@ -20,14 +20,18 @@ def check_payloads(fields: Mapping[str, FieldSettings]) -> None:
 
 
 def reading_codec(name: str, field: FieldSettings) -> PayloadCodec:
-    """Return the codec of the readings of the field `name`; raises `ConfigError`."""
+    """Return the codec of the readings of the field `name`.
+
+    Raises `ConfigError` if the settings of the payload are invalid.
+    """
     return _codec(f"fields.{name}.reading", field.reading.payload, field.reading.settings)
 
 
 def battery_codec(name: str, field: FieldSettings) -> PayloadCodec | None:
-    """Return the codec of the battery charges of the field `name`; None without such a topic.
+    """Return the codec of the battery charges of the field `name`.
 
-    Raises `ConfigError`.
+    Returns None if the field has no topic for battery charges. Raises `ConfigError` if the settings
+    of the payload are invalid.
     """
     battery = field.energy.battery if field.energy else None
     if battery is None:
@@ -36,10 +40,10 @@ def battery_codec(name: str, field: FieldSettings) -> PayloadCodec | None:
 
 
 def activation(name: str, field: FieldSettings) -> Activation | None:
-    """Return the activation of the field's sensors; None if the daemon activates none.
+    """Return the activation of the field's sensors; None if the daemon activates no sensor.
 
     Without the setting `activate.payload`, a LoRaWAN downlink has the payload of the preset. Raises
-    `ConfigError` if the preset has none.
+    `ConfigError` if the preset has no payload either.
     """
     activate = field.activate
     if activate.mode == "advise" or activate.topic is None:

@@ -1,4 +1,4 @@
-"""Device presets: the default topics of an integration, by which its sensors are recognised."""
+"""Device presets: the default topics of an integration, from which sensors are recognised."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -81,7 +81,10 @@ def numbers_below(*path: str) -> Callable[[bytes], tuple[str, ...]]:
 
 
 def expect_number(payload: bytes) -> tuple[str, ...]:
-    """Return no path if the payload is one number; raises `PayloadError` for other payloads."""
+    """Return an empty tuple of paths if the payload is one number.
+
+    Raises `PayloadError` for any other payload.
+    """
     parse_number(decode_text(payload))
     return ()
 

@@ -35,7 +35,10 @@ class Measurement(msgspec.Struct, frozen=True):
 
     @property
     def recency(self) -> tuple[bool, float]:
-        """Sort key by which the newest is last; relative times are newer than absolute times."""
+        """Sort key that puts the newest measurement last.
+
+        Relative times count as newer than absolute times.
+        """
         return self.time < MIN_ABSOLUTE_TIME_S, self.time
 
 
@@ -88,7 +91,10 @@ def measurements(pack: Any) -> Iterator[Measurement]:
 
 
 def resolved(record: dict[str, Any], base: dict[str, Any]) -> Measurement:
-    """Return a SenML record with the base fields added; raises `PayloadError`."""
+    """Return a SenML record with the base fields added.
+
+    Raises `PayloadError` if a field of the record or a base field is invalid.
+    """
     return Measurement(
         name=to_text(base.get("bn", "")) + to_text(record.get("n", "")),
         unit=to_text(record.get("u", base.get("bu", ""))),

@@ -1,8 +1,9 @@
 """Shelly payloads, second generation and later, in both forms that a device can send.
 
-``<device>/events/rpc``, on by default: ``{"method": "NotifyFullStatus", "params": {"ts": ...,
-"temperature:0": {"id": 0, "tC": 19.9, "tF": 67.8}}}``. ``<device>/status/temperature:0``, with
-"generic status update over MQTT" enabled: ``{"id": 0, "tC": 19.9, "tF": 67.8}``, without a time.
+By default, a device publishes on ``<device>/events/rpc``: ``{"method": "NotifyFullStatus",
+"params": {"ts": ..., "temperature:0": {"id": 0, "tC": 19.9, "tF": 67.8}}}``. If "generic status
+update over MQTT" is enabled, a device publishes on ``<device>/status/temperature:0``, without a
+time: ``{"id": 0, "tC": 19.9, "tF": 67.8}``.
 
 https://shelly-api-docs.shelly.cloud/gen2/General/Notifications
 """

@@ -1,8 +1,9 @@
 """Tasmota payloads: ``tele/<topic>/SENSOR`` carries ``{"DS18B20": {"Temperature": 21.3}}``.
 
-``Time`` is a local time without a zone. It is used if the setting ``timezone`` names the zone.
-Otherwise a reading has the time of its arrival. Temperatures are in ``TempUnit``. The command
-TelePeriod without a payload makes a device publish its readings at once.
+``Time`` is a local time without a zone. This time is used if the setting ``timezone`` names the
+zone. Otherwise a reading has the time of its arrival. Temperatures are in the unit that
+``TempUnit`` names. The command TelePeriod without a payload makes a device publish its readings
+immediately.
 
 https://tasmota.github.io/docs/MQTT/
 https://tasmota.github.io/docs/Commands/
@@ -60,10 +61,10 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 
 
 def full_path(document: Any, value_path: Path) -> Path:
-    """Return the path from the top of a Tasmota document; raises `PayloadError`.
+    """Return the path from the top of a Tasmota document to the value.
 
-    A path of one key is completed by the sensor that has the key. If several sensors have it, the
-    path is ambiguous.
+    A path of one key is completed with the name of the sensor that has the key. Raises
+    `PayloadError` if several sensors have the key, or if the document is not an object.
     """
     if not isinstance(document, dict):
         raise PayloadError("missing-value", f"the document is {json_type(document)}, not an object")

@@ -71,7 +71,7 @@ def records(document: Any) -> list[Any]:
 
 
 def readings(records: list[Any], value_path: Path) -> Iterator[tuple[Any, float]]:
-    """Yield the value and the time of each ThingsBoard record; a missing time is inf."""
+    """Yield the value and the time of each ThingsBoard record; inf stands for a missing time."""
     for record in records:
         if isinstance(record, dict) and isinstance(record.get("values"), dict):
             time = to_seconds(record["ts"]) if "ts" in record else inf

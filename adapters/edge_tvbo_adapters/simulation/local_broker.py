@@ -1,4 +1,4 @@
-"""Local broker for demonstrations and tests: mosquitto, or amqtt if that is not installed."""
+"""Local broker for demonstrations and tests: mosquitto, or amqtt if mosquitto is not installed."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ class Running(NamedTuple):
 
 @contextmanager
 def start(port: int = 0) -> Iterator[Running]:
-    """Run a local broker on 127.0.0.1 until the context ends; port 0 takes a free one.
+    """Run a local broker on 127.0.0.1 until the context ends; port 0 selects a free port.
 
     Raises
     ------
@@ -81,7 +81,10 @@ def choose(port: int, directory: Path) -> tuple[str, list[str]]:
 
 
 def free_port(port: int = 0) -> int:
-    """Return `port`, or a free port if it is 0; raises `EdgeTvboError` if the port is in use."""
+    """Return `port`, or a free port if `port` is 0.
+
+    Raises `EdgeTvboError` if the port is in use.
+    """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,7 +1,7 @@
 """Simulated sensors: they replay a recording over MQTT, and reply when they are activated.
 
-Each sensor has a connection of its own, unless there are more sensors than `MAX_CONNECTIONS`. Then
-the sensors share that many connections.
+Each sensor has a connection of its own, unless there are more sensors than `MAX_CONNECTIONS`. In
+that case, the sensors share `MAX_CONNECTIONS` connections.
 """
 
 import logging
@@ -46,12 +46,15 @@ def simulate(
     ready: Callable[[], None],
     stop: Callable[[], bool],
 ) -> None:
-    """Simulate every sensor of every field until `stop()`; call `ready` once all are subscribed.
+    """Simulate every sensor of every field until `stop()` returns True.
+
+    `ready` is called once all sensors have subscribed.
 
     A sensor that receives ``{"at": ...}`` replies ``{"t": value, "ts": at}`` with the value of the
-    interval that contains this time. It does not reply if the recording has a gap there, or is
-    over. With several fields the recording repeats, and each field begins at another place of it:
-    field k of n begins after k/n of its length. ``{field}`` in a topic stands for the field's name.
+    interval that contains this time. The sensor does not reply if the recording has a gap at this
+    time, or if the recording is over. If there are several fields, the recording repeats, and each
+    field begins at another place of the recording: field k of n begins after the fraction k/n of
+    its length. ``{field}`` in a topic stands for the field's name.
     """
     sensors = network(recording, fields, reading_topic, activate_topic)
     topics = list(sensors)
@@ -80,7 +83,7 @@ def simulate(
 def network(
     recording: Recording, fields: Sequence[str], reading_topic: str, activate_topic: str
 ) -> "dict[str, VirtualSensor]":
-    """Return a dict that maps each activation topic to its simulated sensor, for all fields.
+    """Return a dict that maps each activation topic of each field to its simulated sensor.
 
     Raises `ConfigError` if a topic is invalid, or if several fields would share it.
     """
@@ -155,7 +158,7 @@ class SensorConnection:
         return self._session is not None and self._session.granted is not None
 
     def keep_connected(self, selector: selectors.BaseSelector) -> None:
-        """Start a session if the sensors have none, and send keep-alives if one is due."""
+        """Start a session if the sensors have no session, and send a keep-alive if one is due."""
         now = time.monotonic()
         if self._session is None and now >= self._retry_at:
             self._retry_at = now + RETRY_S * self._rng.uniform(0.5, 1.5)
@@ -166,8 +169,8 @@ class SensorConnection:
     def service(self, mask: int, selector: selectors.BaseSelector) -> None:
         """Read and write the sensors' session, and reply to activations.
 
-        A closed socket is removed from the selector at once, because the next connection may get
-        the same file descriptor.
+        A closed socket is removed from the selector immediately, because the next connection may
+        get the same file descriptor.
         """
         session = self._session
         if session is None:

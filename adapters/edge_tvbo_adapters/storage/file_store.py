@@ -63,7 +63,7 @@ class FileStore:
             yield str(path), content
 
     def set_aside(self, generation: str, why: str) -> str:
-        """Rename a rejected state file by appending ``.<why>-<number>``; return a log text.
+        """Rename a rejected state file by appending ``.<why>-<number>``; return a text for the log.
 
         The oldest rejected files are deleted if there are more than `MAX_REJECTED_FILES`.
         """
@@ -80,9 +80,10 @@ class FileStore:
         return f"the file is now {target.name}"
 
     def save(self, document: bytes) -> bool:
-        """Store `document` as the newest state file, and keep the file before it as the previous.
+        """Store `document` as the newest state file.
 
-        Returns whether it was stored; an error of the disk is logged.
+        The file that was the newest before becomes the previous file. Returns whether the document
+        was stored; an error of the disk is logged.
         """
         try:
             self._directory.mkdir(parents=True, exist_ok=True)

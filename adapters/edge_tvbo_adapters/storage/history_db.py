@@ -2,14 +2,14 @@
 
 A row of `batches` holds the entries of one field that were written together, as one compressed JSON
 array. One row for each entry would take three times as many bytes, and each byte written wears a
-memory card. An entry can occur in several rows; the last one is valid. Rows are ordered by `id`,
-because the interval numbers start again if the daemon loses its state. When the file is full,
-the oldest rows are deleted.
+memory card. If several rows contain an entry of the same interval, the entry in the last row is
+valid. Rows are ordered by `id`, because the interval numbers start again if the daemon loses its
+state. When the file is full, the oldest rows are deleted.
 
 The file is in WAL mode, so that `HistoryReader` can read while the daemon writes. Each batch is one
 transaction. When the WAL exceeds `MIN_FOLDED_WAL_SIZE`, it is flushed to the disk and folded into
-the file. A power cut loses at most the batches after that, and never damages the file. Space for a
-batch is made before it is written, so the file never exceeds its maximal size.
+the file. A power cut loses at most the batches after the last flush, and never damages the file.
+Space for a batch is made before it is written, so the file never exceeds its maximal size.
 """
 
 import logging
@@ -96,7 +96,7 @@ class HistoryDatabase:
     def store(self, entries: Sequence[HistoryEntry]) -> bool:
         """Store entries of the decision history, all or none; return whether they were stored.
 
-        An entry replaces an earlier one of the same interval. An error is logged.
+        An entry replaces an earlier entry of the same interval. An error is logged.
         """
         try:
             connection = self._connect()
@@ -116,7 +116,10 @@ class HistoryDatabase:
         return True
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest history entry of `field`; None if there is none or it is unreadable."""
+        """Return the newest history entry of `field`.
+
+        Returns None if there is no entry, or if the newest entry is unreadable.
+        """
         try:
             if not self._path.exists():
                 return None
@@ -168,7 +171,7 @@ class HistoryDatabase:
         connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
 
     def _make_space(self, connection: sqlite3.Connection, size: int) -> None:
-        """Delete the oldest batches of the history until `size` bytes fit."""
+        """Delete the oldest batches of the history until there is space for `size` more bytes."""
         needed = ceil(2 * size / PAGE_SIZE) + 16  # at worst, pages are half full
         oldest = f"SELECT id FROM batches ORDER BY id LIMIT {DELETED_ROWS}"
         while self._free_pages(connection) < needed:
@@ -182,7 +185,8 @@ class HistoryDatabase:
     def _fold_wal(self, connection: sqlite3.Connection, size: int) -> None:
         """Fold a large WAL into the file.
 
-        Raises `sqlite3.OperationalError` if a reader prevents that and `size` bytes do not fit.
+        Raises `sqlite3.OperationalError` if a reader prevents the folding and the WAL has no space
+        for `size` more bytes.
         """
         before = self._wal_size()
         if before > MIN_FOLDED_WAL_SIZE:
@@ -215,7 +219,7 @@ class HistoryDatabase:
         self._log_problem(problem)
 
     def _set_aside(self) -> str:
-        """Rename the damaged history file, replacing an earlier one; return a log text."""
+        """Rename the damaged history file, replacing any earlier one; return a text for the log."""
         target = self._path.with_name(f"{self._path.name}.damaged")
         try:
             self._path.replace(target)
@@ -250,7 +254,10 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def packed(entries: Sequence[HistoryEntry]) -> Iterator[tuple[str, int, int, bytes]]:
-    """Yield a database row for each field: its name, first and last interval, and the entries."""
+    """Yield a row of the history database for each field of `entries`.
+
+    The row contains the field's name, the first and the last interval, and the compressed entries.
+    """
     field_of = attrgetter("field")
     for field, group in groupby(sorted(entries, key=field_of), key=field_of):
         batch = list(group)

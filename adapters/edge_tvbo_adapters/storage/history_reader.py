@@ -1,7 +1,7 @@
 """History reader: reads a daemon's decision history, whether the daemon is running or not.
 
-It writes nothing and does not block the daemon. Entries that the daemon has not written yet are
-missing. A batch that cannot be decoded is skipped; the first such batch is logged.
+The reader writes nothing and does not block the daemon. Entries that the daemon has not written yet
+are missing. A batch that cannot be decoded is skipped; the first such batch is logged.
 """
 
 import logging
@@ -43,7 +43,10 @@ class HistoryReader:
             return [field for (field,) in rows]
 
     def span(self, field: str) -> tuple[int, int] | None:
-        """Return the numbers of a field's first and last stored interval; None without any."""
+        """Return the numbers of the first and the last stored interval of a field.
+
+        Returns None if the history has no entry of the field.
+        """
         with self._errors():
             query = "SELECT min(first), max(last) FROM batches WHERE field = ?"
             first, last = self._connection.execute(query, (field,)).fetchone()

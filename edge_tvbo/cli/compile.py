@@ -1,4 +1,4 @@
-"""`precompile`: compile the numba kernels before the daemon's first start."""
+"""Command `precompile`, which compiles the numba kernels before the daemon's first start."""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""Commands of the daemon: run it, check its configuration, report a bug."""
+"""Commands that run the daemon, check and describe its settings, and print a bug report."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -96,7 +96,7 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
 
 
 def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":
-    """Test the broker; yield each result, and print it at once unless `as_json`."""
+    """Test the connection to the broker and yield each result; also print it unless `as_json`."""
     from edge_tvbo_adapters.mqtt.connection_check import check_connection
 
     for result in check_connection(settings.mqtt, settings.instance, settings.fields, seconds):

@@ -1,4 +1,4 @@
-"""Demonstration: a recorded laboratory on a broker, and the command that simulates its sensors."""
+"""Commands `demo` and `simulate`: replay a recording over MQTT, and simulate its sensors."""
 
 import logging
 import sys
@@ -80,7 +80,10 @@ def demo(
 
 
 def _default_dataset(data_dir: tuple[str, ...]) -> str:
-    """Return the name of the real laboratory's dataset if it is here, else of the synthetic one."""
+    """Return the name of the real laboratory's dataset if that dataset is on this machine.
+
+    Otherwise return the name of the synthetic dataset.
+    """
     try:
         data_source(data_dir).load(REAL)
     except DataError:
@@ -91,9 +94,9 @@ def _default_dataset(data_dir: tuple[str, ...]) -> str:
 def _replay_on_own_broker(
     backtest: "Backtest", policy: str, speed: float, sensors: list[str]
 ) -> "Result":
-    """Start a broker, replay the test days over it, and print every decision.
+    """Start a broker, replay the test days over MQTT, and print every decision.
 
-    `sensors` are the options of ``edge-tvbo simulate`` that name the recording.
+    `sensors` contains the options of ``edge-tvbo simulate`` that name the recording.
     """
     from edge_tvbo_adapters.mqtt.link import connect
     from edge_tvbo_adapters.simulation import local_broker
@@ -118,9 +121,9 @@ def _replay_on_own_broker(
 
 
 def _decision_printer() -> "Callable[[Command], None]":
-    """Return a function that prints a line when an interval ends.
+    """Return a function that prints the decision and the reply when an interval ends.
 
-    On a terminal, each line replaces the one before.
+    On a terminal, each line replaces the previous line.
     """
     from edge_tvbo.messages.commands import PublishState, Record
 

@@ -1,4 +1,4 @@
-"""Commands on the papers: their experiments, and the bounds that they prove."""
+"""Commands `experiment` and `bound`: experiments of the papers, and bounds from their theorems."""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Commands on a running daemon: its status, and the explanation of its decisions."""
+"""Commands `status` and `why`: the status of a running daemon, and reasons for its decisions."""
 
 import time
 from contextlib import closing, suppress
@@ -99,7 +99,11 @@ def _fields(settings: "Settings", field: str | None) -> list[str]:
 
 
 def _entry(settings: "Settings", field: str, interval: int | None) -> "HistoryEntry":
-    """Return one decision from the history or the broker; raises `DataError` if there is none."""
+    """Return the decision of one interval, from the decision history or from the broker.
+
+    If `interval` is None, return the newest decision. Raises `DataError` if the decision is not
+    found.
+    """
     try:
         with closing(_history(settings)) as history:
             stored = _stored(history, field, interval)
@@ -134,7 +138,7 @@ def _stored(history: "HistoryReader", field: str, interval: int | None) -> "Hist
 
 
 def _running(settings: "Settings", field: str) -> "HistoryEntry | None":
-    """Return the decision of a field that the broker has retained; None if there is none."""
+    """Return the decision of a field that the broker retains; None if no decision can be read."""
     from edge_tvbo.messages.history import HistoryEntry
 
     with suppress(LinkError):
@@ -144,7 +148,10 @@ def _running(settings: "Settings", field: str) -> "HistoryEntry | None":
 
 
 def _newest(stored: "HistoryEntry | None", running: "HistoryEntry | None") -> "HistoryEntry | None":
-    """Return the later of two decisions; if both are the same, the stored one has more facts."""
+    """Return the later of two decisions.
+
+    If both are the decision of the same interval, return `stored`, which contains more facts.
+    """
     if stored is None or running is None:
         return stored or running
     return running if running.decision.at > stored.decision.at else stored
@@ -173,7 +180,7 @@ def _history(settings: "Settings") -> "HistoryReader":
 
 
 def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:
-    """Return the first and last interval in the decision history, by field."""
+    """Return a dict from fields to their first and last interval in the decision history."""
     with suppress(DataError), closing(_history(settings)) as history:
         spans = {field: history.span(field) for field in settings.fields}
         return {field: span for field, span in spans.items() if span is not None}

@@ -293,9 +293,9 @@ def _prepare(out: Path | None, source: dict[str, Any]) -> "Backtest":
 
 @contextmanager
 def _unfinished(out: Path | None) -> Iterator[Path]:
-    """Return the directory of finished replays, which is removed when all replays are done.
+    """Return a directory for finished replays, which is removed when all replays are finished.
 
-    It is inside `out`, or a temporary directory if `out` is None.
+    The directory is inside `out`. If `out` is None, it is a temporary directory.
     """
     if out is None:
         with TemporaryDirectory() as directory:
@@ -308,7 +308,7 @@ def _unfinished(out: Path | None) -> Iterator[Path]:
 def _fit_daily_profile(
     backtest: "Backtest", policies: list[str], executor: "Executor | None"
 ) -> None:
-    """Fit the daily profile of the field if one of the policies uses it."""
+    """Fit the daily profile of the backtest's field if one of `policies` needs it."""
     from edge_tvbo.simulation.backtest import DAILY_PROFILE_POLICIES
 
     if not set(policies).isdisjoint(DAILY_PROFILE_POLICIES):

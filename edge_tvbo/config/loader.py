@@ -36,7 +36,7 @@ _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     """Return the settings of the configuration at `path`.
 
-    Logs a warning for each setting with a deprecated name.
+    A warning is logged for each setting with a deprecated name.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     Raises
     ------
     ConfigErrors
-        With all errors of the file.
+        If the file has errors; the exception contains all of them.
     """
     raw, report = _read(path)
     for warning in report.warnings:

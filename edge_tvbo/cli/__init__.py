@@ -67,7 +67,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that was typed, or fail with the names that are similar to it."""
+        """Return the command that the user typed, or fail with a list of similar commands."""
         self.commands = dict.fromkeys(MODULES, ctx.command)  # where click looks for similar names
         return super().resolve_command(ctx, args)
 

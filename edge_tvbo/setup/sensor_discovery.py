@@ -144,7 +144,7 @@ class Discovery:
             self.unknown[topic] = None
 
     def groups(self) -> list[SensorGroup]:
-        """Return the groups of sensors: known quantities first, then by the number of sensors."""
+        """Return the groups of sensors: known quantities first, then sorted by size."""
         return sorted((each.group() for each in self._groups.values()), key=_rank)
 
     def _recognised(self, topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:

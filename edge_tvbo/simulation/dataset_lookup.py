@@ -61,7 +61,8 @@ class DataSource(NamedTuple):
     Parameters
     ----------
     find : callable
-        Function that returns the `Dataset` with a given name; raises `ConfigError` for an unknown name.
+        Function that returns the `Dataset` with a given name, and raises `ConfigError` for an
+        unknown name.
     directories : tuple of str
         Directories that are searched before all others.
     """

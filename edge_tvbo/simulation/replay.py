@@ -189,7 +189,7 @@ class SimulatedSensors:
         self._observed, self._values = recording.observed, recording.values
 
     def reply(self, activate: Activate) -> Event:
-        """Return the reading of the activated sensor; in a gap, return `DeadlineElapsed`."""
+        """Return the reading of the activated sensor, or `DeadlineElapsed` in a gap."""
         row = round((activate.at - self._start) / self._interval)
         arm = self._arms[activate.sensor]
         if not self._observed[row, arm]:

@@ -72,7 +72,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands in sections, for --help."""
+        """Write the list of commands for --help, in sections with titles."""
         width = formatter.width - 6 - max(map(len, MODULES))
         for title, names in SECTIONS.items():
             commands = {name: self.get_command(ctx, name) for name in names}

@@ -59,10 +59,10 @@ def dashboard(
 ) -> None:
     """Show decisions in a browser.
 
-    With CONFIG, it shows present and past decisions of a daemon. It reads the daemon's messages
-    from the broker, so the daemon may run on another machine. Past decisions are shown if the file
-    of the decision history is on this machine. With --dataset, it shows a recording and needs no
-    daemon.
+    With CONFIG, the dashboard shows present and past decisions of a daemon. The dashboard reads the
+    daemon's messages from the broker, so the daemon can run on another machine. Past decisions are
+    shown if the file of the decision history is on this machine. With --dataset, the dashboard
+    shows a recording and needs no daemon.
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     if (config is None) is (dataset is None):

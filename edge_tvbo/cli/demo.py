@@ -55,7 +55,7 @@ def demo(
     """Follow the hottest spot of a laboratory.
 
     The sensors of a recording reply over an MQTT broker that is started for the demonstration. A
-    report compares the policy with simpler ones.
+    report compares the policy with simpler policies.
     """
     from edge_tvbo.research import reports
 
@@ -193,14 +193,14 @@ def simulate(
 ) -> None:
     """Simulate sensors on a broker until Ctrl-C.
 
-    The sensors of a recording connect to the broker as clients. A sensor that receives
-    {"at": seconds since 1970} on its activate topic replies with the value that it measured at that
-    time, as {"t": value, "ts": at}. A daemon started by `run` activates sensors for the present
-    time, which a recording contains only with --today.
+    The sensors of a recording connect to the broker as clients. A sensor that receives {"at":
+    seconds since 1970} on its activate topic replies with the value that it measured at that time,
+    as {"t": value, "ts": at}. A daemon started by `run` asks for values at the present time. A
+    recording contains the present time only with --today.
 
     With --fields, all fields repeat the same recording, each with its own starting point. The
-    starting points are evenly spaced: of 4 fields, lab-3 is ahead of lab-1 by half of the
-    recording.
+    starting points are evenly spaced: with 4 fields, the starting point of lab-3 is half a
+    recording after the starting point of lab-1.
     """
     from edge_tvbo_adapters.simulation import virtual_sensors
 

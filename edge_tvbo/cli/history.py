@@ -32,10 +32,11 @@ MAX_MISSING_REPORTS = 3  # health reports; if more are missing, the daemon is no
 def why(config: Path, interval: int | None, field: str | None, as_json: bool) -> None:
     """Explain the decision of an interval.
 
-    Without INTERVAL, it explains the newest decision of the daemon, which is read from the broker
-    of CONFIG. Older decisions are read from the decision history, which [state] history enables.
-    A negative INTERVAL counts back from the end of the history: -1 is its last interval. The daemon
-    writes the history every state.checkpoint, or at once on SIGUSR1.
+    Without INTERVAL, the command explains the newest decision of the daemon, which is read from the
+    broker of CONFIG. Older decisions are read from the decision history, which [state] history
+    enables. A negative INTERVAL counts back from the end of the history: -1 is the last interval in
+    the history. The daemon writes the history at the interval state.checkpoint, and immediately on
+    SIGUSR1.
     """
     from edge_tvbo.control import history_text
 
@@ -60,9 +61,9 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
 def status(ctx: click.Context, config: Path, as_json: bool) -> None:
     """Print the status of a daemon and its fields.
 
-    It is read from the broker of CONFIG, so the daemon may run on another machine. The exit status
-    is 0 if the daemon is online, 1 if it is not or the broker is unreachable, and 2 if CONFIG is
-    invalid.
+    The status is read from the broker of CONFIG, so the daemon can run on another machine. The exit
+    status is 0 if the daemon is online, 1 if the daemon is not online or the broker is unreachable,
+    and 2 if CONFIG is invalid.
     """
     settings = settings_of(config)
     try:
@@ -201,7 +202,7 @@ def _retained(settings: "Settings", fields: list[str]) -> "RetainedState":
 
 
 def _problem(retained: "RetainedState", settings: "Settings") -> str:
-    """Return the reason why the daemon is not online; "" if it is online."""
+    """Return the reason why the daemon is not online; "" if the daemon is online."""
     if retained.status is None and retained.health is None:
         return (
             "unknown to the broker: it never ran there, or this login may not read "

@@ -98,9 +98,10 @@ class Answers(NamedTuple):
 def init(context: click.Context, /, config: Path, **options: Any) -> None:
     """Write a first configuration.
 
-    init listens to the broker to find the sensors, with their integration, topics and quantities.
-    On a terminal, it prompts for values that no option sets. The file CONFIG, by default
-    edge-tvbo.toml, contains comments, and `run` accepts it unedited. No file is overwritten.
+    The command listens to the broker to find the sensors, with their integration, topics and
+    quantities. On a terminal, the command prompts for values that no option sets. The file CONFIG,
+    by default edge-tvbo.toml, contains comments, and `run` accepts it unedited. No file is
+    overwritten.
     """
     if config.exists():
         raise ConfigError(f"{config} exists already; name another file, or move this one.")
@@ -354,7 +355,7 @@ def _create(file: Path, text: str, mode: int, undo: ExitStack) -> None:
 def schema() -> None:
     """Print the JSON Schema of a configuration.
 
-    Editors use it to complete and check the file while it is written.
+    Editors use the schema to complete and check a configuration while it is written.
     """
     from edge_tvbo.config.json_schema import json_schema
 

@@ -1,4 +1,4 @@
-"""Output of results and progress: tables, JSON, progress bars."""
+"""Output of commands: tables and JSON for results, and bars or lines for progress."""
 
 import sys
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def printable(text: str) -> str:
 
 
 class Step(Protocol):
-    """A function that reports progress."""
+    """A function that reports the progress of a command."""
 
     def __call__(self, done: int, total: int | None = None, /) -> None:
         """Report that `done` steps are finished.

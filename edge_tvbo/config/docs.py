@@ -14,7 +14,7 @@ from edge_tvbo.policy.settings import BUILT_IN, PolicySettings
 
 
 class Entry(NamedTuple):
-    """Documentation of one setting: key, allowed values, description and default."""
+    """Documentation of one setting for users: key, allowed values, description and default."""
 
     key: str  # "mqtt.port"
     expected: str  # the allowed values

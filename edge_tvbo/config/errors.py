@@ -55,7 +55,7 @@ class ConfigErrors(ConfigError):
 
 
 class Report:
-    """Collector of the mistakes and warnings of one configuration file."""
+    """Collector of the mistakes in one configuration file, and of warnings about this file."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from edge_tvbo.policy.settings import BUILT_IN, DEFAULT_POLICY, PolicySettings
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One setting of the configuration, as its struct declares it."""
+    """Facts about one setting of the configuration, read from the struct that declares it."""
 
     name: str
     declared: Any  # its type annotation

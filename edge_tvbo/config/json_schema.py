@@ -66,7 +66,7 @@ def _table(kind: type[msgspec.Struct]) -> Schema:
 
 
 def _policy(setting: Setting) -> Schema:
-    """Return the schema of a policy's table: one alternative per policy, with its parameters."""
+    """Return the schema of a policy's table: one alternative, with parameters, for each policy."""
     tables = []
     for kind in map(settings_class, policies()):
         description = " ".join((getdoc(kind) or "").split())

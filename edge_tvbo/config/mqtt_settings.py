@@ -18,7 +18,7 @@ _SECRET_FILE = {
 
 
 class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
-    """Waits between attempts to connect to the broker."""
+    """Lengths of the pauses between attempts to connect to the broker."""
 
     min: Annotated[
         float,

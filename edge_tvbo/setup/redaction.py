@@ -171,7 +171,7 @@ def private_values(raw: dict[str, Any]) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield every text inside the value of a setting."""
+    """Yield every text in the value of a setting, which can be a list or a table."""
     if isinstance(value, dict):
         for each in value.values():
             yield from _texts(each)

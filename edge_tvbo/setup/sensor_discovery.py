@@ -55,7 +55,7 @@ _ORDER = list(dict.fromkeys(each.name for each in _QUANTITIES.values()))
 
 
 class SensorGroup(msgspec.Struct, frozen=True):
-    """Sensors of one integration that measure one quantity."""
+    """Group of sensors of one integration that measure the same quantity."""
 
     integration: str
     topic: str  # with {sensor} in place of the name
@@ -66,7 +66,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def quantity(self) -> Quantity:
-        """The quantity that the sensors measure, according to `value` or the topic."""
+        """The quantity that the sensors measure, derived from `value` or from the topic."""
         words = re.split(r"[./:]", self.value or self.topic.replace(PLACEHOLDER, ""))
         for word in reversed(words):
             if known := _QUANTITIES.get(word.lower()):
@@ -157,7 +157,7 @@ class Discovery:
                 yield integration, seen
 
     def _add(self, integration: str, seen: DetectedSensor, payload: bytes) -> bool:
-        """Add the values of a message to their groups; return whether a value was added."""
+        """Add the values in a message to the groups; return whether a value was added."""
         if not all(
             map(_is_usable_name, (seen.sensor, *seen.topic.replace(PLACEHOLDER, "x", 1).split("/")))
         ):

@@ -9,7 +9,7 @@ from edge_tvbo.simulation.replay import replay
 
 
 class InMemoryHistory:
-    """The decision history of one replay, in memory."""
+    """The decision history of one replay, stored in memory instead of a file."""
 
     def __init__(self, field: str) -> None:
         self._field = field

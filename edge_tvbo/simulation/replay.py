@@ -90,7 +90,7 @@ class ReplayRecorder:
         self.missed = 0
 
     def record(self, command: Command) -> None:
-        """Record one command of the controller."""
+        """Record the content of one command of the controller."""
         match command:
             case Activate():
                 self.activations += 1
@@ -129,7 +129,7 @@ class ReplayRecorder:
         return self._hash.hexdigest()
 
     def run(self) -> Run:
-        """Return the results of the replay so far."""
+        """Return the results of all commands that were recorded so far."""
         rows = self.steps.tobytes()
         return Run(rows, self.resets, self.activations, self.missed, self.digest())
 

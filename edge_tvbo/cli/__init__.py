@@ -1,6 +1,7 @@
-"""Command line: one module per group of commands.
+"""Command line of edge-tvbo: one module per group of commands.
 
-A command imports what it needs when it runs, so that ``--help`` and ``check`` start quickly.
+Each command imports the modules that it needs only when it runs, so that ``--help`` and ``check``
+start quickly.
 """
 
 import os
@@ -49,14 +50,14 @@ ALIASES = {"nodes": "simulate", "warm": "precompile"}  # earlier names, which --
 
 
 class Commands(click.Group):
-    """Group of all commands; an `EdgeTvboError` becomes a message and exit status 2."""
+    """Group of all commands; it prints an `EdgeTvboError` as a message and exits with status 2."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
         return list(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by its name or an earlier name; None for an unknown name."""
+        """Return the command with a current or an earlier name; None if the name is unknown."""
         cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in MODULES:
             return None
@@ -66,12 +67,12 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that was typed, or fail with the names that are similar to it."""
+        """Return the command that the user typed, or fail with a list of similar commands."""
         self.commands = dict.fromkeys(MODULES, ctx.command)  # where click looks for similar names
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands in sections, for --help."""
+        """Write the list of commands for --help, in sections with titles."""
         width = formatter.width - 6 - max(map(len, MODULES))
         for title, names in SECTIONS.items():
             commands = {name: self.get_command(ctx, name) for name in names}
@@ -85,7 +86,7 @@ class Commands(click.Group):
                 )
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; print the text of an expected error, and exit with status 2."""
+        """Run the command; if an expected error occurs, print its text and exit with status 2."""
         try:
             return super().invoke(ctx)
         except (EdgeTvboError, OSError) as error:

@@ -1,4 +1,4 @@
-"""`precompile`: compile the numba kernels before the daemon's first start."""
+"""Command `precompile`, which compiles the numba kernels before the daemon's first start."""
 
 from importlib import import_module
 
@@ -11,9 +11,9 @@ from edge_tvbo.errors import ConfigError
 def precompile() -> None:
     """Compile the kernels before the first start.
 
-    Kernels are the daemon's numerical functions. Without this command, the daemon compiles them
-    when it starts for the first time. Run it after an installation, an upgrade, or a move to
-    another processor, as the daemon's user and with the daemon's NUMBA_CACHE_DIR and
+    Kernels are the daemon's numerical functions. Without this command, the daemon compiles the
+    kernels when it starts for the first time. Run this command after an installation, an upgrade,
+    or a move to another processor, as the daemon's user and with the daemon's NUMBA_CACHE_DIR and
     NUMBA_CPU_NAME.
     """
     from edge_tvbo.numerics.compiled import MODULES

@@ -1,4 +1,4 @@
-"""Commands of the daemon: run it, check its configuration, report a bug."""
+"""Commands that run the daemon, check and describe its settings, and print a bug report."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -33,8 +33,9 @@ EX_CONFIG = 78  # from sysexits.h; systemd does not restart a daemon that exits 
 def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> None:
     """Run the daemon with CONFIG until Ctrl-C.
 
-    SIGTERM stops it too, SIGHUP reloads CONFIG, and SIGUSR1 logs the status and stores the history.
-    The exit status is 78 if CONFIG is invalid: systemd then does not restart the daemon.
+    SIGTERM stops the daemon too, SIGHUP reloads CONFIG, and SIGUSR1 logs the status and stores the
+    history. The exit status is 78 if CONFIG is invalid, so that systemd does not restart the
+    daemon.
     """
     from edge_tvbo.daemon import app
     from edge_tvbo.daemon import log_format as journal
@@ -66,8 +67,9 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
 def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: bool) -> None:
     """Check CONFIG and print all errors.
 
-    Each error has its line, and a code that docs/errors.md explains. The exit status is 0 if all is
-    good, 1 if the broker is not as CONFIG describes it, and 2 if CONFIG is invalid.
+    Each error is printed with its line and a code, which docs/errors.md explains. The exit status
+    is 0 if there is no error, 1 if the broker is not as CONFIG describes it, and 2 if CONFIG is
+    invalid.
     """
     from edge_tvbo.config.loader import origins
 
@@ -96,7 +98,7 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
 
 
 def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":
-    """Test the broker; yield each result, and print it at once unless `as_json`."""
+    """Test the connection to the broker and yield each result; also print it unless `as_json`."""
     from edge_tvbo_adapters.mqtt.connection_check import check_connection
 
     for result in check_connection(settings.mqtt, settings.instance, settings.fields, seconds):
@@ -111,8 +113,8 @@ def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterato
 def report(config: Path) -> None:
     """Print a bug report without secrets.
 
-    It is about CONFIG and its daemon, and contains versions, settings, counters and the last
-    decisions. Passwords, hosts, user names and paths are replaced by ***. Topics and sensor ids are
+    The report contains versions, the settings of CONFIG, and the counters and last decisions of its
+    daemon. Passwords, hosts, user names and paths are replaced by ***. Topics and sensor ids are
     not replaced, so read the report before you publish it.
     """
     from edge_tvbo_adapters.storage.file_store import FileStore
@@ -132,7 +134,7 @@ def config() -> None:
 def config_explain() -> None:
     """Print all settings with their defaults.
 
-    It also prints the allowed values of each setting, and the parameters of each policy.
+    The command also prints the allowed values of each setting, and the parameters of each policy.
     """
     from edge_tvbo.config.docs import explain
 

@@ -1,4 +1,4 @@
-"""Dashboard command: the pages for a running daemon, or for a recording."""
+"""Command `dashboard`, which serves web pages about a running daemon or a recording."""
 
 import logging
 import sys
@@ -59,10 +59,10 @@ def dashboard(
 ) -> None:
     """Show decisions in a browser.
 
-    With CONFIG, it shows present and past decisions of a daemon. It reads the daemon's messages
-    from the broker, so the daemon may run on another machine. Past decisions are shown if the file
-    of the decision history is on this machine. With --dataset, it shows a recording and needs no
-    daemon.
+    With CONFIG, the dashboard shows present and past decisions of a daemon. The dashboard reads the
+    daemon's messages from the broker, so the daemon can run on another machine. Past decisions are
+    shown if the file of the decision history is on this machine. With --dataset, the dashboard
+    shows a recording and needs no daemon.
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     if (config is None) is (dataset is None):
@@ -87,7 +87,10 @@ def dashboard(
 
 
 def _prefix(root_path: str) -> str:
-    """Return the prefix of the dashboard's paths, with a leading slash and no trailing one."""
+    """Return the prefix of the dashboard's URL paths, such as ``/prefix``.
+
+    The prefix is "" if `root_path` is empty.
+    """
     inner = root_path.strip("/")
     return f"/{inner}" if inner else ""
 
@@ -140,7 +143,7 @@ def _configured_field(settings: "FieldSettings") -> "DashboardField":
 
 
 def _unit_and_positions(model: Path) -> tuple[str, dict[str, tuple[float, float]]]:
-    """Return the unit and the positions of a model file."""
+    """Return the unit of the readings and the sensor positions that a model file contains."""
     from edge_tvbo.training import model_file
 
     field = model_file.read(model)
@@ -172,7 +175,11 @@ def _recording_sources(
 
 
 def _backtest(recording: "Recording", day: str | None) -> "Backtest":
-    """Return the backtest of `day`, or of the last quarter; it is trained on the days before."""
+    """Return the backtest of `day`, or of the last quarter of the recording if `day` is None.
+
+    The training days are all days before `day`. If `day` is None or the first day, the training
+    days are the first three quarters of the recording.
+    """
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.replay import RowRange, days, split
 

@@ -36,7 +36,7 @@ def data_list(as_json: bool) -> None:
 def data_info(dataset: str, data_dir: tuple[str, ...], as_json: bool) -> None:
     """Describe a dataset.
 
-    It prints the sensors, intervals, gaps and origin of the recording.
+    The command prints the sensors, intervals, gaps and origin of the recording.
     """
     from edge_tvbo.simulation.dataset_lookup import describe
 

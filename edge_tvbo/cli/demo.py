@@ -1,4 +1,4 @@
-"""Demonstration: a recorded laboratory on a broker, and the command that simulates its sensors."""
+"""Commands `demo` and `simulate`: replay a recording over MQTT, and simulate its sensors."""
 
 import logging
 import sys
@@ -55,7 +55,7 @@ def demo(
     """Follow the hottest spot of a laboratory.
 
     The sensors of a recording reply over an MQTT broker that is started for the demonstration. A
-    report compares the policy with simpler ones.
+    report compares the policy with simpler policies.
     """
     from edge_tvbo.research import reports
 
@@ -80,7 +80,10 @@ def demo(
 
 
 def _default_dataset(data_dir: tuple[str, ...]) -> str:
-    """Return the name of the real laboratory's dataset if it is here, else of the synthetic one."""
+    """Return the name of the real laboratory's dataset if that dataset is on this machine.
+
+    Otherwise return the name of the synthetic dataset.
+    """
     try:
         data_source(data_dir).load(REAL)
     except DataError:
@@ -91,9 +94,9 @@ def _default_dataset(data_dir: tuple[str, ...]) -> str:
 def _replay_on_own_broker(
     backtest: "Backtest", policy: str, speed: float, sensors: list[str]
 ) -> "Result":
-    """Start a broker, replay the test days over it, and print every decision.
+    """Start a broker, replay the test days over MQTT, and print every decision.
 
-    `sensors` are the options of ``edge-tvbo simulate`` that name the recording.
+    `sensors` contains the options of ``edge-tvbo simulate`` that name the recording.
     """
     from edge_tvbo_adapters.mqtt.link import connect
     from edge_tvbo_adapters.simulation import local_broker
@@ -118,9 +121,9 @@ def _replay_on_own_broker(
 
 
 def _decision_printer() -> "Callable[[Command], None]":
-    """Return a function that prints a line when an interval ends.
+    """Return a function that prints the decision and the reply when an interval ends.
 
-    On a terminal, each line replaces the one before.
+    On a terminal, each line replaces the previous line.
     """
     from edge_tvbo.messages.commands import PublishState, Record
 
@@ -190,14 +193,14 @@ def simulate(
 ) -> None:
     """Simulate sensors on a broker until Ctrl-C.
 
-    The sensors of a recording connect to the broker as clients. A sensor that receives
-    {"at": seconds since 1970} on its activate topic replies with the value that it measured at that
-    time, as {"t": value, "ts": at}. A daemon started by `run` activates sensors for the present
-    time, which a recording contains only with --today.
+    The sensors of a recording connect to the broker as clients. A sensor that receives {"at":
+    seconds since 1970} on its activate topic replies with the value that it measured at that time,
+    as {"t": value, "ts": at}. A daemon started by `run` asks for values at the present time. A
+    recording contains the present time only with --today.
 
     With --fields, all fields repeat the same recording, each with its own starting point. The
-    starting points are evenly spaced: of 4 fields, lab-3 is ahead of lab-1 by half of the
-    recording.
+    starting points are evenly spaced: with 4 fields, the starting point of lab-3 is half a
+    recording after the starting point of lab-1.
     """
     from edge_tvbo_adapters.simulation import virtual_sensors
 

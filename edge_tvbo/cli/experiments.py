@@ -1,4 +1,4 @@
-"""Commands on the papers: their experiments, and the bounds that they prove."""
+"""Commands `experiment` and `bound`: experiments of the papers, and bounds from their theorems."""
 
 import signal
 from pathlib import Path
@@ -44,7 +44,7 @@ def experiment(
     """Run an experiment of the papers.
 
     `edge-tvbo experiment list` prints the names. Finished runs are stored in the directory --out,
-    so after an interruption the same command continues with the remaining runs.
+    so that after an interruption, the same command continues with the remaining runs.
     """
     from edge_tvbo.research import experiments
 

@@ -1,4 +1,4 @@
-"""Commands on a running daemon: its status, and the explanation of its decisions."""
+"""Commands `status` and `why`: the status of a running daemon, and reasons for its decisions."""
 
 import time
 from contextlib import closing, suppress
@@ -32,10 +32,11 @@ MAX_MISSING_REPORTS = 3  # health reports; if more are missing, the daemon is no
 def why(config: Path, interval: int | None, field: str | None, as_json: bool) -> None:
     """Explain the decision of an interval.
 
-    Without INTERVAL, it explains the newest decision of the daemon, which is read from the broker
-    of CONFIG. Older decisions are read from the decision history, which [state] history enables.
-    A negative INTERVAL counts back from the end of the history: -1 is its last interval. The daemon
-    writes the history every state.checkpoint, or at once on SIGUSR1.
+    Without INTERVAL, the command explains the newest decision of the daemon, which is read from the
+    broker of CONFIG. Older decisions are read from the decision history, which [state] history
+    enables. A negative INTERVAL counts back from the end of the history: -1 is the last interval in
+    the history. The daemon writes the history at the interval state.checkpoint, and immediately on
+    SIGUSR1.
     """
     from edge_tvbo.control import history_text
 
@@ -60,9 +61,9 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
 def status(ctx: click.Context, config: Path, as_json: bool) -> None:
     """Print the status of a daemon and its fields.
 
-    It is read from the broker of CONFIG, so the daemon may run on another machine. The exit status
-    is 0 if the daemon is online, 1 if it is not or the broker is unreachable, and 2 if CONFIG is
-    invalid.
+    The status is read from the broker of CONFIG, so the daemon can run on another machine. The exit
+    status is 0 if the daemon is online, 1 if the daemon is not online or the broker is unreachable,
+    and 2 if CONFIG is invalid.
     """
     settings = settings_of(config)
     try:
@@ -99,7 +100,11 @@ def _fields(settings: "Settings", field: str | None) -> list[str]:
 
 
 def _entry(settings: "Settings", field: str, interval: int | None) -> "HistoryEntry":
-    """Return one decision from the history or the broker; raises `DataError` if there is none."""
+    """Return the decision of one interval, from the decision history or from the broker.
+
+    If `interval` is None, return the newest decision. Raises `DataError` if the decision is not
+    found.
+    """
     try:
         with closing(_history(settings)) as history:
             stored = _stored(history, field, interval)
@@ -134,7 +139,7 @@ def _stored(history: "HistoryReader", field: str, interval: int | None) -> "Hist
 
 
 def _running(settings: "Settings", field: str) -> "HistoryEntry | None":
-    """Return the decision of a field that the broker has retained; None if there is none."""
+    """Return the decision of a field that the broker retains; None if no decision can be read."""
     from edge_tvbo.messages.history import HistoryEntry
 
     with suppress(LinkError):
@@ -144,7 +149,10 @@ def _running(settings: "Settings", field: str) -> "HistoryEntry | None":
 
 
 def _newest(stored: "HistoryEntry | None", running: "HistoryEntry | None") -> "HistoryEntry | None":
-    """Return the later of two decisions; if both are the same, the stored one has more facts."""
+    """Return the later of two decisions.
+
+    If both are the decision of the same interval, return `stored`, which contains more facts.
+    """
     if stored is None or running is None:
         return stored or running
     return running if running.decision.at > stored.decision.at else stored
@@ -173,7 +181,7 @@ def _history(settings: "Settings") -> "HistoryReader":
 
 
 def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:
-    """Return the first and last interval in the decision history, by field."""
+    """Return a dict from fields to their first and last interval in the decision history."""
     with suppress(DataError), closing(_history(settings)) as history:
         spans = {field: history.span(field) for field in settings.fields}
         return {field: span for field, span in spans.items() if span is not None}
@@ -194,7 +202,7 @@ def _retained(settings: "Settings", fields: list[str]) -> "RetainedState":
 
 
 def _problem(retained: "RetainedState", settings: "Settings") -> str:
-    """Return the reason why the daemon is not online; "" if it is online."""
+    """Return the reason why the daemon is not online; "" if the daemon is online."""
     if retained.status is None and retained.health is None:
         return (
             "unknown to the broker: it never ran there, or this login may not read "

@@ -1,4 +1,4 @@
-"""Set-up commands: a first configuration, and files for editors and shells."""
+"""Commands that write a first configuration, and files for editors and shells."""
 
 import json
 import os
@@ -98,9 +98,10 @@ class Answers(NamedTuple):
 def init(context: click.Context, /, config: Path, **options: Any) -> None:
     """Write a first configuration.
 
-    init listens to the broker to find the sensors, with their integration, topics and quantities.
-    On a terminal, it prompts for values that no option sets. The file CONFIG, by default
-    edge-tvbo.toml, contains comments, and `run` accepts it unedited. No file is overwritten.
+    The command listens to the broker to find the sensors, with their integration, topics and
+    quantities. On a terminal, the command prompts for values that no option sets. The file CONFIG,
+    by default edge-tvbo.toml, contains comments, and `run` accepts it unedited. No file is
+    overwritten.
     """
     if config.exists():
         raise ConfigError(f"{config} exists already; name another file, or move this one.")
@@ -131,7 +132,7 @@ def _is_terminal() -> bool:
 
 
 def _prompted(context: click.Context, answers: Answers) -> Answers:
-    """Return `answers` after prompts for the values that no option sets."""
+    """Prompt for the values that no option sets, and return `answers` with these values."""
 
     def is_missing(name: str) -> bool:
         return context.get_parameter_source(name) is DEFAULT
@@ -155,7 +156,7 @@ def _prompted(context: click.Context, answers: Answers) -> Answers:
 
 
 def _with_broker(answers: Answers, address: str) -> Answers:
-    """Return `answers` with the parts of an address ``user@host:port``."""
+    """Return `answers` with the user, host and port of an address such as ``user@host:port``."""
     user, _, place = address.rpartition("@")
     host, _, port = place.partition(":") if place.count(":") == 1 else (place, "", "")
     if port and not port.isdecimal():
@@ -168,7 +169,10 @@ def _with_broker(answers: Answers, address: str) -> Answers:
 
 
 def _password(config: Path, answers: Answers) -> str | None:
-    """Return the broker password after a prompt; None without a user, or if a file contains it."""
+    """Prompt for the broker's password, and return the password.
+
+    Return None without a prompt if there is no user name, or if a file contains the password.
+    """
     if answers.user is None or answers.password_file is not None:
         return None
     if _secret_file(config).exists():
@@ -211,7 +215,7 @@ def _values_of_named_sensors(answers: Answers) -> "TemplateValues":
 def _values_of_found_sensors(
     answers: Answers, password: str | None, interactive: bool
 ) -> "TemplateValues":
-    """Return the template values for the sensors that are found by listening."""
+    """Return the template values for the sensors that are found by listening to the broker."""
     from edge_tvbo.setup.config_template import TemplateValues
     from edge_tvbo.setup.sensor_discovery import ids, shown
 
@@ -252,7 +256,7 @@ def _common(answers: Answers) -> dict[str, Any]:
 
 
 def _listen(answers: Answers, password: str | None) -> "Discovery":
-    """Return the sensors that were found by listening to the broker."""
+    """Listen to the broker for some time, and return the sensors that were found."""
     from edge_tvbo_adapters.mqtt.listen import listen
     from edge_tvbo_adapters.payloads import all_presets, make_codec
 
@@ -282,7 +286,10 @@ def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
 
 
 def _choose(discovery: "Discovery", answers: Answers, interactive: bool) -> "SensorGroup":
-    """Print the groups of sensors that were found, and return the chosen group."""
+    """Print the groups of sensors that were found, and return the chosen group.
+
+    If `interactive`, the user chooses the group. Otherwise the first group is chosen.
+    """
     groups = [
         each
         for each in discovery.groups()
@@ -315,7 +322,7 @@ def _nothing_found(discovery: "Discovery", answers: Answers) -> str:
 
 
 def _write(config: Path, values: "TemplateValues", password: str | None) -> None:
-    """Write the files of a configuration, and remove them again if `check` would reject it."""
+    """Write the configuration and the password file; remove both if `check` would reject them."""
     import msgspec
 
     from edge_tvbo.setup.config_template import render_config
@@ -331,7 +338,10 @@ def _write(config: Path, values: "TemplateValues", password: str | None) -> None
 
 
 def _create(file: Path, text: str, mode: int, undo: ExitStack) -> None:
-    """Write a new file, which `undo` can remove; raises `FileExistsError` if the file exists."""
+    """Write a new file; `undo` then removes the file, unless `undo` is cancelled.
+
+    Raises `FileExistsError` if the file exists.
+    """
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     undo.callback(file.unlink)
     with os.fdopen(descriptor, "w", encoding="utf-8") as written:
@@ -345,7 +355,7 @@ def _create(file: Path, text: str, mode: int, undo: ExitStack) -> None:
 def schema() -> None:
     """Print the JSON Schema of a configuration.
 
-    Editors use it to complete and check the file while it is written.
+    Editors use the schema to complete and check a configuration while it is written.
     """
     from edge_tvbo.config.json_schema import json_schema
 

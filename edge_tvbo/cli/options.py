@@ -1,4 +1,4 @@
-"""Options that several commands share, and the objects that their values select."""
+"""Options that several commands share, and functions that process the values of options."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -42,14 +42,14 @@ jobs_option = click.option(
 
 
 def by_dataset(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return the names of datasets that complete a word in a shell."""
+    """Return the dataset names that begin with `begun`, for completion in a shell."""
     from edge_tvbo_adapters import datasets
 
     return [name for name in datasets.names() if name.startswith(begun)]
 
 
 def by_policy(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return the completions of a comma-separated list of policies, for a shell."""
+    """Return the completions of `begun`, a comma-separated list of policies, for a shell."""
     from edge_tvbo.policy import policies
 
     before, comma, last = begun.rpartition(",")
@@ -57,7 +57,7 @@ def by_policy(context: click.Context, option: click.Parameter, begun: str) -> li
 
 
 def duration(context: click.Context, option: click.Parameter, text: str) -> float:
-    """Return the seconds of a command-line option that is a duration such as ``5s``."""
+    """Return the length in seconds of a command-line option that is a duration such as ``5s``."""
     from edge_tvbo.config.field_types import seconds
 
     try:
@@ -95,7 +95,7 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def settings_of(config: Path) -> "Settings":
-    """Return the settings of a configuration; raises `ConfigError` with all errors in it."""
+    """Return the settings of a configuration file; raises `ConfigError` if the file has errors."""
     from edge_tvbo_adapters.payloads import FORMATS
     from edge_tvbo_adapters.payloads.of_field import check_payloads
 
@@ -133,7 +133,7 @@ def backtest_of(
 
 
 def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
-    """Return the source of all datasets, which searches the directories `data_dir` first."""
+    """Return a `DataSource` of all datasets, which searches the directories `data_dir` first."""
     from edge_tvbo_adapters import datasets
 
     from edge_tvbo.simulation.dataset_lookup import DataSource
@@ -142,9 +142,10 @@ def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
 
 
 def executor_of(cluster: str | None, jobs: int | None) -> "AbstractContextManager[Executor]":
-    """Return the executor that --cluster and --jobs select: a cluster, or local processes.
+    """Return the executor that the options --cluster and --jobs select.
 
-    By default there is a process for each core. With one job, the work is done in this process.
+    It is a cluster, or a pool of local processes, by default one process for each core. With one
+    job, the executor does the work in this process.
     """
     jobs_here = jobs or os.cpu_count() or 1
     if cluster is None:
@@ -161,7 +162,10 @@ def executor_of(cluster: str | None, jobs: int | None) -> "AbstractContextManage
 
 
 def command_line(context: click.Context) -> str:
-    """Return the command line that repeats the results, without options that do not affect them."""
+    """Return a command line that reproduces the results.
+
+    Options that do not affect the results are left out.
+    """
     from shlex import join
 
     words = ["edge-tvbo", context.info_name or ""]

@@ -1,4 +1,4 @@
-"""Output of results and progress: tables, JSON, progress bars."""
+"""Output of commands: tables and JSON for results, and bars or lines for progress."""
 
 import sys
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def show(results: "list[Result]", as_json: bool) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a received text with its control characters replaced, so that a terminal is safe.
+    """Return a received text with its control characters replaced, so that it is safe to print.
 
     >>> printable("hall" + chr(27) + "[2J")
     'hall\ufffd[2J'
@@ -35,19 +35,22 @@ def printable(text: str) -> str:
 
 
 class Step(Protocol):
-    """A function that reports progress."""
+    """A function that reports the progress of a command."""
 
     def __call__(self, done: int, total: int | None = None, /) -> None:
-        """Report that `done` steps are done; `total` is their number, if it was unknown before."""
+        """Report that `done` steps are finished.
+
+        If `total` is given, it is the number of all steps.
+        """
         ...
 
 
 @contextmanager
 def progress(label: str, length: int | None) -> Iterator[Step]:
-    """Return a `Step` that prints progress to stderr: a bar on a terminal, lines elsewhere.
+    """Provide a `Step` that prints progress to stderr: a bar on a terminal, lines elsewhere.
 
-    The first line is printed after two seconds, then one every five seconds, and one at the end.
-    Work of less than two seconds prints nothing.
+    The first line is printed after two seconds, another line every five seconds, and a last line at
+    the end. Work of less than two seconds prints nothing.
     """
     if not sys.stderr.isatty():
         yield _Lines(label, length)
@@ -66,7 +69,7 @@ def progress(label: str, length: int | None) -> Iterator[Step]:
 
 
 class _Lines:
-    """Progress of a command as lines, for output that is not a terminal."""
+    """A `Step` that prints the progress of a command as lines, if the output is not a terminal."""
 
     def __init__(self, label: str, length: int | None) -> None:
         self._label = label

@@ -1,4 +1,4 @@
-"""Commands on recordings: replay a policy, compare policies, fit a model."""
+"""Commands on recordings: replay one policy, compare several policies, and train a model."""
 
 import logging
 import shutil
@@ -111,8 +111,8 @@ def replay(
 ) -> None:
     """Replay a recording with one policy.
 
-    It prints the regret of the policy on the test days: by default the last quarter of the
-    recording, after training on the first three quarters.
+    The command prints the regret of the policy on the test days. By default, the test days are the
+    last quarter of the recording, and the training days are the first three quarters.
     """
     backtest = _prepare(out, source)
     settings = parameters_of(assignments)
@@ -166,8 +166,9 @@ def compare(
 ) -> None:
     """Replay a recording with several policies.
 
-    It prints a table of their results. With --out, finished replays are stored in that directory
-    until all are done, so after an interruption the same command continues with the remaining ones.
+    The command prints a table of the results. With --out, finished replays are stored in that
+    directory until all replays are finished. Therefore the same command continues with the
+    remaining replays after an interruption.
     """
     from edge_tvbo.policy import needing_positions
     from edge_tvbo.policy import policies as all_policies
@@ -293,9 +294,9 @@ def _prepare(out: Path | None, source: dict[str, Any]) -> "Backtest":
 
 @contextmanager
 def _unfinished(out: Path | None) -> Iterator[Path]:
-    """Return the directory of finished replays, which is removed when all replays are done.
+    """Return a directory for finished replays, which is removed when all replays are finished.
 
-    It is inside `out`, or a temporary directory if `out` is None.
+    The directory is inside `out`. If `out` is None, it is a temporary directory.
     """
     if out is None:
         with TemporaryDirectory() as directory:
@@ -308,7 +309,7 @@ def _unfinished(out: Path | None) -> Iterator[Path]:
 def _fit_daily_profile(
     backtest: "Backtest", policies: list[str], executor: "Executor | None"
 ) -> None:
-    """Fit the daily profile of the field if one of the policies uses it."""
+    """Fit the daily profile of the backtest's field if one of `policies` needs it."""
     from edge_tvbo.simulation.backtest import DAILY_PROFILE_POLICIES
 
     if not set(policies).isdisjoint(DAILY_PROFILE_POLICIES):

@@ -1,4 +1,7 @@
-"""Controller settings: intervals, timeouts and limits of one field."""
+"""Controller settings: the interval, the timeouts and the limits for one field.
+
+A field is one quantity that several sensors measure.
+"""
 
 from typing import Annotated, Literal
 
@@ -13,7 +16,7 @@ Interval = float | Literal["on-reading"]  # s
 
 
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Intervals, timeouts and limits of one field: the settings that its controller needs."""
+    """Settings that the controller of one field needs: the interval, timeouts and limits."""
 
     interval: Annotated[
         Interval,
@@ -86,10 +89,10 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def interval_s(self) -> float | None:
-        """Length of an interval in s; None if the intervals follow the readings."""
+        """Length of an interval in s; None if the next interval begins when the sensor replies."""
         return None if self.interval == "on-reading" else self.interval
 
     @property
     def commands_wait(self) -> bool:
-        """Whether a command may wait until the sensor wakes up or the broker is back."""
+        """Whether a command is kept while the sensor sleeps or the broker is unreachable."""
         return False

@@ -1,9 +1,10 @@
 """Credentials: lookup and checks of the files that hold passwords, certificates and keys.
 
-Under systemd, `LoadCredential=mqtt.password:/etc/edge-tvbo/mqtt.password` puts a copy that only
-this service can read into the directory $CREDENTIALS_DIRECTORY, under the name before the colon.
-If a setting names such a credential, the credential is read. Otherwise a file in the directory of
-the configuration is read, so that the same configuration works with `edge-tvbo check` in a shell.
+The line `LoadCredential=mqtt.password:/etc/edge-tvbo/mqtt.password` in a systemd unit copies the
+file into the directory $CREDENTIALS_DIRECTORY, under the name before the colon. Only this service
+can read the copy. If a setting names such a credential, the copy is read. Otherwise the setting
+names a file in the directory of the configuration, so that the same configuration works with
+`edge-tvbo check` in a shell.
 """
 
 import os
@@ -18,7 +19,10 @@ _TLS: KeyPath = ("mqtt", "tls")
 
 
 def credential_path(name: str, base: Path) -> Path:
-    """Return the path of the credential `name`; without such a credential, `name` in `base`."""
+    """Return the path of the systemd credential `name`.
+
+    If there is no such credential, return the path of the file `name` in the directory `base`.
+    """
     directory = os.environ.get("CREDENTIALS_DIRECTORY")
     if directory and Path(name).name == name:
         credential = Path(directory) / name
@@ -28,7 +32,7 @@ def credential_path(name: str, base: Path) -> Path:
 
 
 def check_tls(tls: Values, base: Path, report: Report) -> None:
-    """Replace the file names in the table [mqtt.tls] by paths, and report invalid files."""
+    """Replace the file names in the table [mqtt.tls] with paths, and report invalid files."""
     for key in ("ca", "certificate", "key"):
         if tls.get(key):
             tls[key] = credential_path(tls[key], base)

@@ -1,4 +1,4 @@
-"""Cross checks of the configuration: settings against each other, and against files on disk."""
+"""Cross checks of the configuration: compare settings with each other and with files on disk."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -19,9 +19,10 @@ DEFAULT_COMMANDS = {  # payloads of commands by mode; "1" for every other mode
 
 
 class CrossChecks:
-    """Checks of settings against each other; they also set defaults that depend on other settings.
+    """Checks that compare settings, and defaults that depend on other settings.
 
-    `payloads` are the names of the payload formats; None if they are not checked.
+    `payloads` contains the names of the payload formats. If it is None, the names of formats in the
+    configuration are not checked.
     """
 
     def __init__(
@@ -35,7 +36,10 @@ class CrossChecks:
         self.payloads = payloads
 
     def apply(self, good: Values) -> None:
-        """Check the settings `good`, each of which is valid alone, and complete them in place."""
+        """Check the settings `good` against each other, and add the missing defaults to `good`.
+
+        Each setting in `good` has a valid value by itself.
+        """
         self._mqtt(good.get("mqtt", {}))
         self._state(good.get("state", {}))
         fields = good.get("fields")
@@ -116,7 +120,11 @@ class CrossChecks:
             pass  # the daemon reports it when it needs the directory
 
     def _silence(self, mqtt: Values, fields: Mapping[str, Values]) -> None:
-        """Set the default of `silence`: 3 times the longest interval of live fields, min. 60 s."""
+        """Set the default of the setting `silence` in the table [mqtt].
+
+        The default is 3 times the longest interval of the fields in mode "live", but at least 60 s.
+        If no such field has an interval of fixed length, the default is None.
+        """
         live = [each for each in fields.values() if each.get("activate", {}).get("mode") == "live"]
         intervals = [each.get("interval") for each in live]
         timed = [each for each in intervals if isinstance(each, int | float)]
@@ -289,7 +297,7 @@ class CrossChecks:
             self._unknown((*path, "battery", "payload"), payload, "format", self.payloads)
 
     def _between(self, fields: Mapping[str, Values]) -> None:
-        """Check that the reading topics and command topics of the fields do not conflict."""
+        """Check that no two topics of the fields, for readings or for commands, are in conflict."""
         readings: dict[Any, str] = {}
         command_topics: dict[str, str] = {}
         topics = {field.get("reading", {}).get("topic"): name for name, field in fields.items()}
@@ -318,9 +326,10 @@ class CrossChecks:
     def _check_command_topics(
         self, name: str, field: Values, command_topics: dict[str, str]
     ) -> None:
-        """Check that no two fields retain commands on the same topic.
+        """Check that no earlier field retains commands on a command topic of the field `name`.
 
-        Otherwise each field would clear the commands of the other.
+        If two fields retained commands on the same topic, each field would clear the commands of
+        the other.
         """
         topic, names = field["activate"]["topic"], field.get("names", {})
         for sensor in field.get("sensors", ()):

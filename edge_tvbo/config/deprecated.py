@@ -1,4 +1,4 @@
-"""Deprecated settings: old names that are read as the new ones, with a warning."""
+"""Deprecated names of settings: an old name is read as the new name, with a warning."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ RENAMED: dict[KeyPath, KeyPath] = {  # the old and the new name are in the same 
 
 
 def current(path: KeyPath) -> KeyPath:
-    """Return the key path of a setting with its current name in place of a deprecated one.
+    """Return the key path of a setting, with the current name in place of a deprecated name.
 
     >>> current(("mqtt", "visitor", "username"))
     ('mqtt', 'readonly', 'username')
@@ -22,7 +22,7 @@ def current(path: KeyPath) -> KeyPath:
 
 
 def found(raw: dict[str, Any]) -> list[KeyPath]:
-    """Return the deprecated setting names in the configuration `raw`."""
+    """Return the key paths of the deprecated settings in the configuration `raw`."""
     return [old for old in RENAMED if has(raw, old)]
 
 
@@ -32,9 +32,9 @@ def has(raw: dict[str, Any], path: KeyPath) -> bool:
 
 
 def renamed(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of the configuration `raw` with current setting names.
+    """Return a copy of the configuration `raw` with current names of all settings.
 
-    If both names of a setting are used, the deprecated one is dropped.
+    If `raw` contains both names of a setting, the value under the deprecated name is dropped.
 
     >>> renamed({"mqtt": {"visitor": {"username": "watcher"}}})
     {'mqtt': {'readonly': {'username': 'watcher'}}}
@@ -47,7 +47,7 @@ def renamed(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(raw: dict[str, Any], path: KeyPath) -> dict[Any, Any]:
-    """Return the table that contains the key at `path`; an empty one if there is none."""
+    """Return the table of `raw` that contains the key at `path`; {} if there is no such table."""
     table: Any = raw
     for key in path[:-1]:
         table = table.get(key) if isinstance(table, dict) else None

@@ -1,4 +1,4 @@
-"""Documentation of the settings: a description of each setting and policy, from its struct."""
+"""Documentation of the settings and policies, taken from the structs that declare them."""
 
 from collections.abc import Iterable, Iterator
 from inspect import getdoc
@@ -14,7 +14,7 @@ from edge_tvbo.policy.settings import BUILT_IN, PolicySettings
 
 
 class Entry(NamedTuple):
-    """Documentation of one setting: key, allowed values, description and default."""
+    """Documentation of one setting for users: key, allowed values, description and default."""
 
     key: str  # "mqtt.port"
     expected: str  # the allowed values
@@ -33,14 +33,14 @@ class PolicyEntry(NamedTuple):
 
 
 def explain() -> str:
-    """Return the documentation of every setting and then of every policy, as text."""
+    """Return one text that documents every setting, and then every policy."""
     installed = [settings_class(name) for name in policies()]
     parts = [*map(_lines, entries()), *map(_policy_lines, policy_entries(installed))]
     return "\n".join(parts) + "\n"
 
 
 def policy_entries(kinds: Iterable[type[PolicySettings]] = BUILT_IN) -> Iterator[PolicyEntry]:
-    """Yield the documentation of each policy, with the parameters that not every policy has."""
+    """Yield the documentation of each policy, without the parameters that all policies share."""
     shared = settings_of(PolicySettings)
     for kind in kinds:
         own = [setting for name, setting in settings_of(kind).items() if name not in shared]
@@ -61,7 +61,11 @@ def _lines(entry: Entry) -> str:
 
 
 def _policy_lines(policy: PolicyEntry) -> str:
-    """Return the documentation of a policy as text; each parameter names the policy, for `grep`."""
+    """Return the documentation of a policy as text.
+
+    The text of each parameter contains the name of the policy, so that `grep` can search for the
+    parameters of one policy.
+    """
     key = "fields.<name>.policy"
     lines = [f'{key}.name = "{policy.name}"\n    {policy.description}\n']
     for one in policy.parameters:

@@ -55,7 +55,7 @@ class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SensorEnergy(msgspec.Struct, frozen=True, kw_only=True):
-    """Cost and budget of one sensor, if they differ from those of the field."""
+    """Cost and budget of one sensor, in place of the cost and the budget of the whole field."""
 
     cost: Annotated[
         float | None,
@@ -72,7 +72,7 @@ class SensorEnergy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Costs and budgets of activations."""
+    """Costs of activations, and energy budgets of the sensors and of the whole field."""
 
     unit: Annotated[str, Meta(max_length=16, description="The unit of costs and budgets.")] = "J"
     cost: Annotated[float, Meta(gt=0, description="Cost of activating a sensor.")] = 1.0

@@ -1,8 +1,9 @@
-"""Environment variables: they override settings of the file, or are filled into its texts.
+"""Environment variables, which override settings of the file or are inserted into its texts.
 
-`EDGE_TVBO__MQTT__HOST=broker.lan` overrides `host` of [mqtt]; two underscores separate the levels.
-`"${BROKER:-broker.lan}"` in any text of the file is replaced by the variable BROKER, or by the text
-after `:-` if BROKER is not set.
+The variable `EDGE_TVBO__MQTT__HOST=broker.lan` overrides the setting `host` in the table [mqtt];
+two underscores separate the levels of the key path. In any text of the file,
+`${BROKER:-broker.lan}` is replaced with the value of the variable BROKER, or with the text after
+`:-` if BROKER is not set.
 """
 
 import re
@@ -25,7 +26,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def variables(environ: Mapping[str, str]) -> dict[KeyPath, str]:
-    """Return the environment variables that override settings, by the setting's key path.
+    """Return a dict from key paths of settings to the environment variables that override them.
 
     >>> variables({"EDGE_TVBO__MQTT__HOST": "lan", "HOME": "/root"})
     {('mqtt', 'host'): 'EDGE_TVBO__MQTT__HOST'}
@@ -35,14 +36,17 @@ def variables(environ: Mapping[str, str]) -> dict[KeyPath, str]:
 
 
 def override(raw: Values, given: Mapping[KeyPath, str], environ: Mapping[str, str]) -> Values:
-    """Return the configuration `raw`, overridden by the environment variables `given`."""
+    """Return a copy of the configuration `raw` in which the variables `given` override settings."""
     for path, name in given.items():
         raw = _with(raw, path, _read(environ[name], _setting(current(path))))
     return raw
 
 
 def fill_in(value: Any, path: KeyPath, report: Report, environ: Mapping[str, str]) -> Any:
-    """Return `value` with environment variables in place of `${NAME}`; report unset variables."""
+    """Return `value` with the values of environment variables in place of `${NAME}`.
+
+    Variables that are not set are reported.
+    """
     match value:
         case str():
             return _fill(value, path, report, environ)
@@ -74,7 +78,7 @@ def _fill(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]) 
 
 
 def _with(table: Values, path: KeyPath, value: Any) -> Values:
-    """Return a copy of `table` with `value` at `path`; create missing tables of the path."""
+    """Return a copy of `table` with `value` at the key path `path`; create missing inner tables."""
     first, *rest = path
     if rest:
         below = table.get(str(first))
@@ -83,10 +87,11 @@ def _with(table: Values, path: KeyPath, value: Any) -> Values:
 
 
 def _read(text: str, setting: Setting | None) -> Any:
-    """Return the value of an environment variable for a setting.
+    """Convert the text of an environment variable to a value for `setting`.
 
-    The value is the text itself if the setting accepts it, such as a password 1234. Otherwise the
-    text is read as TOML.
+    If the setting accepts a text, the text is returned unchanged: the password 1234 is not
+    converted to a number. Otherwise the text is read as a TOML value. A text that is not a TOML
+    value is returned unchanged.
     """
     if setting is not None and accepts(setting, text):
         return text
@@ -112,7 +117,10 @@ def _setting(path: KeyPath) -> Setting | None:
 
 
 def _settings_in(kind: type[msgspec.Struct] | None) -> dict[str, Setting]:
-    """Return the settings of a table; for a policy's table, the parameters of all policies."""
+    """Return the settings that the struct `kind` of a table declares, by name.
+
+    If the table is the table of a policy, return the parameters of all built-in policies.
+    """
     if kind is None:
         return {}
     return policy_parameters() if kind is PolicySettings else settings_of(kind)

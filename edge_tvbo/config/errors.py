@@ -1,4 +1,4 @@
-"""Configuration errors: one exception holds every mistake with its file, line and code."""
+"""Configuration errors: one exception contains all mistakes, each with its file, line and code."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ MAX_VALUE_LENGTH = 60  # characters of a value that a message repeats
 
 
 class Place(NamedTuple):
-    """Position in the text of a configuration: line and column, both from 1."""
+    """Position in the text of a configuration: line and column, both counted from 1."""
 
     line: int
     column: int
@@ -25,7 +25,7 @@ WHOLE = Place(0, 0)  # the file as a whole
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One mistake in a configuration: its place, the invalid value and the allowed values."""
+    """One mistake in a configuration: its position, the setting, a message and an error code."""
 
     file: str
     line: int  # from 1; 0 for the file as a whole
@@ -41,7 +41,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class ConfigErrors(ConfigError):
-    """All errors of a configuration; the text has one line per finding."""
+    """Exception with all mistakes in a configuration; its text has one line for each mistake."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = list(findings)
@@ -55,7 +55,7 @@ class ConfigErrors(ConfigError):
 
 
 class Report:
-    """Collector of the mistakes and warnings of one configuration file."""
+    """Collector of the mistakes in one configuration file, and of warnings about this file."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Report:
         self.warnings: list[str] = []
 
     def add(self, path: KeyPath, text: str, *hints: str, code: Code = Code.WRONG_VALUE) -> None:
-        """Add a mistake in the setting at `path`.
+        """Add a mistake in the setting at `path` to the report.
 
         The message is the setting's key followed by `text`, such as "is 0; allowed: 1".
         """
@@ -81,11 +81,11 @@ class Report:
         self._findings.append(Finding(file, *place, key, f"{key} {text}{hint}".strip(), code))
 
     def add_elsewhere(self, file: Path, line: int, message: str) -> None:
-        """Add a finding about another file that the configuration names."""
+        """Add a mistake in another file, which a setting of the configuration names."""
         self._findings.append(Finding(str(file), line, 0, "", message, Code.NAMED_FILE))
 
     def deprecate(self, old: KeyPath, new: KeyPath) -> None:
-        """Note that the setting `new` is in the file under its deprecated name `old`."""
+        """Add a warning that the file uses the deprecated name `old` of the setting `new`."""
         warning = f"{dotted(old)} is deprecated; rename it to {dotted(new)}"
         self.warnings.append(f"{self.origin(old)}: {warning}")
         self._deprecated[new] = old
@@ -96,7 +96,11 @@ class Report:
         return file if place == WHOLE else f"{file}:{place.line}:{place.column}"
 
     def _where(self, path: KeyPath) -> tuple[str, Place]:
-        """Return the file and place of the setting at `path`, or of the table that lacks it."""
+        """Return the file and place of the setting at `path`.
+
+        If the setting is missing, return the place of the table in which it is missing. If an
+        environment variable sets the setting, return the name of the variable in place of the file.
+        """
         for new, old in self._deprecated.items():
             if path[: len(new)] == new:
                 path = (*old, *path[len(new) :])
@@ -108,7 +112,7 @@ class Report:
         return str(self.file), Place(1, 1)
 
     def findings(self) -> list[Finding]:
-        """Return the findings by file and line; those of the configuration file come first."""
+        """Return the findings, sorted by file and line; the configuration file comes first."""
         own = str(self.file)
         return sorted(
             self._findings, key=lambda one: (one.file != own, one.file, one.line, one.column)
@@ -116,7 +120,7 @@ class Report:
 
 
 def dotted(path: KeyPath) -> str:
-    """Return a key path as TOML writes it.
+    """Return a key path as text, in the syntax of a dotted key in TOML.
 
     >>> dotted(("fields", "a b", "sensors", 0))
     'fields."a b".sensors[0]'
@@ -155,7 +159,9 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """Return the hint with the known name that is most similar to `word`; "" if none is similar.
+    """Return the hint "did you mean ...?" with the known name that is most similar to `word`.
+
+    Return "" if no known name is similar to `word`.
 
     >>> did_you_mean("passwd", ["port", "password"])
     'did you mean "password"?'
@@ -165,7 +171,7 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
 
 
 def listed(words: Iterable[str], max_words: int = 5) -> str:
-    """Return the first `max_words` words, separated by commas, and the number of the others.
+    """Return the first `max_words` of `words` as a text, followed by the number of the other words.
 
     >>> listed("abcdefg")
     'a, b, c, d, e and 2 more'

@@ -1,4 +1,7 @@
-"""Field settings: sensors, topics, policy and prior of one field."""
+"""Field settings: sensors, topics, policy and prior of one field.
+
+A field is one quantity that several sensors measure.
+"""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,7 +22,7 @@ _FILE = {
 
 
 class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Topic and format of the readings."""
+    """Topic and format of the readings of one field."""
 
     topic: Annotated[
         str,
@@ -54,7 +57,7 @@ class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the activation of a sensor."""
+    """Settings of the commands that activate the sensors of one field."""
 
     mode: Annotated[
         Literal["advise", "live", "sleepy", "lorawan"],
@@ -98,7 +101,7 @@ SensorId = Annotated[
 
 
 class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
-    """One quantity that a number of sensors measure."""
+    """Settings of one field, which is a quantity that several sensors measure."""
 
     unit: Annotated[str, Meta(max_length=32, description="The unit of the readings.")] = ""
     objective: Annotated[
@@ -181,5 +184,5 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def commands_wait(self) -> bool:
-        """Whether a command may wait until the sensor wakes up or the broker is back."""
+        """Whether a command is kept while the sensor sleeps or the broker is unreachable."""
         return self.activate.mode == "sleepy"

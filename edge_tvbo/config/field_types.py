@@ -1,7 +1,8 @@
-"""Types of settings that TOML lacks: durations, sizes, secrets, host names and MQTT topics.
+"""Types of settings that TOML does not have: durations, sizes, secrets, hosts and MQTT topics.
 
-Each parser takes a TOML value and returns the value of the setting, or raises `ValueError` with a
-hint that may be empty. The allowed values in words are declared beside the setting.
+Each parser takes a TOML value and returns the value of the setting. For an invalid value, it raises
+`ValueError` with a hint, which may be empty. The description of the allowed values is declared
+together with the setting.
 """
 
 import math
@@ -25,7 +26,7 @@ _LONG_ID = "x" * MAX_NAME_LENGTH
 
 
 class Secret:
-    """A text that logs and reprs show as ***.
+    """A secret text, such as a password, that logs and reprs show as ***.
 
     >>> print(Secret("hunter2"), [Secret("hunter2")], Secret("hunter2").reveal())
     *** [***] hunter2
@@ -37,7 +38,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the secret text itself; only the connection to the broker needs it."""
+        """Return the secret text itself, which only the connection to the broker needs."""
         return self._text
 
     def __repr__(self) -> str:
@@ -56,7 +57,7 @@ class Secret:
 
 
 def seconds(text: str) -> float:
-    """Return the seconds of a duration; raises `ConfigError` for any other text.
+    """Return the length of the duration `text` in seconds; raises `ConfigError` for any other text.
 
     >>> seconds("500ms"), seconds("1.5h"), seconds("10min")
     (0.5, 5400.0, 600.0)
@@ -69,7 +70,7 @@ def seconds(text: str) -> float:
 
 
 def duration_text(value: float) -> str:
-    """Return a duration in the largest unit in which it is a whole number.
+    """Return `value` seconds as a duration in the largest unit that gives a whole number.
 
     >>> duration_text(90.0), duration_text(7200.0), duration_text(0.01)
     ('90s', '2h', '10ms')
@@ -81,7 +82,7 @@ def duration_text(value: float) -> str:
 
 
 def _duration_hint(text: str) -> str:
-    """Return a hint with the duration that an invalid text is probably meant as."""
+    """Return a hint with the duration that the invalid `text` probably means; "" if unknown."""
     number, unit = re.fullmatch(r"\s*([0-9.]*)\s*(.*?)\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
     known = {"m": "min", "mins": "min", "minutes": "min", "sec": "s", "hours": "h", "": "s"}
     guess = number + known.get(unit.lower(), unit.lower())
@@ -89,7 +90,7 @@ def _duration_hint(text: str) -> str:
 
 
 def duration(least: str, most: str = "366d", default: str | None = None) -> dict[str, Any]:
-    """Return the `Meta(extra=...)` of a setting that is a duration from `least` to `most`."""
+    """Return `extra` for the `Meta` of a setting that is a duration from `least` to `most`."""
 
     def parse(value: object) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -111,7 +112,7 @@ def duration(least: str, most: str = "366d", default: str | None = None) -> dict
 
 
 def size(least: str, most: str) -> dict[str, Any]:
-    """Return the `Meta(extra=...)` of a setting that is a size from `least` to `most`."""
+    """Return `extra` for the `Meta` of a setting that is a size from `least` to `most`."""
 
     def parse(value: object) -> int:
         if not isinstance(value, str) or not _SIZE.fullmatch(value):
@@ -152,7 +153,7 @@ def interval(value: object) -> float | Literal["on-reading"]:
 
 
 def keepalive(value: object) -> int:
-    """Return the MQTT keepalive in whole seconds; `value` is a number or a duration."""
+    """Return the MQTT keepalive in whole seconds; `value` is a number of seconds or a duration."""
     try:
         length = seconds(value) if isinstance(value, str) else value
     except ConfigError:
@@ -172,7 +173,10 @@ def secret(value: object) -> Secret:
 
 
 def host(value: object) -> str:
-    """Return a host name or address; rejects a URL without repeating the password in it."""
+    """Check a host name or address, and return it unchanged.
+
+    The error for a URL does not repeat the URL, because a URL can contain a password.
+    """
     if not isinstance(value, str):
         raise ValueError
     if "/" in value or "@" in value:
@@ -195,14 +199,14 @@ def is_loopback(host: str) -> bool:
 
 
 def text_or_table(value: object) -> object:
-    """Return the setting `positions` unchanged: the name of a file, or a table."""
+    """Return the setting `positions` unchanged if it is a file name or a table."""
     if isinstance(value, dict) or (isinstance(value, str) and value):
         return value
     raise ValueError
 
 
 def file_name(value: object) -> str:
-    """Return the name of a file unchanged; a later check finds out whether the file exists."""
+    """Return a file name unchanged; a later check finds out whether the file exists."""
     if isinstance(value, str) and value and "\0" not in value:
         return value
     raise ValueError
@@ -216,7 +220,7 @@ def directory(value: object) -> str:
 
 
 def _topic(value: object) -> str:
-    """Return a topic after the checks that reading and activate topics share."""
+    """Check the rules for topics of both readings and commands, and return the topic unchanged."""
     if not isinstance(value, str):
         raise ValueError
     if any(c in value for c in "+#"):
@@ -238,7 +242,7 @@ def _topic(value: object) -> str:
 
 
 def reading_topic(value: object) -> str:
-    """Return the MQTT topic of readings after its checks."""
+    """Check the MQTT topic of readings, and return the topic unchanged."""
     topic = _topic(value)
     if topic.count("{sensor}") != 1:
         raise ValueError("it must contain {sensor} exactly once")
@@ -246,7 +250,7 @@ def reading_topic(value: object) -> str:
 
 
 def activate_topic(value: object) -> str:
-    """Return the MQTT topic of commands to sensors after its checks."""
+    """Check the MQTT topic of commands to sensors, and return the topic unchanged."""
     topic = _topic(value)
     if "{sensor}" not in topic:
         raise ValueError("without {sensor}, every command would activate every sensor")
@@ -254,7 +258,7 @@ def activate_topic(value: object) -> str:
 
 
 def topic_names(value: object) -> dict[str, str]:
-    """Return a dict that maps sensor ids to the names of the sensors in MQTT topics."""
+    """Check a dict that maps sensor ids to names in MQTT topics, and return the dict unchanged."""
     if not isinstance(value, dict):
         raise ValueError
     for name in value.values():
@@ -268,7 +272,7 @@ def topic_names(value: object) -> dict[str, str]:
 
 
 def activate_payload(value: object) -> str:
-    """Return the payload of a command to a sensor after its checks."""
+    """Check the placeholders in the payload of a command, and return the payload unchanged."""
     if not isinstance(value, str):
         raise ValueError
     for word in _PLACEHOLDER.findall(value):

@@ -1,4 +1,4 @@
-"""Introspection of the settings structs: their fields with descriptions, types and defaults."""
+"""Introspection of the settings: names, types, descriptions and defaults, read from the structs."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -19,7 +19,7 @@ from edge_tvbo.policy.settings import BUILT_IN, DEFAULT_POLICY, PolicySettings
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One setting of the configuration, as its struct declares it."""
+    """Facts about one setting of the configuration, read from the struct that declares it."""
 
     name: str
     declared: Any  # its type annotation
@@ -33,7 +33,7 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Any:
-        """The annotated type of the setting without None, for `msgspec.convert`."""
+        """The declared type of the setting without None, as an argument of `msgspec.convert`."""
         return without_none(self.declared)
 
     @property
@@ -43,32 +43,35 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def derived(self) -> bool:
-        """Whether the default depends on other settings."""
+        """Whether the default of the setting depends on other settings."""
         return "default" in self.extra
 
     @property
     def is_only_table(self) -> bool:
-        """Whether the setting must be a table."""
+        """Whether the value of the setting must be a table."""
         return all(map(is_struct, members(split(self.declared)[0])))
 
     @property
     def is_policy(self) -> bool:
-        """Whether the setting is a policy's table, whose key `name` determines the struct."""
+        """Whether the setting is a policy's table, in which the key `name` selects the struct."""
         return self.table is PolicySettings
 
 
 def settings_of(kind: type[msgspec.Struct]) -> dict[str, Setting]:
-    """Return the settings that a struct of the configuration declares, by name."""
+    """Return a dict of the settings that a struct of the configuration declares, by name."""
     return _introspect(kind)[0]
 
 
 def extra_keys_of(kind: type[msgspec.Struct]) -> Setting | None:
-    """Return the struct field that collects the keys of no other field; None if there is none."""
+    """Return the setting that collects the unknown keys of a table, or None."""
     return _introspect(kind)[1]
 
 
 def struct_of(setting: Setting, table: Mapping[str, Any]) -> type[msgspec.Struct]:
-    """Return the struct of a setting's table; the table of a policy names its own struct."""
+    """Return the struct into which the table of `setting` is read.
+
+    For the table of a policy, the key `name` in `table` selects the struct.
+    """
     assert setting.table is not None
     if not setting.is_policy:
         return setting.table
@@ -77,14 +80,14 @@ def struct_of(setting: Setting, table: Mapping[str, Any]) -> type[msgspec.Struct
 
 
 def policy_parameters() -> dict[str, Setting]:
-    """Return the settings of all built-in policies, by name."""
+    """Return a dict of the parameters of all built-in policies, by the name of the parameter."""
     structs: tuple[type[PolicySettings], ...] = (*BUILT_IN, PolicySettings)
     return {name: one for kind in structs for name, one in settings_of(kind).items()}
 
 
 @cache
 def _introspect(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting | None]:
-    """Return the settings of a struct, and the field that collects its extra keys.
+    """Return the settings of a struct by name, and the setting that collects unknown keys, if any.
 
     The result is cached because structs never change.
     """
@@ -99,7 +102,8 @@ def _introspect(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting
 def _policy_name(kind: type[PolicySettings]) -> Setting:
     """Return the setting `name` of a policy's table.
 
-    The base struct allows any name, and the struct of one policy allows only its tag.
+    The base struct `PolicySettings` allows any name. The struct of one policy allows only the name
+    of this policy.
     """
     any_name = Annotated[str, Meta(extra={"expected": "the name of a policy"})]
     tag = kind.__struct_config__.tag
@@ -131,7 +135,7 @@ def _setting(one: msgspec.structs.FieldInfo) -> Setting:
 
 
 def _item_type(bare: Any) -> Any:
-    """Return the type of the items of ``tuple[T, ...]``."""
+    """Return the type T if `bare` is ``tuple[T, ...]``; otherwise return None."""
     arguments = get_args(bare)
     return arguments[0] if get_origin(bare) is tuple and arguments[-1] is ... else None
 

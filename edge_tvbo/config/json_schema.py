@@ -1,10 +1,10 @@
 """JSON Schema of the settings, for editors that complete and check a file while it is written.
 
-msgspec writes the schema of each plain type with its limits. The tables are written here, because
-a file differs from the structs that it becomes: durations are texts, unset settings are left out
-instead of null, some defaults depend on other settings, and the table of a policy has the keys of
-the struct that its `name` chooses. The schema accepts every file that `load` accepts; it leaves
-out rules between settings.
+msgspec generates the schema of each plain type with its limits. This module generates the schemas
+of tables, because a file differs from the structs into which it is read: a duration is a text, an
+unset setting is left out instead of null, some defaults depend on other settings, and the table of
+a policy has the keys of the struct that its key `name` selects. The schema accepts every file that
+`load` accepts. It also accepts some invalid files, because it contains no rules between settings.
 """
 
 from inspect import getdoc
@@ -66,7 +66,7 @@ def _table(kind: type[msgspec.Struct]) -> Schema:
 
 
 def _policy(setting: Setting) -> Schema:
-    """Return the schema of a policy's table: one alternative per policy, with its parameters."""
+    """Return the schema of a policy's table: one alternative, with parameters, for each policy."""
     tables = []
     for kind in map(settings_class, policies()):
         description = " ".join((getdoc(kind) or "").split())
@@ -98,7 +98,7 @@ def _value(setting: Setting) -> Schema:
 
 
 def _kind(kind: Any) -> Schema:
-    """Return the schema of a type, with the tables of its structs inline."""
+    """Return the schema of a type; the schemas of structs are inline instead of references."""
     several = members(split(kind)[0])
     if len(several) > 1:
         return {"anyOf": [_kind(each) for each in several]}

@@ -36,7 +36,7 @@ _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     """Return the settings of the configuration at `path`.
 
-    Logs a warning for each setting with a deprecated name.
+    A warning is logged for each setting with a deprecated name.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     Raises
     ------
     ConfigErrors
-        With all errors of the file.
+        If the file has errors; the exception contains all of them.
     """
     raw, report = _read(path)
     for warning in report.warnings:
@@ -62,7 +62,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
 
 
 def origins(path: Path) -> list[str]:
-    """Return one line for each setting in the file or the environment, with its origin."""
+    """Return one line for each setting in the file or in the environment: origin, key and value."""
     raw, report = _read(path)
     lines = (
         f"{report.origin(key)}: {dotted(key)} = {_shown(key, value)}" for key, value in _leaves(raw)
@@ -83,7 +83,7 @@ def _shown(path: KeyPath, value: Any) -> str:
 
 
 def _read(path: Path) -> tuple[Values, Report]:
-    """Return the file's values, overridden by environment variables, and a report on them."""
+    """Read the file, apply the environment variables, and return the values and a report."""
     text = _text(path)
     raw = _parsed(path, text)
     variables = environment.variables(os.environ)
@@ -94,9 +94,10 @@ def _read(path: Path) -> tuple[Values, Report]:
 
 
 def _with_current_names(raw: Values, report: Report) -> Values:
-    """Return the values with deprecated settings renamed.
+    """Return the values `raw` with deprecated settings renamed.
 
-    Each deprecated name adds a warning to the report, or an error if its current name is set too.
+    Each deprecated name adds a warning to the report, or an error if `raw` also contains the
+    current name.
     """
     current = deprecated.renamed(raw)
     for old in deprecated.found(raw):

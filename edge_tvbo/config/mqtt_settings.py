@@ -18,7 +18,7 @@ _SECRET_FILE = {
 
 
 class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
-    """Waits between attempts to connect to the broker."""
+    """Lengths of the pauses between attempts to connect to the broker."""
 
     min: Annotated[
         float,
@@ -38,7 +38,7 @@ class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
-    """TLS of the connection; an empty table [mqtt.tls] is enough for most brokers."""
+    """TLS settings of the connection to the broker; an empty table [mqtt.tls] is usually enough."""
 
     ca: Annotated[
         Path | None,
@@ -86,10 +86,11 @@ Password = Annotated[
 
 
 class ReadonlyLogin(msgspec.Struct, frozen=True, kw_only=True):
-    """Read-only login for `status`, `why` and the dashboard; else they use the daemon's login.
+    """Read-only login to the broker for the commands `status`, `why` and `dashboard`.
 
-    A broker that uses the login as the client id ends the daemon's session when another client
-    connects with the daemon's login.
+    Without this table, these commands use the daemon's login. This fails on a broker that uses the
+    login as the client id: the broker ends the daemon's session when another client connects with
+    the daemon's login.
     """
 
     username: Annotated[
@@ -103,7 +104,7 @@ class ReadonlyLogin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
-    """Address of the broker, login and connection."""
+    """Address of the broker, login, and settings of the connection to the broker."""
 
     host: Annotated[
         str,
@@ -179,7 +180,7 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         return self.username, self.password.reveal() if self.password else None
 
     def for_readers(self) -> "Mqtt":
-        """Return the MQTT settings of clients that only read; they use [mqtt.readonly] if set."""
+        """Return the MQTT settings for clients that only read; [mqtt.readonly] sets their login."""
         if self.readonly is None:
             return self
         return replace(self, username=self.readonly.username, password=self.readonly.password)

@@ -39,7 +39,11 @@ _HOMES: dict[type[msgspec.Struct], str] = {  # where a misplaced setting belongs
 
 
 def read_table(kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: Report) -> Values:
-    """Return the valid settings of a TOML table that the struct `kind` declares, with defaults."""
+    """Return the valid values of a TOML table, with defaults for the settings that it does not set.
+
+    The struct `kind` declares the settings of the table. Invalid values and unknown keys are
+    reported.
+    """
     known = settings_of(kind)
     good: Values = {}
     others = {key: value for key, value in raw.items() if key not in known}
@@ -55,7 +59,7 @@ def read_table(kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: R
 
 
 def build(kind: type[msgspec.Struct], good: Values) -> Any:
-    """Return the frozen settings struct `kind` with the values `good`, which are all valid."""
+    """Return the frozen struct `kind`, made from the values `good`, which are all valid."""
     known = settings_of(kind)
     return kind(**{name: _built(known.get(name), value) for name, value in good.items()})
 
@@ -110,7 +114,10 @@ def accepts(setting: Setting, value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as an error shows it; a text with @ may be a URL with a password."""
+    """Return a value as an error message shows it.
+
+    A text that contains @ is not shown, because it may be a URL with a password.
+    """
     return "a text with @" if isinstance(value, str) and "@" in value else shown(value)
 
 
@@ -125,7 +132,10 @@ def _plain(setting: Setting, value: Any) -> Any:
 
 
 def _named(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Values:
-    """Return the valid values of a table of tables, each under a name that the user chose."""
+    """Return the valid values of a table of tables, such as `fields`.
+
+    The user chooses the names of the inner tables.
+    """
     name_kind, kind = setting.named
     good: Values = {}
     for name, table in raw.items():
@@ -163,7 +173,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _policy(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Any:
-    """Return the settings of the policy that a table names; report invalid parameters."""
+    """Return the settings of the policy that the table `raw` names; report invalid parameters."""
     name = raw.get("name", setting.default.name)
     kind = _policy_struct(name, (*path, "name"), report)
     if kind is None:
@@ -184,7 +194,7 @@ def _policy(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Any
 
 
 def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySettings] | None:
-    """Return the settings struct of the policy `name`; report an unknown name."""
+    """Return the settings struct of the policy `name`; report an unknown name and return None."""
     if not isinstance(name, str):
         report.add(path, f"is {shown(name)}; allowed: the name of a policy")
         return None
@@ -203,7 +213,11 @@ def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySetti
 def _read_extra_keys(
     kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: Report, good: Values
 ) -> None:
-    """Add the options of a payload format to `good`; report keys that are not settings."""
+    """Handle the keys `raw` of a table that are not settings of the struct `kind`.
+
+    If the table configures a payload format, its other keys are options of the format and are added
+    to `good`. In any other table, they are reported as mistakes.
+    """
     setting = extra_keys_of(kind)
     if setting is None:
         for key in raw:

@@ -1,4 +1,4 @@
-"""Sensor positions: a table in the configuration, or a file of lines `id x y`."""
+"""Sensor positions, from a table in the configuration or from a file with lines `id x y`."""
 
 import math
 import re
@@ -17,7 +17,7 @@ MAX_REPORTED_LINES = 10  # invalid lines of one file
 def of_sensors(
     source: object, base: Path, sensors: Sequence[str], path: KeyPath, report: Report
 ) -> dict[str, Position]:
-    """Return the position of each sensor; report those that are invalid or missing."""
+    """Return a dict from sensor ids to positions; report invalid and missing positions."""
     if isinstance(source, dict):
         found = _from_table(source, sensors, path, report)
         known = set(source)
@@ -39,7 +39,10 @@ def of_sensors(
 
 
 def _names(sensor: str) -> set[str]:
-    """Return the ids of a sensor in a list of positions: its own id, and `1` for `mote-1`."""
+    """Return the ids under which a sensor can be listed with its position.
+
+    These are its own id, and the number at the end of its id, such as `1` for `mote-1`.
+    """
     numbered = _NUMBERED.fullmatch(sensor)
     return {sensor, numbered[1]} if numbered else {sensor}
 
@@ -101,7 +104,10 @@ def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, Position]
 
 
 def _add_line(words: list[str], found: dict[str, Position]) -> str | None:
-    """Add the position in one line to `found`; return the error text of an invalid line."""
+    """Add the position in one line to `found`.
+
+    Return an error text if the line is invalid, and None if it is valid.
+    """
     try:
         name, x, y = words
         position = float(x), float(y)
@@ -115,7 +121,7 @@ def _add_line(words: list[str], found: dict[str, Position]) -> str | None:
 
 
 def unreadable(error: Exception) -> str:
-    """Return the reason why a file cannot be read; it contains nothing of the file."""
+    """Return the reason why a file cannot be read, in a text that contains nothing of the file."""
     match error:
         case FileNotFoundError():
             return "does not exist; paths are relative to the directory of the configuration"

@@ -3,7 +3,7 @@
 A setting is declared once: the loader, `edge-tvbo config explain`, the JSON Schema and
 docs/configuration.md all read these structs. Keys of `Meta(extra=...)`:
 
-- parse: a function that converts the TOML value to the setting's value; its ValueError has a hint
+- parse: a function that converts the TOML value to the setting's value, or raises ValueError(hint)
 - expected: the allowed values in words
 - default: the description of a default that depends on other settings
 - to_text: a function that converts the setting's value to its TOML text, if the two differ
@@ -28,7 +28,7 @@ _ID_CHARACTERS = {"expected": "1 to 64 of the characters a-z 0-9 _ -"}
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """HTTP endpoint of `/metrics` and `/healthz`."""
+    """Settings of the HTTP server for `/metrics` and `/healthz`."""
 
     host: Annotated[
         str,
@@ -49,7 +49,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
-    """MQTT discovery for Home Assistant; an empty table is enough."""
+    """Settings of MQTT discovery for Home Assistant; an empty table [homeassistant] enables it."""
 
     prefix: Annotated[
         str,
@@ -70,7 +70,7 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the stored state, which survives a restart."""
+    """Settings of the daemon's state, which is stored on disk and survives a restart."""
 
     dir: Annotated[
         str,
@@ -104,7 +104,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole configuration file."""
+    """All settings of the configuration file."""
 
     instance: Annotated[
         str,
@@ -144,5 +144,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def intervals(self) -> dict[str, float | None]:
-        """Length of each field's interval in s; None if the intervals follow the readings."""
+        """Interval of each field in s; None if the next one begins when the sensor replies."""
         return {name: field.interval_s for name, field in self.fields.items()}

@@ -1,7 +1,7 @@
 """TOML positions: line and column of each key, which `tomllib` does not report.
 
-`tomllib` has parsed the text before, so it is valid TOML. The scanner skips whole values, so that
-nothing inside a string or a comment is mistaken for a key.
+The text is valid TOML, because `tomllib` has parsed it before. The scanner in this module skips
+whole values, so that nothing inside a string or a comment is mistaken for a key.
 """
 
 import re
@@ -20,7 +20,7 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
 def key_places(text: str) -> dict[KeyPath, Place]:
-    """Return the place of each key, table and array item of a valid TOML text.
+    """Return a dict from the path of each key, table and array item of a TOML text to its place.
 
     >>> for key, place in key_places("[b]; c.d = 1".replace(";", chr(10))).items():
     ...     print(".".join(key), place.line, place.column)
@@ -71,7 +71,7 @@ class _Scanner:
         return False
 
     def _place(self) -> Place:
-        """Return the place of the next character that is not a space."""
+        """Return the line and column of the next character that is not a space or a tab."""
         at = self.at
         while self.text[at : at + 1] in (" ", "\t"):
             at += 1
@@ -92,9 +92,10 @@ class _Scanner:
         return raw
 
     def _note(self, path: KeyPath, parts: list[str], place: Place) -> KeyPath:
-        """Note the place of each key, and return the key path `path` followed by `parts`.
+        """Store the place of each key in `parts`, and return `path` extended by these keys.
 
-        In an array of tables, the path leads to its latest item.
+        If a key is an array of tables, the returned path continues in the last table of the array
+        so far.
         """
         for part in parts:
             path = (*path, part)

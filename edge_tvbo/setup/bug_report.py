@@ -42,14 +42,14 @@ DECISIONS = 50  # number of last decisions of each field in the report
 
 
 class HistoryReader(Protocol):
-    """The decision history of a daemon; every method may raise `DataError`."""
+    """Reader of the decision history of a daemon; every method can raise `DataError`."""
 
     def fields(self) -> list[str]:
         """Return the names of the fields in the decision history, sorted."""
         ...
 
     def newest(self, field: str, count: int) -> list["HistoryEntry"]:
-        """Return the last `count` entries of `field`, the newest first."""
+        """Return the last `count` history entries of `field`, the newest first."""
         ...
 
     def close(self) -> None:
@@ -63,17 +63,17 @@ def report(
     open_store: Callable[[str, str], "Store"],
     open_history: Callable[[str, str], "HistoryReader"],
 ) -> str:
-    """Return the bug report on the configuration at `path`.
+    """Return the text of the bug report about the configuration at `path`.
 
     Parameters
     ----------
     path : Path
         The configuration file.
     check : callable
-        Raises the errors of the configuration.
+        Function that checks the configuration, and raises an exception if it has errors.
     open_store, open_history : callable
-        Open the stored state and the decision history of a daemon. The arguments are the directory
-        and the name of the instance.
+        Functions that open the stored state and the decision history of a daemon. The arguments are
+        the directory of the stored state and the name of the instance.
     """
     text, raw = _read(path)
     effective = _with_environment(path, raw)
@@ -112,14 +112,14 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of the file, overridden by environment variables."""
+    """Return the values `raw` of the file, after environment variables override some of them."""
     given = environment.variables(os.environ)
     filled = environment.fill_in(raw, (), Report(path, dict, given), os.environ)
     return environment.override(filled, given, os.environ)
 
 
 def _guarded(part: Iterator[str]) -> Iterator[str]:
-    """Yield the lines of a part of the report; if it raises an exception, yield that as text."""
+    """Yield the lines of a part of the report; if the part fails, yield the exception as text."""
     try:
         yield from part
     except Exception as error:
@@ -127,7 +127,7 @@ def _guarded(part: Iterator[str]) -> Iterator[str]:
 
 
 def _exception_lines(error: Exception) -> Iterator[str]:
-    """Yield an exception and its stack frames as text, without the directories of files."""
+    """Yield an exception and its stack frames as text, with file names but without directories."""
     import traceback
 
     yield from traceback.format_exception(error)[-1].splitlines()
@@ -193,7 +193,7 @@ def _files(path: Path, raw: dict[str, Any]) -> Iterator[str]:
 def _counters(
     path: Path, raw: dict[str, Any], open_store: Callable[[str, str], "Store"]
 ) -> Iterator[str]:
-    """Yield the counters of each field, from the newest stored state that can be read."""
+    """Yield the counters of each field as text, from the newest stored state that is readable."""
     from edge_tvbo.daemon import checkpoints
     from edge_tvbo.messages.formatting import rfc3339
 
@@ -215,7 +215,7 @@ def _counters(
 
 
 def _counter_lines(document: "Document", configured: object) -> Iterator[str]:
-    """Yield the counters of each field that is configured or has stored state, one line each."""
+    """Yield one line with the counters of each field that is configured or has stored state."""
     from edge_tvbo.control.controller_state import counters
 
     known = configured if isinstance(configured, dict) else {}
@@ -248,7 +248,11 @@ def _plural(number: int, noun: str) -> str:
 def _decisions(
     path: Path, raw: dict[str, Any], open_history: Callable[[str, str], "HistoryReader"]
 ) -> Iterator[str]:
-    """Yield the last decisions from the history or else from the crash log, the newest last."""
+    """Yield the last decisions of the daemon as text; the newest decision comes last.
+
+    The decisions are from the decision history. If it contains no decision or cannot be read, they
+    are from the crash log.
+    """
     from edge_tvbo.control import history_text
     from edge_tvbo.daemon import crash_log
 
@@ -274,7 +278,7 @@ def _decisions(
 
 
 def _crash(path: Path, raw: dict[str, Any]) -> Iterator[str]:
-    """Yield the traceback of the last crash, with the names of files but not their directories."""
+    """Yield the traceback of the daemon's last crash, with file names but without directories."""
     from edge_tvbo.daemon import crash_log
 
     state, instance = _state(path, raw)
@@ -286,7 +290,10 @@ def _crash(path: Path, raw: dict[str, Any]) -> Iterator[str]:
 
 
 def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:
-    """Return the directory of stored state, or None if there is none, and the instance."""
+    """Return the directory of the stored state and the name of the instance.
+
+    The directory is None if the configuration sets no valid directory.
+    """
     table, instance = raw.get("state"), raw.get("instance", "edge")
     directory = table.get("dir") if isinstance(table, dict) else None
     if not isinstance(directory, str) or not directory or "\0" in directory:
@@ -295,7 +302,7 @@ def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:
 
 
 def _access(path: Path) -> str:
-    """Return whether a path exists, and whether this process can read and write it.
+    """Return a text that says whether a path exists, and whether this process can access it.
 
     >>> _access(Path("/nonexistent/x"))
     'does not exist'

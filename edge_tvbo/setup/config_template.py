@@ -68,7 +68,7 @@ class TemplateValues(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def render_config(values: TemplateValues) -> str:
-    """Return the text of a first configuration."""
+    """Return the text of a first configuration, in which `values` fill the template."""
     others = {sensor: name for sensor, name in values.sensors.items() if sensor != name}
     return TEMPLATE.format(
         host=_quoted(values.host),
@@ -98,7 +98,11 @@ def _login(values: TemplateValues) -> str:
 
 
 def _activate(values: TemplateValues) -> str:
-    """Return the line `activate`; with mode advise, a known command follows as a comment."""
+    """Return the line of the configuration that sets `activate`.
+
+    If the mode is "advise" and the command to the sensors is known, a second line contains the
+    command as a comment.
+    """
     advise = 'activate = { mode = "advise" }'
     if values.activate is None:
         return advise
@@ -121,5 +125,5 @@ def _key(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a TOML string; for a text of one line, a JSON string is a TOML string."""
+    """Return a text of one line as a TOML string, in the syntax that TOML and JSON share."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

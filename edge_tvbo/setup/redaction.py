@@ -1,4 +1,4 @@
-"""Redaction: the settings that a bug report may show, and removal of secrets from its text.
+"""Redaction of a bug report: decides which settings are shown, and removes secrets from the text.
 
 Secrets are removed in two steps. First, the type of a setting decides whether its value is shown:
 passwords, hosts, user names, paths and values of unknown settings are hidden. Then the hidden
@@ -48,7 +48,7 @@ def named_files(raw: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 class Line(NamedTuple):
-    """One setting of the configuration file, and whether a report may show its value."""
+    """One setting of the configuration file, and whether a bug report shows the setting's value."""
 
     key: str
     value: Any
@@ -57,7 +57,7 @@ class Line(NamedTuple):
 
 
 def redacted_settings(raw: dict[str, Any], text: str) -> Iterator[str]:
-    """Yield each setting of the configuration, with *** for a value that is not public."""
+    """Yield a line for each setting of the configuration, with *** in place of private values."""
     if not raw:
         invalid = "the file is not valid TOML, so nothing of it is shown"
         yield invalid if text else "the file is empty or missing"
@@ -68,7 +68,7 @@ def redacted_settings(raw: dict[str, Any], text: str) -> Iterator[str]:
 def _walk(
     raw: Mapping[str, Any], kind: type[msgspec.Struct], path: tuple[str, ...]
 ) -> Iterator[Line]:
-    """Yield each setting of a table and of its inner tables."""
+    """Yield a `Line` for each setting of a table and of its inner tables."""
     for name, value in raw.items():
         setting, where = _setting_of(kind, name), (*path, name)
         if setting and setting.named and isinstance(value, dict):
@@ -85,7 +85,10 @@ def _walk(
 
 
 def _setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
-    """Return the setting of a key, which may be an option of a payload format; None if unknown."""
+    """Return the setting `name` of the struct `kind`; None if the name is unknown.
+
+    The name can also be an option of a payload format, if the struct collects such options.
+    """
     if name in settings_of(kind):
         return settings_of(kind)[name]
     options = extra_keys_of(kind)
@@ -101,7 +104,10 @@ def _is_public(setting: Setting, value: Any) -> bool:
 
 
 def _is_valid(setting: Setting, value: Any) -> bool:
-    """Return whether a setting's value is valid; an invalid value may be a misplaced secret."""
+    """Return whether a setting's value is valid.
+
+    An invalid value is hidden in the report, because it may be a secret in the wrong place.
+    """
     parse = setting.extra.get("parse")
     try:
         parse(value) if parse else msgspec.convert(value, setting.kind, strict=True)
@@ -149,7 +155,10 @@ def redact(text: str, words: list[str]) -> str:
 
 
 def private_values(raw: dict[str, Any]) -> Iterator[str]:
-    """Yield values of settings that may reveal a secret, a machine or a user, and their parts."""
+    """Yield the hidden values of settings, and the parts of these values.
+
+    A hidden value may reveal a secret, a machine or a user.
+    """
     for line in _walk(raw, Settings, ()):
         if line.is_public:
             continue
@@ -162,7 +171,7 @@ def private_values(raw: dict[str, Any]) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield every text inside the value of a setting."""
+    """Yield every text in the value of a setting, which can be a list or a table."""
     if isinstance(value, dict):
         for each in value.values():
             yield from _texts(each)
@@ -174,7 +183,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
-    """Yield the passwords in the files that settings `password_file` name."""
+    """Yield the password in each file that a setting `password_file` names."""
     for key, value in named_files(raw):
         if key.endswith("password_file"):
             try:
@@ -185,7 +194,10 @@ def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
 
 
 def machine_names(path: Path) -> list[str]:
-    """Return private names: those of this machine, its user, and their directories."""
+    """Return private names: the names of this machine and its user, and some directories.
+
+    These are the home directory, the working directory and the directory of the configuration.
+    """
     host = socket.gethostname()
     try:
         user = getpass.getuser()

@@ -1,8 +1,8 @@
 """Sensor discovery: groups the messages of a broker by integration, topic and quantity.
 
-Messages come from unknown senders. Therefore a value counts only if a codec can read it, and the
-memory for topics and sensors is bounded. Codecs and presets may come from third parties: if one
-raises an exception, the message does not count for its integration.
+Messages come from unknown senders. Therefore a value is used only if a codec can decode it, and the
+memory for topics and sensors is bounded. Codecs and presets may come from third parties. If a codec
+or a preset raises an exception, the message is ignored for that integration.
 """
 
 import re
@@ -55,7 +55,7 @@ _ORDER = list(dict.fromkeys(each.name for each in _QUANTITIES.values()))
 
 
 class SensorGroup(msgspec.Struct, frozen=True):
-    """Sensors of one integration that measure one quantity."""
+    """Group of sensors of one integration that measure the same quantity."""
 
     integration: str
     topic: str  # with {sensor} in place of the name
@@ -66,7 +66,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def quantity(self) -> Quantity:
-        """The quantity that the sensors measure, according to `value` or the topic."""
+        """The quantity that the sensors measure, derived from `value` or from the topic."""
         words = re.split(r"[./:]", self.value or self.topic.replace(PLACEHOLDER, ""))
         for word in reversed(words):
             if known := _QUANTITIES.get(word.lower()):
@@ -77,14 +77,14 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def center(self) -> float:
-        """The median of the last readings, on which a single faulty sensor has little effect."""
+        """The median of the sensors' last readings; a faulty sensor has little effect on it."""
         return median(self.readings.values())
 
     @property
     def spread(self) -> float:
         """The standard deviation of the readings, estimated from the median absolute deviation.
 
-        It is at least the usual spread of the quantity.
+        The result is at least the usual spread of the quantity.
         """
         deviation = median(abs(each - self.center) for each in self.readings.values())
         return max(1.5 * deviation, self.quantity.spread)
@@ -107,14 +107,14 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
 
 class Discovery:
-    """Collection of the groups of sensors that are found in the messages of a broker.
+    """Collector that finds groups of sensors in the messages of a broker.
 
     Parameters
     ----------
     presets : mapping of str to Preset
         The known integrations, by the name of their payload format.
     codec : callable
-        Returns the codec of a payload format; the arguments are its name and its settings.
+        Returns the codec of a payload format; the arguments are the format's name and settings.
     """
 
     def __init__(
@@ -131,7 +131,10 @@ class Discovery:
         self.unusable: dict[str, None] = {}  # some sensor names that no configuration can contain
 
     def add_message(self, topic: str, payload: bytes) -> None:
-        """Add a message to the groups of sensors; no content of a message raises an exception."""
+        """Add the values in a message to the groups of sensors.
+
+        No message raises an exception, whatever it contains.
+        """
         if topic.startswith((OWN_TOPICS, "$")):  # the broker's own topics begin with $
             return
         self.messages += 1
@@ -141,7 +144,7 @@ class Discovery:
             self.unknown[topic] = None
 
     def groups(self) -> list[SensorGroup]:
-        """Return the groups of sensors: known quantities first, then by the number of sensors."""
+        """Return the groups of sensors: known quantities first, then sorted by size."""
         return sorted((each.group() for each in self._groups.values()), key=_rank)
 
     def _recognised(self, topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
@@ -154,7 +157,7 @@ class Discovery:
                 yield integration, seen
 
     def _add(self, integration: str, seen: DetectedSensor, payload: bytes) -> bool:
-        """Add the values of a message to their groups; return whether a value was added."""
+        """Add the values in a message to the groups; return whether a value was added."""
         if not all(
             map(_is_usable_name, (seen.sensor, *seen.topic.replace(PLACEHOLDER, "x", 1).split("/")))
         ):
@@ -191,7 +194,7 @@ class Discovery:
 
 
 class _GroupBuilder:
-    """A group of sensors to which readings are added."""
+    """Builder of a `SensorGroup`, to which readings are added one by one."""
 
     def __init__(
         self, integration: str, topic: str, value: str | None, activate: Activation | None
@@ -210,7 +213,9 @@ class _GroupBuilder:
 
 
 def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
-    """Yield (payload format, sensor) of a message whose topic or JSON keys name a quantity.
+    """Yield the payload format and the sensor of a message that contains a known quantity.
+
+    The topic or a JSON key names the quantity. A message of another kind yields nothing.
 
     >>> for payload, seen in guess_by_topic("home/hall/temperature", b"21.3"):
     ...     print(payload, seen.sensor, seen.topic)
@@ -243,7 +248,7 @@ def _rank(group: SensorGroup) -> tuple[bool, int, int, str]:
 def ids(names: Iterable[str]) -> dict[str, str]:
     """Return a dict that maps sensor ids to the names of the sensors in topics.
 
-    The id is the name itself, or is made from it if the name is not a valid id.
+    A name that is a valid id is its own id. For any other name, an id is made from the name.
 
     >>> ids(["Living room", "Küche", "hall", "Kuche"])
     {'hall': 'hall', 'Kuche': 'Kuche', 'Living-room': 'Living room', 'Kuche-2': 'Küche'}
@@ -270,7 +275,11 @@ def shown(name: str) -> str:
 
 
 def _is_usable_value(value: str) -> bool:
-    """Return whether the setting `value` can contain a name; ${ would begin a variable."""
+    """Return whether the setting `value` can be `value`, which is the name of a JSON key.
+
+    A name with ${ cannot be used, because the configuration reads ${ as the start of an environment
+    variable.
+    """
     return len(value) <= MAX_NAME_LENGTH and value.isprintable() and "${" not in value
 
 

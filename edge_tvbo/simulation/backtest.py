@@ -49,7 +49,7 @@ DEFAULT_SETTINGS: dict[str, dict[str, Any]] = {"et-gp-ucb": {"n_upper": 15}}
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one policy on the test days, with one replay for each seed."""
+    """The results of one policy on the test days, with one replay for each seed."""
 
     policy: str
     settings: dict[str, Any]
@@ -65,8 +65,8 @@ class Result:
     def saved_shares(self) -> dict[str, float]:
         """Return the shares of activations that the policy saves, compared with two baselines.
 
-        The baselines are always-on and round-robin. The dict is empty for the oracle, which uses
-        readings of sensors that it did not activate.
+        The baselines are always-on and round-robin. The dict is empty for the oracle, because the
+        oracle uses readings of sensors that it did not activate.
         """
         if self.policy == ORACLE:
             return {}
@@ -78,7 +78,7 @@ class Result:
 
     @property
     def picks(self) -> NDArray[np.int64]:
-        """The activated arms, (seeds, T); -1 for an interval without an activation."""
+        """The activated arms, of shape (seeds, T); -1 if an interval has no activation."""
         return np.asarray(self.steps["pick"])
 
     def document(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Result:
 
 
 class ReplayJob(NamedTuple):
-    """One replay to be run: a policy, its seed and its settings."""
+    """One replay that is still to be run: a policy, its seed and its settings."""
 
     policy: str
     seed: int
@@ -106,7 +106,7 @@ class ReplayJob(NamedTuple):
 
 
 class Backtest:
-    """A recording with its training and test days.
+    """Backtest of policies on a recording, which is divided into training days and test days.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class Backtest:
     Raises
     ------
     DataError
-        If there is no test day.
+        If `test_span` is empty.
     """
 
     def __init__(
@@ -154,11 +154,11 @@ class Backtest:
 
     @cached_property
     def field_with_daily_profile(self) -> SensorField:
-        """The field with its daily profile; it is fitted on first use."""
+        """The field with its daily profile, which is fitted when this property is first used."""
         return self._fit_daily_profile(no_progress, None)
 
     def fit_daily_profile(self, progress: Progress, executor: Executor | None = None) -> None:
-        """Fit the daily profile of the field; this replays the training days in `executor`.
+        """Fit the daily profile of the field, with replays of the training days in `executor`.
 
         `progress` is called with the number of finished steps and the number of all steps.
         """
@@ -174,7 +174,7 @@ class Backtest:
     ) -> TrainingReport:
         """Return the report on what was learned from the training days.
 
-        The parameters are those of `fit_daily_profile`.
+        `progress` and `executor` are the same as for `fit_daily_profile`.
         """
         return make_training_report(
             self.field_with_daily_profile,
@@ -186,7 +186,7 @@ class Backtest:
         )
 
     def controller(self, policy: str, settings: Mapping[str, Any], seed: int) -> Controller:
-        """Return a new controller of the field that uses `policy`."""
+        """Return a new controller that selects sensors of the field with `policy`."""
         return Controller(self._policy(policy, settings, seed), self._controller_settings)
 
     def run(
@@ -196,7 +196,10 @@ class Backtest:
         seeds: int,
         progress: Callable[[int], None] = lambda done: None,
     ) -> Result:
-        """Replay the test days with the seeds 0, 1, ...; `progress` is called after each replay."""
+        """Replay the test days with `policy`, once for each seed from 0 to `seeds` - 1.
+
+        `progress` is called after each replay with the number of finished replays.
+        """
         runs = []
         for seed in range(seeds):
             runs.append(self.run_job(ReplayJob(policy, seed, settings)))
@@ -210,7 +213,7 @@ class Backtest:
         return replay(self.recording, self.test_span, controller).run()
 
     def result(self, policy: str, settings: Mapping[str, Any], runs: Sequence[Run]) -> Result:
-        """Return the result of `policy` from its replays `runs`."""
+        """Return the result of `policy`, combined from the replays `runs`."""
         steps = np.stack([run.steps for run in runs])
         return Result(
             policy,
@@ -226,7 +229,10 @@ class Backtest:
         )
 
     def oracle(self) -> Result:
-        """Return the result of an oracle, which always selects the best sensor: no regret."""
+        """Return the result of an oracle, which always selects the best sensor.
+
+        The oracle has no regret.
+        """
         rows = self.test_span.last - self.test_span.first
         steps = empty_steps(rows)[None, :]
         steps["pick"] = best_arm(self.recording, self.test_span)
@@ -235,7 +241,10 @@ class Backtest:
         )
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that identify the recording, its days and the settings."""
+        """Return 16 hexadecimal digits that identify the recording, the days and the settings.
+
+        The days are the training days and the test days.
+        """
         recording, rows = self.recording, slice(self.test_span.first, self.test_span.last)
         arrays = (self._training, recording.values[rows], recording.observed[rows])
         numbers = (self.train_span, self.test_span, recording.start, recording.interval)
@@ -270,7 +279,10 @@ class Backtest:
         return {**defaults, **settings}
 
     def _noise(self, policy: str, settings: Mapping[str, Any]) -> float:
-        """Return the sd of a reading's noise in the model of `policy`, in the recording's unit."""
+        """Return the standard deviation of a reading's noise in the model of `policy`.
+
+        It is in the unit of the recording. If `policy` has no model, the result is NaN.
+        """
         model = self._policy(policy, settings, seed=0)
         if isinstance(model, ModelFreePolicy):
             return np.nan

@@ -1,7 +1,8 @@
-"""Dataset lookup: the directories that are searched for recordings, and how one is loaded.
+"""Dataset lookup: finds the recording of a dataset in several directories, and loads it.
 
 Datasets are adapters, which this package does not import. Therefore the command line passes a
-`DataSource` to all code that needs recordings; it contains the function that finds a dataset.
+`DataSource` to all code that needs recordings. The `DataSource` contains the function that finds a
+dataset by its name.
 """
 
 import os
@@ -21,7 +22,7 @@ DAY = 86_400.0  # s
 
 
 class Dataset(Protocol):
-    """Dataset that can be downloaded and read; registered as entry point `edge_tvbo.datasets`."""
+    """Dataset that can be read or downloaded; registered as entry point `edge_tvbo.datasets`."""
 
     @property
     def name(self) -> str:
@@ -39,24 +40,29 @@ class Dataset(Protocol):
         ...
 
     def load(self, directories: Iterable[str]) -> "Recording":
-        """Return the recording in the first directory that contains it; raises `DataError`."""
+        """Return the recording from the first directory that contains it.
+
+        Raises `DataError` if the recording is not found or is invalid.
+        """
         ...
 
     def fetch(self, directory: Path, progress: Callable[[int, int | None], None]) -> None:
-        """Download the files that `load` needs; raises `DataError`.
+        """Download the files that `load` needs; raises `DataError` if the download fails.
 
-        `progress` is called with the number of bytes so far, and the total number if it is known.
+        `progress` is called with the number of downloaded bytes, and with the total number of
+        bytes, or None if the total is unknown.
         """
         ...
 
 
 class DataSource(NamedTuple):
-    """Source of recordings, by the names of their datasets; can be sent to another process.
+    """Loader of recordings by the name of the dataset; it can be sent to another process.
 
     Parameters
     ----------
     find : callable
-        Returns the `Dataset` with a given name; raises `ConfigError` for an unknown name.
+        Function that returns the `Dataset` with a given name, and raises `ConfigError` for an
+        unknown name.
     directories : tuple of str
         Directories that are searched before all others.
     """
@@ -65,17 +71,17 @@ class DataSource(NamedTuple):
     directories: tuple[str, ...] = ()
 
     def load(self, name: str, gaps: str = "silent") -> "Recording":
-        """Return the recording of the dataset `name`; see `load_recording`."""
+        """Return the recording of the dataset `name`; for `gaps`, see `load_recording`."""
         return load_recording(self.find(name), self.directories, gaps)
 
 
 def load_recording(
     dataset: Dataset, first: Iterable[str] = (), gaps: str = "silent"
 ) -> "Recording":
-    """Return the recording of `dataset`; raises `DataError`.
+    """Return the recording of `dataset`; raises `DataError` if the recording cannot be loaded.
 
-    If `gaps` is "silent", sensors do not reply in gaps of the recording. If it is "filled", the
-    values that fill the gaps count as measured, as in the papers.
+    If `gaps` is "silent", sensors do not reply in gaps of the recording. If `gaps` is "filled",
+    sensors reply in gaps with the values that fill the gaps, as in the papers.
     """
     recording = dataset.load(search_directories(first))
     if gaps == "filled":
@@ -90,9 +96,9 @@ def cache_directory() -> Path:
 
 
 def search_directories(first: Iterable[str] = ()) -> list[str]:
-    """Return the directories that are searched for recordings, in this order.
+    """Return the directories that are searched for recordings, in the order of the search.
 
-    They are `first`, $EDGE_TVBO_DATA, the cache, and shared/data of a checkout.
+    They are `first`, $EDGE_TVBO_DATA, the cache directory, and shared/data of a source checkout.
     """
     named = [str(Path(each).expanduser()) for each in first]
     for each in named:
@@ -105,16 +111,16 @@ def search_directories(first: Iterable[str] = ()) -> list[str]:
 
 
 def shift_to_today(recording: "Recording", now: float) -> "Recording":
-    """Return `recording` moved by whole days, so that it ends on the UTC day of `now`.
+    """Return a copy of `recording` that ends on the UTC day of `now`.
 
-    `now` is in seconds since 1970.
+    All times are moved by the same number of whole days. `now` is in seconds since 1970.
     """
     last = recording.start + (len(recording.values) - 1) * recording.interval
     return replace(recording, start=recording.start + DAY * (now // DAY - last // DAY))
 
 
 def describe(recording: "Recording") -> dict[str, Any]:
-    """Return the facts about a recording that ``data info`` prints, encodable as JSON."""
+    """Return a dict of the facts about a recording that ``data info`` prints, encodable as JSON."""
     rows = len(recording.values)
     start = datetime.fromtimestamp(recording.start, UTC)
     end = start + timedelta(seconds=rows * recording.interval)

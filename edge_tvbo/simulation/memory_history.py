@@ -1,4 +1,4 @@
-"""Decision history in memory: a replay of a recording, for the dashboard without a daemon."""
+"""Decision history in memory: filled by a replay, for a dashboard that needs no daemon."""
 
 from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.daemon.history_recorder import posterior_snapshot
@@ -9,7 +9,7 @@ from edge_tvbo.simulation.replay import replay
 
 
 class InMemoryHistory:
-    """The decision history of one replay, in memory."""
+    """The decision history of one replay, stored in memory instead of a file."""
 
     def __init__(self, field: str) -> None:
         self._field = field
@@ -24,11 +24,11 @@ class InMemoryHistory:
         return [self._field]
 
     def span(self, field: str) -> tuple[int, int] | None:
-        """Return the lowest and highest interval number in the history; None if it is empty."""
+        """Return the lowest and highest interval number; None if the history is empty."""
         return (min(self._entries), max(self._entries)) if self._entries else None
 
     def entry(self, field: str, interval: int) -> HistoryEntry | None:
-        """Return the history entry of one interval; None if there is none."""
+        """Return the history entry of `interval`; None if the history has no such entry."""
         return self._entries.get(interval)
 
     def newest(self, field: str, count: int) -> list[HistoryEntry]:
@@ -44,7 +44,7 @@ class InMemoryHistory:
 
 
 def replay_to_history(backtest: Backtest, policy: str) -> InMemoryHistory:
-    """Return the decision history of a replay of the test days with `policy`."""
+    """Replay the test days of `backtest` with `policy`, and return the decision history."""
     name = backtest.recording.name
     controller = backtest.controller(policy, {}, seed=0)
     history, decisions = InMemoryHistory(name), DecisionLog()

@@ -1,4 +1,4 @@
-"""Replay of a recording over MQTT: the sensors are clients of a broker, in a second process."""
+"""Replay of a recording over MQTT: a second process simulates the sensors as MQTT clients."""
 
 import select
 import selectors
@@ -46,7 +46,10 @@ class Connect(Protocol):
     def __call__(
         self, fields: Mapping[str, FieldSettings], *, wall: Callable[[], float]
     ) -> ReplayLink:
-        """Return the link of a replay for `fields`; `wall` returns the time in s since 1970."""
+        """Return a link to the broker for `fields`.
+
+        `wall` returns the time of the replay in s since 1970.
+        """
         ...
 
 
@@ -59,9 +62,9 @@ def replay_over_mqtt(
 ) -> ReplayRecorder:
     """Replay the test days through `controller` and a broker, `speed` times as fast as real time.
 
-    `connect` makes the link to the broker. The sensors must already be connected; `sensor_process`
-    starts them. `watch` is called with every command of the controller. Raises `KeyboardInterrupt`
-    on SIGINT and SIGTERM.
+    `connect` connects the replay to the broker. The sensors must already be connected; the function
+    `sensor_process` starts them. `watch` is called with every command of the controller. Raises
+    `KeyboardInterrupt` on SIGINT and SIGTERM.
     """
     recording, span = backtest.recording, backtest.test_span
     recorder = ReplayRecorder(recording, span)
@@ -94,7 +97,7 @@ def replay_over_mqtt(
 
 
 def _field(recording: Recording) -> FieldSettings:
-    """Return the settings of a field whose sensors `edge-tvbo simulate` simulates."""
+    """Return the settings of the replayed field; ``edge-tvbo simulate`` simulates its sensors."""
     return FieldSettings(
         sensors=tuple(recording.sensors),
         interval=recording.interval,
@@ -120,9 +123,10 @@ def _connect(link: Link, stop: Callable[[], bool]) -> None:
 
 @contextmanager
 def sensor_process(arguments: Sequence[str], mqtt: Mqtt) -> Iterator[subprocess.Popen[str]]:
-    """Run ``edge-tvbo simulate`` on a broker in a second process, and wait until it is ready.
+    """Run ``edge-tvbo simulate`` in a second process, and wait until its sensors are ready.
 
-    `arguments` are the command's options that name the recording.
+    The sensors connect to the broker that `mqtt` names. `arguments` contains the options of
+    ``edge-tvbo simulate`` that name the recording. The process ends with the context.
     """
     _check_broker(mqtt)
     command = [sys.executable, "-m", "edge_tvbo", "simulate", *arguments]
@@ -147,6 +151,6 @@ def _check_broker(mqtt: Mqtt) -> None:
 
 
 def _read_line(output: IO[str]) -> str:
-    """Return the next line of `output`; "" if no line arrives in time."""
+    """Return the next line of `output`; "" if no line arrives within `CONNECT_TIMEOUT_S`."""
     ready, _, _ = select.select([output], [], [], CONNECT_TIMEOUT_S)
     return output.readline() if ready else ""

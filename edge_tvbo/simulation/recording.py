@@ -27,15 +27,15 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     objective : str
         "max" if policies search for the highest value, "min" if they search for the lowest.
     sensors : tuple of str
-        M distinct ids, each fit for one level of an MQTT topic.
+        M distinct ids; each id is valid as one level of an MQTT topic.
     start : float
         Time of the first interval, seconds since 1970.
     interval : float
         Length of an interval, in seconds.
     values : float64[T, M]
-        Finite readings; gaps are filled, see `observed`.
+        Finite readings; gaps are filled, and `observed` marks them.
     observed : bool[T, M]
-        False where a value is filled in.
+        False for each value that was not measured but filled in.
     positions : float64[M, 2], optional
         Coordinates of the sensors, in m.
     source : str
@@ -44,7 +44,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     Raises
     ------
     DataError
-        If a parameter is not as described.
+        If a parameter does not fit its description.
     """
 
     name: str
@@ -59,14 +59,14 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     source: str
 
     def __post_init__(self) -> None:
-        """Check all parameters of the recording; raises `DataError`."""
+        """Check all parameters of the recording; raises `DataError` if a parameter is invalid."""
         _check_scalars(self)
         check_sensor_names(self.name, self.sensors)
         _check_arrays(self)
 
 
 def check_sensor_names(where: str, sensors: Sequence[str]) -> None:
-    """Raise `DataError` unless the ids are distinct and each is fit for one MQTT topic level."""
+    """Raise `DataError` unless the ids are distinct and each id is valid as an MQTT topic level."""
     if not sensors:
         raise DataError(f"{where}: no sensor has a reading; at least one sensor is needed.")
     for sensor in sensors:

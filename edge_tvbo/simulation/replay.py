@@ -1,7 +1,8 @@
-"""Replay of a recording through the controller: which sensors it activates, and the regret.
+"""Replay of a recording through a controller, to measure the regret of its decisions.
 
-The daemon runs the same controller. Only the sensors are simulated: an activated sensor replies at
-once with the value that it measured in the interval, and it does not reply in a gap.
+The daemon runs the same controller. Only the sensors are simulated: an activated sensor replies
+immediately with the value that it measured in the interval. In a gap of the recording, the sensor
+does not reply.
 """
 
 from collections.abc import Callable, Iterable
@@ -43,7 +44,7 @@ NAN_COLUMNS = ("reply", "mean", "std", "error", "threshold")
 
 @dataclass(frozen=True)
 class RowRange:
-    """A range of a recording's rows; `first` is included, `last` is not."""
+    """A range of rows of a recording; `first` is included, `last` is not included."""
 
     first: int
     last: int
@@ -60,16 +61,17 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def steps(self) -> NDArray[np.void]:
-        """The results of each interval of the replay, (T,) of `STEP_DTYPE`."""
+        """The results of all intervals of the replay, of shape (T,) and dtype `STEP_DTYPE`."""
         return np.frombuffer(self.rows, STEP_DTYPE)
 
 
 class ReplayRecorder:
     """Recorder of a replay: regret, activations, timeouts, resets, and a hash of all decisions.
 
-    The regret of an interval is the difference between the values of the hottest sensor and of the
-    selected sensor, in the recording's unit and at least 0. The hottest sensor is the best of those
-    that were observed in the interval. For the objective "min", it is the coldest one.
+    The regret of an interval is the difference between the values of the best sensor and of the
+    selected sensor, in the recording's unit and at least 0. The best sensor is the hottest of the
+    sensors that were observed in the interval. If the objective is "min", the best sensor is the
+    coldest of these sensors.
     """
 
     def __init__(self, recording: Recording, span: RowRange) -> None:
@@ -88,7 +90,7 @@ class ReplayRecorder:
         self.missed = 0
 
     def record(self, command: Command) -> None:
-        """Record one command of the controller."""
+        """Record the content of one command of the controller."""
         match command:
             case Activate():
                 self.activations += 1
@@ -120,17 +122,20 @@ class ReplayRecorder:
         self._hash.update(msgspec.json.encode(record) + b"\n")
 
     def digest(self) -> str:
-        """Return the SHA-256 of all decisions (without texts) and records, in hexadecimal."""
+        """Return the SHA-256, in hexadecimal, of all decisions and all ends of intervals.
+
+        The texts of decisions are left out.
+        """
         return self._hash.hexdigest()
 
     def run(self) -> Run:
-        """Return the results of the replay so far."""
+        """Return the results of all commands that were recorded so far."""
         rows = self.steps.tobytes()
         return Run(rows, self.resets, self.activations, self.missed, self.digest())
 
 
 def empty_steps(rows: int) -> NDArray[np.void]:
-    """Return `rows` intervals of `STEP_DTYPE` in which no sensor was activated."""
+    """Return the results of `rows` intervals in which no sensor was activated, of `STEP_DTYPE`."""
     steps = np.zeros(rows, STEP_DTYPE)
     steps["pick"] = -1
     for name in NAN_COLUMNS:
@@ -139,7 +144,7 @@ def empty_steps(rows: int) -> NDArray[np.void]:
 
 
 def best_arm(recording: Recording, span: RowRange) -> NDArray[np.intp]:
-    """Return the hottest of the arms that were observed in each interval, (T,).
+    """Return the hottest arm of each interval among the observed arms, of shape (T,).
 
     If no arm was observed in an interval, the filled-in values are compared. For the objective
     "min", the coldest arm is returned.
@@ -157,7 +162,7 @@ def replay(
     controller: Controller,
     watch: Callable[[Command], None] = lambda _: None,
 ) -> ReplayRecorder:
-    """Replay `span` of the recording through `controller`, as fast as possible.
+    """Replay the rows `span` of the recording through `controller`, as fast as possible.
 
     `watch` is called with every command of the controller.
     """
@@ -184,7 +189,7 @@ class SimulatedSensors:
         self._observed, self._values = recording.observed, recording.values
 
     def reply(self, activate: Activate) -> Event:
-        """Return the reading of the activated sensor; in a gap, return `DeadlineElapsed`."""
+        """Return the reading of the activated sensor, or `DeadlineElapsed` in a gap."""
         row = round((activate.at - self._start) / self._interval)
         arm = self._arms[activate.sensor]
         if not self._observed[row, arm]:
@@ -208,7 +213,7 @@ def controller_settings(recording: Recording, budget: float | None = None) -> Co
 
 
 def days(recording: Recording, text: str) -> RowRange:
-    """Return the rows of the days ``first:last``, both included, such as 2004-03-01:2004-03-06.
+    """Return the rows of a range of days such as 2004-03-01:2004-03-06, which includes both days.
 
     Raises
     ------
@@ -236,7 +241,7 @@ def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
 
 
 def training_rows(recording: Recording, span: RowRange) -> Array:
-    """Return the readings in the rows `span`, (T, M), with gaps filled."""
+    """Return the readings in the rows `span`, of shape (T, M); gaps are filled."""
     return np.asarray(recording.values[span.first : span.last])
 
 
@@ -247,7 +252,7 @@ def mean_and_sd(values: Iterable[float]) -> tuple[float, float]:
 
 
 def _facts(decision: Decision) -> tuple[object, ...]:
-    """Return the content of a decision without its texts."""
+    """Return the content of a decision without its texts, for the hash of a replay."""
     return (
         decision.interval,
         decision.at,

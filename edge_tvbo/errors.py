@@ -1,4 +1,4 @@
-"""Errors: the exceptions that edge_tvbo raises on purpose, with who or what causes each.
+"""Errors: the exceptions that edge_tvbo raises on purpose; the tree shows the cause of each.
 
 EdgeTvboError
 ├── ClusterError     the user: the scheduler is unreachable, or a worker differs from this machine
@@ -130,7 +130,7 @@ class MissingExtra(EdgeTvboError):
 
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to a misspelt `word`; None if none is similar."""
+    """Return the known name that is most similar to a misspelt `word`; None if no name is."""
     from difflib import get_close_matches  # takes 1 ms to import, so only after a mistake
 
     return next(iter(get_close_matches(str(word)[:MAX_WORD_LENGTH], list(known), n=1)), None)

@@ -20,9 +20,9 @@ Unsolicited readings also update the model, unless `learn_from` is "activated". 
 is counted under the reason for its rejection, and does not update the model.
 
 All times are times of the wall clock. When this clock is stepped (`ClockStepped`), the controller
-shifts the stored times of the clock, and a time-out in the running interval does not back the
-sensor off. While the clock is not set (`ClockUnset`), the age of a reading and the time of day are
-unknown, and each reading is treated as if it was measured on arrival.
+shifts the stored times that the clock gave, and a time-out in the running interval does not back
+the sensor off. While the clock is not set (`ClockUnset`), the age of a reading and the time of day
+are unknown, and each reading is treated as if it was measured on arrival.
 
 A controller that is restored from a snapshot continues the interval that was running when the
 snapshot was made. The sensor of this interval is not activated again. If the sensor times out, it
@@ -255,7 +255,7 @@ class Controller:
         self._paused = held.paused
 
     def restore_partial(self, blob: bytes) -> None:
-        """Restore only the pause and the energy state, if the model or the sensors have changed.
+        """Restore only the pause and energy state, from a snapshot of another model or sensor set.
 
         The energy state of a sensor is restored if the snapshot contains a sensor of the same name.
         Raises `SnapshotError` for an invalid snapshot.

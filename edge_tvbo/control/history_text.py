@@ -25,7 +25,8 @@ REASONS = {
 def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
     """Yield the lines that describe a history entry in full.
 
-    If `now` (s since 1970) is before the deadline of an interval without an end, the text says that
+    If `now` (s since 1970) is before the deadline of an interval whose end is not stored, the text
+    says that
     the daemon waits for the reply.
     """
     decision, model = entry.decision, entry.decision.model

@@ -91,7 +91,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     @classmethod
     def make(cls, clock: Clock | None = None) -> "Surroundings":
-        """Return new surroundings, at the start of the process."""
+        """Return the surroundings for the first daemon of a process."""
         from edge_tvbo_adapters.monitoring.systemd import SystemdNotifier
 
         clock = clock or LiveClock()

@@ -75,7 +75,7 @@ class CommandHandler:
                 return []
 
     def _fields(self, request: Request) -> list[str]:
-        """Return the fields that a request applies to; raises `PayloadError` for an unknown one."""
+        """Return the fields that a request concerns; raises `PayloadError` for an unknown field."""
         if request.field is None:
             return list(self._controllers)
         if request.field not in self._controllers:

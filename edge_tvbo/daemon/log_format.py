@@ -69,9 +69,9 @@ class JournaldFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Formatter of JSON logs: one object per line, with at, level, logger and message.
+    """Formatter of JSON logs: one object per line, with the keys at, level, logger and message.
 
-    A record with a traceback also has `error`.
+    The object of a record with a traceback also has the key `error`.
     """
 
     def format(self, record: logging.LogRecord) -> str:

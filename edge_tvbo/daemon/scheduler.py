@@ -92,7 +92,7 @@ class Scheduler:
 
 
 class _FieldTimer:
-    """One field's next interval and pending deadline, in elapsed seconds.
+    """One field's next interval and pending deadline, as times of `clock.elapsed`.
 
     A pending deadline is handled before the next interval begins, and can delay its start. The
     delay is bounded even if users activate several sensors in the same interval: see

@@ -61,7 +61,7 @@ NoticeKind = Literal[
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """A notice, published once: topic `<field>/event`, or `event` for the daemon."""
+    """A notice, published once: topic `<field>/event`, or `event` if it is about the daemon."""
 
     event: NoticeKind
     at: str  # RFC 3339, UTC

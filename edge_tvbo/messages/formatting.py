@@ -46,7 +46,7 @@ def significant(value: float, digits: int = 3) -> str:
 def text_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """Return rows of cells as lines of text, with the columns aligned.
 
-    The first `left` columns are aligned at the left, the others at the right.
+    The first `left` columns are left-aligned, and the other columns are right-aligned.
 
     >>> print(text_table([["policy", "regret"], ["gp-ucb", "0.4"]]))
     policy  regret

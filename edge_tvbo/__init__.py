@@ -1,4 +1,4 @@
-"""edge_tvbo: selects the next sensor of a network to activate, and learns from its readings."""
+"""edge_tvbo: selects which sensor of a network to activate next, and learns from the readings."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Errors: the exceptions that edge_tvbo raises on purpose, each with the origin of its cause.
+"""Errors: the exceptions that edge_tvbo raises on purpose; the tree shows the cause of each.
 
 EdgeTvboError
 ├── ClusterError     the user: the scheduler is unreachable, or a worker differs from this machine
@@ -59,12 +59,12 @@ class Code(StrEnum):
 
 
 class EdgeTvboError(Exception):
-    """Base class of all errors below; the text of each is written for the user."""
+    """Base class of the errors that edge_tvbo raises on purpose; their texts are for the user."""
 
     code = Code.SYSTEM
 
     def with_code(self) -> str:
-        """Return the error text with its code, which follows the first line."""
+        """Return the error text with its code at the end of the first line."""
         first, *rest = str(self).split("\n")
         return "\n".join([f"{first} [{self.code}]", *rest])
 
@@ -130,7 +130,7 @@ class MissingExtra(EdgeTvboError):
 
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to a misspelt `word`; None if none is similar."""
+    """Return the known name that is most similar to a misspelt `word`; None if no name is."""
     from difflib import get_close_matches  # takes 1 ms to import, so only after a mistake
 
     return next(iter(get_close_matches(str(word)[:MAX_WORD_LENGTH], list(known), n=1)), None)
@@ -147,7 +147,7 @@ def hint(word: object, known: Iterable[str]) -> str:
 
 
 def pip() -> str:
-    """Return the pip command of the running Python, with its path in a virtual environment."""
+    """Return the pip command of the running Python; in a virtual environment, with its path."""
     in_a_venv = sys.prefix != sys.base_prefix
     return f"{sys.prefix}/bin/pip" if in_a_venv and find_spec("pip") else "pip"
 
@@ -155,7 +155,7 @@ def pip() -> str:
 class PayloadError(EdgeTvboError):
     """A message cannot be decoded, or a request cannot be processed.
 
-    `reason` is the word under which it is counted, such as `not-a-number`.
+    `reason` is the word under which the message or request is counted, such as `not-a-number`.
     """
 
     def __init__(self, reason: str, detail: str) -> None:

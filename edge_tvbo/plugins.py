@@ -1,6 +1,6 @@
-"""Plugins: registries of policies, payload formats and datasets, built in or installed.
+"""Plugins: registries of the built-in and installed policies, payload formats and datasets.
 
-Another package adds its policies, payload formats or datasets by entry points.
+Another package adds policies, payload formats or datasets through entry points.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class Registry(Collection[str]):
-    """The registered names of one kind of plugin, sorted.
+    """Sorted collection of the registered names of one kind of plugin.
 
     Parameters
     ----------
     kind : str
         The kind of plugin in the plural, as in the entry-point group ``edge_tvbo.<kind>``.
     builtin : mapping of str to str
-        The location of each built-in object, as ``module:attribute``. It is loaded without
-        `importlib.metadata`, whose import takes 0.07 s.
+        The location of each built-in object, as ``module:attribute``. Built-in objects are loaded
+        without `importlib.metadata`, whose import takes 0.07 s.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""Control: the controller of a field as a state machine, without I/O and without a clock."""
+"""Control: the controller of a field, a state machine without I/O and without a clock."""

@@ -1,7 +1,8 @@
 """Controller of one field: a state machine that handles events and returns commands.
 
-It performs no I/O and has no clock. `IntervalElapsed` begins an interval: the policy selects a
-sensor, and the sensor is activated. Then
+The controller performs no I/O and has no clock. `IntervalElapsed` begins an interval: the policy
+selects a sensor, and the controller activates this sensor. Then the controller waits for a reading
+of the sensor:
 
     waiting ──(its reading)────────────────────────▶ answered
        └──(DeadlineElapsed, or the next interval)──▶ missed: the sensor timed out; it is backed
@@ -11,21 +12,22 @@ sensor, and the sensor is activated. Then
 longer waits for the reply of the sensor that was activated before. After `PauseRequested`, no
 sensor is activated until `ResumeRequested`.
 
-If energy is counted, an interval may have no activation: no sensor has the energy for one, or the
-selected sensor is not worth its price. The decision of such an interval names the sensor with the
-highest estimate.
+If the field has an energy budget, an interval may have no activation, because no sensor has enough
+energy, or because an activation of the selected sensor is not worth its price (see
+`energy_budget`). The decision of such an interval names the sensor with the highest estimate.
 
 Unsolicited readings also update the model, unless `learn_from` is "activated". A rejected reading
-is counted by its reason and changes nothing else.
+is counted under the reason for its rejection, and does not update the model.
 
-All times are of the wall clock. When the clock is stepped (`ClockStepped`), stored times are
-shifted, and no sensor is backed off because of the running interval. While the clock is not set
-(`ClockUnset`), the age of a reading and the time of day are unknown, and a reading counts as
-measured when it arrived.
+All times are times of the wall clock. When this clock is stepped (`ClockStepped`), the controller
+shifts the stored times that the clock gave, and a time-out in the running interval does not back
+the sensor off. While the clock is not set (`ClockUnset`), the age of a reading and the time of day
+are unknown, and each reading is treated as if it was measured on arrival.
 
-A restored controller continues the interval that was running. Its sensor is not activated again.
-The sensor is not backed off either, because its reply may have been lost with the process. The next
-interval has a higher number.
+A controller that is restored from a snapshot continues the interval that was running when the
+snapshot was made. The sensor of this interval is not activated again. If the sensor times out, it
+is not backed off, because its reply may have been lost when the process ended. The next interval
+gets a number that was not used before.
 """
 
 from math import inf, sqrt
@@ -96,11 +98,11 @@ class Controller:
     Parameters
     ----------
     policy : Policy
-        The policy of the field. Only the controller may change it from now on.
+        The policy of the field. After the construction, only the controller may change the policy.
     settings : ControllerSettings
         Intervals, timeouts and limits.
     with_text : bool
-        Whether decisions contain factors and a text. Replays do not need them.
+        Whether decisions contain factors and a text. Replays need neither factors nor texts.
     """
 
     def __init__(
@@ -129,7 +131,7 @@ class Controller:
         self._rejected: dict[str, int] = {}
 
     def handle(self, event: Event) -> list[Command]:
-        """Return the commands that the controller issues after `event`, in order."""
+        """Update the controller after `event`; return the commands to carry out, in order."""
         match event:
             case Reading():
                 return self._handle_reading(event)
@@ -194,7 +196,7 @@ class Controller:
         return self._decisions.hotspot(at, self._filter.received)
 
     def last_readings(self) -> dict[str, LastReading]:
-        """Return the last accepted reading of each sensor that has one, by sensor."""
+        """Return a dict from each sensor with an accepted reading to the last such reading."""
         sensors = self.policy.field.sensors
         return {sensors[arm]: reading for arm, reading in self._filter.last_readings()}
 
@@ -253,9 +255,10 @@ class Controller:
         self._paused = held.paused
 
     def restore_partial(self, blob: bytes) -> None:
-        """Restore the pause and spent energy from the snapshot of another model or other sensors.
+        """Restore only the pause and energy state, from a snapshot of another model or sensor set.
 
-        Spent energy is restored for sensors with the same name. Raises `SnapshotError`.
+        The energy state of a sensor is restored if the snapshot contains a sensor of the same name.
+        Raises `SnapshotError` for an invalid snapshot.
         """
         state = decode_snapshot(KIND, None, blob)
         held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
@@ -270,22 +273,22 @@ class Controller:
 
     @property
     def used(self) -> int:
-        """The highest number that an interval may have had; -1 before the first interval."""
+        """The highest interval number that may have been used; -1 before the first interval."""
         return self._used
 
     @property
     def begun(self) -> bool:
         """Whether an interval is running.
 
-        False after a restart with `reserve_numbers`, until the next interval begins.
+        After a restart with `reserve_numbers`, no interval is running until the next one begins.
         """
         return 0 <= self._interval == self._used
 
     def reserve_numbers(self, interval: int, unknown: int = 0) -> None:
         """Treat all interval numbers up to `interval` as used.
 
-        Intervals with these numbers may have begun after the snapshot. At most `unknown` of them
-        had an activation.
+        An earlier process may have begun intervals with these numbers after the snapshot was made.
+        It activated a sensor in at most `unknown` of these intervals.
         """
         self._used = max(self._used, interval)
         if self._energy:
@@ -321,7 +324,7 @@ class Controller:
         return self._activate(choice, eligible, because, at)
 
     def _eligible(self) -> Mask | None:
-        """Return a mask of the sensors that can be activated, (M,); None if all can."""
+        """Return a mask of the sensors that can be activated, of shape (M,); None for all."""
         eligible = self._health.eligible(self._interval) if self._health.any_unresponsive else None
         if self._energy is None:
             return eligible
@@ -385,7 +388,7 @@ class Controller:
         return eligible
 
     def _begin_if_on_reading(self, at: float) -> list[Command]:
-        """Begin the next interval if intervals follow the readings."""
+        """Begin the next interval now if the field has the setting ``interval = "on-reading"``."""
         return self._next_interval(at, 1) if self.settings.follows_readings else []
 
     def _time_out(self, at: float) -> list[Command]:

@@ -45,7 +45,7 @@ class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def filter_state(self) -> tuple[list[float], list[float], list[float], float]:
-        """The arguments of `ReadingFilter.restore`."""
+        """The stored last readings, as the arguments of `ReadingFilter.restore`."""
         return self.last_at, self.last_received, self.last_value, self.stepped
 
     def _is_valid(self, sensors: int) -> bool:
@@ -76,7 +76,7 @@ class Counters(msgspec.Struct, frozen=True):
 def counters(blob: bytes) -> Counters:
     """Return the counters in the snapshot of a controller; raises `SnapshotError`.
 
-    This needs no policy.
+    The function needs no policy, so it can read the snapshot of any controller.
     """
     state = decode_snapshot(KIND, None, blob)
     held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)

@@ -1,4 +1,4 @@
-"""Decision text: decisions in the field's unit with reasons in words, and texts of notices."""
+"""Decision text: decisions in the field's unit, their reasons in words, and texts of notices."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -54,7 +54,7 @@ class DecisionBuilder:
     policy : Policy
         The policy that makes the choices.
     with_text : bool
-        Whether decisions contain factors and a text. Replays do not need them.
+        Whether decisions contain factors and a text. Replays need neither factors nor texts.
     """
 
     def __init__(self, policy: Policy, *, with_text: bool = True) -> None:
@@ -89,17 +89,18 @@ class DecisionBuilder:
         eligible : bool array (M,), optional
             The sensors that could be selected; None for all.
         because : Reason or None
-            The reason for the selection, if the policy did not decide.
+            The reason for the selection if the controller determined the sensor; None if the policy
+            selected it.
         interval : int
             Number of the interval.
         at, expires_at : float
             Start of the interval and deadline of the reply, in s since 1970.
         model : ModelState
-            The state of the model behind the choice.
+            The state of the model when the choice was made.
         ineligible_reason : callable
             Returns the reason why a sensor is not eligible.
         energy : EnergyFact, optional
-            The energy that is left.
+            The energy that is left; None if the field has no energy budget.
         """
         mean, std = self._policy.posterior()
         reason = because or self._reason(choice, mean, eligible)
@@ -128,7 +129,7 @@ class DecisionBuilder:
         )
 
     def argmax_mean(self, before: int) -> Choice:
-        """Return the choice of the sensor with the highest estimate; `before` if it is equal."""
+        """Return the choice of the sensor with the highest estimate; in a tie, prefer `before`."""
         mean, std = self._policy.posterior()
         arm = int(mean.argmax())
         if before >= 0 and mean[before] >= mean[arm]:
@@ -139,7 +140,8 @@ class DecisionBuilder:
     def hotspot(self, at: float, last: Sequence[float]) -> Hotspot | None:
         """Return the sensor with the highest estimate at time `at`; None before the first reading.
 
-        `last` has the time when the last reading of each sensor was received; -inf for no reading.
+        `last` contains the arrival time of each sensor's last reading; -inf for a sensor without
+        readings.
         """
         mean, std = self._policy.posterior()
         arm = int(mean.argmax())
@@ -209,7 +211,7 @@ class DecisionBuilder:
         eligible: Mask,
         ineligible_reason: Callable[[int], Ineligible],
     ) -> list[str]:
-        """Return texts about why sensors are not eligible, the highest bounds first."""
+        """Return the reasons why sensors are ineligible, sorted by descending confidence bound."""
         arms = np.flatnonzero(~eligible)
         arms = arms[np.argsort(-_bounds(choice, mean, std)[arms], kind="stable")]
         texts = [
@@ -268,7 +270,7 @@ class _Figures(NamedTuple):
 
 
 def _bounds(choice: Choice, mean: Array, std: Array) -> Array:
-    """Return the upper confidence bound of every sensor, (M,), with the width of `choice`."""
+    """Return mean + `choice.width` * std of every sensor: the upper confidence bounds, (M,)."""
     return mean + choice.width * std
 
 
@@ -341,5 +343,5 @@ def _percent(share: float) -> str:
 
 
 def decimals(field: SensorField) -> int:
-    """Return the number of decimals that shows 1/100 of the field's standard deviation."""
+    """Return how many decimals a value needs to show 1/100 of the field's standard deviation."""
     return max(0, 2 - floor(log10(field.scale)))

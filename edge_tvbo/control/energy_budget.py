@@ -1,17 +1,20 @@
 """Energy budget: which sensors can be activated, and whether an activation is worth its energy.
 
-A budget holds in every window of one period, no matter when the window begins. Therefore spending
-is summed in slots of 1/24 of the period. An activation is affordable if its cost, together with all
-slots that a window can touch, is within the budget. Spending never exceeds the budget, but may stay
-below it by up to 1/24.
+The spending in every window of one period must stay within the budget, no matter when the window
+begins. Therefore time is divided into slots of 1/24 of the period, and the spending in each slot is
+summed. An activation is affordable if the budget covers its cost together with the spending in all
+slots that overlap the window that ends now. Thus spending never exceeds the budget, but may stay
+below the budget by up to 1/24.
 
 Each budget has a price, in model units. The price rises with each activation and falls in each
-interval, so that spending settles at the rate that the budget allows. A sensor is activated if its
-posterior standard deviation is at least its price. This is the dual descent of online knapsacks
-(Balseiro, Lu & Mirrokni 2023, algorithm 1, with the standard deviation as the reward).
-docs/findings.md compares it with policies that spend the budget first, evenly, or at random.
+interval, so that spending settles at the rate that the budget allows. The price of an activation is
+the price of the sensor's own budget, plus the price of the field's budget in proportion to the
+sensor's cost. A sensor is activated if its posterior standard deviation is at least the price of
+the activation. This method is dual descent for online knapsack problems (Balseiro, Lu & Mirrokni
+2023, algorithm 1, with the standard deviation as the reward). docs/findings.md compares the method
+with policies that spend the budget first, evenly, or at random.
 
-Time is counted in intervals; the budget uses no clock.
+The energy budget uses no clock; it counts time in intervals.
 """
 
 from collections.abc import Sequence
@@ -43,7 +46,7 @@ ROUNDING = 1e-9  # relative to the budget: the largest rounding error of a sum o
 
 
 def intervals_in(period: float, interval: float) -> int:
-    """Return the number of intervals that can begin in a window of `period` (s), without its end.
+    """Return how many intervals of `interval` seconds can begin in `period` seconds, end excluded.
 
     >>> intervals_in(86400.0, 600.0), intervals_in(90.0, 60.0)
     (144, 2)
@@ -121,7 +124,7 @@ class EnergyBudget:
         )
 
     def advance(self, intervals: int) -> None:
-        """Advance the budget by `intervals`: old spending leaves the window, and prices fall."""
+        """Advance the energy budget by `intervals`: remove old spending, and lower the prices."""
         before = self._now // self._slot
         self._now += intervals
         slot = self._now // self._slot
@@ -132,17 +135,17 @@ class EnergyBudget:
         self._charge_unknown(slot % rows)
 
     def affordable(self) -> Mask:
-        """Return a mask of the sensors whose budget and battery allow an activation, (M,)."""
+        """Return a mask, (M,), of the sensors whose budget and battery allow an activation."""
         left = self._left() + ROUNDING * self._limits
         affordable: Mask = self._costs <= np.minimum(left[:-1], left[-1])
         return affordable & ~self._low()
 
     def is_worth_activating(self, arm: int, std: float) -> bool:
-        """Return whether an activation of `arm` is worth its price; `std` is in model units."""
+        """Return whether `std`, in model units, is at least the price of an activation of `arm`."""
         return std >= float(self._prices[arm] + self._share[arm] * self._prices[-1])
 
     def charge(self, arm: int) -> None:
-        """Charge the cost of an activation of `arm` to the energy budgets."""
+        """Charge an activation of `arm` to the energy budgets, and raise their prices."""
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] += self._costs[arm]
         row[-1] += self._costs[arm]
@@ -150,22 +153,22 @@ class EnergyBudget:
         self._prices[-1] += STEP * self._share[arm]
 
     def skip_interval(self) -> None:
-        """Count an interval without an activation."""
+        """Count an interval in which no sensor is activated, to save energy."""
         self._saved += 1
 
     def add_unknown_spending(self, intervals: int) -> None:
-        """Charge intervals that are not in the snapshot of a killed process.
+        """Charge intervals that a killed process may have begun after its last snapshot.
 
-        It is unknown which sensors were activated in them, so each interval is charged to every
-        sensor. Activations by command in these intervals are not charged.
+        It is unknown which sensors were activated in these intervals, so each interval is charged
+        to every sensor. Activations by command in these intervals are not charged.
         """
         self._unknown += intervals
 
     def update_battery(self, arm: int, percent: float) -> bool:
-        """Store the charge of a battery; return whether it must be reported as too low.
+        """Store the battery charge of `arm`; return whether the charge must be reported as too low.
 
-        A charge that fluctuates around the limit is reported only once, until the battery has
-        recovered.
+        A low charge is reported once. It is reported again only if the charge has risen by
+        `RECOVERY` above the limit in the meantime.
         """
         self._charge[arm], self._charge_at[arm] = percent, self._now
         reported, low = bool(self._reported_low[arm]), bool(self._low()[arm])
@@ -187,16 +190,17 @@ class EnergyBudget:
         )
 
     def ineligible_reason(self, arm: int) -> LowBattery | OutOfEnergy:
-        """Return the reason why energy does not allow an activation of `arm`."""
+        """Return why `arm` cannot be activated: its battery is low, or a budget is nearly spent."""
         if self._low()[arm]:
             return LowBattery(float(self._charge[arm]))
         left = self._left()[[arm, -1]].min()
         return OutOfEnergy(max(float(left), 0.0), self._budgets.unit)
 
     def fact(self) -> EnergyFact:
-        """Return what is left of the field's budget.
+        """Return the energy that is left of the field's budget.
 
-        For a field without a budget, return the number of sensors that have energy.
+        If the field has no budget of its own, return the number of sensors with energy for an
+        activation.
         """
         left = np.maximum(self._left(), 0.0)
         if left[-1] < inf:
@@ -235,7 +239,8 @@ class EnergyBudget:
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the energy budget from a checked state.
 
-        If the state has another period, all its spending counts as spent now.
+        If the budget had another period when the state was stored, all stored spending counts as
+        spent now.
         """
         copy_arrays(self._arrays(), state)
         self._now, self._saved = int(state["energy"]), int(state["saved"])
@@ -249,10 +254,10 @@ class EnergyBudget:
             self._spent[self._now // self._slot % len(self._spent)] = spent.sum(axis=0)
 
     def restore_partial(self, state: dict[str, Any], sensors: tuple[str, ...]) -> None:
-        """Restore the spending and charges of `sensors` from the state of another set of sensors.
+        """Restore the spending and battery charges of `sensors` from the state of other sensors.
 
-        All spending counts as spent now. The spending of removed sensors counts only for the
-        field's budget. Raises `SnapshotError`.
+        All stored spending counts as spent now. The spending of removed sensors counts only for the
+        field's budget. Raises `SnapshotError` for an invalid state.
         """
         names = _names(state)
         spent, charge, charge_at = (state.get(name) for name in ("spent", "charge", "heard"))
@@ -278,7 +283,7 @@ class EnergyBudget:
                 self._charge_at[arm] = self._now - min(age, self._budgets.battery_age + 1)
 
     def _charge_unknown(self, row: int) -> None:
-        """Charge the intervals of `add_unknown_spending` to the latest slot, the strictest one."""
+        """Charge the intervals of `add_unknown_spending` to slot `row`, the current one."""
         self._spent[row, :-1] += self._unknown * self._costs
         self._spent[row, -1] += self._unknown * self._costs.max()
         self._unknown = 0

@@ -1,4 +1,4 @@
-"""Facts about a field's sensors and energy, as data; `decision_text` turns them into words."""
+"""Facts about a field's sensors and energy as data, which `decision_text` turns into words."""
 
 import msgspec
 
@@ -35,7 +35,7 @@ class FieldEnergyLeft(msgspec.Struct, frozen=True):
 
 
 class SensorsWithEnergy(msgspec.Struct, frozen=True):
-    """Number of sensors that have energy for an activation, in a field without its own budget."""
+    """Number of sensors with energy for an activation, if the field has no budget of its own."""
 
     sensors: int
     M: int

@@ -1,4 +1,4 @@
-"""History text: the decision of an interval and the end of the interval, in words."""
+"""History text: the decision of an interval, and how the interval ended, in words."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -25,8 +25,9 @@ REASONS = {
 def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
     """Yield the lines that describe a history entry in full.
 
-    The reply of a running interval is still expected if `now`, in s since 1970, is before the
-    deadline.
+    If `now` (s since 1970) is before the deadline of an interval whose end is not stored, the text
+    says that
+    the daemon waits for the reply.
     """
     decision, model = entry.decision, entry.decision.model
     yield f"{entry.field}, interval {decision.interval}, {decision.at}: {decision.text}"
@@ -42,7 +43,7 @@ def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
 
 
 def one_line(entry: HistoryEntry) -> str:
-    """Return a history entry on one line: the decision, and how its interval ended."""
+    """Return a history entry as one line: the decision, and how the interval ended."""
     decision, record = entry.decision, entry.record
     ended = "" if record is None else f"; {_short_ending(record, _unit(entry))}"
     events = "".join(f"; {each.event}" for each in entry.notices)
@@ -69,7 +70,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
 
 
 def _comparison(record: Record, decision: Decision, unit: str) -> str:
-    """Return text about the reply's difference from the estimate, and the trigger's result."""
+    """Return the reply's difference from the estimate and the event trigger's result, in words."""
     if record.abs_error is None:
         return ""
     error = f", {_difference(record.abs_error, decision)}{unit} from the estimate"

@@ -11,7 +11,7 @@ DUPLICATE_WINDOW_S = 2.0  # within it, an unstamped reading of the same value is
 
 
 class ReadingFilter:
-    """Filter of the readings of M sensors, which compares each with the sensor's last reading.
+    """Filter of readings; compares each reading with the last one of the same sensor.
 
     Parameters
     ----------
@@ -20,7 +20,8 @@ class ReadingFilter:
     plausible : tuple of float
         The lowest and the highest plausible value, in the field's unit.
     max_age, max_future : float
-        Limits in seconds: how far the time of a reading may be before its arrival, and after it.
+        Limits in seconds: how long before its arrival, and how long after its arrival, the time of
+        a reading may be.
     """
 
     def __init__(
@@ -36,10 +37,10 @@ class ReadingFilter:
         self.clock_is_set = True
 
     def reject_reason(self, arm: int, reading: Reading, activated_at: float | None) -> str | None:
-        """Return the reason why a reading of `arm` is rejected, in one word; None if it is used.
+        """Return the reason to reject a reading of `arm`, in one word; None to accept the reading.
 
         `activated_at` is the time when `arm` was activated, in s since 1970; None if the controller
-        does not wait for its reply.
+        does not wait for a reply of `arm`.
         """
         if reading.retained:
             return "retained"
@@ -69,13 +70,13 @@ class ReadingFilter:
         self.values[arm] = reading.value
 
     def last_readings(self) -> Iterator[tuple[int, LastReading]]:
-        """Yield ``(arm, last accepted reading)`` of each sensor that has one."""
+        """Yield ``(arm, last accepted reading)`` for each sensor that has an accepted reading."""
         for arm, received in enumerate(self.received):
             if received > -inf:
                 yield arm, LastReading(self.values[arm], received)
 
     def shift_timestamps(self, by: float, at: float) -> None:
-        """Shift the stored times by `by` seconds, because the clock was set forward at `at`."""
+        """Add `by` seconds to the stored arrival times, because the clock was set at time `at`."""
         self.received = [received + by for received in self.received]
         self.stepped, self.clock_is_set = at, True
 
@@ -100,13 +101,17 @@ class ReadingFilter:
     def _is_overtaken(self, arm: int, reading: Reading) -> bool:
         """Return whether `reading` was measured before the last accepted reading of `arm`.
 
-        False while the clock is not set, and if the clock was set after that reading was received.
+        Return False if the two times cannot be compared: the clock is not set, or was set after the
+        last accepted reading was received, or `reading` has no time of its own.
         """
         comparable = self.clock_is_set and reading.stamped and self.received[arm] > self.stepped
         return comparable and reading.at < self.measured[arm]
 
     def _is_duplicate(self, arm: int, reading: Reading, activated_at: float | None) -> bool:
-        """Return whether a reading was accepted before; an unstamped reply counts as new."""
+        """Return whether `reading` repeats the last accepted reading of `arm`.
+
+        The first reply to an activation is no duplicate if its payload has no time.
+        """
         if reading.stamped:
             return reading.at == self.measured[arm]
         if activated_at is not None and self.received[arm] <= activated_at < reading.received:
@@ -116,6 +121,6 @@ class ReadingFilter:
 
 
 def _is_column(column: list[float], sensors: int, never: float) -> bool:
-    """Return whether `column` of the last readings has a finite number or `never` per sensor."""
+    """Return whether `column` has one entry per sensor: a finite number, or the value `never`."""
     known = [each for each in column if not (isnan(each) if isnan(never) else each == never)]
     return len(column) == sensors and all(map(isfinite, known))

@@ -11,17 +11,18 @@ from edge_tvbo.numerics.types import Mask
 
 
 class SensorHealth:
-    """Consecutive time-outs of each of M sensors, and the intervals for which it is backed off.
+    """Number of consecutive time-outs of each sensor, and how long the sensor is backed off.
 
-    After its consecutive time-outs, a sensor is not activated for 1, 2, 4, ... intervals, at most
-    `max_backoff`. Then it may be selected again. A reading of the sensor clears its time-outs.
+    After one time-out, a sensor is ineligible for 1 interval; after two consecutive time-outs, for
+    2 intervals; then for 4, 8, and so on, but at most for `max_backoff`. After this back-off time,
+    the sensor is eligible again. A reading of the sensor sets its number of time-outs to 0.
 
     Parameters
     ----------
     sensors : int
         The number of sensors, M.
     max_backoff : int
-        Maximum number of intervals.
+        Maximum number of intervals for which a sensor is backed off.
 
     Examples
     --------
@@ -40,14 +41,14 @@ class SensorHealth:
         self._turn = -1  # the sensor that was probed last
 
     def mark_timed_out(self, arm: int, interval: int) -> None:
-        """Count a time-out of `arm` in `interval`, and back it off."""
+        """Count a time-out of `arm` in `interval`; make `arm` ineligible for a back-off time."""
         self._count += int(self._misses[arm] == 0)
         pause = min(2 ** int(min(self._misses[arm], 62)), self._max_backoff)
         self._misses[arm] += 1
         self._retry[arm] = interval + 1 + pause
 
     def mark_responsive(self, arm: int) -> bool:
-        """Clear the time-outs of `arm` after a reading; return whether it was unresponsive."""
+        """Reset the time-outs of `arm` to 0 after a reading; return whether it was unresponsive."""
         was_unresponsive = self.is_unresponsive(arm)
         self._implausible[arm] = False
         if was_unresponsive:
@@ -57,7 +58,10 @@ class SensorHealth:
         return was_unresponsive
 
     def mark_implausible(self, arm: int) -> None:
-        """Note an implausible reply of `arm`; then only a plausible reply clears its time-outs."""
+        """Note that `arm` sent an implausible reply.
+
+        After this, only a plausible reply of `arm` to an activation resets its time-outs to 0.
+        """
         self._implausible[arm] = True
 
     def is_implausible(self, arm: int) -> bool:
@@ -79,23 +83,23 @@ class SensorHealth:
         return self._count == len(self._misses)
 
     def retry_interval(self, arm: int) -> int:
-        """Return the first interval in which the sensor `arm` may be selected again."""
+        """Return the first interval in which the sensor `arm` is eligible again."""
         return int(self._retry[arm])
 
     def eligible(self, interval: int) -> Mask:
-        """Return a mask of the sensors that may be selected in `interval`, (M,).
+        """Return a mask, of shape (M,), of the sensors that are not backed off in `interval`.
 
-        If all sensors are unresponsive, all may be selected.
+        If all sensors are unresponsive, all are eligible.
         """
         return (self._retry <= interval) | self.all_unresponsive
 
     def next_in_turn(self, eligible: Mask) -> int:
-        """Return the eligible sensor to probe next, while all sensors are unresponsive."""
+        """Return the next eligible sensor to probe, in turn, while all sensors are unresponsive."""
         later = np.roll(eligible, -(self._turn + 1))
         return int(self._turn + 1 + later.argmax()) % len(eligible)
 
     def mark_probed(self, arm: int) -> None:
-        """Note that the unresponsive sensor `arm` was probed, so that another one is next."""
+        """Note that the unresponsive sensor `arm` was probed; the sensors after `arm` are next."""
         self._turn = arm
 
     def unresponsive(self, sensors: tuple[str, ...]) -> list[str]:

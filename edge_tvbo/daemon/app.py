@@ -1,8 +1,8 @@
 """Composition root: builds the daemon from its settings, runs it, and reloads it.
 
-SIGTERM and SIGINT end the daemon. SIGHUP reads the configuration again: an invalid configuration
-changes nothing, and with a valid one every field continues from its present state. SIGUSR1 writes a
-status dump to the log.
+SIGTERM and SIGINT end the daemon. SIGHUP reads the configuration again: if the configuration is
+invalid, nothing changes; if it is valid, every field continues from its present state. SIGUSR1
+writes a status dump to the log.
 """
 
 import ctypes
@@ -81,7 +81,7 @@ def run_until_stopped(daemon: "Daemon", read: Callable[[], Settings], caught: Si
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """Objects of the daemon that continue after a reload of the configuration."""
+    """Objects that stay in use when a reload of the configuration replaces the daemon."""
 
     clock: Clock
     decisions: DecisionLog
@@ -91,7 +91,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     @classmethod
     def make(cls, clock: Clock | None = None) -> "Surroundings":
-        """Return the objects that continue after a reload, for a new process."""
+        """Return the surroundings for the first daemon of a process."""
         from edge_tvbo_adapters.monitoring.systemd import SystemdNotifier
 
         clock = clock or LiveClock()
@@ -118,7 +118,7 @@ class Daemon(msgspec.Struct, frozen=True):
     loop: Loop
 
     def start(self) -> None:
-        """Start the daemon: restore the stored state, and store it with new reserved numbers."""
+        """Start the daemon: restore the stored state, and reserve new interval numbers."""
         if self.checkpoints:
             self.checkpoints.restore()
             self.checkpoints.save()
@@ -132,7 +132,7 @@ class Daemon(msgspec.Struct, frozen=True):
         trim_heap()
 
     def restore_decisions(self) -> None:
-        """Continue the intervals whose decisions have no end in the history."""
+        """Restore the last decision of each field from the history; forget removed fields."""
         self.surroundings.decisions.keep_only(self.controllers)
         for field in self.controllers:
             entry = self.recorder.latest(field) if self.recorder else None
@@ -158,13 +158,13 @@ class Daemon(msgspec.Struct, frozen=True):
 
     @property
     def written(self) -> int | None:
-        """Number of bytes of state that were written; None if no state is stored."""
+        """Number of bytes of state written since the start; None if no state is stored."""
         if self.checkpoints is None:
             return None
         return self.checkpoints.written + (self.recorder.written if self.recorder else 0)
 
     def dump_status(self) -> None:
-        """Write the history so far, and log the status of the daemon."""
+        """Write the pending history entries, and log the status of the daemon."""
         if self.recorder:
             self.recorder.save()
         status, decisions = self.surroundings.status.status(), self.surroundings.decisions
@@ -207,7 +207,7 @@ def build_daemon(
 ) -> Daemon:
     """Return a daemon that is ready to start; raises `ConfigError`.
 
-    `before` is the daemon that it replaces; None at the start of the process.
+    `before` is the daemon that the new daemon replaces; None at the start of the process.
     """
     clock, decisions = surroundings.clock, surroundings.decisions
     controllers = build_controllers.controllers(settings)
@@ -241,7 +241,7 @@ def build_daemon(
 
 
 def reload(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
-    """Return the daemon of the changed configuration; `daemon` itself if that is invalid."""
+    """Return a daemon with the changed configuration; `daemon` if the configuration is invalid."""
     try:
         successor = build_daemon(read(), daemon.surroundings, daemon)
     except ConfigErrors as error:
@@ -270,7 +270,10 @@ def reload(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
 
 
 def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
-    """Continue one field's model, counters and running interval in `successor`, if they fit it."""
+    """Transfer the model, counters and running interval of the field `name` to `successor`.
+
+    If the model is not compatible with the field in `successor`, the field starts without readings.
+    """
     before = daemon.controllers.get(name)
     if before is None:
         log.info("reload: %s is new", name)
@@ -330,7 +333,7 @@ def _discovery(settings: Settings, controllers: Mapping[str, Controller]) -> "Di
 def discovery_fields(
     settings: Settings, controllers: Mapping[str, Controller]
 ) -> dict[str, "DiscoveryField"]:
-    """Return the facts about every field that Home Assistant's discovery message contains."""
+    """Return the data about each field for the discovery message to Home Assistant."""
     from edge_tvbo_adapters.homeassistant.discovery import DiscoveryField
 
     intervals = settings.intervals

@@ -23,7 +23,7 @@ _SHAPES: dict[str, Callable[[Any, Any], Array]] = {
 
 
 def controllers(settings: Settings) -> dict[str, Controller]:
-    """Return a controller for each field; raises `ConfigError` with the name of the field."""
+    """Return a controller for each field; a `ConfigError` names the field with the error."""
     return {name: _controller(name, each) for name, each in settings.fields.items()}
 
 

@@ -1,17 +1,20 @@
 """Checkpoints: the state of every field in one file, written regularly and read at the start.
 
 A checkpoint contains the snapshot of each field's controller and the start of its next interval.
-`models.snapshot` describes the bytes; `MIGRATIONS` convert older formats.
+`models.snapshot` describes the bytes; the functions in `MIGRATIONS` convert checkpoints of older
+formats.
 
-If a process is killed, all events after its last checkpoint are lost, but it may have begun
-intervals and published their numbers. Therefore each checkpoint reserves unused interval numbers.
-After a kill, the next process continues above the reserved numbers; after a regular stop, it
-continues with the next number. A checkpoint reserves numbers for the time until the second
-checkpoint after it, so that the last checkpoint but one can be used, too.
+If a process is killed, all events after its last checkpoint are lost. However, the process may have
+begun intervals after the checkpoint and published their numbers. Therefore each checkpoint reserves
+unused interval numbers. After a kill, the next process continues with the number after the reserved
+ones; after a regular stop, it continues with the next number. The reserved numbers of a checkpoint
+last until two more checkpoints are written. Therefore the checkpoint before the newest one can be
+used, too.
 
-The monotonic clock shows how much time has elapsed within one boot. After a reboot, the wall clock
-does, if it was set both before and after. Otherwise no time counts as elapsed. If the wall clock
-was set in the meantime, the controllers shift their times.
+Without a reboot, the monotonic clock shows how much time has elapsed since a checkpoint. After a
+reboot, the wall clock shows the elapsed time, if this clock was set both before and after the
+reboot. Otherwise no time counts as elapsed. If the wall clock was stepped in the meantime, the
+controllers shift their stored times.
 """
 
 import logging
@@ -106,7 +109,7 @@ def decode(data: bytes) -> Document:
 
 
 def clock_anchor(clock: Clock) -> Anchor:
-    """Return the present moment by both clocks."""
+    """Return the present moment, as the wall clock and the monotonic clock show it."""
     try:
         boot = _BOOT.read_text("ascii").strip()
     except (OSError, ValueError):
@@ -116,7 +119,7 @@ def clock_anchor(clock: Clock) -> Anchor:
 
 
 def elapsed_between(before: Anchor, now: Anchor) -> float:
-    """Return the seconds between two moments; 0 if no clock shows how much time elapsed.
+    """Return the seconds between two anchors; 0 if neither clock shows the elapsed time.
 
     >>> elapsed_between(Anchor(1.8e9, 70.0, "a"), Anchor(0.0, 90.0, "a"))
     20.0
@@ -132,10 +135,11 @@ def elapsed_between(before: Anchor, now: Anchor) -> float:
 
 
 def resume_point(field: FieldCheckpoint, away: float, *, final: bool) -> ResumePoint:
-    """Return the start of a field's next interval, `away` seconds after its checkpoint.
+    """Return the start of a field's next interval, if the daemon was away for `away` seconds.
 
-    After a regular stop (`final`), an interval that is overdue begins at once. After a kill, the
-    process may already have begun it, so the field continues at the next time in its schedule.
+    After a regular stop (`final`), an overdue interval begins immediately. After a kill, the killed
+    process may already have begun the overdue interval, so the field waits for the next start time
+    in its schedule.
 
     >>> field = FieldCheckpoint(b"", 7, 9, every=600.0, next_in=400.0)
     >>> resume_point(field, 100.0, final=True)
@@ -172,7 +176,7 @@ class Store(Protocol):
 
     @property
     def written(self) -> int:
-        """Number of bytes written since the start."""
+        """Number of bytes of checkpoints that the store has written since the start."""
         ...
 
     @property
@@ -201,11 +205,12 @@ class Checkpoints:
     store : Store
         Storage of the documents.
     every : float
-        Seconds between two documents of up to `LARGE_DOCUMENT_BYTES`.
+        Seconds between two checkpoints. Checkpoints of more than `LARGE_DOCUMENT_BYTES` are written
+        less often.
     controllers : mapping
         The controller of each field.
     scheduler : Scheduler
-        The scheduler of all fields, which gets the start of their next intervals.
+        The scheduler of all fields. Its start times of the next intervals are stored and restored.
     anchor : callable
         Returns the present moment; see `clock_anchor`.
     """
@@ -229,7 +234,7 @@ class Checkpoints:
 
     @property
     def written(self) -> int:
-        """Number of bytes of checkpoints that were written so far."""
+        """Number of bytes of checkpoints written since the start."""
         return self._store.written
 
     def restore(self) -> None:
@@ -315,7 +320,7 @@ class Checkpoints:
         self._due = now + wait
 
     def _field_checkpoint(self, name: str, snapshot: bytes, wait: float) -> FieldCheckpoint:
-        """Return a field's part of a checkpoint, with numbers reserved for 2 * `wait` seconds."""
+        """Return a field's part of a checkpoint, with interval numbers for 2 * `wait` seconds."""
         begun = self._controllers[name].used
         every, next_in, intervals = self._scheduler.next_interval(name)
         number = begun + intervals - 1  # also counts intervals that elapsed before this process
@@ -325,7 +330,10 @@ class Checkpoints:
 
 
 def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
-    """Restore `controller`; if `snapshot` does not fit it, log the reason and return False."""
+    """Restore `controller` from `snapshot`; return whether they are compatible.
+
+    If they are incompatible, log the reason, and restore only the pause and the energy state.
+    """
     try:
         controller.restore(snapshot)
     except SnapshotError as error:

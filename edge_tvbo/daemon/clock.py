@@ -1,12 +1,12 @@
-"""Clocks: the monotonic time `elapsed` schedules events, and the time `wall` dates them.
+"""Clocks: `elapsed` is the monotonic time for schedules, and `wall` is the time for dates.
 
 A step of the system's wall clock does not affect `elapsed`. `wall` advances together with
-`elapsed`, and only `resync` corrects it. So all events between two calls of `resync` are dated by
-the same clock, and `resync` returns the error of earlier dates.
+`elapsed`, and only `resync` corrects it. Therefore the dates of all events between two calls of
+`resync` have the same error, which the second call returns.
 
 On a gateway without a real-time clock, the wall clock starts in 1970 or at the time of the last
-shutdown, and the network corrects it later. After a suspend, the wall clock is ahead of the
-monotonic clock.
+shutdown, and the network corrects it later. While the machine is suspended, the wall clock
+advances, but the monotonic clock does not.
 """
 
 import time
@@ -25,11 +25,11 @@ class Clock(Protocol):
 
     @property
     def is_set(self) -> bool:
-        """Whether the wall clock may be correct; an unset clock shows a time near 1970."""
+        """Whether the wall clock has been set; an unset clock shows a time before `RELEASED`."""
         ...
 
     def elapsed(self) -> float:
-        """Return the monotonic time, in seconds."""
+        """Return the monotonic time of the clock, in seconds."""
         ...
 
     def wall(self, elapsed: float) -> float:
@@ -37,16 +37,16 @@ class Clock(Protocol):
         ...
 
     def resync(self) -> float:
-        """Adopt the system's wall clock; return the seconds by which it was set, usually 0."""
+        """Set `wall` to the system's wall clock; return the step in seconds, usually 0."""
         ...
 
     def catch_up(self, due: float, interval: float) -> int:
-        """Return the number of intervals that have begun, counting from the one that was `due`."""
+        """Return how many intervals have begun, including the one that was due at `due`."""
         ...
 
 
 class LiveClock:
-    """Clock of the real time; intervals that a suspend skips count as elapsed."""
+    """Clock of the real time; intervals that the daemon was too late to begin count as elapsed."""
 
     speed = 1.0
     min_reply_time = 0.0
@@ -56,11 +56,11 @@ class LiveClock:
 
     @property
     def is_set(self) -> bool:
-        """Whether the wall clock may be correct; an unset clock shows a time near 1970."""
+        """Whether the wall clock has been set; an unset clock shows a time before `RELEASED`."""
         return self.wall(self.elapsed()) >= RELEASED
 
     def elapsed(self) -> float:
-        """Return the monotonic time, in seconds."""
+        """Return the monotonic time of the live clock, in seconds."""
         return time.monotonic()
 
     def wall(self, elapsed: float) -> float:
@@ -68,7 +68,7 @@ class LiveClock:
         return elapsed + self._offset
 
     def resync(self) -> float:
-        """Adopt the system's wall clock; return the seconds by which it was set, usually 0."""
+        """Set `wall` to the system's wall clock; return the step in seconds, usually 0."""
         before, wall, after = time.monotonic(), time.time(), time.monotonic()
         if after - before > MAX_READ_GAP_S:
             return 0.0
@@ -77,7 +77,7 @@ class LiveClock:
         return step if abs(step) > MAX_DRIFT_S else 0.0
 
     def catch_up(self, due: float, interval: float) -> int:
-        """Return the number of intervals that have begun, counting from the one that was `due`."""
+        """Return how many intervals have begun, including the one that was due at `due`."""
         return 1 + max(0, int((time.monotonic() - due) // interval))
 
 
@@ -85,8 +85,9 @@ class ReplayClock:
     """Clock of a replay: the time of the recording at a higher speed, without skipped intervals.
 
     A replay must not depend on the load of the machine. If an interval begins late, the clock is
-    turned back to the time when it was due. An activated sensor has at least `reply_time` real
-    seconds to reply, and until it replies the wall time stays within its interval.
+    turned back to the time when the interval was due. An activated sensor has at least `reply_time`
+    real seconds to reply. Until the next interval begins, the wall time does not exceed the end of
+    the running interval.
 
     Parameters
     ----------
@@ -108,11 +109,11 @@ class ReplayClock:
         self._origin = time.monotonic()
 
     def elapsed(self) -> float:
-        """Return the seconds of the recording since its start."""
+        """Return the time since the start of the replay, in seconds of the recording."""
         return (time.monotonic() - self._origin) * self.speed
 
     def wall(self, elapsed: float) -> float:
-        """Return the recording's time since 1970, exact for whole seconds."""
+        """Return the recording's wall time, in seconds since 1970; whole seconds are exact."""
         return self._start + min(elapsed, self._interval_end)
 
     def resync(self) -> float:

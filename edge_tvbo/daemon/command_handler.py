@@ -16,7 +16,7 @@ from edge_tvbo.messages.events import (
 
 
 class CommandHandler:
-    """Handler of requests to the daemon, which also counts the rejected ones.
+    """Handler of requests to the daemon; it also counts the rejected requests.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class CommandHandler:
         self.rejected: dict[str, int] = {}  # number of rejected requests, by reason
 
     def copy_from(self, before: "CommandHandler") -> None:
-        """Continue the counts of rejected requests of the handler that this one replaces."""
+        """Copy the counts of rejected requests from `before`, the handler that is replaced."""
         self.rejected = before.rejected
 
     def reject(self, request: Unreadable) -> None:
@@ -50,7 +50,7 @@ class CommandHandler:
     def process(
         self, verb: Verb, request: Request, at: float, handle: Callable[[str, Event], None]
     ) -> Response:
-        """Process a request: call `handle` with each ``(field, event)``, return the response."""
+        """Process a request: call ``handle(field, event)`` for each event; return the response."""
         try:
             for field, event in self._events(verb, request, at):
                 handle(field, event)
@@ -75,7 +75,7 @@ class CommandHandler:
                 return []
 
     def _fields(self, request: Request) -> list[str]:
-        """Return the fields that a request names; raises `PayloadError` for an unknown field."""
+        """Return the fields that a request concerns; raises `PayloadError` for an unknown field."""
         if request.field is None:
             return list(self._controllers)
         if request.field not in self._controllers:
@@ -86,7 +86,7 @@ class CommandHandler:
     def _activation(
         self, fields: list[str], sensor: str | None, at: float
     ) -> tuple[str, ActivationRequested]:
-        """Return the event that activates `sensor`; raises `PayloadError` if that is impossible."""
+        """Return ``(field, event)`` to activate `sensor`; raises `PayloadError` if impossible."""
         if sensor is None:
             raise PayloadError("missing-sensor", 'Name the sensor: {"sensor": "..."}.')
         having = [each for each in fields if sensor in self._controllers[each].policy.field.sensors]

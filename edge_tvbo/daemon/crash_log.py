@@ -1,7 +1,8 @@
-"""Crash file: the traceback of a crash and the decisions before it, for `edge-tvbo report`.
+"""Crash file: the traceback and the last decisions before a crash, for `edge-tvbo report`.
 
-The file is in the directory of stored state, and the next crash overwrites it. If a daemon crashes
-repeatedly, the file still contains the decisions of the earlier processes.
+The file is in the directory of stored state, and the next crash overwrites the file. The new file
+also contains the decisions of the old one, so that repeated crashes do not remove the decisions
+before the first crash.
 """
 
 import logging

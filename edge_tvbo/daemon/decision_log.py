@@ -1,4 +1,4 @@
-"""Decision log: the last decisions of every field in memory, and a log line for each change."""
+"""Decision log: keeps the last decisions of every field in memory, and logs changes."""
 
 import logging
 from collections.abc import Callable, Collection, Iterator
@@ -35,7 +35,7 @@ class DecisionLog:
         self._newest: dict[str, HistoryEntry] = {}
 
     def newest(self, field: str) -> HistoryEntry | None:
-        """Return the last history entry of `field`; None if it has no decision yet."""
+        """Return the last history entry of `field`; None if `field` has no decision yet."""
         return self._newest.get(field)
 
     def decisions(self) -> dict[str, Decision]:
@@ -48,15 +48,15 @@ class DecisionLog:
             yield f"{entry.field} {history_text.one_line(entry)}"
 
     def restore(self, entry: HistoryEntry) -> None:
-        """Continue the interval of `entry`, which an earlier process began."""
+        """Make `entry`, which an earlier process stored, the last entry of its field."""
         self._newest[entry.field] = entry
 
     def keep_only(self, fields: Collection[str]) -> None:
-        """Remove the last decisions of all other fields."""
+        """Remove the last decision of each field that is not in `fields`."""
         self._newest = {name: entry for name, entry in self._newest.items() if name in fields}
 
     def update(self, field: str, command: Command) -> HistoryEntry | None:
-        """Apply a controller's command; return the history entry that it creates or changes."""
+        """Apply a controller's command; return the created or changed history entry."""
         match command:
             case PublishState(decision=decision):
                 return self._add(field, decision)
@@ -93,7 +93,7 @@ class DecisionLog:
 
 
 class DecisionLogger:
-    """Logger of every notice and every change of the selected sensor; else at debug level."""
+    """Logger of commands: notices and changes of the selected sensor; others at debug level."""
 
     def __init__(self) -> None:
         self._selected: dict[str, str] = {}  # the sensor that was logged last, by field

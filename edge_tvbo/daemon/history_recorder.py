@@ -19,11 +19,11 @@ class HistoryWriter(Protocol):
 
     @property
     def written(self) -> int:
-        """Upper limit of the bytes written to the history since the start."""
+        """Upper limit of the number of bytes written to the history since the start."""
         ...
 
     def store(self, entries: Sequence[HistoryEntry]) -> bool:
-        """Store all `entries` or none; an entry replaces an earlier one of the same interval."""
+        """Store all `entries` or none; an entry replaces the stored entry of its interval."""
         ...
 
     def latest(self, field: str) -> HistoryEntry | None:
@@ -31,7 +31,7 @@ class HistoryWriter(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the file of the decision history."""
+        """Close the history database."""
         ...
 
 
@@ -55,7 +55,7 @@ class HistoryRecorder:
         return self._history.latest(field)
 
     def add(self, entry: HistoryEntry) -> None:
-        """Queue a history entry; it replaces an earlier entry of the same interval."""
+        """Queue a history entry for writing, in place of a queued entry of its interval."""
         self._pending[entry.field, entry.decision.interval] = entry
         if len(self._pending) > 2 * MAX_PENDING:
             del self._pending[next(iter(self._pending))]
@@ -69,7 +69,7 @@ class HistoryRecorder:
         return inf if self._due is None else self._due
 
     def service(self, now: float) -> None:
-        """Write the pending history entries if they are due, or if there are too many."""
+        """Write the queued history entries if a batch is due, or if too many are queued."""
         if self._due is None:
             self._due = now + self._period
         too_many = len(self._pending) >= MAX_PENDING and not self.failing
@@ -79,14 +79,14 @@ class HistoryRecorder:
             self._due = now + (retry if self.failing else self._period)
 
     def save(self) -> bool:
-        """Write the pending history entries now; return whether that succeeded."""
+        """Write the queued history entries now; return whether the write succeeded."""
         if self._pending and not self._history.store(list(self._pending.values())):
             return False
         self._pending.clear()
         return True
 
     def close(self) -> None:
-        """Write the pending history entries, and close the history."""
+        """Write the queued history entries, and close the history database."""
         self.save()
         self._history.close()
 
@@ -101,7 +101,7 @@ def posterior_snapshot(controller: Controller) -> PosteriorSnapshot:
 
 
 def quantize(values: Array) -> QuantizedArray:
-    r"""Return numbers rounded to 256 levels between the lowest and the highest of them.
+    r"""Return `values` rounded to 256 evenly spaced levels from the lowest to the highest value.
 
     >>> quantize(np.array([20.0, 30.5, 24.2]))
     QuantizedArray(low=20.0, high=30.5, steps=b'\x00\xfff')

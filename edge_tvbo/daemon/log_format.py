@@ -25,7 +25,7 @@ _ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROL}  # valid in JSON, too
 
 
 def start(form: Format, *, verbose: bool = False, stream: TextIO | None = None) -> None:
-    """Write the log to stderr, or to `stream`, unless handlers are configured already."""
+    """Write the log to stderr, or to `stream`, unless the root logger already has handlers."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(formatter(form, os.environ, handler.stream))
     handler.addFilter(RepeatFilter())
@@ -33,7 +33,7 @@ def start(form: Format, *, verbose: bool = False, stream: TextIO | None = None) 
 
 
 def formatter(form: Format, environment: Mapping[str, str], stream: TextIO) -> logging.Formatter:
-    """Return the log formatter for `stream`: the one for journald if systemd reads the stream."""
+    """Return the log formatter for `stream`; a `JournaldFormatter` if journald reads `stream`."""
     if form == "json":
         return JsonFormatter()
     journal = _is_journal(environment.get("JOURNAL_STREAM", ""), stream)
@@ -41,7 +41,7 @@ def formatter(form: Format, environment: Mapping[str, str], stream: TextIO) -> l
 
 
 def _is_journal(named: str, stream: TextIO) -> bool:
-    """Return whether `stream` is the journal's, by device and inode; see systemd.exec(5)."""
+    """Return whether journald reads `stream`: `named` is ``device:inode``; see systemd.exec(5)."""
     try:
         found = os.fstat(stream.fileno())
     except (OSError, ValueError):
@@ -58,20 +58,20 @@ class TextFormatter(logging.Formatter):
 
 
 class JournaldFormatter(logging.Formatter):
-    """Formatter for journald, which reads the priority and adds the time itself.
+    """Formatter for journald, which reads the priority from the line and adds the time.
 
     A line is ``<4>heat: sensor-lost: ...``.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a log record as one line, with its priority in front."""
+        """Return a log record as one line that starts with the priority of the record."""
         return f"<{_PRIORITIES.get(record.levelname, 5)}>{_message(self, record)}"
 
 
 class JsonFormatter(logging.Formatter):
-    """Formatter of JSON logs: one object per line, with at, level, logger and message.
+    """Formatter of JSON logs: one object per line, with the keys at, level, logger and message.
 
-    A record with a traceback also has `error`.
+    The object of a record with a traceback also has the key `error`.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -89,7 +89,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class RepeatFilter(logging.Filter):
-    """Filter that passes the same log text once in `REPEAT_PERIOD_S`, and counts its repeats.
+    """Filter that passes a log text once in `REPEAT_PERIOD_S` seconds, and counts its repeats.
 
     >>> import sys
     >>> log, now = logging.Logger("x"), [0.0]
@@ -131,5 +131,5 @@ def _message(form: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 def _encodable(document: dict[str, Any]) -> dict[str, str]:
-    """Return the values as texts, without lone surrogates, which UTF-8 cannot encode."""
+    """Return `document` with its values as text; replace what UTF-8 cannot encode."""
     return {name: str(text).encode(errors="replace").decode() for name, text in document.items()}

@@ -1,4 +1,4 @@
-"""Loop: one thread waits for the socket, the next deadline and signals, and handles events."""
+"""Loop: one thread waits for input, deadlines and signals, and handles the resulting events."""
 
 import logging
 import os
@@ -34,8 +34,8 @@ Observer = Callable[[str, Command], None]
 class Link(Protocol):
     """The connection to the broker, as the loop uses it.
 
-    It neither blocks nor raises errors of the network: a link with an unreachable broker is just
-    not online. Every `now` is in seconds of the monotonic clock.
+    The methods of the link neither block nor raise network errors: while the broker is unreachable,
+    `online` is False. Every `now` is in seconds of the monotonic clock.
     """
 
     @property
@@ -44,15 +44,15 @@ class Link(Protocol):
         ...
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the socket's descriptor and the `selectors` mask to wait for; None without one."""
+        """Return the socket's descriptor and `selectors` mask to wait for; None for no socket."""
         ...
 
     def wake_at(self) -> float:
-        """Return the time by which `service` must be called again."""
+        """Return the monotonic time by which `service` of the link must be called again."""
         ...
 
     def service(self, mask: int, now: float) -> Sequence[tuple[str, Event]]:
-        """Do the network I/O that is due; return received ``(field, event)``, oldest first."""
+        """Do the network I/O that is due; return new events as ``(field, event)``, oldest first."""
         ...
 
     def acknowledge(self) -> None:
@@ -88,11 +88,11 @@ class LoopService(Protocol):
     """Object that is called in every turn of the loop; it neither blocks nor raises."""
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when the service has work; -1 for none."""
+        """Return a descriptor that is readable when the service has work; -1 for no descriptor."""
         ...
 
     def wake_at(self) -> float:
-        """Return the time by which `service` must be called again."""
+        """Return the monotonic time by which `service` must be called again."""
         ...
 
     def service(self, now: float) -> None:
@@ -105,7 +105,7 @@ class LoopService(Protocol):
 
 
 class Loop:
-    """Event loop: passes events of link and clock to the controllers, and commands to the link.
+    """Event loop: passes events to the controllers, and their commands to the link.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Loop:
     controllers : mapping
         The controller of each field.
     scheduler, clock
-        They determine when intervals begin and replies time out.
+        The scheduler and the clock, which determine when intervals begin and replies time out.
     handler : CommandHandler, optional
         Processes the requests of users. If it is None, requests are ignored.
     observers : sequence of callable
@@ -122,7 +122,8 @@ class Loop:
     services : sequence of LoopService
         Services that are called in every turn, after the controllers. The caller closes them.
     on_change : callable
-        Function that is called after a change of the health: a request or a step of the clock.
+        Function that is called after each request and after each step of the clock, because they
+        change the daemon's health.
     """
 
     def __init__(
@@ -150,7 +151,7 @@ class Loop:
         self._clock_was_set = True  # the same for the clock
 
     def run(self, stop: Callable[[], bool], wakeup: int | None = None) -> None:
-        """Run the loop until `stop` returns True; `wakeup` is a descriptor that ends a sleep."""
+        """Run the loop until `stop` returns True; input on the descriptor `wakeup` ends a wait."""
         if wakeup is not None:
             self._selector.register(wakeup, selectors.EVENT_READ, "wakeup")
         while not stop():
@@ -254,7 +255,7 @@ def sleep(
     timeout: float,
     services: Sequence[LoopService] = (),
 ) -> int:
-    """Wait for the link, a service, a wake-up or `timeout` seconds.
+    """Wait for the link, a service or a wake-up, but at most `timeout` seconds.
 
     Returns the `selectors` mask of the operations for which the link's socket is ready.
     """

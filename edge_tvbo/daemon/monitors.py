@@ -1,4 +1,4 @@
-"""Monitors: systemd's watchdog and the metrics endpoint, across reloads of the configuration."""
+"""Monitors: systemd's watchdog and the metrics endpoint, which stay in use after a reload."""
 
 import logging
 from collections.abc import Callable
@@ -34,15 +34,15 @@ class Monitors:
         self._address: tuple[str, int | None] = ("", None)
 
     def attach(self, link_alive: Callable[[float], bool], summary: Callable[[], str]) -> None:
-        """Watch a new link; the next turn of the loop reports that the start or reload is done."""
+        """Monitor a new link; the next turn of the loop reports the end of the start or reload."""
         self._watchdog = Watchdog(self._notifier, link_alive, summary)
 
     def reloading(self) -> None:
-        """Report to systemd that a reload has begun; `attach` ends it."""
+        """Report to systemd that a reload has begun; the reload ends after `attach`."""
         self._notifier.reloading()
 
     def listen(self, host: str, port: int | None, status: Callable[[], Status]) -> None:
-        """Serve metrics at this address instead of an earlier one; not at all if `port` is None."""
+        """Serve metrics only at `host` and `port` from now on; serve none if `port` is None."""
         if (host, port) == self._address:
             return
         if self._endpoint:
@@ -57,11 +57,11 @@ class Monitors:
             self._address = ("", None)
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable when metrics are requested."""
+        """Return the descriptor that is readable when metrics are requested; -1 without metrics."""
         return self._endpoint.fileno() if self._endpoint else -1
 
     def wake_at(self) -> float:
-        """Return the time when the first of the monitors is due."""
+        """Return the monotonic time when the next monitor is due."""
         return min((each.wake_at() for each in self._services()), default=inf)
 
     def service(self, now: float) -> None:

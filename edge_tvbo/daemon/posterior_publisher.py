@@ -1,4 +1,4 @@
-"""Posterior publisher: publishes all sensors' posterior at the start and end of intervals."""
+"""Posterior publisher: publishes the posterior of all sensors when an interval begins or ends."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,7 +10,7 @@ from edge_tvbo.messages.formatting import rfc3339
 
 
 class PosteriorPublisher:
-    """Observer of the loop that publishes posteriors.
+    """Observer of the loop that publishes the posteriors of fields over MQTT.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ class PosteriorPublisher:
     controllers : mapping
         The controller of each field whose posterior is published.
     wall : callable
-        Returns the time, in seconds since 1970.
+        Returns the wall time, in seconds since 1970.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class PosteriorPublisher:
 def posterior(
     controller: Controller, interval: int, ending: Ending | None, at: float
 ) -> PublishedPosterior:
-    """Return the posterior of every sensor, rounded to the significant digits."""
+    """Return the posterior of every sensor as a document, rounded to the field's `decimals`."""
     field = controller.policy.field
     digits = decimals(field)
     mean, std = controller.policy.posterior()

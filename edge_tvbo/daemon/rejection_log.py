@@ -1,4 +1,4 @@
-"""Rejection log: the reason why a message is not used, logged once for each field and reason."""
+"""Rejection log: logs why messages are rejected, once for each field and reason."""
 
 import logging
 
@@ -39,13 +39,16 @@ _INFO_HINTS = {
 
 
 class RejectionLog:
-    """Logger of the first rejected message for each field and reason; controllers count all."""
+    """Logger of the first rejected message for each field and reason.
+
+    The controllers count all rejected messages.
+    """
 
     def __init__(self) -> None:
         self._logged: set[tuple[str, str]] = set()
 
     def __call__(self, field: str, command: Command) -> None:
-        """Log `command` if it is the first rejection of a message of `field` for its reason."""
+        """Log `command` if it is the first `Reject` of `field` with its reason."""
         if not isinstance(command, Reject) or (field, command.reason) in self._logged:
             return
         self._logged.add((field, command.reason))

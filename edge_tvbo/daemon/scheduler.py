@@ -15,11 +15,11 @@ class Scheduler:
     Parameters
     ----------
     intervals : mapping
-        Length of each field's interval in s; None if the intervals follow the readings.
+        Length of each field's interval in s; None for the setting "on-reading".
     clock : Clock
         The daemon's clock.
     first : float
-        The elapsed time at which every field begins its first interval.
+        The time of `clock.elapsed` at which every field begins its first interval.
     last : int or None
         Number of intervals after which a field with fixed intervals ends; None for no limit.
     """
@@ -39,7 +39,7 @@ class Scheduler:
         }
 
     def next_due(self) -> float:
-        """Return the elapsed time of the next event; inf if there is none."""
+        """Return the time of the next event, on the scale of `clock.elapsed`; inf for no event."""
         return min(timer.due() for timer in self._timers.values())
 
     def done(self) -> bool:
@@ -47,9 +47,9 @@ class Scheduler:
         return self.next_due() == inf
 
     def next_interval(self, field: str) -> tuple[float | None, float, int]:
-        """Return the length of a field's interval in s, and the two arguments of `resume`.
+        """Return a field's interval in s, and the arguments with which `resume` restores the field.
 
-        If the intervals follow the readings, the result is (None, 0, 1).
+        For a field with the interval "on-reading", the result is (None, 0, 1).
         """
         timer = self._timers[field]
         if timer.interval is None:
@@ -57,9 +57,9 @@ class Scheduler:
         return timer.interval, timer.next - self._clock.elapsed(), timer.skipped + 1
 
     def resume(self, field: str, begins_in: float, intervals: int) -> None:
-        """Schedule a field's next interval in `begins_in` seconds.
+        """Schedule the start of a field's next interval, `begins_in` seconds from now.
 
-        `intervals` is the number of intervals from the field's last interval to that one.
+        `intervals` is the number of the next interval minus the number of the last interval.
         """
         timer = self._timers[field]
         timer.next = self._clock.elapsed() + min(begins_in, timer.interval or 0.0)
@@ -76,7 +76,7 @@ class Scheduler:
                 yield name, timer.begin(self._clock)
 
     def note(self, field: str, command: Command) -> None:
-        """Set the reply deadline after an activation, and clear it when the interval ended."""
+        """Set the reply deadline of `field` after `Activate`; clear the deadline after `Record`."""
         timer = self._timers[field]
         match command:
             case Activate(interval=interval, at=at, expires_at=expires_at):
@@ -92,10 +92,11 @@ class Scheduler:
 
 
 class _FieldTimer:
-    """One field's next interval and pending deadline, in elapsed seconds.
+    """One field's next interval and pending deadline, as times of `clock.elapsed`.
 
-    A pending deadline comes before the next interval and can delay it. The delay is bounded even if
-    users activate several sensors in the same interval: see `max_deadline`.
+    A pending deadline is handled before the next interval begins, and can delay its start. The
+    delay is bounded even if users activate several sensors in the same interval: see
+    `max_deadline`.
     """
 
     def __init__(self, interval: float | None, first: float, left: float) -> None:
@@ -108,20 +109,20 @@ class _FieldTimer:
         self.activated_in = -1  # number of the last interval with an activation
 
     def await_reply(self, interval: int, now: float, allowed: float) -> None:
-        """Set the deadline of a sensor's reply in `interval`, `allowed` seconds from now."""
+        """Set the reply deadline of the interval number `interval` to `allowed` s from now."""
         if interval != self.activated_in:
             self.activated_in = interval
             self.max_deadline = now + allowed + (self.interval or allowed)
         self.deadline = min(now + allowed, self.max_deadline)
 
     def due(self) -> float:
-        """Return the elapsed time when the field's next event is due."""
+        """Return the time when the field's next event is due, on the scale of `clock.elapsed`."""
         if self.deadline < inf:
             return self.deadline
         return self.next if self.left > 0 else inf
 
     def begin(self, clock: Clock) -> IntervalElapsed:
-        """Begin the field's next interval, and return its event."""
+        """Begin the field's next interval, and return the event that announces the interval."""
         skipped, self.skipped = self.skipped, 0
         if self.interval is None:
             at, self.next = self.next, inf

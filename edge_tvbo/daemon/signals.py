@@ -35,7 +35,7 @@ class Signals:
 
 @contextmanager
 def catch_signals(*numbers: signal.Signals) -> Iterator[Signals]:
-    """Record the signals `numbers` inside the context; restore their handlers at its end."""
+    """Record signals with these `numbers` in the context; restore the old handlers at the end."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
@@ -55,7 +55,7 @@ def catch_signals(*numbers: signal.Signals) -> Iterator[Signals]:
 def stop_on_signal() -> Iterator[tuple[Callable[[], bool], int]]:
     """Yield a function and a descriptor that show whether SIGTERM or SIGINT has arrived.
 
-    The function then returns True, and the descriptor becomes readable.
+    After one of these signals, the function returns True, and the descriptor is readable.
     """
     with catch_signals(signal.SIGTERM, signal.SIGINT) as caught:
         yield caught.any, caught.fileno()

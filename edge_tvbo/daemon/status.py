@@ -41,7 +41,8 @@ class Connection(Protocol):
 class StatusCollector:
     """Observer of the loop that counts commands, and service of the loop that publishes health.
 
-    It continues after a reload: `attach` sets the new objects to observe, and the counts continue.
+    The collector stays in use after a reload: `attach` replaces the objects to observe, and the
+    counts continue.
 
     Parameters
     ----------
@@ -79,13 +80,13 @@ class StatusCollector:
         link : Connection
             The link to the broker.
         intervals : mapping
-            Length of each field's interval in s; None if the intervals follow the readings.
+            Length of each field's interval in s; None for the setting "on-reading".
         period : float
             Seconds between two health documents.
         rejected : callable
             Returns the number of rejected requests, by reason.
         problems : callable
-            Returns a text for each problem that is not a problem of a sensor.
+            Returns one text for each present problem, except problems of sensors.
         written : callable
             Returns the bytes of state that were written so far; None if no state is stored.
         """
@@ -103,7 +104,7 @@ class StatusCollector:
     # --- as an observer and a service of the loop -----------------------------------------------
 
     def __call__(self, field: str, command: Command) -> None:
-        """Count the decisions and activations of a field."""
+        """Count `command` if it is a decision or an activation of `field`."""
         match command:
             case PublishState():
                 self._decisions[field] += 1
@@ -121,7 +122,7 @@ class StatusCollector:
         return self._due
 
     def service(self, now: float) -> None:
-        """Note a change of the connection to the broker, and publish health if it is due."""
+        """Note whether the broker is connected, and publish the health document if it is due."""
         if self._link.online is not self._online:
             self._online = self._link.online
             if self._online:
@@ -142,7 +143,7 @@ class StatusCollector:
     # --- health and status ----------------------------------------------------------------------
 
     def health(self) -> Health:
-        """Return the daemon's health."""
+        """Return the daemon's health document."""
         fields = {name: each.health() for name, each in self._controllers.items()}
         return Health(
             at=rfc3339(round(self._wall(), 3)),
@@ -157,7 +158,7 @@ class StatusCollector:
         )
 
     def status(self) -> Status:
-        """Return the daemon's status."""
+        """Return the daemon's status, for `/metrics` and `/healthz`."""
         now, at, health = time.monotonic(), self._wall(), self.health()
         away = 0.0 if self._online else now - self._lost_at
         failure = self._failure(now, away)

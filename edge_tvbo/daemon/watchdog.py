@@ -1,7 +1,7 @@
 """Watchdog: reports to systemd that the daemon is ready, its status, and that it is alive.
 
-A service of the loop notifies systemd, and only if both the loop and the link make progress: the
-loop has completed a turn, and the link has received a packet recently or is about to reconnect. A
+A service of the loop notifies systemd only if both the loop and the link make progress: the loop
+has completed a turn, and the link has received a packet recently or is about to reconnect. A
 separate timer would report a hung daemon as alive. A blocked loop or a stalled link is a reason for
 a restart; an unreachable broker is not.
 """
@@ -18,11 +18,11 @@ STATUS_PERIOD_S = 1.0  # between two status lines, so that a fast field does not
 
 
 class Notifier(Protocol):
-    """The service manager that started the daemon; its methods neither raise nor block."""
+    """Interface to the service manager of the daemon; the methods neither raise nor block."""
 
     @property
     def watchdog_timeout(self) -> float | None:
-        """Seconds without `alive` after which systemd restarts the daemon; None for no limit."""
+        """Seconds without a call of `alive` until systemd restarts the daemon; None if never."""
         ...
 
     def ready(self, text: str) -> None:
@@ -38,7 +38,7 @@ class Notifier(Protocol):
         ...
 
     def reloading(self) -> None:
-        """Report that a reload of the configuration has begun; `ready` ends it."""
+        """Report that a reload of the configuration has begun; `ready` reports its end."""
         ...
 
     def stopping(self) -> None:
@@ -54,7 +54,7 @@ class Watchdog:
     notifier : Notifier
         The service manager.
     link_alive : callable
-        Returns whether the link makes progress, given the monotonic time.
+        Function of the monotonic time that returns whether the link makes progress.
     summary : callable
         Returns the daemon's status in one line.
     """
@@ -81,7 +81,7 @@ class Watchdog:
         return self._alive_at
 
     def service(self, now: float) -> None:
-        """Send the reports that are due; this call itself proves that the loop has turned."""
+        """Send the reports that are due; the call itself shows that the loop makes progress."""
         if not self._ready:
             self._ready = True
             self._notifier.ready(self._summary())
@@ -103,5 +103,5 @@ class Watchdog:
         return progress
 
     def close(self) -> None:
-        """Report that the daemon is stopping."""
+        """Report to systemd, through the notifier, that the daemon is stopping."""
         self._notifier.stopping()

@@ -35,7 +35,7 @@ def members(bare: Any) -> list[Any]:
 
 
 def without_none(declared: Any) -> Any:
-    """Return an annotated type without None; its limits are kept.
+    """Return an annotated type without None, but with the same limits.
 
     TOML has no None, and msgspec accepts no limits on a type that allows None.
     """
@@ -44,7 +44,7 @@ def without_none(declared: Any) -> Any:
 
 
 def choices(declared: Any) -> tuple[str, ...]:
-    """Return the words that an annotated type allows; () for a type without `Literal`.
+    """Return the strings that the `Literal` in an annotated type allows; () without `Literal`.
 
     >>> choices(float | Literal["fitted"])
     ('fitted',)
@@ -67,7 +67,7 @@ def convert(value: Any, declared: Any) -> Any:
     ------
     ValueError
         If the value has another type or is outside the limits, or if it is a whole number of more
-        than 64 bits. Also if it is not finite and the type lacks
+        than 64 bits. Also if the value is an infinite number or NaN, and the type has no
         ``Meta(extra={"infinity": True})``.
     """
     bare, meta = split(declared)

@@ -1,4 +1,4 @@
-"""Documents: the JSON messages on the wire, which are validated when they are decoded."""
+"""Documents: the JSON messages over MQTT, which are validated when they are decoded."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -19,7 +19,7 @@ class Reason(StrEnum):
 
 
 class ModelState(msgspec.Struct, frozen=True):
-    """State of the model behind a decision."""
+    """State of the model at the time of a decision."""
 
     observations: int  # readings in the model since its last reset
     resets: int  # number of resets since the controller started
@@ -61,7 +61,7 @@ NoticeKind = Literal[
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """A notice, published once: topic `<field>/event`, or `event` for the daemon."""
+    """A notice, published once: topic `<field>/event`, or `event` if it is about the daemon."""
 
     event: NoticeKind
     at: str  # RFC 3339, UTC
@@ -70,7 +70,7 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 class Hotspot(msgspec.Struct, frozen=True):
-    """The sensor with the highest (or lowest) estimate now: topic `<field>/hotspot`."""
+    """The sensor with the highest estimate now (lowest for "min"): topic `<field>/hotspot`."""
 
     at: str  # RFC 3339, UTC
     sensor: str
@@ -150,7 +150,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StatusReply(msgspec.Struct, frozen=True):
-    """The data in the response to `status`."""
+    """The data in the response to the command `status`."""
 
     health: Health
     selected: dict[str, Decision]  # the last decision of each field

@@ -9,7 +9,7 @@ YEAR_1, YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # s since 1970: the ra
 
 
 def rfc3339(at: float) -> str:
-    """Return a time as RFC 3339 text in UTC, with milliseconds unless it is a whole second.
+    """Return a time as RFC 3339 text in UTC; the text of a whole second has no milliseconds.
 
     A time outside the years 1 to 9999 becomes the nearest time inside this range.
 
@@ -23,7 +23,7 @@ def rfc3339(at: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as text, in the unit in which it has at most about three digits.
+    """Return a duration as text, in a unit that gives a number of at most about three digits.
 
     >>> duration(31.4), duration(1080.0), duration(90_000.0), duration(1e6)
     ('31 s', '18 min', '25 h', '12 d')
@@ -46,7 +46,7 @@ def significant(value: float, digits: int = 3) -> str:
 def text_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """Return rows of cells as lines of text, with the columns aligned.
 
-    The first `left` columns are aligned at the left, the others at the right.
+    The first `left` columns are left-aligned, and the other columns are right-aligned.
 
     >>> print(text_table([["policy", "regret"], ["gp-ucb", "0.4"]]))
     policy  regret

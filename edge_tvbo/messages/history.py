@@ -9,7 +9,7 @@ from edge_tvbo.messages.documents import Decision, Notice
 class QuantizedArray(msgspec.Struct, frozen=True):
     """One number for each sensor, rounded to one of 256 levels between `low` and `high`.
 
-    The rounding is exact enough for the dashboard.
+    The rounded numbers are exact enough for the dashboard.
 
     >>> QuantizedArray(20.0, 30.5, bytes([0, 255, 102])).values()
     [20.0, 30.5, 24.2]

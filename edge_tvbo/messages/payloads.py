@@ -1,6 +1,7 @@
-"""Payload formats: the codec of a sensor's payloads, and the preset of an integration.
+"""Payload formats: codecs that decode sensors' payloads, and presets of integrations.
 
-A payload format of a third party implements `PayloadFormat`, and may have a `Preset` beside it.
+A third party adds a payload format with an implementation of `PayloadFormat`, and optionally an
+implementation of `Preset`.
 """
 
 from collections.abc import Mapping
@@ -16,11 +17,11 @@ class PayloadCodec(Protocol):
     """Decoder of the payloads of one kind of sensor."""
 
     def __call__(self, payload: bytes) -> tuple[float, float | timedelta | None]:
-        """Return the value of a reading, and the time of the measurement if the payload has it.
+        """Return the value of a reading, and its time or None if the payload contains no time.
 
-        The time is in seconds since 1970, or an offset from the arrival of the message. If a
-        payload contains several readings, the newest is returned. Raises `PayloadError` for invalid
-        bytes, and no other exception.
+        The time is in seconds since 1970, or a `timedelta` from the arrival of the message. If a
+        payload contains several readings, the newest reading is returned. Raises `PayloadError` for
+        invalid bytes, and no other exception.
         """
         ...
 
@@ -52,11 +53,11 @@ class DetectedSensor(msgspec.Struct, frozen=True):
 
 
 class Preset(Protocol):
-    """The usual topics of an integration: how its sensors are recognised and polled."""
+    """Preset of an integration: its usual topics, and how to recognise and poll its sensors."""
 
     @property
     def topic(self) -> str:
-        """Topic of the readings; {sensor} is the sensor's name, and users fill in other braces."""
+        """Topic of the readings; {sensor} is the sensor's name, users replace other {...}."""
         ...
 
     @property

@@ -205,7 +205,8 @@ def _problem(retained: "RetainedState", settings: "Settings") -> str:
     """Return the reason why the daemon is not online; "" if the daemon is online."""
     if retained.status is None and retained.health is None:
         return (
-            "unknown to the broker: it never ran there, or this login may not read "
+            "unknown to the broker: this daemon has never connected to it, or this login has no "
+            "permission to read "
             f"edge_tvbo/{settings.instance}/#"
         )
     last = f", last report at {retained.health.at}" if retained.health else ""

@@ -321,7 +321,8 @@ keys to a document, so ignore keys that you do not know.
 {published}
 
 The broker retains the newest document of a retained topic for later subscribers, and the daemon
-publishes it again after each reconnect. The daemon publishes a document that is not retained once.
+publishes it again after each reconnect. The daemon publishes a document only once if it
+is not retained.
 It may arrive twice if the connection breaks before the broker has acknowledged it.
 
 ## What the daemon subscribes to

@@ -12,7 +12,7 @@ the price of the sensor's own budget, plus the price of the field's budget in pr
 sensor's cost. A sensor is activated if its posterior standard deviation is at least the price of
 the activation. This method is dual descent for online knapsack problems (Balseiro, Lu & Mirrokni
 2023, algorithm 1, with the standard deviation as the reward). docs/findings.md compares the method
-with policies that spend the budget first, evenly, or at random.
+with policies that spend the budget as early as possible, evenly, or at random.
 
 The energy budget uses no clock; it counts time in intervals.
 """
@@ -254,7 +254,7 @@ class EnergyBudget:
             self._spent[self._now // self._slot % len(self._spent)] = spent.sum(axis=0)
 
     def restore_partial(self, state: dict[str, Any], sensors: tuple[str, ...]) -> None:
-        """Restore the spending and battery charges of `sensors` from the state of other sensors.
+        """Restore the spending and battery charges of those `sensors` that the stored state has.
 
         All stored spending counts as spent now. The spending of removed sensors counts only for the
         field's budget. Raises `SnapshotError` for an invalid state.

@@ -92,7 +92,7 @@ class HistoryRecorder:
 
 
 def posterior_snapshot(controller: Controller) -> PosteriorSnapshot:
-    """Return the posterior of every sensor in the field's unit, for the decision history."""
+    """Return the posterior of every sensor, in the field's unit, for the decision history."""
     field = controller.policy.field
     mean, std = controller.policy.posterior()
     return PosteriorSnapshot(

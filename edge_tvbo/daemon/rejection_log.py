@@ -48,7 +48,7 @@ class RejectionLog:
         self._logged: set[tuple[str, str]] = set()
 
     def __call__(self, field: str, command: Command) -> None:
-        """Log `command` if it is the first `Reject` of `field` with its reason."""
+        """Log `command` if it is a `Reject` whose reason was not logged for `field` before."""
         if not isinstance(command, Reject) or (field, command.reason) in self._logged:
             return
         self._logged.add((field, command.reason))

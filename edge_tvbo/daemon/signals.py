@@ -14,7 +14,7 @@ class Signals:
         self._wakeup = wakeup
 
     def fileno(self) -> int:
-        """Return the descriptor that a signal makes readable."""
+        """Return the descriptor that becomes readable when a signal arrives."""
         return self._wakeup
 
     def any(self) -> bool:

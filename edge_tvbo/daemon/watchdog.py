@@ -22,7 +22,10 @@ class Notifier(Protocol):
 
     @property
     def watchdog_timeout(self) -> float | None:
-        """Seconds without a call of `alive` until systemd restarts the daemon; None if never."""
+        """How long systemd waits for a call of `alive` before it restarts the daemon, in s.
+
+        None if systemd does not watch the daemon.
+        """
         ...
 
     def ready(self, text: str) -> None:

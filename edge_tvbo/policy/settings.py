@@ -135,8 +135,9 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
     length_scale: Annotated[
         Literal["learned"] | None,
         Meta(
-            description="Whether the length scale is learned, too, from sensor positions. Of the "
-            "trained model only the variance is then used, not the kernel or the daily profile."
+            description="Whether the length scale is learned too; this needs sensor positions. "
+            "If it is learned, only the variance of the trained model is used, not its kernel "
+            "or daily profile."
         ),
     ] = None
     beta: Annotated[

@@ -166,7 +166,7 @@ class _HeldOutDay(NamedTuple):
 def _held_out_days(
     field: SensorField, readings: Array, phases: Indices, days: Indices, P: int
 ) -> Iterator[_HeldOutDay]:
-    """Yield each training day that is at least half complete, if two other days remain."""
+    """Yield each training day that is at least half complete, if two more days remain."""
     for day in np.unique(days):
         held = days == day
         if held.sum() < P / 2 or (~held).sum() < 2 * P:

@@ -177,7 +177,7 @@ def _subscribe(session: ShortSession, observed: Observed) -> Iterator[CheckResul
 
 
 def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]:
-    """Publish on the check's own topic, and yield whether and how fast the message comes back."""
+    """Publish on the check's own topic; yield if the message came back, and after how long."""
     session.subscribe([observed.status_topic, observed.echo_topic])
     took = []
     for index in range(ROUND_TRIPS):

@@ -84,7 +84,7 @@ class Outbox:
         self._append(topic, Publication(topic, payload, qos=qos, until=self._now() + valid_s))
 
     def begin(self) -> None:
-        """Begin a session: queue every state again, before the waiting messages."""
+        """Begin a session: queue every state again, ahead of the messages that wait already."""
         self.open = True
         self._waiting = self._states | self._waiting
 

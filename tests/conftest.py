@@ -6,6 +6,7 @@ that its result depends on the change alone.
 
 import gc
 import os
+import signal
 from contextlib import ExitStack
 
 import pytest
@@ -18,6 +19,12 @@ from support.paths import SHARED
 from support.ports import free_port
 
 from edge_tvbo.errors import MissingExtra
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts a command in the background with SIGINT ignored, and every process that the
+    # tests start would inherit that: Ctrl-C would end none of them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 # A numba kernel compiles at its first call, which exceeds Hypothesis's 200 ms.
 settings.register_profile("default", deadline=None)

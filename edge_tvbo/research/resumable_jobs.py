@@ -1,12 +1,8 @@
 """Resumable jobs: each result is written to a file, so that an interrupted run can continue."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, as_completed
-from contextlib import contextmanager
 from pathlib import Path
-from signal import SIGINT, default_int_handler, getsignal, signal
-from threading import current_thread, main_thread
-from types import FrameType
 from typing import Any, TypeVar
 
 import msgspec
@@ -74,21 +70,19 @@ class ResumableJobs:
 
         def store(name: str, outcome: object) -> None:
             nonlocal done
-            check_interrupt()
             write_atomically(self._path(name), msgspec.json.encode(outcome))
             done += 1
             progress(done, len(jobs))
 
         pending: dict[Future[object], str] = {}
-        with kept_interrupts() as check_interrupt:
-            for name in missing:
-                future = executor.submit(function, jobs[name])
-                if future.done():  # always true if the executor is serial
-                    store(name, future.result())
-                else:
-                    pending[future] = name
-            for future in as_completed(pending):
-                store(pending.pop(future), future.result())
+        for name in missing:
+            future = executor.submit(function, jobs[name])
+            if future.done():  # always true if the executor is serial
+                store(name, future.result())
+            else:
+                pending[future] = name
+        for future in as_completed(pending):
+            store(pending.pop(future), future.result())
 
     def read(self, name: str, kind: type[Outcome]) -> Outcome:
         """Return the stored result of a job; raise `ConfigError` if its file is damaged."""
@@ -96,33 +90,6 @@ class ResumableJobs:
 
     def _path(self, name: str) -> Path:
         return self._directory / f"{name}.json"
-
-
-@contextmanager
-def kept_interrupts() -> Iterator[Callable[[], None]]:
-    """Yield a function that raises `KeyboardInterrupt` if Ctrl-C was pressed and lost.
-
-    Python raises `KeyboardInterrupt` at whatever the main thread does. If that is a destructor, as
-    those of Dask's futures, Python prints the exception and continues.
-    """
-    if getsignal(SIGINT) is not default_int_handler or current_thread() is not main_thread():
-        yield lambda: None
-        return
-    interrupts = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        interrupts.append(number)
-        raise KeyboardInterrupt
-
-    def check() -> None:
-        if interrupts:
-            raise KeyboardInterrupt
-
-    signal(SIGINT, note)
-    try:
-        yield check
-    finally:
-        signal(SIGINT, default_int_handler)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import signal
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import contextmanager, nullcontext
@@ -116,13 +115,9 @@ class ClusterExecutor(Executor):
         sent = self._client.submit(job, self._sent, *args, pure=False)
         future: Future[Outcome] = Future()
 
-        # Only the loop's thread may delete `sent`: Ctrl-C would be lost in a destructor.
-        reference = weakref.ref(sent)
-
         def cancel_sent(done: "Future[Outcome]") -> None:
-            remote = reference()
-            if done.cancelled() and remote is not None and not remote.cancelled():
-                remote.cancel()
+            if done.cancelled() and not sent.cancelled():
+                sent.cancel()
 
         future.add_done_callback(cancel_sent)
         self._client.loop.add_callback(_forward, self._client, sent, future)

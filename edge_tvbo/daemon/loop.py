@@ -51,12 +51,12 @@ class Link(Protocol):
         """Return the monotonic time by which `service` of the link must be called again."""
         ...
 
-    def service(self, mask: int, now: float) -> Sequence[tuple[str, Event]]:
-        """Do the network I/O that is due; return new events as ``(field, event)``, oldest first."""
-        ...
+    def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
+        """Do the network I/O that is due; yield new events as ``(field, event)``, oldest first.
 
-    def acknowledge(self) -> None:
-        """Acknowledge the messages of the events that `service` returned and the loop handled."""
+        The loop handles each event before it takes the next one. Messages are acknowledged when
+        their events have been handled.
+        """
         ...
 
     def requests(self) -> Iterable[tuple[Verb, Request] | Unreadable]:
@@ -172,7 +172,6 @@ class Loop:
             self._handle(field, event)
         for field, event in self._link.service(mask, time.monotonic()):
             self._handle(field, event)
-        self._link.acknowledge()
         for field, event in self._link_events():
             self._handle(field, event)
         for field, event in self._scheduler.due():

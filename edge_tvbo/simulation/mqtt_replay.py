@@ -117,8 +117,8 @@ def _connect(link: Link, stop: Callable[[], bool]) -> None:
                     "The broker rejects the connection or a subscription; the lines above say why."
                 )
             mask = sleep(selector, link, min(0.1, link.wake_at() - time.monotonic()))
-            link.service(mask, time.monotonic())
-            link.acknowledge()
+            for _ in link.service(mask, time.monotonic()):
+                pass  # the replay has not begun
 
 
 @contextmanager

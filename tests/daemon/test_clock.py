@@ -105,9 +105,6 @@ class World:
 
     # --- a link ---------------------------------------------------------------------------------
 
-    def acknowledge(self):
-        pass
-
     def service(self, mask, now):
         for sensor, value, stamp in self.coming.pop(self.now, ()):
             received = self.clock.wall(self.now)

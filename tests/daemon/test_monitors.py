@@ -60,9 +60,6 @@ class Link:
     def service(self, mask, now):
         return ()
 
-    def acknowledge(self):
-        pass
-
     def requests(self):
         return iter(())
 

@@ -75,7 +75,6 @@ class Driver:
                 masks[key.data] = mask
         for link, mask in masks.items():
             self.events.extend(link.service(mask, time.monotonic()))
-            link.acknowledge()
 
     def until(self, condition, within=TIMEOUT_S):
         deadline = time.monotonic() + within

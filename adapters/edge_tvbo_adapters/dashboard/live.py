@@ -61,17 +61,15 @@ async def _run_session(
     with closing(Session(mqtt, client_id, time.monotonic(), max_packet=max_packet)) as session:
         while session.problem is None:
             mask = await _ready(session.interest(), session.wake_at() - time.monotonic())
-            messages = session.service(mask, time.monotonic())
+            for message in session.service(mask, time.monotonic()):
+                topic, _ = topic_of(message)
+                if changes := state.process(topic, bytes(message.payload)):
+                    publish(changes)
             if session.state is State.CONNECTED and not subscribed:
                 subscribed = True
                 session.subscribe(state.topics)
             if session.granted is not None and not state.connections().broker.online:
                 publish(state.broker_connected())
-            for message in messages:
-                topic, _ = topic_of(message)
-                if changes := state.process(topic, bytes(message.payload)):
-                    publish(changes)
-            session.acknowledge(messages)
         return session.problem
 
 

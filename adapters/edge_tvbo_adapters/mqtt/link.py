@@ -21,8 +21,6 @@ from math import inf
 from random import Random
 from typing import TYPE_CHECKING
 
-from paho.mqtt.client import MQTTMessage
-
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.config.mqtt_settings import Mqtt
@@ -152,7 +150,6 @@ class MqttLink:
         self._subscribe_at = inf  # when a refused subscription is tried again
         self._silence_limit = mqtt.silence or inf  # s without a message
         self._expects_readings = True
-        self._handled: Sequence[MQTTMessage] = ()  # returned by `service`, to be acknowledged
         self._publisher.status(b"online")
         self._publisher.clear_stale_commands(former)
 
@@ -186,32 +183,21 @@ class MqttLink:
             return self._session.wake_at()
         return 0.0 if self._probe and not self._probe.interest() else self._retry_at
 
-    def service(self, mask: int, now: float) -> Sequence[tuple[str, Event]]:
+    def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
         """Do the link's work: read, write, keep the session alive, reconnect.
 
-        Returns ``(field, event)`` for each message that a sensor sent, the oldest first.
+        Yields ``(field, event)`` for each message that a sensor sent, the oldest first. The caller
+        takes all events, and handles each before it takes the next.
         """
         session = self._session
         if session is None:
             self._reconnect(now)
-            return ()
-        messages = self._handled = session.service(mask, now)
-        self._keep_up(session, mask, now)
-        if not messages:
-            return ()
-        self._last_message_at, self._silence_limit = now, self._mqtt.silence or inf
+            return
         received = self._wall()
-        return [
-            event
-            for message in messages
-            for event in self._subscriber.events(message, received, now)
-        ]
-
-    def acknowledge(self) -> None:
-        """Acknowledge the messages that `service` returned, after the loop has handled them."""
-        if self._session is not None:
-            self._session.acknowledge(self._handled)
-        self._handled = ()
+        for message in session.service(mask, now):
+            self._last_message_at, self._silence_limit = now, self._mqtt.silence or inf
+            yield from self._subscriber.events(message, received, now)
+        self._keep_up(session, mask, now)
 
     def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
         """Yield each command that users sent to the daemon; answer the invalid ones."""
@@ -490,7 +476,8 @@ class MqttLink:
                 selector.register(*interest)
                 mask = sum(mask for _, mask in selector.select(left))
                 selector.unregister(interest[0])
-                session.service(mask, time.monotonic())
+                for _ in session.service(mask, time.monotonic()):
+                    pass  # it is too late to handle a reading
                 for identifier in session.take_acknowledged():
                     self._outbox.mark_acked(identifier)
                 self._send_outbox()

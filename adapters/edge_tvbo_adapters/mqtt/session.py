@@ -3,14 +3,14 @@
     CONNECTING ──(TCP, TLS)──▶ AWAITING_CONNACK ──(CONNACK)──▶ CONNECTED ──▶ CLOSED
 
 The caller's loop waits for the descriptor that `interest` returns, until `wake_at`. Then it calls
-`service`, which reads, writes, sends keep-alives and returns the messages that arrived. No method
+`service`, which reads, writes, sends keep-alives and yields the messages that arrived. No method
 blocks, and none raises an error because of the network. The session calls no functions of the
 caller: the broker's answers are stored in attributes, which the caller reads.
 """
 
 import selectors
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from math import inf
 from typing import Any
@@ -132,27 +132,21 @@ class Session:
 
     # --- in -----------------------------------------------------------------------------------
 
-    def service(self, mask: int, now: float) -> Sequence[MQTTMessage]:
-        """Read, write and send keep-alives; return the messages that arrived, the oldest first.
+    def service(self, mask: int, now: float) -> Iterator[MQTTMessage]:
+        """Read, write and send keep-alives; yield the messages that arrived, the oldest first.
 
-        `mask` holds the `selectors` events for which the descriptor is ready.
+        The caller takes all messages, and handles each before it takes the next: the session
+        acknowledges a message of QoS 1 when the next is taken. The first message is yielded as soon
+        as it has been read. `mask` holds the `selectors` events for which the descriptor is ready.
         """
-        self._messages = []
         if self._attempt is not None:
             self._finish_connecting(self._attempt, now)
         elif self.state is not State.CLOSED:
             try:
-                self._transfer(mask, now)
+                yield from self._transfer(mask, now)
             except Exception as error:  # paho does not catch the errors of its parser
                 self.problem = not_mqtt(self._mqtt, repr(error))
             self._check(now)
-        return self._messages
-
-    def acknowledge(self, messages: Iterable[MQTTMessage]) -> None:
-        """Send a PUBACK for each of the `messages` with QoS 1; the caller has handled them."""
-        for message in messages:
-            if message.qos:
-                self._client.ack(message.mid, message.qos)
 
     def take_acknowledged(self) -> Sequence[int]:
         """Return the packet ids that the broker has acknowledged since the last call."""
@@ -277,18 +271,22 @@ class Session:
 
     # --- connected ----------------------------------------------------------------------------
 
-    def _transfer(self, mask: int, now: float) -> None:
+    def _transfer(self, mask: int, now: float) -> Iterator[MQTTMessage]:
         """Read and write packets of the session, and send a keep-alive if one is due.
 
-        Reading ends when a packet contains no message, or when the batch of messages is full.
+        Reading ends when a packet contains no message, or after `MAX_BATCH` messages.
         """
-        client, messages = self._client, self._messages
+        client, count = self._client, 0
         reads = bool(mask & selectors.EVENT_READ) or self._pending()
-        while reads and len(messages) < MAX_BATCH:
-            before = len(messages)
+        while reads and count < MAX_BATCH:
             client.loop_read()
-            more = len(messages) > before or self._pending()
-            reads = more and client.socket() is not None
+            messages, self._messages = self._messages, []
+            for message in messages:
+                yield message
+                if message.qos:
+                    client.ack(message.mid, message.qos)
+            count += len(messages)
+            reads = (bool(messages) or self._pending()) and client.socket() is not None
         if mask & selectors.EVENT_WRITE:
             client.loop_write()
         if now >= self._next_check:

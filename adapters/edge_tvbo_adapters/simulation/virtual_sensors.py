@@ -175,13 +175,11 @@ class SensorConnection:
         session = self._session
         if session is None:
             return
-        messages = session.service(mask, time.monotonic())
+        for message in session.service(mask, time.monotonic()):
+            self._answer(session, message)
         if session.state is State.CONNECTED and not self._has_subscribed:
             self._has_subscribed = True
             session.subscribe(list(self._sensors))
-        for message in messages:
-            self._answer(session, message)
-        session.acknowledge(messages)
         if session.problem is not None:
             log.debug("simulated sensors: %s", session.problem.text)
             self._session = None

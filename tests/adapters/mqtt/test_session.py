@@ -91,14 +91,18 @@ def test_messages_are_returned_in_order_and_a_batch_is_bounded(connected):
     assert max(counts) <= MAX_BATCH
 
 
-def test_a_message_is_acknowledged_only_by_the_caller(connected):
+def test_a_message_is_acknowledged_when_the_caller_takes_the_next(connected):
     connected.broker.sendall(publish("a", b"1", qos=1, packet_id=258))
-    connected.until(lambda: connected.messages)
+    with selectors.DefaultSelector() as selector:
+        selector.register(*connected.session.interest())
+        assert selector.select(TIMEOUT_S)
+    messages = connected.session.service(selectors.EVENT_READ, time.monotonic())
+    assert next(messages).payload == b"1"
     connected.broker.setblocking(False)
     with pytest.raises(BlockingIOError):
         connected.broker.recv(10)
+    assert list(messages) == []
     connected.broker.settimeout(TIMEOUT_S)
-    connected.session.acknowledge(connected.messages)
     assert connected.broker.recv(10) == b"\x40\x02\x01\x02"
 
 

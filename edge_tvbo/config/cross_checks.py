@@ -44,14 +44,14 @@ class CrossChecks:
         self._state(good.get("state", {}))
         fields = good.get("fields")
         if fields == {}:
-            self.report.add(
-                ("fields",), "has no field; add a table [fields.<name>]", code=Code.MISSING
-            )
+            self.report.add(("fields",), "is empty; add a table [fields.<name>]", code=Code.MISSING)
         for name, field in (fields or {}).items():
             path = ("fields", name)
             if name in RESERVED:
                 self.report.add(
-                    path, f"cannot be used: {OWN_TOPICS}/<instance>/{name} is a topic of the daemon"
+                    path,
+                    f"is a reserved name, because {OWN_TOPICS}/<instance>/{name} is a topic of the "
+                    "daemon; choose another name",
                 )
             self._times(field, path)
             self._prior(field, path)
@@ -83,7 +83,7 @@ class CrossChecks:
         if password and file:
             self.report.add(
                 (*path, "password_file"),
-                "is set beside password; keep one of them",
+                "is set together with password; remove one of them",
                 code=Code.CONTRADICTION,
             )
         elif file:
@@ -94,7 +94,7 @@ class CrossChecks:
         if password and "username" in login and login["username"] is None:
             self.report.add(
                 (*path, "password_file" if file else "password"),
-                "is set without username; MQTT needs both, so add username",
+                "is set without username; add username",
                 code=Code.CONTRADICTION,
             )
 
@@ -102,7 +102,7 @@ class CrossChecks:
         if state.get("history") and state.get("dir") == "":
             self.report.add(
                 ("state", "history"),
-                "is set without dir, the directory to store it in",
+                "is set without state.dir; set dir to the directory for the history",
                 code=Code.CONTRADICTION,
             )
         if not state.get("dir"):
@@ -143,7 +143,7 @@ class CrossChecks:
         if not text:
             self.report.add(
                 key,
-                f"is {shown(str(file))}, which is empty; put the password in it",
+                f"is {shown(str(file))}, which is an empty file; write the password to it",
                 code=Code.NAMED_FILE,
             )
         return Secret(text)
@@ -170,13 +170,13 @@ class CrossChecks:
         if model and kernel:
             self.report.add(
                 (*path, "kernel"),
-                "is set beside model; keep one of them",
+                "is set together with model; remove one of them",
                 code=Code.CONTRADICTION,
             )
         if model and positions:
             self.report.add(
                 (*path, "positions"),
-                "is set beside model, which contains positions",
+                "is set together with model, which already contains positions; remove positions",
                 code=Code.CONTRADICTION,
             )
         if not (model or kernel):
@@ -227,7 +227,7 @@ class CrossChecks:
             if seen.setdefault(sensor, index) != index:
                 self.report.add(
                     (*path, "sensors", index),
-                    f"is {shown(sensor)} a second time; each id is allowed once",
+                    f"repeats the id {shown(sensor)}; each id is allowed once",
                     code=Code.TWICE,
                 )
         if field.get("positions") is not None:
@@ -273,15 +273,16 @@ class CrossChecks:
             if topic and topic.startswith("{sensor}/") and OWN_TOPICS in field.get("sensors", ()):
                 self.report.add(
                     (*path, part, "topic"),
-                    f"results in topics under {OWN_TOPICS}/, which the daemon publishes",
+                    f"begins with {{sensor}}, so the sensor {OWN_TOPICS} would use topics of the "
+                    "daemon; rename the sensor, or change the topic",
                 )
 
     def _energy(self, energy: Values, field: Values, path: KeyPath) -> None:
         if field.get("interval") == "on-reading":
             self.report.add(
                 path,
-                'is set with interval = "on-reading", which needs an activation in every interval;'
-                ' allowed: an interval with a duration, such as interval = "10min"',
+                'cannot be combined with interval = "on-reading", which activates a sensor in '
+                'every interval; set a duration, such as interval = "10min"',
                 code=Code.CONTRADICTION,
             )
         for sensor in energy.get("sensors", ()):
@@ -308,8 +309,8 @@ class CrossChecks:
             if topic and (first := readings.setdefault(same, name)) != name:
                 self.report.add(
                     ("fields", name, "reading", "topic"),
-                    f"is {shown(topic)}, which {dotted(('fields', first))} uses too; "
-                    "fields that share a topic each need a different `value`",
+                    f"is {shown(topic)}, which is also the topic of {dotted(('fields', first))}; "
+                    "fields with the same topic need different settings `value`",
                     code=Code.TWICE,
                 )
             if activate.get("mode") == "sleepy" and activate.get("topic"):
@@ -318,7 +319,7 @@ class CrossChecks:
                 other = dotted(("fields", topics[activate["topic"]]))
                 self.report.add(
                     ("fields", name, "activate", "topic"),
-                    f"is {shown(activate['topic'])}, where readings of {other} arrive; "
+                    f"is {shown(activate['topic'])}, which is the reading topic of {other}; "
                     "allowed: any other topic",
                     code=Code.TWICE,
                 )
@@ -337,8 +338,8 @@ class CrossChecks:
             if (first := command_topics.setdefault(own_topic, name)) != name:
                 self.report.add(
                     ("fields", name, "activate", "topic"),
-                    f"is {shown(topic)}, where {dotted(('fields', first))} sends commands to "
-                    f"{sensor} too; allowed: a topic that no other field uses",
+                    f"is {shown(topic)}, on which {dotted(('fields', first))} also sends "
+                    f"commands to {sensor}; allowed: a topic that no other field uses",
                     code=Code.TWICE,
                 )
                 return

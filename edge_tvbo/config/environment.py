@@ -68,8 +68,8 @@ def _fill(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]) 
         if name not in environ and instead is None:
             report.add(
                 path,
-                f"names the variable {name[:60]}, which is not set; set it, or write"
-                f" ${{{name[:60]}:-...}} with a default",
+                f"refers to the environment variable {name[:60]}, which is not set; set it, or "
+                f"write ${{{name[:60]}:-default}}",
                 code=Code.ENVIRONMENT,
             )
         return environ.get(name, instead or "")

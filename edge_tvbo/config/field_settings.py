@@ -83,9 +83,10 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
             description="The payload of a command.",
             extra={
                 "parse": field_types.activate_payload,
-                "expected": "a text, in which {sensor} {interval} {at} {expires_at} are filled in",
+                "expected": "a text; {sensor}, {interval}, {at} and {expires_at} are replaced with "
+                "their values",
                 "default": '"1"; sleepy: \'{"seq": {interval}, "expires_at": {expires_at}}\';'
-                " lorawan: the downlink of the reading's format, byte 1 to port 1",
+                " lorawan: a downlink of byte 1 to port 1, in the format of the readings",
             },
         ),
     ] = "1"

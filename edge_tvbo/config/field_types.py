@@ -180,7 +180,7 @@ def host(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError
     if "/" in value or "@" in value:
-        raise ValueError("only the name, without mqtt://, user or path")
+        raise ValueError("write only the host name, without mqtt://, user or path")
     if not _HOST.fullmatch(value):
         raise ValueError
     return value
@@ -226,18 +226,20 @@ def _topic(value: object) -> str:
     if any(c in value for c in "+#"):
         raise ValueError("the wildcards + and # are not allowed")
     if any(unicodedata.category(c) == "Cc" for c in value):
-        raise ValueError("it contains a control character")
+        raise ValueError("the topic contains a control character")
     if value.startswith("$"):
         raise ValueError("topics that begin with $ are reserved for the broker")
     if value.split("/")[0] == OWN_TOPICS:
-        raise ValueError(f"this daemon itself publishes the topics under {OWN_TOPICS}/")
+        raise ValueError(f"topics under {OWN_TOPICS}/ are reserved for the daemon")
     for word in _PLACEHOLDER.findall(value):
         if word != "sensor":
-            raise ValueError("{" + word + "} is not a placeholder; only {sensor} is")
+            raise ValueError(
+                "{" + word + "} is not a placeholder; the only placeholder is {sensor}"
+            )
     if any(c in value.replace("{sensor}", "") for c in "{}"):
         raise ValueError("braces are allowed only in {sensor}")
     if len(value.replace("{sensor}", _LONG_ID).encode()) >= 65535:
-        raise ValueError("it is too long: MQTT allows 65535 bytes")
+        raise ValueError("the topic is too long: MQTT allows 65535 bytes")
     return value
 
 
@@ -245,7 +247,7 @@ def reading_topic(value: object) -> str:
     """Check the MQTT topic of readings, and return the topic unchanged."""
     topic = _topic(value)
     if topic.count("{sensor}") != 1:
-        raise ValueError("it must contain {sensor} exactly once")
+        raise ValueError("the topic must contain {sensor} exactly once")
     return topic
 
 

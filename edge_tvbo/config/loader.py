@@ -29,7 +29,7 @@ from edge_tvbo.errors import Code
 
 log = logging.getLogger(__name__)
 
-_EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes a first one"
+_EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes a first configuration"
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -105,7 +105,7 @@ def _with_current_names(raw: Values, report: Report) -> Values:
         if deprecated.has(raw, new):
             report.add(
                 old,
-                f"is the old name of {dotted(new)}, which is set too; keep {dotted(new)}",
+                f"is the old name of {dotted(new)}, which is also set; remove the old name",
                 code=Code.TWICE,
             )
         else:
@@ -130,7 +130,9 @@ def _text(path: Path) -> str:
         return data.removeprefix(BOM_UTF8).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         place = Place(data.count(b"\n", 0, error.start) + 1, 0)
-        raise _no_file(path, "the file is not UTF-8 here; save it as UTF-8", place) from None
+        raise _no_file(
+            path, "this line is not valid UTF-8; save the file as UTF-8", place
+        ) from None
 
 
 def _parsed(path: Path, text: str) -> Values:
@@ -151,7 +153,7 @@ def _parsed(path: Path, text: str) -> Values:
 def _toml_hint(problem: str) -> str:
     if any(word in problem for word in ("overwrite", "Duplicate", "twice")):
         return "each key and each table is allowed once"
-    return 'a line is `key = value`, with texts in "quotes"'
+    return 'write each line as `key = value`, with texts in "quotes"'
 
 
 def _no_file(path: Path, message: str, place: Place = WHOLE) -> ConfigErrors:

@@ -128,7 +128,8 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     password_file: Annotated[
         Path | None,
         Meta(
-            description="A file that contains only the password, or the name of a credential.",
+            description="A file that contains only the password, or the name of a systemd "
+            "credential.",
             extra=_SECRET_FILE,
         ),
     ] = None

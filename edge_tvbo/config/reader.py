@@ -118,7 +118,7 @@ def _shown(value: Any) -> str:
 
     A text that contains @ is not shown, because it may be a URL with a password.
     """
-    return "a text with @" if isinstance(value, str) and "@" in value else shown(value)
+    return "a text that contains @" if isinstance(value, str) and "@" in value else shown(value)
 
 
 def _plain(setting: Setting, value: Any) -> Any:
@@ -141,7 +141,7 @@ def _named(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Valu
     for name, table in raw.items():
         where = (*path, name)
         if not isinstance(table, dict):
-            near = "it belongs in one of them" if name in settings_of(kind) else ""
+            near = f"{name} belongs in [{dotted(path)}.<name>]" if name in settings_of(kind) else ""
             report.add(where, f"is {shown(table)}; allowed: a table [{dotted(where)}]", near)
             continue
         if not _fits(name, name_kind):
@@ -237,8 +237,8 @@ def _read_extra_keys(
 
 
 def _settings_there(kind: type[msgspec.Struct], path: KeyPath) -> str:
-    where = f"of {dotted(path)}" if path else "at the top"
-    return f"the settings {where} are {listed(settings_of(kind), max_words=99)}"
+    where = f"settings of {dotted(path)}" if path else "top-level settings"
+    return f"the {where} are {listed(settings_of(kind), max_words=99)}"
 
 
 def _hint(kind: type[msgspec.Struct], key: str) -> str:

@@ -28,7 +28,7 @@ def of_sensors(
     if missing and known:
         report.add(
             path,
-            f"has no position for {listed(missing)}; each sensor needs one",
+            f"has no position for {listed(missing)}; each sensor needs a position",
             code=Code.MISSING,
         )
     return {
@@ -98,7 +98,7 @@ def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, Position]
                 report.add_elsewhere(file, number, problem)
     if not found and not wrong:
         report.add(
-            path, f"is {shown(str(file))}, which has no lines `id x y`", code=Code.NAMED_FILE
+            path, f"is {shown(str(file))}, which contains no line `id x y`", code=Code.NAMED_FILE
         )
     return found
 
@@ -121,7 +121,7 @@ def _add_line(words: list[str], found: dict[str, Position]) -> str | None:
 
 
 def unreadable(error: Exception) -> str:
-    """Return the reason why a file cannot be read, in a text that contains nothing of the file."""
+    """Return the reason why a file cannot be read, without any content of the file."""
     match error:
         case FileNotFoundError():
             return "does not exist; paths are relative to the directory of the configuration"

@@ -33,8 +33,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     host: Annotated[
         str,
         Meta(
-            description="The address to listen on. The network can reach any address except"
-            " loopback.",
+            description="The address to listen on. Any address except a loopback address makes"
+            " the endpoint reachable from the network.",
             extra={"parse": field_types.host, "expected": "an IP address, or localhost"},
         ),
     ] = "127.0.0.1"
@@ -43,7 +43,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=65535,
-            description="The TCP port, usually 9464. Without it, there is no endpoint.",
+            description="The TCP port, usually 9464. Without a port, there is no endpoint.",
         ),
     ] = None
 
@@ -96,8 +96,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Meta(
             description="Maximum size of the decision history in `dir`, for `edge-tvbo why`; the"
-            " oldest decisions are removed first. Without it, no history is kept. 64MiB are enough"
-            " for years of 10min intervals.",
+            " oldest decisions are removed first. Without a size, no history is kept. 64MiB is"
+            " enough for years of 10-minute intervals.",
             extra=size("16MiB", "100GiB"),
         ),
     ] = None

@@ -278,7 +278,7 @@ FIELD = [
     ("positions = {}", "positions", "empty"),
     ("positions = 3", "positions", "the name of a file"),
     ('positions = "none.txt"', "positions", "does not exist"),
-    ('positions = "empty.txt"', "positions", "no lines"),
+    ('positions = "empty.txt"', "positions", "no line `id x y`"),
     ('model = "none.json"', "model", "does not exist"),
     ("kernel = 3", "kernel", "a table"),
     ("kernel.name = 'se'", "kernel.mean", "expected to have on average"),
@@ -340,7 +340,7 @@ FIELD = [
     ('reading = { topic = "a\\u0000/{sensor}" }', "reading.topic", "control character"),
     ('reading = { topic = "{sensor}/{room}" }', "reading.topic", "{room} is not a placeholder"),
     ('reading = { topic = "{sensor}/{" }', "reading.topic", "braces"),
-    ('reading = { topic = "edge_tvbo/{sensor}" }', "reading.topic", "publishes"),
+    ('reading = { topic = "edge_tvbo/{sensor}" }', "reading.topic", "reserved for the daemon"),
     (f'reading = {{ topic = "{{sensor}}/{"a" * 65535}" }}', "reading.topic", "too long"),
     ('reading = { topic = "x/{sensor}", payload = "jsn" }', "reading.payload", '"json"'),
     ('reading = { topic = "x/{sensor}", value = 3 }', "reading.value", "a text"),
@@ -349,8 +349,8 @@ FIELD = [
     ('activate = { mode = "alive" }', "activate.mode", 'did you mean "live"?'),
     ('activate = { topic = "lab/go" }', "activate.topic", "every sensor"),
     ('activate = { topic = "lab/{sensor}/#" }', "activate.topic", "wildcards"),
-    ('activate = { topic = "edge_tvbo/{sensor}" }', "activate.topic", "publishes"),
-    ('activate = { topic = "lab/{sensor}/t" }', "activate.topic", "readings of fields.heat"),
+    ('activate = { topic = "edge_tvbo/{sensor}" }', "activate.topic", "reserved for the daemon"),
+    ('activate = { topic = "lab/{sensor}/t" }', "activate.topic", "reading topic of fields.heat"),
     ('activate = { payload = "{sensr}" }', "activate.payload", "{sensr}"),
     ('port = 1883', "port", "port belongs in [mqtt]"),
     ("objectiv = 'max'", "objectiv", 'did you mean "objective"?'),
@@ -385,7 +385,7 @@ MQTT = [
     ('username = ""', "username", "1 to 4096 characters"),
     ('password = "hunter2"', "password", "add username"),
     ("password = { hunter2 = 1 }", "password", "a text"),
-    ('username = "u"\npassword = "hunter2"\npassword_file = "pw"', "password_file", "keep one"),
+    ('username = "u"\npassword = "hunter2"\npassword_file = "pw"', "password_file", "remove one"),
     ('username = "u"\npassword_file = "none"', "password_file", "does not exist"),
     ('username = "u"\npassword_file = "empty"', "password_file", "empty"),
     ('password_file = "pw"', "password_file", "add username"),
@@ -419,7 +419,7 @@ def test_a_url_as_host_is_rejected_and_its_password_not_repeated(tmp_path, host)
 
 
 OTHER = [
-    ("fields = {}", 1, "has no field"),
+    ("fields = {}", 1, "is empty; add a table"),
     ("", 1, "fields is missing"),
     ("mqtt = 3\n" + PLAIN.partition("\n\n")[2], 1, "mqtt is 3; allowed: a table"),
     ('instance = "A"\n' + PLAIN, 1, "a-z 0-9"),
@@ -427,17 +427,17 @@ OTHER = [
     ("health = 60\n" + PLAIN, 1, 'did you mean "60s"?'),
     (PLAIN.replace("heat", "Heat"), 4, "not a valid name"),
     (PLAIN.replace("heat", "status"), 4, "a topic of the daemon"),
-    ("fields.unit = 'K'\n" + PLAIN, 1, "it belongs in one of them"),
+    ("fields.unit = 'K'\n" + PLAIN, 1, "unit belongs in [fields.<name>]"),
     (re.sub("(?m)^(kernel|positions).*$", "", PLAIN), 4, "neither model nor kernel"),
     (re.sub("(?m)^positions.*$", "", PLAIN), 6, "needs positions"),
     (re.sub("(?m)^kernel.*$", "", PLAIN), 4, "neither model nor kernel"),
-    (re.sub("(?m)^kernel.*$", 'model = "pw"', PLAIN), 7, "which contains positions"),
-    (PLAIN + '\nmodel = "pw"', 6, "is set beside model"),
-    (PLAIN + PLAIN.partition("\n\n")[2].replace("heat", "cold"), 15, "a different `value`"),
+    (re.sub("(?m)^kernel.*$", 'model = "pw"', PLAIN), 7, "which already contains positions"),
+    (PLAIN + '\nmodel = "pw"', 6, "is set together with model"),
+    (PLAIN + PLAIN.partition("\n\n")[2].replace("heat", "cold"), 15, "different settings `value`"),
     (
         PLAIN.replace('"a"', '"edge_tvbo"').replace("lab/{sensor}", "{sensor}"),
         9,
-        "which the daemon publishes",
+        "would use topics of the daemon",
     ),
 ]
 
@@ -470,7 +470,7 @@ def test_an_invalid_line_of_a_positions_file_is_reported_with_that_file(tmp_path
 SYNTAX = [
     (b'a = 1\nb = "x', 2, "this is not TOML"),
     (b"a = [1,\n2,\n\n", 2, "this is not TOML"),
-    (b"a = 1\n[b\nc = 2\n", 2, "a line is `key = value`"),
+    (b"a = 1\n[b\nc = 2\n", 2, "write each line as `key = value`"),
     (b"a = 1\n\na = 2\n", 3, "once"),
     (b"a = 1\nb = \xff\n", 2, "UTF-8"),
     (b"a = " + b"[" * 100_000, 1, "nested too deeply"),
@@ -704,7 +704,7 @@ def test_energy_settings_have_costs_budgets_and_batteries(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "where", "words"),
     [
-        ('"10min"', '"on-reading"', "fields.heat.energy", "an interval with a duration"),
+        ('"10min"', '"on-reading"', "fields.heat.energy", "set a duration"),
         ("{ b = {", "{ bb = {", "fields.heat.energy.sensors.bb", 'did you mean "b"?'),
         ('"json"', '"jsn"', "fields.heat.energy.battery.payload", 'did you mean "json"?'),
         ("cost = 2.5", "cost = 0", "fields.heat.energy.sensors.b.cost", "above 0"),

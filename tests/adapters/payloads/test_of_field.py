@@ -122,7 +122,7 @@ def test_lorawan_mode_without_a_downlink_payload_is_a_configuration_error(tmp_pa
 def test_two_fields_with_one_sleepy_topic_are_a_configuration_error(tmp_path):
     sleepy = {"activate": {"mode": "sleepy", "topic": "to/{sensor}"}}
     other = {"reading": {"topic": "other/{sensor}"}}
-    with pytest.raises(loader.ConfigErrors, match=r"fields\.f0 sends commands to hall too"):
+    with pytest.raises(loader.ConfigErrors, match=r"fields\.f0 also sends commands to hall"):
         loaded(tmp_path, sleepy, sleepy | other)
     one = {"sensors": ["hall"], "positions": {"hall": [0, 0]}}
     two = {"sensors": ["attic"], "positions": {"attic": [5, 0]}}

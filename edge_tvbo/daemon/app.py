@@ -132,7 +132,7 @@ class Daemon(msgspec.Struct, frozen=True):
         trim_heap()
 
     def restore_decisions(self) -> None:
-        """Restore the last decision of each field from the history; forget removed fields."""
+        """Restore the last decision of each field from the history; drop removed fields."""
         self.surroundings.decisions.keep_only(self.controllers)
         for field in self.controllers:
             entry = self.recorder.latest(field) if self.recorder else None
@@ -250,7 +250,7 @@ def reload(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
         log.error("reload: nothing is changed; fix the errors above and send SIGHUP again")
         return daemon
     except (EdgeTvboError, OSError) as error:
-        log.error("reload: nothing is changed: %s", error_text(error))
+        log.error("reload: nothing is changed, because of an error: %s", error_text(error))
         return daemon
     for name in successor.controllers:
         transfer_state(name, daemon, successor)
@@ -261,7 +261,7 @@ def reload(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
     if successor.checkpoints:
         successor.checkpoints.save()
     successor.restore_decisions()
-    text = f"done; fields {', '.join(successor.controllers)}"
+    text = f"done; the fields are {', '.join(successor.controllers)}"
     log.info("reload: %s", text)
     clock = daemon.surroundings.clock
     at = round(clock.wall(clock.elapsed()), 3)
@@ -276,7 +276,7 @@ def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
     """
     before = daemon.controllers.get(name)
     if before is None:
-        log.info("reload: %s is new", name)
+        log.info("reload: the field %s is new, and starts without readings", name)
         return
     controller = successor.controllers[name]
     restore_controller("reload", name, controller, before.snapshot())

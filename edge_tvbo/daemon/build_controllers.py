@@ -39,7 +39,7 @@ def _field(settings: FieldSettings) -> SensorField:
     if settings.model is not None:
         return _field_from_model(settings)
     if settings.kernel is None:
-        raise ConfigError("there is neither a model nor a kernel.")
+        raise ConfigError("there is neither a model nor a kernel; set one of them.")
     return _field_from_kernel(settings, settings.kernel)
 
 

@@ -245,7 +245,9 @@ class Checkpoints:
             except SnapshotError as error:
                 why = "newer" if isinstance(error, NewerFormatError) else "damaged"
                 aside = self._store.set_aside(generation, why)
-                log.error("state: %s cannot be used: %s; %s", generation, error, aside)
+                log.error(
+                    "state: the checkpoint %s cannot be used: %s; %s", generation, error, aside
+                )
                 continue
             self._resume(document, newest=generation == self._store.newest)
             self.save()  # the start saves once more, so both documents reserve new numbers
@@ -261,7 +263,7 @@ class Checkpoints:
         for name, controller in self._controllers.items():
             field = document.fields.get(name)
             if field is None:
-                log.info("state: %s is new, and starts without readings", name)
+                log.info("state: the field %s is new, and starts without readings", name)
                 continue
             if restore_controller("state", name, controller, field.controller):
                 observations.append(controller.policy.observations)
@@ -337,7 +339,7 @@ def restore_controller(occasion: str, name: str, controller: Controller, snapsho
     try:
         controller.restore(snapshot)
     except SnapshotError as error:
-        log.warning("%s: %s starts without readings: %s", occasion, name, error)
+        log.warning("%s: the field %s starts without readings: %s", occasion, name, error)
         with suppress(SnapshotError):
             controller.restore_partial(snapshot)
         return False

@@ -80,7 +80,9 @@ class CommandHandler:
             return list(self._controllers)
         if request.field not in self._controllers:
             known = ", ".join(self._controllers)
-            raise PayloadError("unknown-field", f"No such field; the fields are: {known}.")
+            raise PayloadError(
+                "unknown-field", f"There is no field of this name; the fields are {known}."
+            )
         return [request.field]
 
     def _activation(
@@ -88,24 +90,27 @@ class CommandHandler:
     ) -> tuple[str, ActivationRequested]:
         """Return ``(field, event)`` to activate `sensor`; raises `PayloadError` if impossible."""
         if sensor is None:
-            raise PayloadError("missing-sensor", 'Name the sensor: {"sensor": "..."}.')
+            raise PayloadError(
+                "missing-sensor", 'The request names no sensor; add {"sensor": "<id>"}.'
+            )
         having = [each for each in fields if sensor in self._controllers[each].policy.field.sensors]
         if not having:
             raise PayloadError(
-                "unknown-sensor", f"No such sensor in {', '.join(fields)}; see the configuration."
+                "unknown-sensor",
+                f"There is no sensor of this name in {', '.join(fields)}; see the configuration.",
             )
         if len(having) > 1:
             raise PayloadError(
                 "ambiguous-field",
-                f'That sensor is in {", ".join(having)}; name the field: {{"field": "..."}}.',
+                f'Several fields have this sensor: {", ".join(having)}. Add {{"field": "<name>"}}.',
             )
         (field,) = having
         if self._controllers[field].health().paused:
-            raise PayloadError("paused", f"{field} is paused; resume it first.")
+            raise PayloadError("paused", f"The field {field} is paused; send cmd/resume first.")
         if not self._controllers[field].can_afford(sensor):
             raise PayloadError("no-energy", f"The energy budget of {sensor} is spent.")
         if not self._controllers[field].begun:
-            raise PayloadError("too-early", "No interval has begun yet; try again.")
+            raise PayloadError("too-early", "No interval is running yet; try again later.")
         return field, ActivationRequested(sensor, at)
 
     def _count(self, reason: str) -> None:

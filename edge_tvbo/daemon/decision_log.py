@@ -93,7 +93,7 @@ class DecisionLog:
 
 
 class DecisionLogger:
-    """Logger of commands: notices and changes of the selected sensor; others at debug level."""
+    """Logger of notices and changes of the selected sensor; logs the rest at debug level."""
 
     def __init__(self) -> None:
         self._selected: dict[str, str] = {}  # the sensor that was logged last, by field

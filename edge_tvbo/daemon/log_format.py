@@ -41,7 +41,10 @@ def formatter(form: Format, environment: Mapping[str, str], stream: TextIO) -> l
 
 
 def _is_journal(named: str, stream: TextIO) -> bool:
-    """Return whether journald reads `stream`: `named` is ``device:inode``; see systemd.exec(5)."""
+    """Return whether journald reads `stream`.
+
+    `named` is the variable JOURNAL_STREAM, ``device:inode``; see systemd.exec(5).
+    """
     try:
         found = os.fstat(stream.fileno())
     except (OSError, ValueError):
@@ -131,5 +134,5 @@ def _message(form: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 def _encodable(document: dict[str, Any]) -> dict[str, str]:
-    """Return `document` with its values as text; replace what UTF-8 cannot encode."""
+    """Return `document` with its values as text; replace characters that UTF-8 cannot encode."""
     return {name: str(text).encode(errors="replace").decode() for name, text in document.items()}

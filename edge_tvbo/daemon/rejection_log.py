@@ -20,8 +20,8 @@ _WARN_HINTS = {
     " clocks, or raise max_age",
     "missing-time": "the message contains no time; check `time` under reading",
     "missing-value": "the message contains no value; check `value` under reading",
-    "naive-time": "the reading's time has no zone; set `timezone` under reading, or send the"
-    " offset",
+    "naive-time": "the reading's time has no zone; set `timezone` under reading, or let the"
+    " sensor send the UTC offset",
     "no-energy": "the sensor's energy budget is spent; raise it, or wait",
     "non-finite": "the value is NaN or infinite; check the sensor",
     "not-a-number": "the value is not a number; check `value` and `payload` under reading",
@@ -29,11 +29,11 @@ _WARN_HINTS = {
     "not-utf8": "the payload is not text; check `payload` under reading",
     "too-deep": "the payload is nested too deeply; check what the sensor sends",
     "too-large": "the payload is longer than max_payload; check the sensor, or raise max_payload",
-    "unknown-sensor": "the sensor is not among `sensors`; add it, or use a narrower topic",
+    "unknown-sensor": "the sensor is not listed in `sensors`; add it, or use a narrower topic",
 }
 _INFO_HINTS = {
     "duplicate": "the message was delivered twice, which QoS 1 allows",
-    "retained": "the broker had stored it before the daemon subscribed, so its age is unknown",
+    "retained": "the broker stored the message before the daemon subscribed, so its age is unknown",
     "unsolicited": 'the sensor was not activated, and learn_from is "activated"',
 }
 
@@ -55,10 +55,11 @@ class RejectionLog:
         hint = _WARN_HINTS.get(command.reason) or _INFO_HINTS.get(command.reason)
         log.log(
             logging.INFO if command.reason in _INFO_HINTS else logging.WARNING,
-            "%s: a message from %r is rejected as %s%s: %s; further ones are only counted",
+            "%s: a message from %r is rejected as %s%s: %s; "
+            "further messages of this kind are only counted",
             field,
             command.source,
             command.reason,
             f" ({command.detail})" if command.detail else "",
-            hint or "see the field's health",
+            hint or "the field's health contains the count",
         )

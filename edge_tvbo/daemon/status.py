@@ -122,7 +122,7 @@ class StatusCollector:
         return self._due
 
     def service(self, now: float) -> None:
-        """Note whether the broker is connected, and publish the health document if it is due."""
+        """Record whether the broker is connected, and publish the health document if it is due."""
         if self._link.online is not self._online:
             self._online = self._link.online
             if self._online:
@@ -183,7 +183,7 @@ class StatusCollector:
             health, sensors = controller.health(), len(controller.policy.field)
             responding = sensors - len(health.suspects)
             parts.append(f"{name}: {health.selected or 'none'} ({responding}/{sensors} respond)")
-        return ", ".join(parts) + ("" if self._online else "; the broker is away")
+        return ", ".join(parts) + ("" if self._online else "; not connected to the broker")
 
     def _wall(self) -> float:
         return self._clock.wall(self._clock.elapsed())
@@ -191,7 +191,7 @@ class StatusCollector:
     def _problem(self, fields: Mapping[str, FieldHealth]) -> str | None:
         sensors = {name: len(each.policy.field) for name, each in self._controllers.items()}
         silent = [name for name, each in fields.items() if len(each.suspects) == sensors[name]]
-        unresponsive = [f"no sensor of {', '.join(silent)} responds"] if silent else []
+        unresponsive = [f"no sensor responds in: {', '.join(silent)}"] if silent else []
         return "; ".join([*unresponsive, *self._problems()]) or None
 
     def _failure(self, now: float, away: float) -> str:
@@ -199,7 +199,7 @@ class StatusCollector:
             return "the link makes no progress"
         shortest = min(each or 0.0 for each in self._intervals.values())
         if away > max(MIN_AWAY_S, MAX_AWAY_INTERVALS * shortest):
-            return f"the broker has been away for {away:.0f} s"
+            return f"the daemon has not been connected to the broker for {away:.0f} s"
         return ""
 
     def _field(self, name: str, health: FieldHealth, at: float) -> FieldStatus:

@@ -17,7 +17,7 @@ def lines(
     """Yield the lines of the status dump: the daemon's status, then two lines for each field."""
     health, written = status.health, status.written
     stored = "no state is stored" if written is None else f"{written} bytes of state written"
-    broker = "the broker is connected" if status.online else "the broker is away"
+    broker = "connected to the broker" if status.online else "not connected to the broker"
     yield f"version {health.version}, up {health.uptime_s} s; {broker}; {stored}"
     yield f"kernels compiled {health.kernels}"
     yield f"process: {usage(status.resident)}"
@@ -53,4 +53,4 @@ def _descriptors() -> str:
 
 
 def _memory(resident: int | None) -> str:
-    return "unknown memory" if resident is None else f"{resident / 2**20:.0f} MiB resident"
+    return "resident memory unknown" if resident is None else f"{resident / 2**20:.0f} MiB resident"

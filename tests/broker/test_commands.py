@@ -133,9 +133,9 @@ def test_an_impossible_command_is_answered_with_the_allowed_values(gateway, oper
     gateway.stop()
 
     expected = [
-        "No such sensor",
-        "Name the sensor",
-        "the fields are: lab",
+        "There is no sensor of this name",
+        "The request names no sensor",
+        "the fields are lab",
         "feild",
         "pause, resume",
         "resume",

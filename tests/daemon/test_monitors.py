@@ -158,7 +158,7 @@ def test_a_long_absence_of_the_broker_is_unhealthy(interval, allowed, monkeypatc
     monkeypatch.setattr(time, "monotonic", lambda: began + allowed + 1)
     status = field.collector.status()
     assert not status.healthy
-    assert "the broker has been away for" in status.reason
+    assert "the daemon has not been connected to the broker for" in status.reason
 
     field.link.online = True
     field.collector.service(began)

@@ -27,7 +27,7 @@ def test_what_needs_no_attention_is_logged_as_information(caplog):
     log("lab", Reject("never-heard-of", "a"))
 
     assert [each.levelname for each in caplog.records] == ["INFO", "WARNING"]
-    assert "see the field's health" in caplog.messages[1]
+    assert "the field's health contains the count" in caplog.messages[1]
 
 
 def test_other_commands_are_ignored(caplog):

@@ -30,7 +30,7 @@ def test_failed_reload_logs_the_text_that_a_command_prints(error, logs, caplog):
 
     assert reload(daemon, read) is daemon
     (logged,) = caplog.messages
-    assert logged.startswith(f"reload: nothing is changed: {logs}")
+    assert logged.startswith(f"reload: nothing is changed, because of an error: {logs}")
 
 
 def test_replaced_daemon_is_freed():

@@ -223,4 +223,4 @@ def test_a_successful_reload_is_an_event_and_a_rejected_one_is_not(machine):
     gateway.wait(lambda: gateway.on("event"))
     gateway.stop()
     (event,) = gateway.on("event")
-    assert (event["event"], event["text"]) == ("reload", "done; fields lab")
+    assert (event["event"], event["text"]) == ("reload", "done; the fields are lab")

@@ -583,7 +583,7 @@ def test_a_reload_of_a_valid_configuration_keeps_the_model_and_the_schedule(gate
     gateway.config.write_text(text.replace('"tv-gp-ucb"', '"tv-gp-ucb", beta = 4.0'))
     gateway.process.send_signal(signal.SIGHUP)
     gateway.wait(lambda: "reload: done" in gateway.log_text())
-    assert "lab starts without readings" not in gateway.log_text()
+    assert "field lab starts without readings" not in gateway.log_text()
     gateway.process.send_signal(signal.SIGUSR1)
     gateway.wait(lambda: "status: lab: interval" in gateway.log_text())
     (line,) = [line for line in gateway.log_text().splitlines() if "status: lab: interval" in line]
@@ -601,7 +601,8 @@ def test_a_reload_to_another_policy_resets_logs_it_and_continues_the_numbers(gat
     gateway.process.send_signal(signal.SIGHUP)
     gateway.wait(lambda: "reload: done" in gateway.log_text())
     assert (
-        "reload: lab starts without readings: The snapshot is of 'tv-gp-ucb'" in gateway.log_text()
+        "reload: the field lab starts without readings: The snapshot is of 'tv-gp-ucb'"
+        in gateway.log_text()
     )
     gateway.wait_for_activations()
     gateway.stop()

@@ -196,7 +196,7 @@ class Controller:
         return self._decisions.hotspot(at, self._filter.received)
 
     def last_readings(self) -> dict[str, LastReading]:
-        """Return a dict from each sensor with an accepted reading to the last such reading."""
+        """Return a dict that maps each sensor to its last accepted reading, if it has one."""
         sensors = self.policy.field.sensors
         return {sensors[arm]: reading for arm, reading in self._filter.last_readings()}
 

@@ -46,7 +46,7 @@ ROUNDING = 1e-9  # relative to the budget: the largest rounding error of a sum o
 
 
 def intervals_in(period: float, interval: float) -> int:
-    """Return how many intervals of `interval` seconds can begin in `period` seconds, end excluded.
+    """Return how many intervals of `interval` seconds begin in `period` seconds, without its end.
 
     >>> intervals_in(86400.0, 600.0), intervals_in(90.0, 60.0)
     (144, 2)
@@ -153,7 +153,7 @@ class EnergyBudget:
         self._prices[-1] += STEP * self._share[arm]
 
     def skip_interval(self) -> None:
-        """Count an interval in which no sensor is activated, to save energy."""
+        """Count an interval in which no sensor is activated, because energy is saved."""
         self._saved += 1
 
     def add_unknown_spending(self, intervals: int) -> None:
@@ -190,7 +190,7 @@ class EnergyBudget:
         )
 
     def ineligible_reason(self, arm: int) -> LowBattery | OutOfEnergy:
-        """Return why `arm` cannot be activated: its battery is low, or a budget is nearly spent."""
+        """Return why `arm` cannot be activated: low battery, or too little budget is left."""
         if self._low()[arm]:
             return LowBattery(float(self._charge[arm]))
         left = self._left()[[arm, -1]].min()
@@ -230,7 +230,7 @@ class EnergyBudget:
         columns = self._spent.shape[1:]
         if not isinstance(spent, np.ndarray) or spent.ndim != 2 or spent.shape[1:] != columns:
             raise SnapshotError(
-                "The snapshot's 'spent' has another number of sensors than the field."
+                "The snapshot's 'spent' and the field have different numbers of sensors."
             )
         sums = (spent, state["prices"], state["charge"])
         if not all((each >= 0).all() and (each < inf).all() for each in sums):
@@ -254,7 +254,7 @@ class EnergyBudget:
             self._spent[self._now // self._slot % len(self._spent)] = spent.sum(axis=0)
 
     def restore_partial(self, state: dict[str, Any], sensors: tuple[str, ...]) -> None:
-        """Restore the spending and battery charges of those `sensors` that the stored state has.
+        """Restore the spending and battery charges of the `sensors` that are in the stored state.
 
         All stored spending counts as spent now. The spending of removed sensors counts only for the
         field's budget. Raises `SnapshotError` for an invalid state.
@@ -283,7 +283,7 @@ class EnergyBudget:
                 self._charge_at[arm] = self._now - min(age, self._budgets.battery_age + 1)
 
     def _charge_unknown(self, row: int) -> None:
-        """Charge the intervals of `add_unknown_spending` to slot `row`, the current one."""
+        """Charge intervals added by `add_unknown_spending` to the current slot, number `row`."""
         self._spent[row, :-1] += self._unknown * self._costs
         self._spent[row, -1] += self._unknown * self._costs.max()
         self._unknown = 0
@@ -303,5 +303,5 @@ class EnergyBudget:
 def _names(state: dict[str, Any]) -> list[str]:
     names = state.get("sensors")
     if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-        raise SnapshotError("The snapshot has no names of sensors.")
+        raise SnapshotError("The snapshot contains no sensor names.")
     return names

@@ -18,7 +18,7 @@ REASONS = {
     Reason.SCHEDULED: "The policy uses no model.",
     Reason.PROBE: "No sensor responded, so all sensors were activated in turn.",
     Reason.ASKED: "The command cmd/activate requested this sensor.",
-    Reason.SAVED: "No sensor was activated, to save energy; this one had the best estimate.",
+    Reason.SAVED: "To save energy, no sensor was activated; this sensor had the best estimate.",
 }
 
 
@@ -26,14 +26,13 @@ def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
     """Yield the lines that describe a history entry in full.
 
     If `now` (s since 1970) is before the deadline of an interval whose end is not stored, the text
-    says that
-    the daemon waits for the reply.
+    says that the daemon waits for the reply.
     """
     decision, model = entry.decision, entry.decision.model
     yield f"{entry.field}, interval {decision.interval}, {decision.at}: {decision.text}"
     yield REASONS[decision.reason]
     yield from (f"  - {factor}" for factor in decision.factors)
-    last = f", the last at {model.last_reset}" if model.last_reset else ""
+    last = f", the last reset at {model.last_reset}" if model.last_reset else ""
     yield (
         f"The model of {decision.policy} had {_counted(model.observations, 'reading')}, after "
         f"{_counted(model.resets, 'reset')}{last}."
@@ -78,8 +77,11 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
         return error
     threshold = f"{_difference(record.threshold, decision)}{unit}"
     if record.reset:
-        return f"{error}: more than the trigger's threshold of {threshold}, so the model was reset"
-    return f"{error}; the trigger's threshold was {threshold}"
+        return (
+            f"{error}: more than the event trigger's threshold of {threshold}, so the model was "
+            "reset"
+        )
+    return f"{error}; the event trigger's threshold was {threshold}"
 
 
 def _difference(value: float, decision: Decision) -> str:

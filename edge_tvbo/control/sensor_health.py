@@ -58,7 +58,7 @@ class SensorHealth:
         return was_unresponsive
 
     def mark_implausible(self, arm: int) -> None:
-        """Note that `arm` sent an implausible reply.
+        """Record that `arm` sent an implausible reply.
 
         After this, only a plausible reply of `arm` to an activation resets its time-outs to 0.
         """
@@ -94,12 +94,12 @@ class SensorHealth:
         return (self._retry <= interval) | self.all_unresponsive
 
     def next_in_turn(self, eligible: Mask) -> int:
-        """Return the next eligible sensor to probe, in turn, while all sensors are unresponsive."""
+        """Return the next eligible sensor to probe, in a fixed order, if all are unresponsive."""
         later = np.roll(eligible, -(self._turn + 1))
         return int(self._turn + 1 + later.argmax()) % len(eligible)
 
     def mark_probed(self, arm: int) -> None:
-        """Note that the unresponsive sensor `arm` was probed; the sensors after `arm` are next."""
+        """Record that the unresponsive sensor `arm` was probed; probing continues after `arm`."""
         self._turn = arm
 
     def unresponsive(self, sensors: tuple[str, ...]) -> list[str]:

@@ -51,7 +51,9 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option(
-    "--connect", is_flag=True, help="Also test the broker, without changing anything there."
+    "--connect",
+    is_flag=True,
+    help="Also test the connection to the broker; nothing on the broker is changed.",
 )
 @click.option(
     "--listen",

@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     "--root-path", default="", help="Prefix of the paths behind a proxy, such as /dashboard."
 )
 @click.option(
-    "--allow-host", multiple=True, help="Host name by which a proxy connects; repeatable."
+    "--allow-host", multiple=True, help="Host name that a proxy uses in its requests; repeatable."
 )
 @click.option("--dataset", help="Show a recording instead of a daemon.")
-@click.option("--data-dir", multiple=True, help="Directory to search for data first; repeatable.")
+@click.option(
+    "--data-dir", multiple=True, help="Directory to search for datasets first; repeatable."
+)
 @click.option(
     "--replay", "day", metavar="DATE", help="Replay this day of the history or recording."
 )

@@ -31,7 +31,9 @@ def data_list(as_json: bool) -> None:
 
 @data.command("info")
 @click.argument("dataset", shell_complete=by_dataset)
-@click.option("--data-dir", multiple=True, help="Directory to search for data first; repeatable.")
+@click.option(
+    "--data-dir", multiple=True, help="Directory to search for datasets first; repeatable."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def data_info(dataset: str, data_dir: tuple[str, ...], as_json: bool) -> None:
     """Describe a dataset.

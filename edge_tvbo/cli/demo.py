@@ -27,7 +27,9 @@ MAX_LINE_LENGTH = 118  # characters, on a terminal
 @click.option(
     "--dataset", help="Dataset to replay.  [default: intel-lab if on this machine, else lab-sample]"
 )
-@click.option("--data-dir", multiple=True, help="Directory to search for data first; repeatable.")
+@click.option(
+    "--data-dir", multiple=True, help="Directory to search for datasets first; repeatable."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -156,11 +158,15 @@ def _decision_printer() -> "Callable[[Command], None]":
     shell_complete=by_dataset,
     help="Dataset to simulate.",
 )
-@click.option("--data-dir", multiple=True, help="Directory to search for data first; repeatable.")
+@click.option(
+    "--data-dir", multiple=True, help="Directory to search for datasets first; repeatable."
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Host of the broker.")
 @click.option("--port", default=1883, show_default=True, help="TCP port of the broker.")
 @gaps_option
-@click.option("--today", is_flag=True, help="Move the recording so that it ends today.")
+@click.option(
+    "--today", is_flag=True, help="Shift the times of the recording so that it ends today."
+)
 @click.option(
     "--fields",
     default=1,
@@ -195,7 +201,7 @@ def simulate(
 
     The sensors of a recording connect to the broker as clients. A sensor that receives {"at":
     seconds since 1970} on its activate topic replies with the value that it measured at that time,
-    as {"t": value, "ts": at}. A daemon started by `run` asks for values at the present time. A
+    as {"t": value, "ts": at}. A daemon started by `run` requests values at the present time. A
     recording contains the present time only with --today.
 
     With --fields, all fields repeat the same recording, each with its own starting point. The

@@ -31,7 +31,9 @@ from edge_tvbo.cli.output import print_json, progress
     type=click.Path(path_type=Path),
     help="Directory for the results.  [default: experiments-out/NAME-seed-SEED]",
 )
-@click.option("--data-dir", multiple=True, help="Directory to search for data first; repeatable.")
+@click.option(
+    "--data-dir", multiple=True, help="Directory to search for datasets first; repeatable."
+)
 def experiment(
     name: str,
     runs: int | None,

@@ -33,10 +33,10 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     """Explain the decision of an interval.
 
     Without INTERVAL, the command explains the newest decision of the daemon, which is read from the
-    broker of CONFIG. Older decisions are read from the decision history, which [state] history
-    enables. A negative INTERVAL counts back from the end of the history: -1 is the last interval in
-    the history. The daemon writes the history at the interval state.checkpoint, and immediately on
-    SIGUSR1.
+    broker of CONFIG. Older decisions are read from the decision history, which the setting
+    state.history enables. A negative INTERVAL counts back from the end of the history: -1 is the
+    last interval in the history. The daemon writes the history at the interval state.checkpoint,
+    and immediately on SIGUSR1.
     """
     from edge_tvbo.control import history_text
 
@@ -44,7 +44,7 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     fields = _fields(settings, field)
     if interval is not None and len(fields) > 1:
         raise ConfigError(
-            f"Name one of the fields {', '.join(fields)}, such as  --field {fields[0]}"
+            f"INTERVAL needs one of the fields {', '.join(fields)}; add  --field {fields[0]}"
         )
     entries = [_entry(settings, each, interval) for each in fields]
     if as_json:
@@ -112,7 +112,7 @@ def _entry(settings: "Settings", field: str, interval: int | None) -> "HistoryEn
     except DataError as error:
         stored, span, missing = None, None, str(error)
     else:
-        missing = f"The history holds {_range(span)} of {field}."
+        missing = f"The history contains {_range(span)} of {field}."
     if stored is not None and interval is not None:
         return stored
     running = _running(settings, field)
@@ -126,7 +126,8 @@ def _entry(settings: "Settings", field: str, interval: int | None) -> "HistoryEn
     now = f"; the newest is {running.decision.interval}" if running else ""
     raise DataError(
         f"{field}: interval {interval} was not found{now}. {missing}\n"
-        "The daemon writes newer decisions every state.checkpoint, or at once on SIGUSR1."
+        "The daemon writes newer decisions to the history at the interval state.checkpoint, "
+        "and immediately on SIGUSR1."
     )
 
 
@@ -189,7 +190,7 @@ def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:
 
 
 def _range(span: tuple[int, int] | None) -> str:
-    return "nothing" if span is None else f"intervals {span[0]} to {span[1]}"
+    return "no interval" if span is None else f"intervals {span[0]} to {span[1]}"
 
 
 # --- status -----------------------------------------------------------------------------------

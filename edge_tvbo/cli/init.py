@@ -60,7 +60,9 @@ class Answers(NamedTuple):
 @click.option(
     "--sensor", "sensors", multiple=True, help="Id of a sensor, instead of listening; repeatable."
 )
-@click.option("--quantity", help="Quantity to follow: temperature, humidity, co2, ...")
+@click.option(
+    "--quantity", help="Quantity that the sensors measure: temperature, humidity, co2, ..."
+)
 @click.option(
     "--topic",
     default="sensors/{sensor}/temperature",
@@ -150,7 +152,7 @@ def _prompted(context: click.Context, answers: Answers) -> Answers:
         interval = click.prompt("How often is a sensor selected?", default=answers.interval)
         answers = answers._replace(interval=interval)
     if is_missing("mode") and not answers.sensors:
-        live = click.confirm("Activate the selected sensor too?", default=False)
+        live = click.confirm("Also activate the selected sensor?", default=False)
         answers = answers._replace(mode="live" if live else "advise")
     return answers
 
@@ -302,7 +304,7 @@ def _choose(discovery: "Discovery", answers: Answers, interactive: bool) -> "Sen
     if len(groups) == 1 or not interactive:
         return groups[0]
     choice = click.IntRange(1, min(MAX_LISTED_GROUPS, len(groups)))
-    return groups[click.prompt("Number of the group to follow", type=choice, default=1) - 1]
+    return groups[click.prompt("Number of the group to use", type=choice, default=1) - 1]
 
 
 def _nothing_found(discovery: "Discovery", answers: Answers) -> str:

@@ -80,7 +80,7 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         gaps_option,
         click.option(
-            "--data-dir", multiple=True, help="Directory to search for data first; repeatable."
+            "--data-dir", multiple=True, help="Directory to search for datasets first; repeatable."
         ),
         click.option(
             "--dataset",
@@ -144,8 +144,8 @@ def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
 def executor_of(cluster: str | None, jobs: int | None) -> "AbstractContextManager[Executor]":
     """Return the executor that the options --cluster and --jobs select.
 
-    It is a cluster, or a pool of local processes, by default one process for each core. With one
-    job, the executor does the work in this process.
+    The executor is a cluster, or a pool of local processes, by default one process for each
+    core. With one job, the executor does the work in this process.
     """
     jobs_here = jobs or os.cpu_count() or 1
     if cluster is None:

@@ -78,7 +78,9 @@ def test_why_explains_the_newest_decision_or_counts_back_with_a_negative_number(
 def test_why_prints_the_stored_range_for_an_unknown_interval(made, number):
     code, text = said("why", made([history_entry(n) for n in range(120, 130)]), number)
     assert code == 2
-    assert f"lab: interval {number} was not found. The history holds intervals 120 to 129" in text
+    assert (
+        f"lab: interval {number} was not found. The history contains intervals 120 to 129" in text
+    )
     assert "SIGUSR1" in text
 
 
@@ -97,7 +99,7 @@ def test_why_with_several_fields_needs_the_name_of_one(made):
     assert "hall, interval 2" in said("why", config)[1]
     assert said("why", config, "2", "--field", "hall")[1].startswith("hall, interval 2")
     code, text = said("why", config, "2")
-    assert (code, "Name one of the fields lab, hall" in text) == (2, True)
+    assert (code, "INTERVAL needs one of the fields lab, hall" in text) == (2, True)
     code, text = said("why", config, "--field", "hal")
     assert (code, "allowed: lab, hall" in text) == (2, True)
 
@@ -135,7 +137,7 @@ def test_a_history_without_a_directory_is_rejected(tmp_path):
     text = CONFIG.format(port=1883, history='history = "64MiB"')
     path.write_text(text.replace('dir = "state"', ""))
     code, text = said("check", path)
-    assert code == 2 and "state.history is set without dir, the directory to store it in" in text
+    assert code == 2 and "state.history is set without state.dir; set dir" in text
 
 
 # --- the words ------------------------------------------------------------------------------------
@@ -151,9 +153,9 @@ def words(**changes):
 def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     text = words(record=ENDED)
     assert "The sensor replied 24.905 °C, 1.512 °C from the estimate: more than" in text
-    assert "more than the trigger's threshold of 1.204 °C, so the model was reset." in text
+    assert "more than the event trigger's threshold of 1.204 °C, so the model was reset." in text
     calm = words(record=REPLACE(ENDED, reset=False))
-    assert "; the trigger's threshold was 1.204 °C." in calm and "was reset." not in calm
+    assert "; the event trigger's threshold was 1.204 °C." in calm and "was reset." not in calm
     assert "from the estimate." in words(record=REPLACE(ENDED, threshold=None))
     missed = Record(7, 0.0, "mote-1", Ending.MISSED, None, None, None, False)
     assert "The sensor timed out: there was no reply by 2026-11-21T00:00:07Z." in words(

@@ -172,7 +172,7 @@ def test_why_and_status_work_with_and_without_a_running_daemon(gateway):
     assert "The sensor replied" in earlier.stdout
     none = program("why", str(gateway.config), "99999")
     assert none.returncode == 2
-    assert "The history holds intervals" in none.stderr
+    assert "The history contains intervals" in none.stderr
     gateway.stop()
     gone = program("status", str(gateway.config))
     assert gone.returncode == 1

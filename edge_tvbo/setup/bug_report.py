@@ -150,7 +150,7 @@ def _versions() -> Iterator[str]:
 def _environment() -> Iterator[str]:
     yield f"{platform.system()} {platform.release()} on {platform.machine()}"
     yield f"{' '.join(platform.libc_ver()) or 'not glibc'}; {os.cpu_count()} processors"
-    yield f"file names in {sys.getfilesystemencoding()}, time zone offset {_zone()}"
+    yield f"encoding of file names {sys.getfilesystemencoding()}, time zone offset {_zone()}"
     systemd = "yes" if "INVOCATION_ID" in os.environ else "no"
     yield f"started by systemd: {systemd}; notify socket: {_is_set('NOTIFY_SOCKET')}"
     yield f"credentials directory: {_is_set('CREDENTIALS_DIRECTORY')}"
@@ -211,7 +211,7 @@ def _counters(
         yield f"stored at {rfc3339(round(document.anchor.wall))}, {when}"
         yield from _counter_lines(document, raw.get("fields"))
         return
-    yield "no stored state was found that can be read"
+    yield "no readable stored state was found"
 
 
 def _counter_lines(document: "Document", configured: object) -> Iterator[str]:
@@ -232,7 +232,7 @@ def _counter_lines(document: "Document", configured: object) -> Iterator[str]:
 
 def _in_words(counted: "Counters") -> str:
     resets = "resets not counted" if counted.resets is None else _plural(counted.resets, "reset")
-    last = f", the last at {counted.last_reset}" if counted.last_reset else ""
+    last = f", the last reset at {counted.last_reset}" if counted.last_reset else ""
     often = sorted(counted.refused.items(), key=lambda each: (-each[1], each[0]))
     refused = ", ".join(f"{count} {reason}" for reason, count in often)
     return (

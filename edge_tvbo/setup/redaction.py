@@ -59,7 +59,7 @@ class Line(NamedTuple):
 def redacted_settings(raw: dict[str, Any], text: str) -> Iterator[str]:
     """Yield a line for each setting of the configuration, with *** in place of private values."""
     if not raw:
-        invalid = "the file is not valid TOML, so nothing of it is shown"
+        invalid = "the file is not valid TOML, so its content is not shown"
         yield invalid if text else "the file is empty or missing"
     for line in _walk(raw, Settings, ()):
         yield f"{line.key} = {_plain(line.value) if line.is_public else HIDDEN}"

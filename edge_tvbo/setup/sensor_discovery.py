@@ -275,7 +275,7 @@ def shown(name: str) -> str:
 
 
 def _is_usable_value(value: str) -> bool:
-    """Return whether the setting `value` can be `value`, which is the name of a JSON key.
+    """Return whether the JSON key named by `value` can be a setting `value` in the file.
 
     A name with ${ cannot be used, because the configuration reads ${ as the start of an environment
     variable.

@@ -50,7 +50,9 @@ def train(
     order of the sensors does not change ([B16] section 5, [ET] appendix A.2).
     """
     if readings.shape[0] < 2:
-        raise DataError(f"Training needs two intervals or more; there are {readings.shape[0]}.")
+        raise DataError(
+            f"Training needs at least two intervals; the training days contain {readings.shape[0]}."
+        )
     center, scale = float(readings.mean()), float(readings.std())
     if not scale > 0:
         raise DataError("All training readings are equal, so no covariance can be computed.")

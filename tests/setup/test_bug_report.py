@@ -227,8 +227,8 @@ def kept(directory, name="edge", *, intervals=3, damage=None, fields=("heat",)):
 
 
 COUNTED = (
-    "    heat: interval 2; 2 replies, 1 timed out; 1 reset, the last at 2026-11-21T08:00:00Z; "
-    "rejected: 2 unknown-sensor, 1 late\n"
+    "    heat: interval 2; 2 replies, 1 timed out; 1 reset, "
+    "the last reset at 2026-11-21T08:00:00Z; rejected: 2 unknown-sensor, 1 late\n"
 )
 
 
@@ -267,7 +267,7 @@ def test_a_field_without_state_and_a_state_without_field_are_reported(stateful):
 
 
 def test_counters_without_a_stored_state_say_why(stateful, tmp_path):
-    assert "no stored state was found that can be read" in part(stateful, "Counters")
+    assert "no readable stored state was found" in part(stateful, "Counters")
     stateless = tmp_path / "other.toml"
     stateless.write_text(CONFIG)
     assert "no state is stored: [state] dir is not set" in part(stateless, "Counters")
@@ -318,7 +318,7 @@ def test_a_state_without_a_reset_count_is_read(stateful):
     old = replace(document.fields["heat"], controller=msgspec.msgpack.encode(blob))
     path.write_bytes(encode(replace(document, fields={"heat": old})))
 
-    assert "1 timed out; resets not counted, the last at" in part(stateful, "Counters")
+    assert "1 timed out; resets not counted, the last reset at" in part(stateful, "Counters")
 
 
 def test_environment_variables_decide_where_the_state_is_read(stateful, monkeypatch):

@@ -78,8 +78,8 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
 Password = Annotated[
     Secret | None,
     Meta(
-        description="The password for the broker. With `password_file` instead, the configuration"
-        " contains no password.",
+        description="The password for the broker. Use `password_file` instead to keep the password"
+        " out of the configuration.",
         extra={"parse": field_types.secret, "expected": "a text", "secret": True},
     ),
 ]

@@ -51,7 +51,8 @@ def _field_from_model(settings: FieldSettings) -> SensorField:
     unknown = sorted(set(settings.sensors) - set(field.sensors))
     if unknown:
         raise ConfigError(
-            f"{settings.model} does not contain {', '.join(unknown)}; fit the model again."
+            f"the model {settings.model} does not contain the sensors {', '.join(unknown)}; "
+            "fit the model again."
         )
     rows = [field.sensors.index(sensor) for sensor in settings.sensors]
     positions, profile = field.positions, field.daily_profile
@@ -87,5 +88,5 @@ def _covariance(kernel: Kernel, places: list[Position] | None, M: int) -> Array:
     if kernel.name == "exchangeable":
         return spatial_kernels.exchangeable(M, kernel.correlation)
     if places is None:
-        raise ConfigError(f"the kernel {kernel.name} needs positions.")
+        raise ConfigError(f"the kernel {kernel.name} needs positions; set `positions`.")
     return _SHAPES[kernel.name](places, kernel.length_scale)

@@ -196,7 +196,7 @@ class StatusCollector:
 
     def _failure(self, now: float, away: float) -> str:
         if not self._link.alive(now):
-            return "the link makes no progress"
+            return "the link to the broker makes no progress"
         shortest = min(each or 0.0 for each in self._intervals.values())
         if away > max(MIN_AWAY_S, MAX_AWAY_INTERVALS * shortest):
             return f"the daemon has not been connected to the broker for {away:.0f} s"

@@ -49,7 +49,7 @@ def _descriptors() -> str:
     try:
         return str(len(os.listdir(_PROCESS / "fd")) - 1)  # noqa: PTH208 - a count of names
     except OSError as error:
-        return f"uncounted ({error.strerror})"
+        return f"unknown number ({error.strerror}) of"
 
 
 def _memory(resident: int | None) -> str:

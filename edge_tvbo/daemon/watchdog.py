@@ -100,7 +100,8 @@ class Watchdog:
             self._notifier.alive()
         if not progress and not self._stalled:
             log.error(
-                "the link makes no progress; until it does, the watchdog of systemd is not notified"
+                "the link to the broker makes no progress; until it does, the watchdog of systemd "
+                "is not notified"
             )
         self._stalled = not progress
         return progress

@@ -170,7 +170,7 @@ def test_a_stalled_link_is_unhealthy():
     field = Field()
     field.link.moving = False
 
-    assert field.collector.status().reason == "the link makes no progress"
+    assert field.collector.status().reason == "the link to the broker makes no progress"
 
 
 def test_counts_of_remaining_fields_continue_after_a_reload():

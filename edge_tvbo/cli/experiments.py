@@ -106,7 +106,9 @@ def experiment(
     "--epsilon-range", nargs=2, type=click.FloatRange(0, 1), help="Lower and upper bound of ε."
 )
 @click.option("--variation", type=POSITIVE, help="Variation budget P_T of [ZS21].")
-@click.option("--slope", default=1.0, show_default=True, type=POSITIVE, help="Assumed slope b1.")
+@click.option(
+    "--slope", default=1.0, show_default=True, type=POSITIVE, help="Assumed slope b1 of the field."
+)
 @click.option(
     "--delta",
     default=0.1,

@@ -181,7 +181,7 @@ REQUESTED: tuple[Verb, Request] = ("pause", Request(field="temperature", transac
 
 
 class ManualClock:
-    """A clock that a script moves."""
+    """A clock whose time the script sets."""
 
     speed = 1.0
     min_reply_time = 0.0
@@ -567,7 +567,7 @@ def linked(kind: type) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return `text` for a table cell: outside code `<` is escaped, and `|` is everywhere."""
+    """Return `text` for a table cell: `|` is escaped everywhere, `<` only outside code."""
     parts = text.split("`")
     parts[::2] = [each.replace("<", "\\<") for each in parts[::2]]
     return "`".join(parts).replace("|", "\\|")

@@ -274,7 +274,7 @@ def _agnostic(case: _Case) -> list[SummaryLine]:
             "GP-UCB, static field",
             suspected / T * case.scale,
             "[LB] theorem 2.3",
-            f"suspected R_T/T in {unit}, up to a constant",
+            f"suspected regret R_T/T in {unit}, up to a constant",
         )
     ]
     if case.variation is None:

@@ -236,7 +236,7 @@ class RegretBalancing:
         if not (0 <= active < pairs and alive[active]):
             raise SnapshotError("The snapshot's active candidate is eliminated.")
         if max(np.abs(state["sums"]).max(), np.abs(state["bonuses"]).max()) > MAX_SUM:
-            raise SnapshotError("The snapshot's 'sums' are beyond any reading.")
+            raise SnapshotError("The snapshot's 'sums' are impossibly large.")
 
     def _eliminate(self, t: int) -> None:
         """Eliminate each candidate whose replies are lower than its confidence bounds allow."""

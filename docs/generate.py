@@ -321,9 +321,8 @@ keys to a document, so ignore keys that you do not know.
 {published}
 
 The broker retains the newest document of a retained topic for later subscribers, and the daemon
-publishes it again after each reconnect. The daemon publishes a document only once if it
-is not retained.
-It may arrive twice if the connection breaks before the broker has acknowledged it.
+publishes it again after each reconnect. A document that is not retained is published once; it may
+arrive twice if the connection breaks before the broker has acknowledged it.
 
 ## What the daemon subscribes to
 
@@ -517,7 +516,8 @@ def configuration() -> str:
     parts = []
     for parent, group in groupby(sections(), key=lambda each: each.key.rpartition(".")[0]):
         head = ("setting", "allowed", "default", "description")
-        parts += [f"## `[{parent}]`" if parent else "## At the top", table(head, map(row, group))]
+        title = f"## `[{parent}]`" if parent else "## Top-level settings"
+        parts += [title, table(head, map(row, group))]
     return SETTINGS.format(
         settings="\n\n".join(parts),
         policies="\n\n".join(map(policy_section, policy_entries())),

@@ -383,7 +383,7 @@ NormBound = Annotated[
     ),
 ]
 FailureProbability = Annotated[
-    Probability, Meta(description="Probability that the confidence bounds do not hold.")
+    Probability, Meta(description="Probability that a confidence bound is wrong.")
 ]
 Growth = Annotated[
     Exponent,

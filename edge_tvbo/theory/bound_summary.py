@@ -67,7 +67,8 @@ class _Case:
         average, unit = regret / self.horizon, self.unit or "the unit of the readings"
         meaning = f"upper bound on R_T/T in {unit}"
         if average >= most:
-            meaning += f"; it is vacuous, as no policy can lose more than {most * self.scale:.3g}"
+            limit = f"{most * self.scale:.3g}"
+            meaning += f"; it is vacuous, because no policy can lose more than {limit}"
         return SummaryLine(name, average * self.scale, source, meaning)
 
 

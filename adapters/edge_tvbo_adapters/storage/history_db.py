@@ -238,7 +238,7 @@ class HistoryDatabase:
         self._logged_problem = problem
         if problem:
             log.error(
-                "history: cannot be stored in %s: %s; the daemon continues without it",
+                "history: cannot be stored in %s: %s; the daemon continues without a history",
                 self._path,
                 problem,
             )

@@ -19,7 +19,7 @@ from edge_tvbo.cli import main
 
 
 def write(directory: Path) -> None:
-    """Write the pages to `directory`, which is created."""
+    """Write the manual pages to `directory`, which is created if it is missing."""
     directory.mkdir(parents=True, exist_ok=True)
     main.commands = {name: main.get_command(None, name) for name in main.list_commands(None)}
     for command in all_commands(main):
@@ -30,7 +30,7 @@ def write(directory: Path) -> None:
 
 
 def all_commands(group: click.Group) -> Iterator[click.Command]:
-    """Yield a group and its commands, those of subgroups included."""
+    """Yield a command group, its commands, and the commands of its subgroups."""
     yield group
     for command in group.commands.values():
         if isinstance(command, click.Group):

@@ -181,7 +181,7 @@ REQUESTED: tuple[Verb, Request] = ("pause", Request(field="temperature", transac
 
 
 class ManualClock:
-    """A clock that a script moves."""
+    """A clock whose time the script sets."""
 
     speed = 1.0
     min_reply_time = 0.0
@@ -321,9 +321,8 @@ keys to a document, so ignore keys that you do not know.
 {published}
 
 The broker retains the newest document of a retained topic for later subscribers, and the daemon
-publishes it again after each reconnect. The daemon publishes a document only once if it
-is not retained.
-It may arrive twice if the connection breaks before the broker has acknowledged it.
+publishes it again after each reconnect. A document that is not retained is published once; it may
+arrive twice if the connection breaks before the broker has acknowledged it.
 
 ## What the daemon subscribes to
 
@@ -517,7 +516,8 @@ def configuration() -> str:
     parts = []
     for parent, group in groupby(sections(), key=lambda each: each.key.rpartition(".")[0]):
         head = ("setting", "allowed", "default", "description")
-        parts += [f"## `[{parent}]`" if parent else "## At the top", table(head, map(row, group))]
+        title = f"## `[{parent}]`" if parent else "## Top-level settings"
+        parts += [title, table(head, map(row, group))]
     return SETTINGS.format(
         settings="\n\n".join(parts),
         policies="\n\n".join(map(policy_section, policy_entries())),
@@ -567,7 +567,7 @@ def linked(kind: type) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return `text` for a table cell: outside code `<` is escaped, and `|` is everywhere."""
+    """Return `text` for a table cell: `|` is escaped everywhere, `<` only outside code."""
     parts = text.split("`")
     parts[::2] = [each.replace("<", "\\<") for each in parts[::2]]
     return "`".join(parts).replace("|", "\\|")

@@ -1,6 +1,7 @@
-"""Configuration of the add-on, written from its options and the Supervisor's broker.
+"""Writer of the add-on's configuration, from its options and the Supervisor's broker.
 
-Prints its path, or that of the user's own file if the option `config_file` names one.
+The script prints the path of the configuration file. If the option `config_file` names a file of
+the user, the script prints the path of that file and writes nothing.
 """
 
 import json
@@ -41,7 +42,7 @@ def mqtt_service() -> dict[str, Any]:
 
 
 def lines(options: Mapping[str, Any], broker: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the configuration; JSON writes texts and numbers as TOML does."""
+    """Yield the lines of the configuration; texts and numbers look the same in JSON and TOML."""
     yield f"instance = {toml(options['instance'])}"
     yield "[mqtt]"
     yield f"host = {toml(broker['host'])}"

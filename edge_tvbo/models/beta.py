@@ -64,8 +64,8 @@ class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     (0.0, 1.718)
     """
 
-    c1: Annotated[float, Meta(gt=0, description="The factor before the logarithm.")] = 0.8
-    c2: Annotated[float, Meta(gt=0, description="The factor inside the logarithm.")] = 0.4
+    c1: Annotated[float, Meta(gt=0, description="Factor c1 in c1 · ln(c2 · t).")] = 0.8
+    c2: Annotated[float, Meta(gt=0, description="Factor c2 in c1 · ln(c2 · t).")] = 0.4
 
     def __post_init__(self) -> None:
         check_positive(c1=self.c1, c2=self.c2)

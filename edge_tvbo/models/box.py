@@ -62,10 +62,11 @@ class BoxField:
         self.upper = np.array(upper, np.float64)
         finite = np.isfinite(self.lower).all() and np.isfinite(self.upper).all()
         if self.lower.shape != self.upper.shape or self.lower.ndim != 1 or not finite:
-            raise ConfigError("lower and upper must hold the same number of finite numbers.")
+            raise ConfigError("lower and upper must have the same number of entries, all finite.")
         if not len(self.lower) or not (self.lower < self.upper).all():
             raise ConfigError(
-                f"lower is {lower} and upper is {upper}; every lower limit must be below the upper."
+                f"lower is {lower} and upper is {upper}; "
+                "each number in lower must be below the number at the same place in upper."
             )
         check_positive(noise_variance=noise_variance, scale=scale)
         if not np.isfinite(center):

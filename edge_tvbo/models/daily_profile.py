@@ -55,7 +55,8 @@ class DailyProfile(msgspec.Struct, frozen=True, eq=False):
         arrays = (self.mean, self.scale, self.kernel)
         if not all((np.abs(each) <= MAX_NUMBER).all() for each in arrays):
             raise ConfigError(
-                f"The daily profile holds values that are not finite, or beyond {MAX_NUMBER:g}."
+                "The daily profile contains a value that is not finite, or is outside "
+                f"-{MAX_NUMBER:g} to {MAX_NUMBER:g}."
             )
         if not (self.scale >= MIN_NUMBER).all():
             raise ConfigError(f"The daily profile's scale must be {ALLOWED_RANGE}.")

@@ -213,7 +213,10 @@ def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField
 def _checked_positions(positions: ArrayLike, M: int) -> Array:
     places = np.array(positions, np.float64, ndmin=2)
     if places.shape[0] != M or not np.isfinite(places).all():
-        raise ConfigError(f"positions have shape {places.shape}; {M} sensors need ({M}, d).")
+        raise ConfigError(
+            f"positions: the shape is {places.shape}, and the field has {M} sensors; "
+            f"allowed: {M} rows of d finite coordinates."
+        )
     return places
 
 
@@ -223,22 +226,20 @@ def _checked_covariance(kernel: ArrayLike, M: int) -> Array:
     except ValueError as error:
         raise ConfigError(f"kernel is not a matrix of numbers: {error}") from None
     if K.shape != (M, M):
-        raise ConfigError(f"kernel has shape {K.shape}; {M} sensors need ({M}, {M}).")
+        raise ConfigError(f"kernel has shape {K.shape}; for {M} sensors it must be ({M}, {M}).")
     if M == 0:
         raise ConfigError("sensors: there must be at least one.")
     if not np.isfinite(K).all():
         raise ConfigError("kernel holds values that are not finite.")
     largest = float(np.max(np.diag(K)))
     if not largest > 0 or np.min(np.diag(K)) < 0:
-        raise ConfigError("kernel: its diagonal, each sensor's prior variance, must be positive.")
+        raise ConfigError("kernel: each number on its diagonal, a prior variance, must be above 0.")
     if not MIN_NUMBER <= largest <= MAX_NUMBER:
         raise ConfigError(
             f"kernel: its largest variance is {largest:g}; it must be {ALLOWED_RANGE}."
         )
     if np.max(np.abs(K - K.T)) > 1e-9 * largest:
-        raise ConfigError(
-            "kernel is not symmetric; pass (K + K.T) / 2 if the difference is rounding."
-        )
+        raise ConfigError("kernel is not symmetric; if rounding is the cause, pass (K + K.T) / 2.")
     K = (K + K.T) / 2
     try:
         np.linalg.cholesky(K + 1e-8 * largest * M * np.eye(M))

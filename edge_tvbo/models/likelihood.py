@@ -180,8 +180,8 @@ def _check(K: Array, times: Array, y: Array, noise_variance: float, restarts: in
     n = len(y)
     if np.shape(K) != (n, n) or np.shape(times) != (n,) or np.shape(y) != (n,):
         raise ConfigError(
-            f"K is {np.shape(K)}, times {np.shape(times)}, y {np.shape(y)}; "
-            "they must be (n, n), (n,) and (n,)."
+            f"K has shape {np.shape(K)}, times {np.shape(times)} and y {np.shape(y)}; "
+            "the shapes must be (n, n), (n,) and (n,)."
         )
     if not (np.isfinite(K).all() and np.isfinite(times).all() and np.isfinite(y).all()):
         raise ConfigError("K, times and y must be finite to fit a temporal model to them.")

@@ -48,7 +48,7 @@ class Regression:
         A.reshape(-1, order="A")[:: len(y) + 1] += noise + JITTER * float(K.max())
         self._L, failed = self._lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)
         if failed:
-            raise np.linalg.LinAlgError(f"minor {failed} of the covariance is not positive")
+            raise np.linalg.LinAlgError(f"leading minor {failed} of the covariance is not above 0")
         self._z = self._solve(y)
 
     def predict(self, k: Array, prior: Array) -> tuple[Array, Array]:

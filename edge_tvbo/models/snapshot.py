@@ -98,7 +98,7 @@ def decode_snapshot(kind: str, fingerprint: str | None, blob: bytes) -> State:
     if envelope.kind != kind:
         raise SnapshotError(f"The snapshot is of {envelope.kind!r}, not of {kind!r}.")
     if fingerprint is not None and envelope.fingerprint != fingerprint:
-        raise SnapshotError("The snapshot belongs to other sensors, another kernel or other noise.")
+        raise SnapshotError("The snapshot is of a field with other sensors, kernel or noise.")
     return {name: _unpacked(value) for name, value in envelope.state.items()}
 
 
@@ -115,7 +115,7 @@ def decode_struct(name: str, kind: type[Decoded], blob: bytes) -> Decoded:
     try:
         return msgspec.msgpack.decode(blob, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise SnapshotError(f"{name} does not decode: {error}.") from error
+        raise SnapshotError(f"{name} cannot be decoded: {error}.") from error
 
 
 # --- documents on disk --------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class DocumentFormat(Generic[Decoded]):
             zlib.error,
             msgspec.MsgspecError,
         ) as error:
-            raise SnapshotError(f"it does not decode: {error}") from error
+            raise SnapshotError(f"it cannot be decoded: {error}") from error
 
 
 def _checksum(number: int, body: bytes) -> bytes:
@@ -302,7 +302,7 @@ def _unpacked(value: Any) -> Any:
             try:
                 return _array(dtype, shape, data)
             except (TypeError, ValueError, IndexError, MemoryError) as error:
-                raise SnapshotError(f"The snapshot holds a broken array: {error}.") from error
+                raise SnapshotError(f"The snapshot contains an invalid array: {error}.") from error
         case _:
             return value
 
@@ -311,12 +311,12 @@ def _array(dtype: str, shape: list[int], data: bytes) -> AnyArray:
     if dtype in _DTYPES:
         return np.frombuffer(data, np.dtype(dtype)).reshape(shape)
     if dtype != _TRIANGLES:
-        raise SnapshotError(f"The snapshot holds an array of {dtype[:20]!r}.")
+        raise SnapshotError(f"The snapshot contains an array of unknown type {dtype[:20]!r}.")
     *several, rows, columns = shape
     if 0 in several:
         return np.empty(shape)
     if rows != columns or rows > len(data):  # check this before memory is allocated
-        raise ValueError(f"{len(data)} bytes are not the triangles of {rows} by {columns} matrices")
+        raise ValueError(f"{len(data)} bytes cannot be triangles of {rows} by {columns} matrices")
     first, second = np.triu_indices(rows)
     upper = np.frombuffer(data, np.float64).reshape([*several, len(first)])
     array = np.empty([*upper.shape[:-1], rows, rows])

@@ -119,7 +119,7 @@ def linear(X: ArrayLike) -> Array:
     K = X @ X.T
     largest = float(np.max(np.diag(K), initial=0.0))
     if largest == 0.0:
-        raise ConfigError("A linear kernel needs a place other than the origin.")
+        raise ConfigError("A linear kernel needs at least one place that is not the origin.")
     return np.asarray(K / largest)
 
 
@@ -133,7 +133,7 @@ def exchangeable(M: int, correlation: float) -> Array:
     [[1.0, 0.5], [0.5, 1.0]]
     """
     if not 0.0 <= correlation < 1.0:
-        raise ConfigError(f"correlation is {correlation}; it can be 0 to below 1.")
+        raise ConfigError(f"correlation is {correlation}; allowed: at least 0, below 1.")
     return np.asarray(correlation + (1.0 - correlation) * np.eye(M))
 
 

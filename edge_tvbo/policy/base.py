@@ -375,7 +375,7 @@ class UpperConfidence:
             return self._all_arms
         if eligible.dtype != np.bool_ or eligible.shape != self._all_arms.shape:
             found = f"{eligible.dtype}{list(eligible.shape)}"
-            raise ValueError(f"eligible is {found}; it can be bool[{len(self._all_arms)}]")
+            raise ValueError(f"eligible is {found}; it must be bool[{len(self._all_arms)}]")
         return np.ascontiguousarray(eligible)
 
     def _best_choice(self, eligible: Mask) -> Choice | None:

@@ -68,7 +68,7 @@ def settings_class(name: str) -> type[PolicySettings]:
     if kind is None:
         known = policies()
         raise ConfigError(
-            f"There is no policy {name!r}; there are {', '.join(known)}.{hint(name, known)}"
+            f"There is no policy {name!r}; allowed: {', '.join(known)}.{hint(name, known)}"
         )
     return kind
 
@@ -191,7 +191,7 @@ def _load(name: str) -> type[PolicySettings]:
     if not (isinstance(kind, type) and issubclass(kind, PolicySettings)):
         raise ConfigError(f"{found}: {kind!r} is not a subclass of PolicySettings.")
     if not hasattr(kind, "maker"):
-        raise ConfigError(f"{found}: {kind.__name__} has no maker.")
+        raise ConfigError(f"{found}: {kind.__name__} has no attribute `maker`.")
     if kind.__struct_config__.tag != name:
         raise ConfigError(f"{found}: {kind.__name__} has the tag {kind.__struct_config__.tag!r}.")
     return kind

@@ -383,7 +383,7 @@ NormBound = Annotated[
     ),
 ]
 FailureProbability = Annotated[
-    Probability, Meta(description="Probability that the confidence bounds do not hold.")
+    Probability, Meta(description="Probability that a confidence bound is wrong.")
 ]
 Growth = Annotated[
     Exponent,
@@ -519,11 +519,13 @@ class WDboSettings(PolicySettings, frozen=True, kw_only=True, tag="w-dbo"):
         float,
         Meta(
             ge=0,
-            description="Relative change of the predictions that removing readings may cause per "
-            "correlation time, which follows from epsilon.",
+            description="Largest relative change of the predictions that removed readings may "
+            "cause during one correlation time. The correlation time follows from epsilon.",
         ),
     ] = 0.25
-    window: Annotated[WindowLength, Meta(description="Largest number of readings kept.")] = 128
+    window: Annotated[
+        WindowLength, Meta(description="Largest number of readings that the model keeps.")
+    ] = 128
     beta: Beta = DEFAULT_BETA
 
 
@@ -559,7 +561,7 @@ class DUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="d-ucb"):
     ] = 0.99
     xi: Annotated[
         Positive,
-        Meta(description="Exploration weight. The theorem of the paper requires more than 1/2."),
+        Meta(description="Exploration weight. The theory requires a value above 1/2."),
     ] = 0.5
 
 
@@ -582,7 +584,7 @@ class RoundRobinSettings(PolicySettings, frozen=True, kw_only=True, tag="round-r
 
 
 class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):
-    """Always the same sensor; while it is not eligible, the next eligible one."""
+    """The same sensor in all intervals; if it is not eligible, the next eligible sensor."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_static"
 

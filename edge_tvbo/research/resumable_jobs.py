@@ -27,7 +27,7 @@ class ResumableJobs:
     Raises
     ------
     ConfigError
-        If `directory` holds results of other work.
+        If `directory` contains results of another run.
     """
 
     def __init__(self, directory: Path, manifest: dict[str, Any]) -> None:
@@ -39,7 +39,7 @@ class ResumableJobs:
         found = _decode(path, dict)
         if found != manifest:
             raise ConfigError(
-                f"{directory} holds the results of other work: {found} instead of {manifest}.\n"
+                f"{directory} contains the results of another run: {found} instead of {manifest}.\n"
                 "Name another directory with  --out"
             )
 

@@ -67,7 +67,8 @@ class _Case:
         average, unit = regret / self.horizon, self.unit or "the unit of the readings"
         meaning = f"upper bound on R_T/T in {unit}"
         if average >= most:
-            meaning += f"; it is vacuous, as no policy can lose more than {most * self.scale:.3g}"
+            limit = f"{most * self.scale:.3g}"
+            meaning += f"; it is vacuous, because no policy can lose more than {limit}"
         return SummaryLine(name, average * self.scale, source, meaning)
 
 
@@ -274,7 +275,7 @@ def _agnostic(case: _Case) -> list[SummaryLine]:
             "GP-UCB, static field",
             suspected / T * case.scale,
             "[LB] theorem 2.3",
-            f"suspected R_T/T in {unit}, up to a constant",
+            f"suspected regret R_T/T in {unit}, up to a constant",
         )
     ]
     if case.variation is None:

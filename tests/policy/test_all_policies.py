@@ -130,9 +130,9 @@ def test_mask_of_another_dtype_or_shape_is_rejected():
         policy = make(case)
         if isinstance(policy, ModelFreePolicy):
             continue  # no kernel
-        with pytest.raises(ValueError, match=rf"it can be bool\[{len(K)}\]"):
+        with pytest.raises(ValueError, match=rf"it must be bool\[{len(K)}\]"):
             policy.select(mask)
-        with pytest.raises(ValueError, match=rf"it can be bool\[{len(K)}\]"):
+        with pytest.raises(ValueError, match=rf"it must be bool\[{len(K)}\]"):
             policy.select_many(2, mask)
 
 

@@ -256,13 +256,13 @@ def test_restored_it_continues_bit_for_bit_with_its_daily_mean(history, cut):
 
 def test_snapshot_of_another_daily_profile_is_rejected():
     other = SensorField(NAMES, K, NOISE, positions=PLACES)
-    with pytest.raises(SnapshotError, match="belongs to other"):
+    with pytest.raises(SnapshotError, match="with other sensors"):
         make_policy("auto", DAILY).restore(make_policy("auto", other).snapshot())
 
 
 def test_field_that_it_cannot_work_on_is_rejected():
     bare = SensorField(NAMES, K, NOISE)
-    with pytest.raises(ConfigError, match="requires positions"):
+    with pytest.raises(ConfigError, match="needs sensor positions"):
         make_policy("auto", bare, length_scale="learned")
     with pytest.raises(ConfigError, match='length_scale is 3.0; allowed: "learned"'):
         make_policy("auto", PLAIN, length_scale=3.0)

@@ -297,7 +297,7 @@ def test_broken_policy_of_another_package_is_rejected_by_name(run_with_package):
     assert printed[1] == "The policy 'renamed': PatrolSettings has the tag 'patrol'."
     assert printed[2].startswith("The policy 'function': <function make_patrol at ")
     assert printed[2].endswith("> is not a subclass of PolicySettings.")
-    assert printed[3] == "The policy 'bare': PolicySettings has no maker."
+    assert printed[3] == "The policy 'bare': PolicySettings has no attribute `maker`."
 
 
 def test_configuration_accepts_a_policy_of_another_package(run_with_package, tmp_path):

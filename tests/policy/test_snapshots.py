@@ -80,7 +80,7 @@ def test_snapshot_of_another_field_is_rejected(name):
     policy = make(name)
     run(policy, [(None, 1.0), None, (2, 0.5)])
     for field in OTHER_FIELDS:
-        match = "is of 'rexp3" if name == "rexp3" and len(field) < 5 else "belongs to other"
+        match = "is of 'rexp3" if name == "rexp3" and len(field) < 5 else "with other sensors"
         assert_rejected(policy, make(name, field).snapshot(), match=match)
 
 

@@ -304,7 +304,7 @@ def test_a_damaged_snapshot_of_one_field_leaves_the_others_readable(stateful):
     said = part(stateful, "Counters")
 
     assert re.search(
-        r"cold .*: the stored state cannot be read: The snapshot does not decode", said
+        r"cold .*: the stored state cannot be read: The snapshot cannot be decoded", said
     )
     assert COUNTED in said
 

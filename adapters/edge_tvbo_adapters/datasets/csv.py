@@ -379,7 +379,7 @@ def to_grid(path: Path, table: Table) -> Recording:
     check_sensor_names(str(path), sensors)
     unit, clause = time_unit(path, table.time_format, step)
     silent = [s for s, has in zip(table.sensors, has_reading, strict=True) if not has]
-    left_out = f" Left out, without any reading: {', '.join(silent)}." if silent else ""
+    left_out = f" Sensors without readings are left out: {', '.join(silent)}." if silent else ""
     return Recording(
         name="csv",
         unit="",

@@ -44,7 +44,7 @@ def fetch(url: str, target: Path, sha256: str | None, progress: Progress) -> str
         If pooch is not installed.
     """
     if urlsplit(url).scheme not in ("http", "https"):
-        raise DataError(f"{url}: cannot be fetched; only http and https addresses can.")
+        raise DataError(f"{url}: cannot be fetched; the address must begin with http or https.")
     try:
         import pooch
     except ImportError:
@@ -70,7 +70,7 @@ def fetch(url: str, target: Path, sha256: str | None, progress: Progress) -> str
         ) from error
     except ValueError as error:
         raise DataError(
-            f"{url}: {error}\nThe file was damaged on the way, or its publisher has changed it. "
+            f"{url}: {error}\nThe file was damaged in transit, or its publisher has changed it. "
             "Try again; if that fails too, look for news on the publisher's page."
         ) from error
     progress(target.stat().st_size, bar.total or None)

@@ -152,7 +152,7 @@ def _energy_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
         "edge_tvbo_energy_spent", "Energy of the activations in the last period.", labels=labels
     )
     left = GaugeMetricFamily(
-        "edge_tvbo_energy_left", "Energy left of the field's budget.", labels=labels
+        "edge_tvbo_energy_left", "Remaining energy in the field's budget.", labels=labels
     )
     low = GaugeMetricFamily(
         "edge_tvbo_low_batteries",

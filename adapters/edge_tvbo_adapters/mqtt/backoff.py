@@ -56,5 +56,5 @@ class Backoff:
 
     @property
     def duplicate_client_id(self) -> bool:
-        """Whether another client with the same id seems to end our sessions repeatedly."""
+        """Whether another client with the same id seems to end the daemon's sessions repeatedly."""
         return self.short_sessions >= MIN_SHORT_SESSIONS

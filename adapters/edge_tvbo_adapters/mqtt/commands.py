@@ -115,7 +115,7 @@ def parse_request(payload: bytes) -> Request:
     """
     if len(payload) > MAX_REQUEST:
         raise PayloadError(
-            "too-large", f"the request has over {MAX_REQUEST} bytes; allowed: {FORM}"
+            "too-large", f"the request has more than {MAX_REQUEST} bytes; allowed: {FORM}"
         )
     try:
         return msgspec.json.decode(payload, type=Request)

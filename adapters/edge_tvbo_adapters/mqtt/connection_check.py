@@ -128,7 +128,7 @@ class ObservedField:
             text += f"; {self._unknown_sensors} messages of sensors that are not configured"
         if self._rejected:
             counted = ", ".join(f"{count} {reason}" for reason, count in self._rejected.items())
-            text += f"; rejected: {counted}; see payload and value under reading"
+            text += f"; rejected: {counted}; check reading.payload and reading.value"
         elif not seen:
             text += (
                 "; wait longer if the sensors report rarely, and check that the broker's ACL "
@@ -177,7 +177,7 @@ def _subscribe(session: ShortSession, observed: Observed) -> Iterator[CheckResul
 
 
 def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]:
-    """Publish on the check's own topic; yield if the message came back, and after how long."""
+    """Publish on the check's own topic; yield the round-trip time, and if a message came back."""
     session.subscribe([observed.status_topic, observed.echo_topic])
     took = []
     for index in range(ROUND_TRIPS):

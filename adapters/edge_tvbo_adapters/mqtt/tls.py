@@ -10,7 +10,7 @@ from edge_tvbo.config.mqtt_settings import Tls
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-VERDICT_TIMEOUT_S = 0.2  # from the handshake to the broker's verdict on our certificate
+VERDICT_TIMEOUT_S = 0.2  # from the handshake to the broker's reply about the client's certificate
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
@@ -20,11 +20,11 @@ class ErrorKeepingSocket(ssl.SSLSocket):
     error: ssl.SSLError | None = None
 
     def do_handshake(self, block: bool = False) -> None:
-        """Do the TLS handshake, and read the broker's verdict on the client's certificate.
+        """Do the TLS handshake, and read whether the broker accepts the client's certificate.
 
         If either step fails, the socket is closed. In TLS 1.3, the client's side of the handshake
         ends before the broker checks the client's certificate. If CONNECT were sent before the
-        verdict is read, the verdict would be lost together with the connection.
+        reply is read, the reply would be lost together with the connection.
         """
         try:
             super().do_handshake(block)

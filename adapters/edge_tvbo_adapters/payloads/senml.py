@@ -82,10 +82,10 @@ def measurements(pack: Any) -> Iterator[Measurement]:
             raise PayloadError("not-senml", f"a record is {json_type(record)}, not an object")
         for field in record.keys() - _FIELDS:
             if field.endswith("_"):  # RFC 8428, 4.4: reject what must be understood
-                raise PayloadError("not-understood", f"the mandatory field {field[:SHOWN]!r}")
+                raise PayloadError("not-understood", f"unknown mandatory field {field[:SHOWN]!r}")
         base |= {field: record[field] for field in record if field.startswith("b")}
         if to_number(base.get("bver", VERSION)) > VERSION:
-            raise PayloadError("not-understood", f"version {base['bver']} of SenML")
+            raise PayloadError("not-understood", f"SenML version {base['bver']} is not supported")
         if "v" in record:
             yield resolved(record, base)
 

@@ -73,7 +73,8 @@ def full_path(document: Any, value_path: Path) -> Path:
     (name,) = value_path
     owners = [key for key, each in document.items() if isinstance(each, dict) and name in each]
     if len(owners) > 1:
-        text = f"{owners[0]}.{name} or {owners[1]}.{name}; set `value` to one of them"
+        paths = f"{owners[0]}.{name} or {owners[1]}.{name}"
+        text = f"{name} occurs more than once; set `value` to {paths}"
         raise PayloadError("ambiguous", text)
     return (owners[0], name) if owners else value_path
 

@@ -42,7 +42,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     def decode(payload: bytes) -> tuple[float, float | None]:
         found = list(readings(records(parse_json(payload)), value_path))
         if not found:
-            raise PayloadError("missing-value", "no record has the value")
+            raise PayloadError("missing-value", "no record contains the value")
         value, time = max(reversed(found), key=lambda each: each[1])
         return to_number(value), None if time == inf else time
 

@@ -6,9 +6,10 @@ memory card. If several rows contain an entry of the same interval, the entry in
 valid. Rows are ordered by `id`, because the interval numbers start again if the daemon loses its
 state. When the file is full, the oldest rows are deleted.
 
-The file is in WAL mode, so that `HistoryReader` can read while the daemon writes. Each batch is one
-transaction. When the WAL exceeds `MIN_FOLDED_WAL_SIZE`, it is flushed to the disk and folded into
-the file. A power cut loses at most the batches after the last flush, and never damages the file.
+The file is in WAL mode (with SQLite's write-ahead log), so that `HistoryReader` can read while the
+daemon writes. Each batch is one transaction. When the WAL exceeds `MIN_FOLDED_WAL_SIZE`, it is
+flushed to the disk and copied into the file. A power cut loses at most the batches after the last
+flush, and never damages the file.
 Space for a batch is made before it is written, so the file never exceeds its maximal size.
 """
 
@@ -43,8 +44,8 @@ SCHEMAS = (  # each step converts the file from one version to the next; a new f
 )
 VERSION = len(SCHEMAS)
 PAGE_SIZE = 2048  # bytes; small, because each batch leaves some pages partly filled
-MIN_FOLDED_WAL_SIZE = 2**20  # bytes; a larger WAL is folded into the file
-MAX_WAL_SIZE = 2**22  # bytes; reached only if a reader prevents the folding for long
+MIN_FOLDED_WAL_SIZE = 2**20  # bytes; a larger WAL is copied into the file
+MAX_WAL_SIZE = 2**22  # bytes; reached only if a reader prevents the copying for long
 MAX_BATCH_SIZE = 2**26  # bytes of one batch, uncompressed
 DELETED_ROWS = 8  # rows that are deleted at a time to make space
 LOCK_TIMEOUT_S = 0.1
@@ -133,7 +134,7 @@ class HistoryDatabase:
         return None
 
     def close(self) -> None:
-        """Fold the WAL into the history file and close the file."""
+        """Copy the WAL into the history file and close the file."""
         if self._connection:
             self._written += self._wal_size()
             with suppress(sqlite3.Error):
@@ -183,9 +184,9 @@ class HistoryDatabase:
         return self._max_pages - used
 
     def _fold_wal(self, connection: sqlite3.Connection, size: int) -> None:
-        """Fold a large WAL into the file.
+        """Copy a large WAL into the file.
 
-        Raises `sqlite3.OperationalError` if a reader prevents the folding and the WAL has no space
+        Raises `sqlite3.OperationalError` if a reader prevents the copying and the WAL has no space
         for `size` more bytes.
         """
         before = self._wal_size()
@@ -237,7 +238,7 @@ class HistoryDatabase:
         self._logged_problem = problem
         if problem:
             log.error(
-                "history: cannot be stored in %s: %s; the daemon continues without it",
+                "history: cannot be stored in %s: %s; the daemon continues without a history",
                 self._path,
                 problem,
             )

@@ -77,9 +77,9 @@ class ArdMapPosterior(RegressionPosterior):
                 f"nu is {field.spatial.nu}; length scales can be fitted for nu = infinity only."
             )
         if self._units.shape != field.lower.shape or not (self._units > 0).all():
-            raise ConfigError(f"units is {units}; it must have one number above 0 per dimension.")
+            raise ConfigError(f"units is {units}; it must hold a number above 0 per dimension.")
         if not (shape > 1.0 and rate > 0.0):
-            raise ConfigError(f"shape is {shape}, rate {rate}; they must be above 1 and above 0.")
+            raise ConfigError(f"shape is {shape} and rate {rate}; allowed: above 1 and above 0.")
         self._prior = (shape, rate)
         self._space = self._box = _ScaledBoxSpace(field)
         mode = np.clip((shape - 1.0) / rate, MIN_LENGTH_SCALE, MAX_LENGTH_SCALE)

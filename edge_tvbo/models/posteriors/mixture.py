@@ -59,7 +59,9 @@ def candidate_length_scales(field: SensorField) -> tuple[float, ...]:
     Raises `ConfigError` if the field has no positions.
     """
     if field.positions is None:
-        raise ConfigError("Learning a length scale requires positions; this field has none.")
+        raise ConfigError(
+            "Learning a length scale needs sensor positions; this field has no positions."
+        )
     side = float(np.ptp(field.positions, axis=0).max()) or 1.0
     return tuple(share * side for share in LENGTH_SCALE_SHARES)
 

@@ -81,12 +81,12 @@ class BufferedPosterior(StateSpaceBase):
         observations, time = read_count(state, "observations"), read_count(state, "time")
         if observations > len(self._y):
             raise SnapshotError(
-                f"The snapshot counts {observations} readings, but at most {len(self._y)} fit."
+                f"The snapshot has {observations} readings; allowed: at most {len(self._y)}."
             )
         if not ((state["arms"] >= 0) & (state["arms"] < len(self._field))).all():
             raise SnapshotError("The snapshot's 'arms' names a sensor that does not exist.")
         if (state["times"][:observations] > time).any() or (state["times"] < 0).any():
-            raise SnapshotError("The snapshot holds readings from the future.")
+            raise SnapshotError("The snapshot holds readings with impossible times.")
 
     def _load(self, state: State) -> None:
         super()._load(state)

@@ -176,11 +176,11 @@ class RegressionPosterior:
         time, observations = read_count(state, "time"), read_count(state, "observations")
         if observations > len(self._y):
             raise SnapshotError(
-                f"The snapshot counts {observations} readings, but at most {len(self._y)} fit."
+                f"The snapshot has {observations} readings; allowed: at most {len(self._y)}."
             )
         check_arrays(self._arrays(), state)
         if (state["times"][:observations] > time).any() or (state["times"] < 0).any():
-            raise SnapshotError("The snapshot holds readings from the future.")
+            raise SnapshotError("The snapshot holds readings with impossible times.")
         if not self._field.contains(state["places"][:observations]):
             raise SnapshotError("The snapshot's 'places' names an arm that does not exist.")
         copy_arrays(self._arrays(), state)

@@ -83,7 +83,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
 
     @abstractmethod
     def _check(self, state: State, prior: float) -> None:
-        """Raise `SnapshotError` if the finite numbers in `state` are no state of this class."""
+        """Raise `SnapshotError` if the finite numbers in `state` are not a valid state."""
 
     @abstractmethod
     def _arrays(self) -> dict[str, AnyArray]:

@@ -86,7 +86,7 @@ class WindowPosterior(StateSpaceBase):
         read_count(state, "drops")
         if observations > self._window:
             raise SnapshotError(
-                f"The snapshot counts {observations} readings, but at most {self._window} fit."
+                f"The snapshot has {observations} readings; allowed: at most {self._window}."
             )
         if not ((state["arms"] >= 0) & (state["arms"] < len(self._field))).all():
             raise SnapshotError("The snapshot's 'arms' names a sensor that does not exist.")

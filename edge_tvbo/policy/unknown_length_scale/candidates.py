@@ -234,9 +234,9 @@ class RegretBalancing:
         if (state["pairs"] >= [scales, norms]).any() or (alive > 1).any() or alive[pairs:].any():
             raise SnapshotError("The snapshot's 'pairs' are not candidates.")
         if not (0 <= active < pairs and alive[active]):
-            raise SnapshotError("The snapshot's active candidate is eliminated.")
+            raise SnapshotError("The snapshot's active candidate was eliminated.")
         if max(np.abs(state["sums"]).max(), np.abs(state["bonuses"]).max()) > MAX_SUM:
-            raise SnapshotError("The snapshot's 'sums' are beyond any reading.")
+            raise SnapshotError("The snapshot's 'sums' are impossibly large.")
 
     def _eliminate(self, t: int) -> None:
         """Eliminate each candidate whose replies are lower than its confidence bounds allow."""

@@ -275,7 +275,7 @@ class LengthScalePosterior:
         if not readings.field.contains(state["places"][: min(count, len(readings.y))]):
             raise SnapshotError("The snapshot's 'places' names an arm that does not exist.")
         if np.abs(state["y"]).max() > MAX_SUM:
-            raise SnapshotError("The snapshot's 'y' is beyond any reading.")
+            raise SnapshotError("The snapshot's 'y' holds an impossibly large reading.")
         self.selector.check(state)
         copy_arrays(self.selector.arrays(), state)
         readings.replace(count, state)

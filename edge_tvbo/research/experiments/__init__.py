@@ -43,7 +43,7 @@ def load(name: str, data: DataSource) -> Experiment:
     """
     place = CLASSES.get(name.upper())
     if place is None:
-        raise ConfigError(f"There is no experiment {name!r}; there are {', '.join(CLASSES)}.")
+        raise ConfigError(f"There is no experiment {name!r}; allowed: {', '.join(CLASSES)}.")
     module, _, class_name = place.partition(":")
     experiment: Experiment = getattr(import_module(f"{__name__}.{module}"), class_name)(data)
     return experiment

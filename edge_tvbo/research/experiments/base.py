@@ -119,7 +119,7 @@ class Experiment(ABC):
     def data(self) -> DataSource:
         """Source of recordings; raises `ValueError` if the experiment has no such source."""
         if self._data is None:
-            raise ValueError(f"{self.name} needs a DataSource.")
+            raise ValueError(f"{self.name} needs recordings: pass a DataSource as `data`.")
         return self._data
 
     def measure(self, runs: range, seed: int) -> list[Row]:

@@ -168,7 +168,7 @@ class ComparisonSummary:
         if first.is_simple:
             return [
                 f"A simple baseline is the best: {first.name} has a regret of "
-                f"{self._amount(first)}, less than {_all_of(others)}. The best of those is "
+                f"{self._amount(first)}, less than {_all_of(others)}. The best of these is "
                 f"{others[0].name} with {others[0].mean:.3f}{_overlap(first, others[0])}."
             ]
         less = 1.0 - first.mean / simple.mean

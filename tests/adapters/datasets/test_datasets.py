@@ -388,7 +388,7 @@ class TestCsv:
         grid = load(tmp_path / "a.csv", "\ufefft,n1,n2\n0,1,\n1,1,NA\n\n")
 
         assert grid.sensors == ("n1",)
-        assert "Left out, without any reading: n2." in grid.source
+        assert "Sensors without readings are left out: n2." in grid.source
 
     @pytest.mark.parametrize(
         ("text", "words"),

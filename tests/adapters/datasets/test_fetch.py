@@ -124,7 +124,7 @@ class TestFetch:
 
     @pytest.mark.parametrize("url", ["file:///etc/hosts", "ftp://127.0.0.1/a", "data.txt"])
     def test_other_schemes_than_http_are_rejected(self, tmp_path, url):
-        with pytest.raises(DataError, match="only http and https"):
+        with pytest.raises(DataError, match="must begin with http or https"):
             fetch(url, tmp_path / "a", None, no_progress)
 
     def test_unwritable_directory_is_a_data_error(self, server, tmp_path):

@@ -87,6 +87,6 @@ def test_every_sensor_of_every_field_has_its_own_topics(count):
 
 @pytest.mark.parametrize("topics", [("lab/{sensor}/t", ACTIVATE), (READING, "{sensor}/go")])
 def test_fields_that_would_share_a_topic_are_rejected(topics):
-    with pytest.raises(ConfigError, match="3 fields would share it; {field} stands for the field"):
+    with pytest.raises(ConfigError, match="3 fields would use this topic; write {field} where"):
         network(LAB, ["x", "y", "z"], *topics)
     assert len(network(LAB, ["x"], *topics)) == 2

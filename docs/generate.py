@@ -64,7 +64,7 @@ class Topic(NamedTuple):
 
     @property
     def formatted(self) -> str:
-        """Return the name as code; a final `, mode ...` is not part of the topic and stays text."""
+        """Return the topic in backticks; if the name has the text `, mode ...`, append it."""
         topic, comma, mode = self.name.partition(", ")
         return f"`{topic}`{comma}{mode}"
 

@@ -35,8 +35,8 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     Without INTERVAL, the command explains the newest decision of the daemon, which is read from the
     broker of CONFIG. Older decisions are read from the decision history, which the setting
     state.history enables. A negative INTERVAL counts back from the end of the history: -1 is the
-    last interval in the history. The daemon writes the history at the interval state.checkpoint,
-    and immediately on SIGUSR1.
+    last interval in the history. The setting state.checkpoint says how often the daemon writes the
+    history; on SIGUSR1 the daemon writes it immediately.
     """
     from edge_tvbo.control import history_text
 
@@ -126,8 +126,8 @@ def _entry(settings: "Settings", field: str, interval: int | None) -> "HistoryEn
     now = f"; the newest is {running.decision.interval}" if running else ""
     raise DataError(
         f"{field}: interval {interval} was not found{now}. {missing}\n"
-        "The daemon writes newer decisions to the history at the interval state.checkpoint, "
-        "and immediately on SIGUSR1."
+        "Newer decisions are not in the history yet. The setting state.checkpoint says how often "
+        "the daemon writes them; on SIGUSR1 the daemon writes them immediately."
     )
 
 

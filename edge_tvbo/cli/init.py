@@ -340,7 +340,7 @@ def _write(config: Path, values: "TemplateValues", password: str | None) -> None
 
 
 def _create(file: Path, text: str, mode: int, undo: ExitStack) -> None:
-    """Write a new file; `undo` then removes the file, unless `undo` is cancelled.
+    """Write a new file; the file is removed when `undo` is closed, unless `undo` is cancelled.
 
     Raises `FileExistsError` if the file exists.
     """

@@ -117,7 +117,7 @@ def _setting(path: KeyPath) -> Setting | None:
 
 
 def _settings_in(kind: type[msgspec.Struct] | None) -> dict[str, Setting]:
-    """Return the settings that the struct `kind` of a table declares, by name.
+    """Return the settings of a table that environment variables can set, by name.
 
     If the table is the table of a policy, return the parameters of all built-in policies.
     """

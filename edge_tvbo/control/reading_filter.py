@@ -121,6 +121,9 @@ class ReadingFilter:
 
 
 def _is_column(column: list[float], sensors: int, never: float) -> bool:
-    """Return whether `column` has one entry per sensor: a finite number, or the value `never`."""
+    """Return whether a column of the last readings is valid.
+
+    A valid column has one entry per sensor: a finite number, or the value `never`.
+    """
     known = [each for each in column if not (isnan(each) if isnan(never) else each == never)]
     return len(column) == sensors and all(map(isfinite, known))

@@ -49,7 +49,7 @@ class DecisionHistory(Protocol):
     """Interface of a decision history for the dashboard; every method may raise `DataError`."""
 
     def newest(self, field: str, count: int) -> list[HistoryEntry]:
-        """Return the last `count` history entries of `field`, the newest first."""
+        """Return the last `count` entries of `field` in the dashboard's history, newest first."""
 
     def close(self) -> None:
         """Close the history file."""

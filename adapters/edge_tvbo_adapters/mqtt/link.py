@@ -210,7 +210,7 @@ class MqttLink:
             yield each.why
 
     def respond(self, verb: str, response: Response) -> None:
-        """Publish the response to a command; the message is not retained."""
+        """Publish the response to a user's command over the MQTT link, not retained."""
         self._publisher.respond(verb, response)
         self._send_outbox()
 

@@ -24,7 +24,7 @@ class ErrorKeepingSocket(ssl.SSLSocket):
 
         If either step fails, the socket is closed. In TLS 1.3, the client's side of the handshake
         ends before the broker checks the client's certificate. If CONNECT were sent before the
-        reply is read, the reply would be lost together with the connection.
+        broker's answer to the certificate is read, that answer would be lost with the connection.
         """
         try:
             super().do_handshake(block)

@@ -192,7 +192,7 @@ def json_type(value: Any) -> str:
 
 
 def load_timezone(name: str) -> tzinfo:
-    """Return the time zone `name`; raises `ConfigError` if the machine does not know it."""
+    """Return the time zone of a JSON payload's timestamps; `ConfigError` if it is unknown."""
     from zoneinfo import ZoneInfo, available_timezones  # slow, and few configurations need it
 
     try:

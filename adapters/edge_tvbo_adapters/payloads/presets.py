@@ -61,7 +61,7 @@ class DevicePreset(msgspec.Struct, frozen=True):
 
 
 def numbers_below(*path: str) -> Callable[[bytes], tuple[str, ...]]:
-    """Return a function that lists the paths of all numbers below `path` in a JSON payload.
+    """Return a preset's function that lists the paths of all numbers below `path` in a payload.
 
     The paths are relative to `path`, as in the setting ``value``. The function raises
     `PayloadError` if there is no number below `path`.

@@ -151,9 +151,10 @@ class PrunedPosterior(RegressionPosterior):
     Notes
     -----
     The relevance of a reading refers to the predictions of all arms in all future intervals. The
-    kernel d decays at the same rate from every reading. The matrix F of `relevance` for each later
-    interval is therefore F for the next interval times a constant. So the sum over all future
-    intervals is the term of the next interval times a constant, which cancels in the relevance. No
+    kernel d decays at the same rate from every reading. Therefore the matrix F of
+    `relevance` in a later interval equals a constant times the matrix F in the next interval. So
+    the sum over all future intervals equals a constant times the term of the next interval, and
+    the constant cancels in the relevance. No
     future interval is left out. The cost is O(W³ + W²M) for each interval and for each removed
     reading.
     """

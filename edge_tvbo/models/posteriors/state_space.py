@@ -87,7 +87,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
 
     @abstractmethod
     def _arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays that hold the posterior's state; the keys are names in snapshots."""
+        """Return the arrays of a state-space posterior by their names in snapshots."""
 
     @abstractmethod
     def _kind(self) -> str:

@@ -126,7 +126,7 @@ def abrupt(seed: int) -> ChangingArms:
 
 
 def slow(seed: int) -> ChangingArms:
-    """Return a function on 100 arms that changes evenly into another function in 500 intervals.
+    """Return the benchmark function on 100 arms that changes slowly and evenly in 500 intervals.
 
     In interval t, the function is f_t = cos(θ) f + sin(θ) g with two random functions f and g; θ
     increases from 0 to π/2. All steps have the same size, and the norm of f_t stays the same. As in

@@ -69,7 +69,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
 
 
 def _comparison(record: Record, decision: Decision, unit: str) -> str:
-    """Return the reply's difference from the estimate and the event trigger's result, in words."""
+    """Return, in words, how far the reply is from the estimate, and what the event trigger did."""
     if record.abs_error is None:
         return ""
     error = f", {_difference(record.abs_error, decision)}{unit} from the estimate"

@@ -1,7 +1,7 @@
 """Watchdog: reports to systemd that the daemon is ready, its status, and that it is alive.
 
-A service of the loop notifies systemd only if both the loop and the link make progress: the loop
-has completed a turn, and the link has received a packet recently or is about to reconnect. A
+The watchdog is called in every turn of the daemon's loop. It notifies systemd only if the loop has
+completed a turn, and if the link has received a packet recently or is about to reconnect. A
 separate timer would report a hung daemon as alive. A blocked loop or a stalled link is a reason for
 a restart; an unreachable broker is not.
 """

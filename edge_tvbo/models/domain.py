@@ -15,7 +15,7 @@ Field = SensorField | BoxField
 
 
 class ArmSpace(Protocol):
-    """Protocol that gives each arm of a field a place, and the places a prior covariance.
+    """Protocol that assigns a place to each arm of a field, and a prior covariance to the places.
 
     A place is an array of d numbers.
     """

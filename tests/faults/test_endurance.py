@@ -60,19 +60,26 @@ def measured(self, mask):
     turn(self, mask)
     work[min(999, int(1e3 * (time.thread_time() - began)))] += 1
 
-def watched(kind, name):
-    call = getattr(kind, name)
+def note(kind, held):
+    longest[kind] = max(longest.get(kind, 0), held)
+
+def watched(name):
+    call = getattr(Outbox, name)
     def instead(self, *arguments, **more):
         result = call(self, *arguments, **more)
-        held = len(result if kind is Session else self)
-        longest[kind.__name__] = max(longest.get(kind.__name__, 0), held)
+        note("Outbox", len(self))
         return result
-    setattr(kind, name, instead)
+    setattr(Outbox, name, instead)
 
-WATCHED = {Session: ["service"], Outbox: ["state", "notice", "command", "begin", "mark_sent"]}
-for kind, names in WATCHED.items():
-    for name in names:
-        watched(kind, name)
+def counted(self, mask, now):
+    held = 0
+    for held, message in enumerate(service(self, mask, now), 1):
+        yield message
+    note("Session", held)
+
+service, Session.service = Session.service, counted
+for name in ["state", "notice", "command", "begin", "mark_sent"]:
+    watched(name)
 def report():
     p99 = next(ms for ms in range(1000) if sum(work[: ms + 1]) >= 0.99 * sum(work)) + 1
     print("at most:", longest["Session"], longest["Outbox"], p99, file=sys.stderr)

@@ -248,7 +248,7 @@ def test_a_restart_leaves_a_region_of_likelihood_0():
 
 def test_invalid_data_are_rejected():
     for change, message in (
-        ({"K": np.eye(2)}, r"K is \(2, 2\)"),
+        ({"K": np.eye(2)}, r"K has shape \(2, 2\)"),
         ({"times": np.arange(4.0)}, r"times \(4,\)"),
         ({"y": np.array([1.0, np.nan, 1.0])}, "finite"),
         ({"noise_variance": -1.0}, "noise_variance is -1.0"),

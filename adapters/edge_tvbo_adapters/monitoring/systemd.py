@@ -42,7 +42,7 @@ class SystemdNotifier:
         self._send(f"READY=1\nSTATUS={self._line(text)}")
 
     def status(self, text: str) -> None:
-        """Report a one-line status to systemd, unless it has not changed."""
+        """Report a one-line status to systemd if the status has changed."""
         if text != self._status:
             self._send(f"STATUS={self._line(text)}")
 

@@ -219,7 +219,7 @@ def test_same_command_continues_after_ctrl_c_with_local_workers(compare, compare
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     kept = tmp_path / "unfinished" / "parts"
     kept.mkdir(parents=True)
-    pipe = kept / "et-gp-ucb-000015.new"
+    pipe = kept / "random-000029.new"  # of the last replay, so that others are finished before it
     os.mkfifo(pipe)
     with subprocess.Popen(command, start_new_session=True, **quiet) as process, killed(process):
         wait_until(lambda: any(kept.glob("*.json")) and waits_for_a_reader(process.pid))

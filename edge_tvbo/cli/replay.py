@@ -27,8 +27,6 @@ from edge_tvbo.cli.output import progress, show
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from edge_tvbo.messages.commands import Command
     from edge_tvbo.simulation.backtest import Backtest, Result
 
@@ -117,7 +115,7 @@ def replay(
     backtest = _prepare(out, source)
     settings = parameters_of(assignments)
     if via == "process":
-        _fit_daily_profile(backtest, [policy], None)
+        _fit_structure(backtest, [policy])
         with progress(policy, seeds) as step:
             result = backtest.run(policy, settings, seeds, step)
     else:
@@ -184,7 +182,7 @@ def compare(
     if cluster is None and intervals < MIN_INTERVALS_FOR_PROCESSES:
         jobs = jobs or 1
     with _unfinished(out) as directory, executor_of(cluster, jobs) as executor:
-        _fit_daily_profile(backtest, names, executor)
+        _fit_structure(backtest, names)
         for name in names:
             backtest.controller(name, {}, seed=0)  # rejects unknown names before the work
         with progress("replaying", len(names) * seeds) as step:
@@ -218,13 +216,12 @@ def compare(
     type=click.Path(path_type=Path),
     help="Also plot the training report to this file (png, svg, pdf).",
 )
-@cluster_option
-def fit(output: Path, plot: Path | None, cluster: str | None, **source: Any) -> None:
+def fit(output: Path, plot: Path | None, **source: Any) -> None:
     """Train a model from recorded days.
 
-    The setting `model` of a configuration names the model file. The file contains the daily
-    profile, the covariance of the sensors, the noise and the exploration weight. The model is
-    trained on all days unless --train selects some. For your own readings in a CSV file:
+    The setting `model` of a configuration names the model file. The file contains the course of
+    each sensor, the covariance of the sensors and how fast the field changes. The model is trained
+    on all days unless --train selects some. For your own readings in a CSV file:
 
     \b
         edge-tvbo fit --dataset csv --data-dir readings.csv
@@ -238,12 +235,10 @@ def fit(output: Path, plot: Path | None, cluster: str | None, **source: Any) -> 
     backtest = backtest_of(**source)
     if source["train"] is None:
         backtest = backtest.on_all_days()
-    with executor_of(cluster, None if cluster else 1) as executor:
-        with progress("learning", None) as step:
-            backtest.fit_daily_profile(step, executor)
-        write(output, backtest.field_with_daily_profile)
-        with progress("checking", None) as step:
-            learned = backtest.training_report(step, executor)
+    with progress("learning", None) as step:
+        backtest.fit_structure(step)
+    write(output, backtest.structured_field)
+    learned = backtest.training_report()
     click.echo(f"Wrote {output}:")
     for line in learned.lines():
         click.echo(f"- {line}")
@@ -306,15 +301,13 @@ def _unfinished(out: Path | None) -> Iterator[Path]:
     shutil.rmtree(out / "unfinished")
 
 
-def _fit_daily_profile(
-    backtest: "Backtest", policies: list[str], executor: "Executor | None"
-) -> None:
-    """Fit the daily profile of the backtest's field if one of `policies` needs it."""
-    from edge_tvbo.simulation.backtest import DAILY_PROFILE_POLICIES
+def _fit_structure(backtest: "Backtest", policies: list[str]) -> None:
+    """Fit the structural model of the backtest's field if `policies` contain `auto`."""
+    from edge_tvbo.simulation.backtest import AUTO
 
-    if not set(policies).isdisjoint(DAILY_PROFILE_POLICIES):
+    if AUTO in policies:
         with progress("learning", None) as step:
-            backtest.fit_daily_profile(step, executor)
+            backtest.fit_structure(step)
 
 
 def _write_report(backtest: "Backtest", results: "list[Result]", out: Path, as_json: bool) -> None:

@@ -254,17 +254,19 @@ class Controller:
         self._filter.restore(*held.filter_state)
         self._paused = held.paused
 
-    def restore_partial(self, blob: bytes) -> None:
-        """Restore only the pause and energy state, from a snapshot of another model or sensor set.
+    def restore_partial(self, blob: bytes) -> int:
+        """Restore what a snapshot of another model or other sensors has in common with the field.
 
-        The energy state of a sensor is restored if the snapshot contains a sensor of the same name.
-        Raises `SnapshotError` for an invalid snapshot.
+        These are the pause, and the energy of each sensor of the same name. If the policy is the
+        same and can do so, what it knows of these sensors is restored too. Return the number of
+        sensors of which the policy knows something. Raises `SnapshotError` for an invalid snapshot.
         """
         state = decode_snapshot(KIND, None, blob)
         held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
         if self._energy and "sensors" in state:
             self._energy.restore_partial(state, self.policy.field.sensors)
         self._paused = held.paused
+        return self.policy.restore_sensors(read_bytes(state, "policy"))
 
     @property
     def interval(self) -> int:

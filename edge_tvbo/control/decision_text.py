@@ -17,8 +17,14 @@ from edge_tvbo.control.facts import (
     SensorsWithEnergy,
 )
 from edge_tvbo.messages.documents import Decision, Hotspot, ModelState, NoticeKind, Reason
-from edge_tvbo.messages.formatting import duration, rfc3339, significant
-from edge_tvbo.models.facts import Fact, LikeliestModel, LowRankApproximation, RateOfChange
+from edge_tvbo.messages.formatting import duration, rfc3339, season_text, significant
+from edge_tvbo.models.facts import (
+    Fact,
+    LearnedStructure,
+    LikeliestModel,
+    LowRankApproximation,
+    RateOfChange,
+)
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
@@ -277,10 +283,10 @@ def _bounds(choice: Choice, mean: Array, std: Array) -> Array:
 def fact_text(fact: Fact) -> str:
     """Return a fact about the model in words.
 
-    >>> fact_text(LikeliestModel(0.41, True, 0.03, None, None))
-    'the likeliest model (daily profile, time-varying with ε = 0.03) has weight 41 %'
-    >>> fact_text(RateOfChange(0.0312))
-    'about 3.1 % of the variance is new each interval'
+    >>> fact_text(LikeliestModel(0.41, 0.03, None, None))
+    'the likeliest model (time-varying with ε = 0.03) has weight 41 %'
+    >>> fact_text(LearnedStructure(86400.0, 7854.0, 86400.0, 288))
+    'learned from 288 readings: a course of a day, changes within 2 h and 24 h'
     """
     match fact:
         case LowRankApproximation(components, sensors, noise_share):
@@ -290,6 +296,10 @@ def fact_text(fact: Fact) -> str:
             )
         case LikeliestModel():
             return f"the likeliest model ({_model_text(fact)}) has weight {fact.weight * 100:.0f} %"
+        case LearnedStructure(period, fast, slow, readings):
+            course = f"a course of {season_text(period)}, " if period else ""
+            changes = f"changes within {duration(fast)} and {duration(slow)}"
+            return f"learned from {readings} readings: {course}{changes}"
         case RateOfChange(epsilon):
             return f"about {_percent(epsilon)} of the variance is new each interval"
 
@@ -335,7 +345,7 @@ def _model_text(model: LikeliestModel) -> str:
     else:
         change = "static, reset by its event trigger"
     scale = "" if model.length_scale is None else f", length scale {model.length_scale:.3g}"
-    return f"{'daily profile, ' if model.daily else ''}{change}{scale}"
+    return f"{change}{scale}"
 
 
 def _percent(share: float) -> str:

@@ -10,6 +10,7 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models import spatial_kernels
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import build_policy
 
@@ -55,33 +56,45 @@ def _field_from_model(settings: FieldSettings) -> SensorField:
             "fit the model again."
         )
     rows = [field.sensors.index(sensor) for sensor in settings.sensors]
-    positions, profile = field.positions, field.daily_profile
+    positions, kernel = field.positions, field.kernel[rows][:, rows]
+    structure = (
+        prior_structure(kernel, _interval(settings))
+        if field.structure is None
+        else field.structure.of_sensors(rows)
+    )
     return SensorField(
         settings.sensors,
-        field.kernel[rows][:, rows],
+        kernel,
         field.noise_variance,
         unit=settings.unit or field.unit,
         center=field.center,
         scale=field.scale,
         objective=settings.objective,
         positions=None if positions is None else positions[rows],
-        daily_profile=None if profile is None else profile.of_sensors(rows),
+        structure=structure,
     )
 
 
 def _field_from_kernel(settings: FieldSettings, kernel: Kernel) -> SensorField:
     known = settings.positions
     places = None if known is None else [known[sensor] for sensor in settings.sensors]
+    covariance = _covariance(kernel, places, len(settings.sensors))
     return SensorField(
         settings.sensors,
-        _covariance(kernel, places, len(settings.sensors)),
+        covariance,
         kernel.noise_variance / kernel.variance,
         unit=settings.unit,
         center=kernel.mean,
         scale=kernel.variance**0.5,
         objective=settings.objective,
         positions=places,
+        structure=prior_structure(covariance, _interval(settings)),
     )
+
+
+def _interval(settings: FieldSettings) -> float | None:
+    """Return the length of a field's intervals in s; None if the intervals follow the readings."""
+    return settings.interval if isinstance(settings.interval, float) else None
 
 
 def _covariance(kernel: Kernel, places: list[Position] | None, M: int) -> Array:

@@ -334,13 +334,17 @@ class Checkpoints:
 def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
     """Restore `controller` from `snapshot`; return whether they are compatible.
 
-    If they are incompatible, log the reason, and restore only the pause and the energy state.
+    If they are incompatible, log the reason, and restore what they have in common.
     """
     try:
         controller.restore(snapshot)
     except SnapshotError as error:
-        log.warning("%s: the field %s starts without readings: %s", occasion, name, error)
+        known = 0
         with suppress(SnapshotError):
-            controller.restore_partial(snapshot)
+            known = controller.restore_partial(snapshot)
+        if known:
+            log.info("%s: the field %s continues with %d known sensors", occasion, name, known)
+        else:
+            log.warning("%s: the field %s starts without readings: %s", occasion, name, error)
         return False
     return True

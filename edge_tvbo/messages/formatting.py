@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+SEASONS = (("a day", 86_400.0), ("a week", 604_800.0), ("a year", 31_557_600.0))  # s
 YEAR_1, YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # s since 1970: the range of RFC 3339
 
 
@@ -32,6 +33,18 @@ def duration(seconds: float) -> str:
         if seconds < limit:
             return f"{max(0.0, seconds) / size:.0f} {unit}"
     return f"{seconds / 86400.0:.0f} d"
+
+
+def season_text(period: float) -> str:
+    """Return the length of a season in words.
+
+    >>> season_text(86400.0), season_text(31_536_000.0), season_text(7200.0)
+    ('a day', 'a year', '2 h')
+    """
+    for words, length in SEASONS:
+        if abs(period - length) < 0.01 * length:
+            return words
+    return duration(period)
 
 
 def significant(value: float, digits: int = 3) -> str:

@@ -15,10 +15,18 @@ class LikeliestModel(msgspec.Struct, frozen=True):
     """The model with the largest weight in a mixture of models, as a fact for explanations."""
 
     weight: float  # 0 to 1
-    daily: bool  # whether it uses the field's daily profile
     epsilon: float | None  # ε of TV; 0 for the static model; None with momentum
     momentum: tuple[float, float] | None  # ε and α of MTV
     length_scale: float | None  # its length scale; None for the field's own kernel
+
+
+class LearnedStructure(msgspec.Struct, frozen=True):
+    """The season and the rates of a structural model, as a fact for explanations."""
+
+    period: float  # length of the season in s; 0 for no season
+    fast: float  # time constants of its changes, in s
+    slow: float
+    readings: int  # number of readings that it has learned from
 
 
 class RateOfChange(msgspec.Struct, frozen=True):
@@ -30,4 +38,4 @@ class RateOfChange(msgspec.Struct, frozen=True):
     epsilon: float
 
 
-Fact = LowRankApproximation | LikeliestModel | RateOfChange
+Fact = LowRankApproximation | LikeliestModel | LearnedStructure | RateOfChange

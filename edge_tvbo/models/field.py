@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.daily_profile import DailyProfile
 from edge_tvbo.models.spatial_kernels import ALLOWED_RANGE, MAX_NUMBER, MIN_NUMBER, SpatialKernel
+from edge_tvbo.models.structure import StructuralModel
 from edge_tvbo.numerics.types import Array
 
 
@@ -37,8 +37,8 @@ class SensorField:
         maximises.
     positions : (M, d) array or None
         Positions of the sensors, for policies that learn how fast the field changes in space.
-    daily_profile : DailyProfile or None
-        Mean and spread by the time of day, for policies that use a daily profile.
+    structure : StructuralModel or None
+        Course, season and rates of change that were learned from training readings.
 
     Raises
     ------
@@ -63,7 +63,7 @@ class SensorField:
         scale: float = 1.0,
         objective: Literal["max", "min"] = "max",
         positions: ArrayLike | None = None,
-        daily_profile: DailyProfile | None = None,
+        structure: StructuralModel | None = None,
     ) -> None:
         self.sensors = tuple(sensors)
         M = len(self.sensors)
@@ -84,9 +84,11 @@ class SensorField:
         if objective not in ("max", "min"):
             raise ConfigError(f'objective is {objective!r}; it can be "max" or "min".')
         self._sign = 1.0 if objective == "max" else -1.0
-        if daily_profile is not None and (found := daily_profile.mean.shape[1]) != M:
-            raise ConfigError(f"The daily profile has {found} sensors; the field has {M}.")
-        self.daily_profile = daily_profile
+        if structure is not None and (found := len(structure.spread)) != M:
+            raise ConfigError(f"The structure has {found} sensors; the field has {M}.")
+        if structure is not None:
+            _checked_covariance(structure.correlation, M)
+        self.structure = structure
         self.positions = None if positions is None else _checked_positions(positions, M)
 
     def __len__(self) -> int:
@@ -193,9 +195,9 @@ class SensorField:
         parts = ("\0".join(self.sensors).encode(), self.kernel.tobytes())
         numbers = (self.noise_variance, self.center, self.scale)
         settings = f"{numbers!r} {self.objective}".encode()
-        profile = b"" if self.daily_profile is None else self.daily_profile.fingerprint()
+        structure = b"" if self.structure is None else self.structure.fingerprint()
         places = b"" if self.positions is None else self.positions.tobytes()
-        return sha256(b"\0".join((*parts, settings, profile, places))).hexdigest()[:16]
+        return sha256(b"\0".join((*parts, settings, structure, places))).hexdigest()[:16]
 
 
 def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField:

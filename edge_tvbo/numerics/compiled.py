@@ -19,6 +19,7 @@ MODULES = (  # modules with the kernels that a gateway runs
     "low_rank",
     "model_bank",
     "state_space",
+    "structural",
     "two_component",
     "weighted",
     "window",

@@ -1,9 +1,8 @@
 """Model bank kernels: many state-space models side by side, updated in one compiled step.
 
 Each model of the bank has the state z_0 of `state_space` or the state (z_0, z_1) of
-`two_component`. It has one of several prior covariances. It predicts a reading y as y = shift +
-scale · z_0. The kernels here call no kernel of another file, because numba's cache does not notice
-a change in that file.
+`two_component`. It has one of several prior covariances. The field is z_0. The kernels here call no
+kernel of another file, because numba's cache does not notice a change in that file.
 """
 
 from math import log, pi, sqrt
@@ -11,7 +10,7 @@ from math import log, pi, sqrt
 import numpy as np
 
 from edge_tvbo.numerics.jit import kernel
-from edge_tvbo.numerics.types import Array, Int64Array, Mask
+from edge_tvbo.numerics.types import Array, Int64Array
 
 MAX_ERROR_STDS = 3.0  # prediction error beyond which a reading gets less weight
 
@@ -76,14 +75,12 @@ def evolve_one_component(
                 C[b, i, j] = retain[b] * C[b, i, j] + inject[b] * prior[i, j]
 
 
-@kernel("void(f8[:, ::1], f8[:, :, ::1], i8, f8, f8[::1], f8[::1], f8, f8[::1], f8[::1])")
+@kernel("void(f8[:, ::1], f8[:, :, ::1], i8, f8, f8, f8[::1], f8[::1])")
 def condition(
     m: Array,
     C: Array,
     arm: int,
     y: float,
-    shift: Array,
-    scale: Array,
     noise_variance: float,
     log_density: Array,
     g: Array,
@@ -96,8 +93,6 @@ def condition(
         Posterior means and covariances; N is M, or 2 M for two-component models.
     arm, y, noise_variance
         Arm that was read, the reading in model units, and its noise variance.
-    shift, scale : float64[B]
-        y = shift + scale · z_0[arm] + noise in each model.
     log_density : float64[B]
         Receives ln p(y) under each model before the update.
     g : float64[N]
@@ -115,12 +110,12 @@ def condition(
     for b in range(m.shape[0]):
         mean = m[b]
         cov = C[b]
-        total = max(cov[arm, arm], 0.0) + noise_variance / (scale[b] * scale[b])
-        error = (y - shift[b]) / scale[b] - mean[arm]
+        total = max(cov[arm, arm], 0.0) + noise_variance
+        error = y - mean[arm]
         square = error * error / total
         far = sqrt(square)
         loss = square if far <= MAX_ERROR_STDS else MAX_ERROR_STDS * (2.0 * far - MAX_ERROR_STDS)
-        log_density[b] = -0.5 * (log(2.0 * pi * total) + loss) - log(scale[b])
+        log_density[b] = -0.5 * (log(2.0 * pi * total) + loss)
         if far > MAX_ERROR_STDS:
             total *= far / MAX_ERROR_STDS
         root = 1.0 / sqrt(total)
@@ -135,20 +130,13 @@ def condition(
                 cov[i, i] = 0.0
 
 
-@kernel(
-    "void(f8[:, ::1], f8[:, :, ::1], f8[:, ::1], f8[:, :, ::1],"
-    " f8[::1], b1[::1], f8[::1], f8[::1], f8, f8[::1], f8[::1])"
-)
+@kernel("void(f8[:, ::1], f8[:, :, ::1], f8[:, ::1], f8[:, :, ::1], f8[::1], f8[::1], f8[::1])")
 def mixture_moments(
     m: Array,
     C: Array,
     m2: Array,
     C2: Array,
     weight: Array,
-    daily: Mask,
-    overall_mean: Array,
-    daily_mean: Array,
-    scale: float,
     mean: Array,
     variance: Array,
 ) -> None:
@@ -157,13 +145,10 @@ def mixture_moments(
     Parameters
     ----------
     m : float64[b, M], C : float64[b, M, M], m2 : float64[B - b, 2 M], C2 : float64[B - b, 2 M, 2 M]
-        Posterior means `m` and covariances `C` of the b one-component models, and `m2` and `C2` of
-        the two-component models.
+        Posterior means `m` and covariances `C` of the bank's b one-component models, and `m2` and
+        `C2` of its two-component models.
     weight : float64[B]
         Weights of all models, which add up to 1.
-    daily : bool[B]
-        True for the models that are shifted by `daily_mean` (float64[M]) and scaled by `scale`. The
-        other models are shifted by `overall_mean` (float64[M]) and not scaled.
     mean, variance : float64[M]
         Receive the moments of the mixture.
     """
@@ -173,38 +158,13 @@ def mixture_moments(
     variance[:] = 0.0
     for k in range(weight.shape[0]):
         own = m[k] if k < b else m2[k - b]
-        shift, s = (daily_mean, scale) if daily[k] else (overall_mean, 1.0)
         for i in range(M):
-            mean[i] += weight[k] * (shift[i] + s * own[i])
+            mean[i] += weight[k] * own[i]
     for k in range(weight.shape[0]):
         own, cov = (m[k], C[k]) if k < b else (m2[k - b], C2[k - b])
-        shift, s = (daily_mean, scale) if daily[k] else (overall_mean, 1.0)
         for i in range(M):
-            off = shift[i] + s * own[i] - mean[i]
-            variance[i] += weight[k] * (off * off + s * s * max(cov[i, i], 0.0))
-
-
-@kernel("void(f8[::1], f8[::1], f8[::1], f8[:, ::1], f8, f8)")
-def update_daily_mean(
-    daily_mean: Array, mean: Array, variance: Array, K: Array, square: float, rate: float
-) -> None:
-    """Move the daily mean of each arm towards the mixture's `mean`, in place.
-
-    Parameters
-    ----------
-    daily_mean : float64[M]
-        Mean of each arm at this time of day.
-    mean, variance : float64[M]
-        Moments of the mixture, as filled by `mixture_moments`.
-    K : float64[M, M], square : float
-        `square` times the diagonal of `K` is the prior variance of each arm. The step of an arm is
-        `rate` times the share of that variance which the readings have removed.
-    rate : float
-        Step for an arm whose value is certain, 0 to 1.
-    """
-    for i in range(daily_mean.shape[0]):
-        known = min(max(1.0 - variance[i] / (square * K[i, i]), 0.0), 1.0)
-        daily_mean[i] += rate * known * (mean[i] - daily_mean[i])
+            off = own[i] - mean[i]
+            variance[i] += weight[k] * (off * off + max(cov[i, i], 0.0))
 
 
 def prior_covariances(K: Array, which: Int64Array, P: Array) -> Array:

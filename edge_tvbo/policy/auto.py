@@ -1,22 +1,30 @@
-"""Policy `auto`: a mixture of models, weighted by how well each model predicted the readings."""
+"""Policy `auto`: learns course, season and rates of change from the readings."""
+
+from math import exp
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.beta import DEFAULT_BETA, BetaSchedule, LogBeta, beta_schedule
+from edge_tvbo.models.beta import DEFAULT_BETA, BetaSchedule, beta_schedule
 from edge_tvbo.models.domain import Field
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.mixture import MixturePosterior, candidate_length_scales
+from edge_tvbo.models.posteriors.structural import StructuralPosterior
+from edge_tvbo.models.snapshot import decode_snapshot, read_bytes
 from edge_tvbo.models.triggers import Never
-from edge_tvbo.policy.base import UpperConfidence
+from edge_tvbo.numerics.types import Mask
+from edge_tvbo.policy.base import Choice, UpperConfidence
 from edge_tvbo.policy.settings import AutoSettings
 
-C2 = 0.4  # c2 of β_t = c1 ln(c2 t); c1 is chosen on the training days
+FIRST_WIDTH, LAST_WIDTH = 1.0, 0.5  # of the bound, without readings and with many
+LEARNED_AFTER = 100.0  # readings of each sensor, after which 1/e of the difference is left
+MAX_TURNS = 3  # readings of each sensor, after which the sensors no longer take turns
+TURN_WIDTH = 1e6  # selects the sensor about which least is known
 
 
-def make_auto(settings: AutoSettings, field: Field) -> "MixturePolicy":
-    """Build the policy `auto`: the upper confidence bound of a mixture of models.
+def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
+    """Build the policy `auto`.
 
-    If the field has a daily profile, the models follow the time of day. If, in addition, `beta` is
-    not given, the policy uses the exploration that was best on the training days.
+    If the field has a structural model, the posterior is that of this model. Otherwise it is a
+    mixture of models that count time in intervals.
 
     Raises
     ------
@@ -26,39 +34,84 @@ def make_auto(settings: AutoSettings, field: Field) -> "MixturePolicy":
     """
     if not isinstance(field, SensorField):
         raise ConfigError(f"{settings.name} needs sensors or a grid; this field is a box.")
+    if settings.length_scale is None and field.structure is not None:
+        width = LearningWidth(len(field), field.structure.rows)
+        return AutoPolicy(settings, field, StructuralPosterior(field), width)
     scales = () if settings.length_scale is None else candidate_length_scales(field)
     posterior = MixturePosterior(field, delta_b=settings.delta_b, scales=scales)
-    return MixturePolicy(settings, field, posterior, _width(settings, field))
+    return AutoPolicy(settings, field, posterior, DEFAULT_BETA)
 
 
-def _width(settings: AutoSettings, field: SensorField) -> BetaSchedule:
-    if settings.beta is not None:
-        return beta_schedule(settings.beta)
-    profile = field.daily_profile
-    return DEFAULT_BETA if profile is None else LogBeta(profile.exploration, C2)
+class LearningWidth:
+    """A bound that becomes narrower with the number of readings that the policy has learned from.
+
+    Parameters
+    ----------
+    sensors : int
+        Number of sensors, M.
+    rows : int
+        Number of training rows, each with a reading of every sensor.
+
+    Examples
+    --------
+    >>> width = LearningWidth(sensors=10, rows=0)
+    >>> [round(width.width(1, readings), 2) for readings in (0, 1000, 10_000)]
+    [1.0, 0.68, 0.5]
+    """
+
+    def __init__(self, sensors: int, rows: int) -> None:
+        self._sensors = sensors
+        self._rows = rows
+
+    def width(self, t: int, observations: int) -> float:
+        """Return the width of the bound in standard deviations, from 1 down to 0.5."""
+        learned = exp(-(self._rows + observations / self._sensors) / LEARNED_AFTER)
+        return LAST_WIDTH + (FIRST_WIDTH - LAST_WIDTH) * learned
 
 
-class MixturePolicy(UpperConfidence):
-    """The policy `auto`: selects the arm with the highest bound of a `MixturePosterior`.
+class AutoPolicy(UpperConfidence):
+    """The policy `auto`: selects the arm with the highest bound of a learning posterior.
 
-    The posterior follows the time of day, which `set_time` sets.
+    In the first half season without training readings, the sensors take turns.
     """
 
     def __init__(
         self,
         settings: AutoSettings,
         field: SensorField,
-        posterior: MixturePosterior,
+        posterior: StructuralPosterior | MixturePosterior,
         width: BetaSchedule,
     ) -> None:
-        super().__init__(settings.name, field, posterior, width, Never(), seed=settings.seed)
-        self._mixture = posterior
+        beta = width if settings.beta is None else beta_schedule(settings.beta)
+        super().__init__(settings.name, field, posterior, beta, Never(), seed=settings.seed)
+        self._learned = posterior
 
     def set_time(self, at: float) -> None:
         """Set the time at which the current interval began, in s since 1970, UTC."""
-        self._mixture.set_time(at)
+        self._learned.set_time(at)
+
+    def restore_sensors(self, blob: bytes) -> int:
+        """Load what a snapshot says about sensors of the same names, if both models are structural.
+
+        Return the number of these sensors.
+        """
+        if not isinstance(self._learned, StructuralPosterior):
+            return 0
+        state = decode_snapshot(self.name, None, blob)
+        return self._learned.restore_sensors(read_bytes(state, "posterior"))
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
         """Return two bounds; with probability `share`, a reading of `arm` now is between them."""
         tail = (1.0 - share) / 2.0
-        return self._mixture.quantile(arm, tail), self._mixture.quantile(arm, 1.0 - tail)
+        return self._learned.quantile(arm, tail), self._learned.quantile(arm, 1.0 - tail)
+
+    def _best_choice(self, eligible: Mask) -> Choice | None:
+        if not self._takes_turns():
+            return super()._best_choice(eligible)
+        unknown = self._learned.highest(TURN_WIDTH, eligible, self._seed, self._events)
+        return None if unknown is None else self._choice(unknown)
+
+    def _takes_turns(self) -> bool:
+        posterior = self._learned
+        is_new = isinstance(posterior, StructuralPosterior) and posterior.in_first_half_season
+        return is_new and self.observations < MAX_TURNS * len(self._all_arms)

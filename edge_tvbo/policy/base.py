@@ -12,7 +12,7 @@ import numpy as np
 from edge_tvbo.models.beta import BetaSchedule
 from edge_tvbo.models.domain import Arm, Field, arm_state, arms_from_state
 from edge_tvbo.models.facts import Fact
-from edge_tvbo.models.posteriors.base import Posterior
+from edge_tvbo.models.posteriors.base import Posterior, Prediction
 from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot, read_bytes, read_count
 from edge_tvbo.models.triggers import Trigger, TriggerInput
 from edge_tvbo.numerics.types import Array, Mask
@@ -222,6 +222,26 @@ class Policy(Protocol):
         """
         ...
 
+    def restore_sensors(self, blob: bytes) -> int:
+        """Load what a snapshot of another field says about sensors of the same names.
+
+        Parameters
+        ----------
+        blob : bytes
+            Snapshot of the same policy on a field with other sensors.
+
+        Returns
+        -------
+        int
+            Number of this policy's sensors that the snapshot knew; 0 if nothing was loaded.
+
+        Raises
+        ------
+        SnapshotError
+            If the snapshot cannot be decoded.
+        """
+        ...
+
 
 class UpperConfidence:
     """A policy that selects the arm with the highest mean + width · std.
@@ -369,6 +389,10 @@ class UpperConfidence:
         self._time, self._events, self._selected = time, events, selected
         self._trigger.age, self.resets = age, resets
 
+    def restore_sensors(self, blob: bytes) -> int:
+        """Load nothing, because this posterior cannot be divided by sensors; return 0."""
+        return 0
+
     def _mask(self, eligible: Mask | None) -> Mask:
         """Check the dtype and shape of `eligible`, which compiled kernels do not check."""
         if eligible is None:
@@ -379,9 +403,14 @@ class UpperConfidence:
         return np.ascontiguousarray(eligible)
 
     def _best_choice(self, eligible: Mask) -> Choice | None:
-        width = self._exploration.width(self._time + 1, self._posterior.observations)
-        best = self._posterior.highest(width, eligible, self._seed, self._events)
-        if best is None:
-            return None
+        best = self._posterior.highest(self._width(), eligible, self._seed, self._events)
+        return None if best is None else self._choice(best)
+
+    def _choice(self, best: Prediction) -> Choice:
+        width = self._width()
         bound = best.mean + width * best.std
         return Choice(best.arm, self.field.name(best.arm), best.mean, best.std, bound, width)
+
+    def _width(self) -> float:
+        """Return the width of the bound in this interval, in standard deviations."""
+        return self._exploration.width(self._time + 1, self._posterior.observations)

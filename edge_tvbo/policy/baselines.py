@@ -155,6 +155,10 @@ class ModelFreePolicy:
         """Return the prior mean and standard deviation, because this policy has no posterior."""
         return np.zeros(len(self.field)), self._std.copy()
 
+    def restore_sensors(self, blob: bytes) -> int:
+        """Load nothing, because this policy has no model of the sensors; return 0."""
+        return 0
+
     def _pick(self, candidates: Indices) -> int:
         raise NotImplementedError
 

@@ -117,10 +117,11 @@ class PolicySettings(
 
 
 class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
-    """Mixture of static and changing models, weighted by how well each predicted the readings.
+    """Learns level, course, season and rates of change of each sensor from the readings.
 
-    It needs no rate of change and no reset times. If a daily profile was learned from training
-    days, the models follow the time of day.
+    It needs no rate of change and no reset times. Recorded training days, if there are any, are
+    what it has heard first. In a field without a structural model, such as one with more than 500
+    sensors, it is a mixture of static and changing models.
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.auto:make_auto"
@@ -137,16 +138,35 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
         Meta(
             description="Whether the length scale is learned too; this needs sensor positions. "
             "If it is learned, only the variance of the trained model is used, not its kernel "
-            "or daily profile."
+            "or course."
         ),
     ] = None
     beta: Annotated[
         BetaValue | None,
         Meta(
-            description=f"{_BETA_HELP} If it is not set, c2 is 0.4, and c1 comes from the training "
-            "days, or is 0.8 if there is no daily profile."
+            description=f"{_BETA_HELP} If it is not set, the bound becomes narrower while the "
+            "policy learns: from 1 to 0.5 standard deviations."
         ),
     ] = None
+
+
+class KalmanUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="kalman-ucb"):
+    """The textbook baseline: the mean by time of day, and a Kalman filter around it.
+
+    Without training days, the mean is constant.
+    """
+
+    maker: ClassVar[str] = "edge_tvbo.policy.kalman_ucb:make_kalman_ucb"
+
+    width: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=100,
+            description="Width of the confidence bound in standard deviations. `compare` and "
+            "`replay` choose it on the last quarter of the training days.",
+        ),
+    ] = 0.5
 
 
 class GpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="gp-ucb"):
@@ -599,6 +619,7 @@ class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):
 
 BUILT_IN: tuple[type[PolicySettings], ...] = (
     AutoSettings,
+    KalmanUcbSettings,
     GpUcbSettings,
     TvGpUcbSettings,
     UiTvboSettings,

@@ -1,7 +1,6 @@
 """Backtest of policies on one recording: training and test days, and a replay for every seed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -30,8 +29,9 @@ from edge_tvbo.simulation.replay import (
     replay,
     training_rows,
 )
-from edge_tvbo.training.covariance import NOISE_VARIANCE, train, with_daily_profile
-from edge_tvbo.training.daily_profile_fit import Progress, no_progress
+from edge_tvbo.training.covariance import NOISE_VARIANCE, train, with_model, with_structure
+from edge_tvbo.training.structural_fit import Progress, no_progress
+from edge_tvbo.training.textbook_fit import best_width, fit_textbook
 from edge_tvbo.training.training_report import TrainingReport, make_training_report
 
 UNIT = "training sd"  # of regret, in JSON
@@ -39,7 +39,8 @@ UNIT_TEXT = "standard deviations of the training data"  # in sentences
 UNIT_LABEL = "sd of the training data"  # in headings and axis labels
 ORACLE = "oracle"
 STATIC = "static"  # activates the sensor that was best on the training days
-DAILY_PROFILE_POLICIES = ("auto",)  # policies whose field needs a daily profile
+AUTO = "auto"
+TEXTBOOK = "kalman-ucb"
 
 # Settings for the policies whose own defaults do not suit a backtest. n_upper is the block length
 # of [B16] and [ET] for the temperatures of the laboratory, N = 15. Without an upper bound the
@@ -153,36 +154,40 @@ class Backtest:
         )
 
     @cached_property
-    def field_with_daily_profile(self) -> SensorField:
-        """The field with its daily profile, which is fitted when this property is first used."""
-        return self._fit_daily_profile(no_progress, None)
+    def structured_field(self) -> SensorField:
+        """The field with its structural model, which is fitted when this property is first used."""
+        return self._fit_structure(no_progress)
 
-    def fit_daily_profile(self, progress: Progress, executor: Executor | None = None) -> None:
-        """Fit the daily profile of the field, with replays of the training days in `executor`.
+    @cached_property
+    def _textbook_field(self) -> SensorField:
+        structure = fit_textbook(self._modelled, self.recording.interval, self._train_start)
+        return with_model(self.field, structure)
+
+    @cached_property
+    def _textbook_width(self) -> float:
+        interval, start = self.recording.interval, self._train_start
+        return best_width(self.field, self._modelled, interval, start)
+
+    @property
+    def _modelled(self) -> Array:
+        return np.asarray(np.vectorize(self.field.to_model)(self._training))
+
+    def fit_structure(self, progress: Progress) -> None:
+        """Fit the structural model of the field.
 
         `progress` is called with the number of finished steps and the number of all steps.
         """
-        self.field_with_daily_profile = self._fit_daily_profile(progress, executor)
+        self.structured_field = self._fit_structure(progress)
 
     def on_all_days(self) -> "Backtest":
         """Return a backtest whose training days are all days of the recording."""
         everything = RowRange(0, len(self.recording.values))
         return Backtest(self.recording, everything, everything, self.field.noise_variance)
 
-    def training_report(
-        self, progress: Progress = no_progress, executor: Executor | None = None
-    ) -> TrainingReport:
-        """Return the report on what was learned from the training days.
-
-        `progress` and `executor` are the same as for `fit_daily_profile`.
-        """
+    def training_report(self) -> TrainingReport:
+        """Return the report on what was learned from the training days."""
         return make_training_report(
-            self.field_with_daily_profile,
-            self._training,
-            self.recording.interval,
-            self._train_start,
-            progress,
-            executor,
+            self.structured_field, self._training, self.recording.interval, self._train_start
         )
 
     def controller(self, policy: str, settings: Mapping[str, Any], seed: int) -> Controller:
@@ -260,15 +265,14 @@ class Backtest:
     def _train_start(self) -> float:
         return self.recording.start + self.train_span.first * self.recording.interval
 
-    def _fit_daily_profile(self, progress: Progress, executor: Executor | None) -> SensorField:
+    def _fit_structure(self, progress: Progress) -> SensorField:
         interval, start = self.recording.interval, self._train_start
-        return with_daily_profile(self.field, self._training, interval, start, progress, executor)
+        return with_structure(self.field, self._training, interval, start, progress)
 
     def _policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:
         keywords = {"seed": seed, **self._policy_settings(policy, settings)}
-        needs_profile = policy in DAILY_PROFILE_POLICIES
-        field = self.field_with_daily_profile if needs_profile else self.field
-        return make_policy(policy, field, **keywords)
+        fields = {AUTO: "structured_field", TEXTBOOK: "_textbook_field"}
+        return make_policy(policy, getattr(self, fields.get(policy, "field")), **keywords)
 
     def _policy_settings(self, policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         defaults = DEFAULT_SETTINGS.get(policy, {})
@@ -276,6 +280,8 @@ class Backtest:
             sign = 1.0 if self.field.objective == "max" else -1.0
             best = int((sign * self._training).mean(axis=0).argmax())
             defaults = {"sensor": self.field.sensors[best]}
+        if policy == TEXTBOOK:
+            defaults = {"width": self._textbook_width}
         return {**defaults, **settings}
 
     def _noise(self, policy: str, settings: Mapping[str, Any]) -> float:
@@ -286,9 +292,7 @@ class Backtest:
         model = self._policy(policy, settings, seed=0)
         if isinstance(model, ModelFreePolicy):
             return np.nan
-        profile = model.field.daily_profile
-        variance = (profile or model.field).noise_variance
-        return float(variance**0.5 * self.field.scale)
+        return float(model.field.noise_variance**0.5 * self.field.scale)
 
 
 def results_table(results: Sequence[Result]) -> str:

@@ -1,1 +1,1 @@
-"""Training: fits a sensor field and its daily profile to recorded days, and writes a report."""
+"""Training: fits a sensor field and its structural model to recorded days, and writes a report."""

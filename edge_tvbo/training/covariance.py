@@ -1,6 +1,5 @@
 """Training of a sensor field from the mean, scale and covariance of recorded readings."""
 
-from concurrent.futures import Executor
 from typing import Literal
 
 import numpy as np
@@ -8,8 +7,9 @@ import numpy as np
 from edge_tvbo.errors import DataError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import empirical_covariance
+from edge_tvbo.models.structure import StructuralModel
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.training.daily_profile_fit import Progress, fit_daily_profile, no_progress
+from edge_tvbo.training.structural_fit import Progress, fit_structure, no_progress
 
 NOISE_VARIANCE = 0.01  # share of the training variance, as in [ET] section 6 for temperature data
 
@@ -68,28 +68,30 @@ def train(
     )
 
 
-def with_daily_profile(
+def with_structure(
     field: SensorField,
     readings: Array,
     interval: float,
     start: float,
     progress: Progress = no_progress,
-    executor: Executor | None = None,
 ) -> SensorField:
-    """Return a trained field with the daily profile of its readings, if one can be fitted.
+    """Return a trained field with the structural model of its readings, if one can be fitted.
 
     Parameters
     ----------
     field : SensorField
-        Field that `train` returned, without a daily profile.
+        Field that `train` returned.
     readings : (T, M) array
         The same training readings, in the sensors' unit.
-    interval, start : float
-        Time between rows in s, and time of the first row in s since 1970, UTC.
-    progress, executor
-        As for `fit_daily_profile`.
+    interval, start, progress
+        As for `fit_structure`.
     """
     modelled = np.vectorize(field.to_model)(readings)
+    return with_model(field, fit_structure(modelled, interval, start, progress))
+
+
+def with_model(field: SensorField, structure: StructuralModel | None) -> SensorField:
+    """Return the same sensor field with another structural model."""
     return SensorField(
         field.sensors,
         field.kernel,
@@ -99,5 +101,5 @@ def with_daily_profile(
         scale=field.scale,
         objective=field.objective,
         positions=field.positions,
-        daily_profile=fit_daily_profile(field, modelled, interval, start, progress, executor),
+        structure=structure,
     )

@@ -8,22 +8,33 @@ import msgspec
 import numpy as np
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.daily_profile import DailyProfile
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.structure import Components, StructuralModel, TrainedState
 
-FORMAT = 2
-READABLE_FORMATS = (1, 2)  # format 1 had no positions and no daily profile
+FORMAT = 3
+READABLE_FORMATS = (1, 2, 3)  # 1 had no positions; 2 had a daily profile, which is not read
 
 
-class ProfileTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The keys of a daily profile in a model file."""
+class StateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys of a structural model's state in a model file."""
 
-    days: float  # number of training days
-    exploration: float  # c1 of β_t = c1 ln(c2 t)
-    noise_variance: float  # noise variance of a reading, in model units²
-    mean: list[list[float]]  # mean by interval of the day and sensor, in model units
-    scale: list[float]  # spread by the interval of the day, in model units
-    kernel: list[list[float]]  # covariance of the deviations, without unit
+    end: float  # s since 1970
+    mean: list[list[float]]
+    covariances: list[list[list[float]]]
+
+
+class StructureTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys of a structural model in a model file."""
+
+    period: float  # length of the season, s
+    interval: float  # s
+    rows: int  # number of training rows
+    course: list[list[float]]  # mean by part of the season and sensor, in model units
+    spread: list[float]  # by sensor, in model units
+    liveliness: list[float]  # by part of the season
+    correlation: list[list[float]]
+    components: Components
+    state: StateTable | None = None  # after the training rows
 
 
 class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,7 +49,10 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sensors: list[str]
     kernel: list[list[float]]  # prior covariance, in model units²
     positions: list[list[float]] | None = None  # of the sensors, in m
-    daily_profile: ProfileTable | None = msgspec.field(default=None, name="rhythm")
+    structure: StructureTable | None = None
+    daily_profile: dict[str, object] | None = msgspec.field(
+        default=None, name="rhythm"
+    )  # of format 2
 
 
 def write(path: Path, field: SensorField) -> None:
@@ -56,7 +70,7 @@ def write(path: Path, field: SensorField) -> None:
         sensors=list(field.sensors),
         kernel=field.kernel.tolist(),
         positions=None if field.positions is None else field.positions.tolist(),
-        daily_profile=None if field.daily_profile is None else _table(field.daily_profile),
+        structure=None if field.structure is None else _table(field.structure),
     )
     beside = path.with_name(path.name + ".new")
     try:
@@ -103,31 +117,43 @@ def read(path: Path) -> SensorField:
             scale=document.scale,
             objective=document.objective,
             positions=document.positions,
-            daily_profile=None
-            if document.daily_profile is None
-            else _profile(document.daily_profile),
+            structure=None if document.structure is None else _structure(document.structure),
         )
     except (ConfigError, ValueError) as error:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _table(profile: DailyProfile) -> ProfileTable:
-    return ProfileTable(
-        days=profile.days,
-        exploration=profile.exploration,
-        noise_variance=profile.noise_variance,
-        mean=profile.mean.tolist(),
-        scale=profile.scale.tolist(),
-        kernel=profile.kernel.tolist(),
+def _table(model: StructuralModel) -> StructureTable:
+    state = model.state
+    return StructureTable(
+        period=model.period,
+        interval=model.interval,
+        rows=model.rows,
+        course=model.course.tolist(),
+        spread=model.spread.tolist(),
+        liveliness=model.liveliness.tolist(),
+        correlation=model.correlation.tolist(),
+        components=model.components,
+        state=None
+        if state is None
+        else StateTable(state.end, state.mean.tolist(), state.covariances.tolist()),
     )
 
 
-def _profile(table: ProfileTable) -> DailyProfile:
-    return DailyProfile(
-        np.array(table.mean, np.float64),
-        np.array(table.scale, np.float64),
-        np.array(table.kernel, np.float64),
-        table.days,
-        table.exploration,
-        table.noise_variance,
+def _structure(table: StructureTable) -> StructuralModel:
+    state = table.state
+    return StructuralModel(
+        period=table.period,
+        interval=table.interval,
+        course=np.array(table.course, np.float64),
+        spread=np.array(table.spread, np.float64),
+        liveliness=np.array(table.liveliness, np.float64),
+        correlation=np.array(table.correlation, np.float64),
+        components=table.components,
+        rows=table.rows,
+        state=None
+        if state is None
+        else TrainedState(
+            state.end, np.array(state.mean, np.float64), np.array(state.covariances, np.float64)
+        ),
     )

@@ -8,6 +8,8 @@ import numpy as np
 
 from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.structure import DAY, WEEK, StructuralModel
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.training.training_report import TrainingReport
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -32,7 +34,7 @@ def check(path: Path) -> None:
 
 
 def plot_training_report(report: TrainingReport, path: Path) -> None:
-    """Plot a training report: daily profile, correlations, autocorrelation and coverage.
+    """Plot a training report: course, correlations, autocorrelation and liveliness.
 
     If `path` cannot be written for a reason that `check` does not detect, a `ConfigError` is
     raised.
@@ -40,8 +42,8 @@ def plot_training_report(report: TrainingReport, path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 8), layout="constrained")
-    (profile, covariance), (memory, calibration) = figure.subplots(2, 2)
-    _plot_daily_profile(profile, report.field)
+    (course, covariance), (memory, liveliness) = figure.subplots(2, 2)
+    _plot_course(course, report.field)
     spread = np.sqrt(np.diag(report.field.kernel))
     image = covariance.imshow(report.field.kernel / np.outer(spread, spread), vmin=-1, vmax=1)
     covariance.set(title="correlation of the sensors", xlabel="sensor", ylabel="sensor")
@@ -49,30 +51,53 @@ def plot_training_report(report: TrainingReport, path: Path) -> None:
     memory.plot(np.arange(1, len(report.autocorrelation) + 1), report.autocorrelation)
     memory.axhline(0, color="0.6", linewidth=0.8)
     memory.set(title="autocorrelation of the residuals", xlabel="intervals")
-    days = np.arange(1, len(report.coverage) + 1)
-    calibration.bar(days, report.coverage)
-    calibration.axhline(0.9, color="k", linestyle=":")
-    calibration.set(
-        title="coverage of 90 % intervals on held-out days", xlabel="training day", ylim=(0, 1)
-    )
+    _plot_liveliness(liveliness, report.field)
     try:
         figure.savefig(path, dpi=120)
     except (ValueError, OSError) as error:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _plot_daily_profile(axes: Any, field: SensorField) -> None:
-    axes.set(title="daily profile", xlabel="hour (UTC)")
+def _plot_course(axes: Any, field: SensorField) -> None:
+    axes.set(title="course of each sensor")
     axes.set_ylabel(f"reading ({field.unit})" if field.unit else "reading")
-    if field.daily_profile is None:
-        axes.text(0.5, 0.5, "none", ha="center", transform=axes.transAxes)
+    structure = field.structure
+    if structure is None or not structure.period:
+        axes.text(0.5, 0.5, "no season", ha="center", transform=axes.transAxes)
         return
-    hours = np.arange(len(field.daily_profile.scale)) * 24 / len(field.daily_profile.scale)
-    means = np.vectorize(field.to_unit)(field.daily_profile.mean)
-    axes.plot(hours, means, color="0.7", linewidth=0.5)
-    middle, spread = means.mean(axis=1), field.daily_profile.scale * field.scale
-    axes.plot(hours, middle, color="tab:blue", label="mean of all sensors")
+    times = np.arange(len(structure.course)) / len(structure.course) * structure.period
+    unit, length = ("hour (UTC)", 3600.0) if structure.period <= WEEK else ("day", DAY)
+    means = np.vectorize(field.to_unit)(structure.course)
+    axes.plot(times / length, means, color="0.7", linewidth=0.5)
+    middle = means.mean(axis=1)
+    lively = np.interp(times, _middles(structure), structure.liveliness, period=structure.period)
+    spread = structure.spread.mean() * field.scale * lively
+    axes.plot(times / length, middle, color="tab:blue", label="mean of all sensors")
     axes.fill_between(
-        hours, middle - spread, middle + spread, alpha=0.2, label="± one standard deviation"
+        times / length,
+        middle - spread,
+        middle + spread,
+        alpha=0.2,
+        label="± one standard deviation",
     )
+    axes.set_xlabel(unit)
     axes.legend(frameon=False)
+
+
+def _plot_liveliness(axes: Any, field: SensorField) -> None:
+    axes.set(title="liveliness by the part of the season")
+    structure = field.structure
+    if structure is None or not structure.period:
+        axes.text(0.5, 0.5, "no season", ha="center", transform=axes.transAxes)
+        return
+    unit, length = ("hour (UTC)", 3600.0) if structure.period <= WEEK else ("day", DAY)
+    width = structure.period / len(structure.liveliness)
+    axes.bar(_middles(structure) / length, structure.liveliness, 0.9 * width / length)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(unit)
+
+
+def _middles(structure: StructuralModel) -> Array:
+    """Return the middle of each part of the season that has a liveliness, in s."""
+    parts = len(structure.liveliness)
+    return (np.arange(parts) + 0.5) * structure.period / parts

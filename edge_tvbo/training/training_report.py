@@ -1,36 +1,41 @@
-"""Training report: the training data, rate of change and coverage of predictive intervals."""
+"""Training report: the training data, what was learned, and how well it predicted held-out rows."""
 
-from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
 
-from edge_tvbo.models.daily_profile import DAY
+from edge_tvbo.messages.formatting import duration, season_text
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.likelihood import fit_temporal_model
+from edge_tvbo.models.structure import DAY, StructuralModel, part_of, phase_of
 from edge_tvbo.models.temporal_models import Momentum, TimeVarying
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.training.daily_profile_fit import Progress, held_out_coverage, no_progress
+from edge_tvbo.policy import make_policy
+from edge_tvbo.policy.auto import AutoPolicy
+from edge_tvbo.training.covariance import with_model
+from edge_tvbo.training.structural_fit import fit_structure
 
 MAX_LAG = 72  # largest lag of the autocorrelation, in intervals
 MAX_FIT_INTERVALS = 288  # largest number of intervals to which the rate of change is fitted
+TRAINED_SHARE = 0.75  # share of the rows from which the held-out rows are predicted
+COVERAGE = 0.9  # nominal coverage of the predictive intervals
 
 
 @dataclass(frozen=True)
 class TrainingReport:
-    """The results of training a field; residuals are the readings minus the daily profile."""
+    """The results of training a field; residuals are the readings minus the course."""
 
     field: SensorField
     days: float  # number of training days
-    explained: float  # share of the variance that the daily profile explains, or 0
+    explained: float  # share of the variance that the course explains, or 0
     epsilon: float  # rate of change of the residuals, ε of [B16]
     momentum: tuple[float, float]  # ε and α of the residuals in the MTV model of [M24]
     autocorrelation: Array  # (MAX_LAG,), autocorrelation of the residuals at lags 1, 2, ...
-    coverage: tuple[float, ...]  # coverage of the 90 % intervals on each held-out day
+    coverage: float | None  # of 90 % intervals on the last quarter, when that was held out
 
     def lines(self) -> list[str]:
         """Return the training report as lines of text."""
-        field, profile = self.field, self.field.daily_profile
+        field, structure = self.field, self.field.structure
         unit = f" {field.unit}" if field.unit else ""
         lines = [
             f"{len(field)} sensors over {self.days:.1f} days: {field.center:.4g}{unit} on average, "
@@ -41,50 +46,55 @@ class TrainingReport:
                 *self.momentum
             ),
         ]
-        if profile is None:
-            return [
-                *lines,
-                "there is no daily profile: it requires two whole days of regular intervals",
-            ]
-        quiet, busy = profile.scale.min() * field.scale, profile.scale.max() * field.scale
-        lines += [
-            f"the daily profile explains {100 * self.explained:.0f} % of the variance; readings "
-            f"differ from it by ±{quiet:.2g}{unit} at the quietest time of day and "
-            f"±{busy:.2g}{unit} at the busiest",
-            f"noise of a reading: ±{profile.noise_variance**0.5 * field.scale:.2g}{unit}",
-            f"exploration: c1 = {profile.exploration:g}",
-        ]
-        if self.coverage:
-            days = ", ".join(f"{100 * share:.0f} %" for share in self.coverage)
+        if structure is None:
+            return [*lines, "there is no structural model: it requires 8 rows and 500 sensors"]
+        lines += [*self._structure_lines(structure, unit)]
+        if self.coverage is not None:
             lines.append(
-                f"share of readings inside the 90 % intervals on each held-out day: {days}"
+                f"the 90 % intervals held {100 * self.coverage:.0f} % of the readings in a replay "
+                "of the last quarter, which was not trained on"
+            )
+        return lines
+
+    def _structure_lines(self, structure: StructuralModel, unit: str) -> list[str]:
+        scale, components = self.field.scale, structure.components
+        season = season_text(structure.period)
+        spread = float(structure.spread.mean()) * scale
+        lines = [
+            "there is no season that the rows hold twice; the mean of each sensor explains "
+            f"{100 * self.explained:.0f} % of the variance"
+            if not structure.period
+            else f"the course of {season} explains {100 * self.explained:.0f} % of the variance",
+            f"readings differ from that by ±{spread:.2g}{unit}; the differences change within "
+            f"{duration(components.fast.time)} and {duration(components.slow.time)}",
+        ]
+        if structure.period:
+            quiet, busy = structure.liveliness.min(), structure.liveliness.max()
+            lines.append(
+                f"the field is {busy / quiet:.1f} times as lively at the busiest time of {season} "
+                "as at the quietest"
             )
         return lines
 
 
 def make_training_report(
-    field: SensorField,
-    readings: Array,
-    interval: float,
-    start: float,
-    progress: Progress = no_progress,
-    executor: Executor | None = None,
+    field: SensorField, readings: Array, interval: float, start: float
 ) -> TrainingReport:
     """Return the training report of a field and its training readings.
 
     Parameters
     ----------
     field : SensorField
-        The trained field, with a daily profile if one could be fitted.
+        The trained field, with a structural model if one could be fitted.
     readings : (T, M) array
         The training readings, in the sensors' unit.
-    interval, start, progress, executor
-        As for `fit_daily_profile`.
+    interval, start : float
+        As for `fit_structure`.
     """
     modelled = np.vectorize(field.to_model)(readings)
     rest = _residuals(field, modelled, interval, start)
-    total = float(((modelled - modelled.mean(axis=0)) ** 2).mean())
-    explained = 0.0 if field.daily_profile is None else 1.0 - float((rest**2).mean()) / total
+    total = float((modelled - modelled.mean()).var())
+    explained = 0.0 if field.structure is None else 1.0 - float((rest**2).mean()) / total
     times = np.arange(min(len(rest), MAX_FIT_INTERVALS), dtype=np.float64)
     lead = _leading_component(rest)[: len(times)]
     data = np.ones((len(times), len(times))), times, lead, 0.01
@@ -98,17 +108,45 @@ def make_training_report(
         steady.epsilon,
         (moving.epsilon, moving.alpha),
         _autocorrelation(rest),
-        held_out_coverage(field, modelled, interval, start, progress=progress, executor=executor),
+        held_out_coverage(field, modelled, interval, start),
     )
 
 
+def held_out_coverage(
+    field: SensorField, modelled: Array, interval: float, start: float
+) -> float | None:
+    """Return the coverage of the 90 % intervals of `auto` on the last quarter of the rows.
+
+    The structural model is fitted to the other rows. The result is None if that is impossible.
+    `modelled` holds the training readings, (T, M), in model units.
+    """
+    first = int(TRAINED_SHARE * len(modelled))
+    structure = fit_structure(modelled[:first], interval, start)
+    if structure is None:
+        return None
+    policy = make_policy("auto", with_model(field, structure))
+    assert isinstance(policy, AutoPolicy)
+    covered = 0
+    for t, row in enumerate(modelled[first:], first):
+        policy.set_time(start + t * interval)
+        arm = policy.select().arm
+        low, high = policy.prediction_interval(arm, COVERAGE)
+        covered += low <= row[arm] <= high
+        policy.observe(arm, float(row[arm]))
+        policy.advance()
+    return covered / (len(modelled) - first)
+
+
 def _residuals(field: SensorField, modelled: Array, interval: float, start: float) -> Array:
-    """Return readings minus the daily profile; if there is no profile, minus the sensors' means."""
-    profile = field.daily_profile
-    if profile is None:
+    """Return readings minus the course; if there is no structural model, minus the means."""
+    structure = field.structure
+    if structure is None:
         return np.asarray(modelled - modelled.mean(axis=0))
-    phases = [profile.phase(start + t * interval) for t in range(len(modelled))]
-    return np.asarray(modelled - profile.mean[phases])
+    if not structure.period:
+        return np.asarray(modelled - structure.course)
+    P = len(structure.course)
+    phases = [phase_of(start + t * interval, structure.period) for t in range(len(modelled))]
+    return np.asarray(modelled - structure.course[[part_of(phase, P) for phase in phases]])
 
 
 def _leading_component(rest: Array) -> Array:

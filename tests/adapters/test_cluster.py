@@ -179,17 +179,6 @@ def test_compare_writes_the_bytes_of_one_process(address, compare, compared, tmp
     assert contents(tmp_path) == compared
 
 
-def test_fit_writes_the_bytes_of_one_process(address, readings, tmp_path):
-    there, here = tmp_path / "there.json", tmp_path / "here.json"
-    fit = ("fit", "--dataset", "csv", "--data-dir", readings, "-o")
-
-    output = edge_tvbo(*fit, there, "--cluster", address)
-
-    assert output.replace("there", "here") == edge_tvbo(*fit, here)
-    assert "each held-out day" in output
-    assert there.read_bytes() == here.read_bytes()
-
-
 # --- interruptions ------------------------------------------------------------------------------
 
 

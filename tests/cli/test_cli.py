@@ -156,7 +156,7 @@ def test_compare_writes_the_same_bytes_with_any_number_of_jobs():
         (["--train", ""], "write  2004-03-01:2004-03-06"),
         (["--train", "2026-03-02:2026-03-09"], "No test day is left"),
         (["--data-dir", "no-such-place"], "no such file or directory"),
-        (["--policy", "nope"], "allowed: auto, gp-ucb, "),
+        (["--policy", "nope"], "allowed: auto, kalman-ucb, "),
         (["--set", "field=1"], "has no parameter 'field'"),
         (["--set", "keep_last=3"], "true or false"),
         (["--via", "mqtt", "--port", "1"], "is a broker running there?"),

@@ -27,8 +27,8 @@ from edge_tvbo.daemon.status import MIN_HEALTH_PERIOD_S, StatusCollector
 from edge_tvbo.messages.commands import Activate, Notify, PublishState
 from edge_tvbo.messages.documents import Request
 from edge_tvbo.messages.events import ClockStepped, ClockUnset, IntervalElapsed, Reading, Unreadable
-from edge_tvbo.models.daily_profile import DailyProfile
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
 
 NOW = 1.8e9  # s since 1970, in truth, when the monotonic clock says BOOT
@@ -334,22 +334,21 @@ def test_readings_are_future_dated_while_the_clock_has_the_time_of_the_last_shut
     assert started.controller.health().answered == LAST - 1
 
 
-# --- daily profile --------------------------------------------------------------------------------
+# --- season ---------------------------------------------------------------------------------------
 
 
 def daily(at):
-    """Return a controller of `auto` with a daily profile, and a function for its phase."""
-    hours = np.arange(24.0)
-    profile = DailyProfile(np.outer(hours, np.ones(3)) / 24, np.ones(24), np.eye(3), 9.0, 0.5, 0.01)
-    field = SensorField(("a", "b", "c"), FIELD.kernel, 0.01, daily_profile=profile)
+    """Return a controller of `auto` whose model has a season, and a function for its hour."""
+    structure = prior_structure(FIELD.kernel, 3600.0)
+    field = SensorField(("a", "b", "c"), FIELD.kernel, 0.01, structure=structure)
     controller = Controller(
         make_policy("auto", field), controller_settings(reply_timeout=4.0, max_age=60.0)
     )
     controller.handle(IntervalElapsed(at))
-    return controller, lambda: controller.policy._mixture._phase
+    return controller, lambda: round(24 * controller.policy._learned._phase())
 
 
-def test_daily_profile_follows_a_step_of_the_clock():
+def test_season_follows_a_step_of_the_clock():
     controller, hour = daily(at=7 * 3600.0 + 20 * DAY)
     assert hour() == 7
     controller.handle(ClockStepped(3 * 3600.0, 10 * 3600.0 + 20 * DAY))
@@ -357,7 +356,7 @@ def test_daily_profile_follows_a_step_of_the_clock():
     assert hour() == 10
 
 
-def test_daily_profile_advances_by_intervals_while_the_clock_is_not_set():
+def test_season_advances_by_intervals_while_the_clock_is_not_set():
     controller, hour = daily(at=7 * 3600.0 + 20 * DAY)
     controller.handle(ClockUnset())
     controller.handle(IntervalElapsed(60.0))

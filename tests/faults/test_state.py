@@ -28,8 +28,9 @@ from edge_tvbo.daemon import checkpoints
 from edge_tvbo.daemon.checkpoints import LARGE_DOCUMENT_BYTES, decode, encode
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy, policies
-from edge_tvbo.training.covariance import with_daily_profile
+from edge_tvbo.training.covariance import with_model, with_structure
 
 KIB, MIB = 1024, 1024**2
 DAY = 86400
@@ -367,20 +368,24 @@ def test_policies_of_the_papers_write_64_kib_at_a_time_and_6_mib_a_day(case, rec
 
 @pytest.fixture(scope="module")
 def learned():
-    """Return the field of the lab with a daily profile, as `edge-tvbo fit` writes it."""
+    """Return the field of the lab with its structure, as `edge-tvbo fit` writes it."""
     moments, chance = np.arange(0.0, 8 * DAY, 600.0), np.random.default_rng(2)
     course = np.sin(2 * np.pi * moments[:, None] / DAY + np.linspace(0.0, 1.0, M))
     slow = np.cumsum(chance.normal(0.0, 0.03, (len(moments), M)), axis=0)
     noise = chance.normal(0.0, 0.1, (len(moments), M))
-    field = with_daily_profile(LAB, course + slow + noise, 600.0, NOW // DAY * DAY)
-    assert field.daily_profile is not None
+    field = with_structure(LAB, course + slow + noise, 600.0, NOW // DAY * DAY)
+    assert field.structure is not None
     return field
 
 
-@pytest.mark.parametrize("case", ["kernel", "learned length scales", "learned days"])
+@pytest.mark.parametrize(
+    "case", ["kernel", "own readings", "learned length scales", "learned days"]
+)
 def test_auto_writes_24_mib_a_day(case, learned):
     parameters = {"length_scale": "learned"} if "scales" in case else {}
-    sizes = a_day_of("auto", parameters, learned if "days" in case else LAB)
+    cold = with_model(LAB, prior_structure(LAB.kernel, 300.0))
+    field = {"learned days": learned, "own readings": cold}.get(case, LAB)
+    sizes = a_day_of("auto", parameters, field)
     print(f"auto, {case}: {max(sizes) / KIB:.1f} KiB, {sum(sizes) / MIB:.2f} MiB a day")
     assert sum(sizes) <= 24 * MIB
     assert len(sizes) >= DAY / 900 / -(-2 * max(sizes) // LARGE_DOCUMENT_BYTES)

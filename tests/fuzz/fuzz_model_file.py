@@ -15,7 +15,7 @@ from edge_tvbo.policy import make_policy
 from edge_tvbo.training import model_file
 
 MODEL = {
-    "format": 2,
+    "format": 3,
     "unit": "°C",
     "objective": "max",
     "center": 21.0,
@@ -24,20 +24,35 @@ MODEL = {
     "sensors": ["a", "b"],
     "kernel": [[1.0, 0.5], [0.5, 1.0]],
     "positions": [[0.0, 0.0], [1.0, 2.0]],
-    "rhythm": {
-        "days": 3.0,
-        "exploration": 0.8,
-        "noise_variance": 0.02,
-        "mean": [[0.0, 0.1], [0.2, 0.3]],
-        "scale": [1.0, 0.5],
-        "kernel": [[1.0, 0.5], [0.5, 1.0]],
+    "structure": {
+        "period": 86400.0,
+        "interval": 21600.0,
+        "rows": 8,
+        "course": [[0.0, 0.1], [0.2, 0.3], [0.1, 0.1], [0.0, 0.2]],
+        "spread": [1.0, 0.5],
+        "liveliness": [1.0] * 24,
+        "correlation": [[1.0, 0.5], [0.5, 1.0]],
+        "components": {
+            "level": {"variance": 1.0, "time": 1e6, "common": 0.5},
+            "slow": {"variance": 0.3, "time": 86400.0, "common": 0.0},
+            "fast": {"variance": 0.5, "time": 7200.0, "common": 0.0},
+            "offset": {"variance": 0.1, "time": 1e6, "common": 0.0},
+            "season": {"variance": 0.5, "time": 1e6, "common": 0.0},
+            "decay": 2.0,
+            "noise_variance": 0.01,
+        },
+        "state": {
+            "end": 1.8e9,
+            "mean": [[0.1, 0.2]] * 10,
+            "covariances": [[[0.1 if a == b else 0.0 for a in range(10)] for b in range(10)]] * 2,
+        },
     },
 }
 
 
 def seeds() -> list[bytes]:
-    """Return a model with a daily profile and positions, and one without."""
-    short = {key: value for key, value in MODEL.items() if key not in ("positions", "rhythm")}
+    """Return a model with a structure and positions, and one without."""
+    short = {key: value for key, value in MODEL.items() if key not in ("positions", "structure")}
     return [json.dumps(each).encode() for each in (MODEL, {**short, "format": 1})]
 
 

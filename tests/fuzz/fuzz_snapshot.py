@@ -35,8 +35,8 @@ from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, PublishState
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
-from edge_tvbo.models.daily_profile import DailyProfile
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy, policies
 
 K = np.array([[1.0, 0.5, 0.2], [0.5, 1.0, 0.5], [0.2, 0.5, 1.0]])
@@ -158,13 +158,13 @@ def controllers() -> dict[str, Controller]:
     rules = controller_settings(reply_timeout=20.0, max_age=150.0, max_backoff=4)
     budgets = BudgetSettings(costs=(1.0, 1.0, 2.0), each=(9.0, 9.0, 9.0), period=30)
     field = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, positions=np.eye(3, 2))
-    rhythm = DailyProfile(np.zeros((2, 3)), np.ones(2), K, 3.0, 0.8, 0.02)
-    daily = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, daily_profile=rhythm)
+    structure = prior_structure(K, STEP)
+    learning = SensorField(("a", "b", "c"), K, 0.01, center=20.0, scale=2.0, structure=structure)
     made = {name: make_policy(name, field, **TUNED.get(name, {})) for name in policies()}
     made["windowed"] = make_policy("et-gp-ucb", field, **WINDOW)
     made["two components"] = make_policy("mtv-gp-ucb", field, **WINDOW)
     made["fitted"] = make_policy("tv-gp-ucb", field, epsilon="fitted", **WINDOW)
-    made["daily"] = make_policy("auto", daily)
+    made["structural"] = make_policy("auto", learning)
     made["learned"] = make_policy("auto", field, length_scale="learned")
     running = {name: Controller(policy, rules) for name, policy in made.items()}
     frugal = msgspec.structs.replace(rules, energy=energy_settings(budgets, field.sensors))

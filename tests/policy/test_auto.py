@@ -14,7 +14,6 @@ from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.messages.commands import PublishState
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.models.box import BoxField
-from edge_tvbo.models.daily_profile import DAY, DailyProfile
 from edge_tvbo.models.facts import RateOfChange
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors import mixture
@@ -24,32 +23,23 @@ from edge_tvbo.models.posteriors.mixture import (
     Member,
     MixturePosterior,
 )
-from edge_tvbo.models.posteriors.two_component import TwoComponentPosterior
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.temporal_models import Momentum
+from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
 
 PLACES = np.array([[0.0, 0.0], [0.3, 0.1], [0.9, 0.4], [0.2, 0.8]])
 K = se(PLACES, 0.4)
-M, P = len(K), 6
+M = len(K)
 NOISE = 0.05
-RNG = np.random.default_rng(0)
-RHYTHM = DailyProfile(
-    mean=RNG.normal(size=(P, M)),
-    scale=np.array([0.2, 0.4, 1.0, 1.5, 0.8, 0.3]),
-    kernel=se(PLACES, 0.6),
-    days=3.0,
-    exploration=0.4,
-    noise_variance=0.02,
-)
+DAY, HOUR = 86_400.0, 3600.0
 NAMES = ("a", "b", "c", "d")
 PLAIN = SensorField(NAMES, K, NOISE, positions=PLACES)
-DAILY = SensorField(NAMES, K, NOISE, positions=PLACES, daily_profile=RHYTHM)
+LEARNING = SensorField(NAMES, K, NOISE, positions=PLACES, structure=prior_structure(K, HOUR))
 histories = st.lists(st.tuples(st.integers(0, M - 1), st.floats(-3, 3)) | st.none(), max_size=25)
 
 
 def use_members(monkeypatch, *members):
-    monkeypatch.setattr(mixture, "default_members", lambda field: members)
+    monkeypatch.setattr(mixture, "default_members", lambda: members)
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.3])
@@ -57,7 +47,7 @@ def use_members(monkeypatch, *members):
 @settings(max_examples=30)
 def test_mixture_of_one_plain_model_is_that_model(rate, history):
     with pytest.MonkeyPatch.context() as patch:
-        use_members(patch, Member("tv", False, epsilon=rate), Member("tv", False, epsilon=rate))
+        use_members(patch, Member("tv", epsilon=rate), Member("tv", epsilon=rate))
         posterior = MixturePosterior(PLAIN)
     posterior._trigger.n_lower = 10**9  # the first member never resets here
     twin = NaivePosterior(K, NOISE, temporal("tv", rate))
@@ -79,42 +69,8 @@ def test_mixture_of_one_plain_model_is_that_model(rate, history):
 
 @given(history=histories)
 @settings(max_examples=30)
-def test_daily_model_is_two_components_on_the_residuals(history):
-    with pytest.MonkeyPatch.context() as patch:
-        use_members(
-            patch, Member("static", False, epsilon=0.0), Member("m", True, None, (0.95, 0.9), 1)
-        )
-        posterior = MixturePosterior(DAILY)
-    posterior.set_time(2 * DAY / P)
-    posterior._rate = 0.0  # the daily mean stays as it was learned
-    posterior._trigger.n_lower = 10**9
-    phase = 2
-    unscaled = SensorField(NAMES, RHYTHM.kernel, 1.0)
-    twin = TwoComponentPosterior(unscaled, Momentum(0.95, 0.9).transition())
-    for step in history:
-        if step is None:
-            posterior.advance()
-            twin.advance()
-            phase = (phase + 1) % P
-            continue
-        arm, y = step
-        scale = RHYTHM.scale[phase]
-        unscaled.noise_variance = RHYTHM.noise_variance / scale**2
-        spread = math.sqrt(twin.variance[arm] + unscaled.noise_variance)
-        u = (y - RHYTHM.mean[phase, arm]) / scale
-        u = float(np.clip(u, twin.mean[arm] - 3 * spread, twin.mean[arm] + 3 * spread))
-        posterior.observe(arm, RHYTHM.mean[phase, arm] + scale * u)
-        twin.observe(arm, u)
-    mean, variance = posterior._m2[0, :M], np.diag(posterior._C2[0])[:M]
-    np.testing.assert_allclose(mean, twin.mean, atol=1e-8)
-    np.testing.assert_allclose(variance, twin.variance, atol=1e-8)
-
-
-@pytest.mark.parametrize("field", [PLAIN, DAILY], ids=["plain", "daily"])
-@given(history=histories)
-@settings(max_examples=30)
-def test_weights_are_discounted_likelihoods_of_the_models(field, history):
-    posterior = MixturePosterior(field)
+def test_weights_are_discounted_likelihoods_of_the_models(history):
+    posterior = MixturePosterior(PLAIN)
     expected = np.zeros(len(posterior.members))
     for step in history:
         if step is None:
@@ -124,8 +80,7 @@ def test_weights_are_discounted_likelihoods_of_the_models(field, history):
         arm, y = step
         posterior._trigger.n_lower = 10**9
         before = [moments_of(posterior, k, arm) for k in range(len(expected))]
-        noise = NOISE if field is PLAIN else RHYTHM.noise_variance
-        log = [huber(y - m, v + noise) for m, v in before]
+        log = [huber(y - m, v + NOISE) for m, v in before]
         density = math.log(
             sum(w * math.exp(d) for w, d in zip(posterior.weights, log, strict=True))
         )
@@ -149,14 +104,13 @@ def huber(error, variance):
 
 
 def moments_of(posterior, k, arm):
-    shift, scale = posterior._shifts(arm)[k], posterior._scaling()[k]
     n = posterior._split
     m, C = (
         (posterior._m[k], posterior._C[k])
         if k < n
         else (posterior._m2[k - n], posterior._C2[k - n])
     )
-    return shift + scale * m[arm], scale**2 * C[arm, arm]
+    return m[arm], C[arm, arm]
 
 
 def test_absurd_reading_counts_like_one_at_three_deviations():
@@ -170,31 +124,16 @@ def test_absurd_reading_counts_like_one_at_three_deviations():
 
 
 def test_quantile_is_that_of_a_sample_of_the_mixture():
-    posterior = MixturePosterior(DAILY)
+    posterior = MixturePosterior(PLAIN)
     posterior.observe(1, 0.7)
     draws = []
     rng = np.random.default_rng(1)
     for k in rng.choice(len(posterior.members), 200_000, p=posterior.weights):
         draws.append(moments_of(posterior, k, 2))
     draws = np.array(draws)
-    sample = draws[:, 0] + np.sqrt(draws[:, 1] + RHYTHM.noise_variance) * rng.normal(
-        size=len(draws)
-    )
+    sample = draws[:, 0] + np.sqrt(draws[:, 1] + NOISE) * rng.normal(size=len(draws))
     for share in (0.05, 0.5, 0.95):
         assert np.mean(sample < posterior.quantile(2, share)) == pytest.approx(share, abs=0.004)
-
-
-def test_daily_mean_follows_repeated_readings():
-    policy = make_policy("auto", DAILY, seed=0)
-    before = policy._mixture._daily_mean.copy()
-    for t in range(40 * P):
-        policy.set_time(t * DAY / P)
-        for arm in range(M):
-            policy.observe(arm, 2.0 + arm)
-        policy.advance()
-    after = policy._mixture._daily_mean
-    assert np.abs(before - [2.0, 3.0, 4.0, 5.0]).mean() > 1.0
-    np.testing.assert_allclose(after, np.tile([2.0, 3.0, 4.0, 5.0], (P, 1)), atol=0.1)
 
 
 def test_estimated_rate_follows_the_change_of_the_field():
@@ -208,11 +147,11 @@ def test_estimated_rate_follows_the_change_of_the_field():
             policy.observe(arm, float(f[arm] + rng.normal() * NOISE**0.5))
             policy.advance()
             f = math.sqrt(1 - rate) * f + math.sqrt(rate) * L @ rng.normal(size=M)
-        rates[rate] = policy._mixture.rate
+        rates[rate] = policy._learned.rate
     assert rates[0.003] < 0.02 < rates[0.1]
     model, change = policy.facts()
-    assert (model.epsilon, model.daily, model.momentum) == (0.1, False, None)
-    assert change == RateOfChange(policy._mixture.rate)
+    assert (model.epsilon, model.momentum) == (0.1, None)
+    assert change == RateOfChange(policy._learned.rate)
 
 
 def test_fitting_length_scale_has_the_largest_weight():
@@ -225,16 +164,16 @@ def test_fitting_length_scale_has_the_largest_weight():
     for i in range(200):
         policy.observe(i % 30, float(f[i % 30] + 0.1 * rng.normal()))
         policy.advance()
-    weights = policy._mixture.weights
+    weights = policy._learned.weights
     by_scale = {}
-    for member, weight in zip(policy._mixture.members, weights, strict=True):
+    for member, weight in zip(policy._learned.members, weights, strict=True):
         by_scale[member.kernel] = by_scale.get(member.kernel, 0.0) + weight
     assert max(by_scale, key=by_scale.get) == 1  # the longest, which is about 1
 
 
 @given(history=histories, cut=st.integers(0, 25))
 @settings(max_examples=40)
-def test_restored_it_continues_bit_for_bit_with_its_daily_mean(history, cut):
+def test_restored_it_continues_bit_for_bit(history, cut):
     def run(policy, steps):
         trace = []
         for step in steps:
@@ -246,18 +185,50 @@ def test_restored_it_continues_bit_for_bit_with_its_daily_mean(history, cut):
             trace.append((choice, policy.posterior()[0].tobytes()))
         return trace
 
-    policy, other = make_policy("auto", DAILY, seed=1), make_policy("auto", DAILY, seed=1)
-    policy.set_time(3 * DAY / P)
+    policy, other = (make_policy("auto", LEARNING, seed=1) for _ in range(2))
+    policy.set_time(3 * HOUR)
     run(policy, history[:cut])
     other.restore(policy.snapshot())
     assert run(other, history[cut:]) == run(policy, history[cut:])
     assert other.snapshot() == policy.snapshot()
 
 
-def test_snapshot_of_another_daily_profile_is_rejected():
-    other = SensorField(NAMES, K, NOISE, positions=PLACES)
-    with pytest.raises(SnapshotError, match="with other sensors"):
-        make_policy("auto", DAILY).restore(make_policy("auto", other).snapshot())
+def test_snapshot_of_another_kind_of_model_is_rejected():
+    with pytest.raises(SnapshotError, match="mixture"):
+        make_policy("auto", LEARNING).restore(make_policy("auto", PLAIN).snapshot())
+
+
+def test_sensors_take_turns_in_the_first_half_season():
+    kernel = 0.5 * np.eye(M) + 0.5
+    field = SensorField(NAMES, kernel, NOISE, structure=prior_structure(kernel, HOUR))
+    policy, chosen = make_policy("auto", field, seed=0), []
+    for t in range(3 * M):
+        policy.set_time(t * HOUR)
+        chosen.append(policy.select().arm)
+        policy.observe(chosen[-1], 5.0 if chosen[-1] == 1 else 0.0)
+        policy.advance()
+    assert sorted(chosen[:M]) == [0, 1, 2, 3]
+    assert {chosen.count(arm) for arm in range(M)} == {3}
+    policy.set_time(3 * M * HOUR)
+    assert policy.select().arm == 1
+
+
+def test_it_learns_when_each_sensor_is_hot():
+    """Each sensor is hot at its own time; single readings show it, which no rate of change can."""
+    kernel, regrets = 0.5 * np.eye(M) + 0.5, {}
+    for structure in (None, prior_structure(kernel, HOUR)):
+        field = SensorField(NAMES, kernel, NOISE, structure=structure)
+        policy, rng, regret = make_policy("auto", field, seed=0), np.random.default_rng(0), 0.0
+        for t in range(8 * 24):
+            policy.set_time(t * HOUR)
+            values = 2 * np.cos(2 * np.pi * (t / 24 - np.arange(M) / M))
+            values += 0.1 * rng.standard_normal(M)
+            arm = policy.select().arm
+            policy.observe(arm, float(values[arm]))
+            policy.advance()
+            regret += float(values.max() - values[arm]) * (t >= 2 * 24)
+        regrets[structure is None] = regret
+    assert regrets[False] < 0.5 * regrets[True]
 
 
 def test_field_that_it_cannot_work_on_is_rejected():
@@ -270,22 +241,95 @@ def test_field_that_it_cannot_work_on_is_rejected():
         make_policy("auto", BoxField([0.0], [1.0], SpatialKernel(), 0.1))
 
 
-def test_phase_is_the_interval_of_the_day():
-    assert [RHYTHM.phase(at) for at in (0.0, DAY / P - 1, DAY / P, 2.5 * DAY, 3 * DAY - 1e-9)] == [
-        0, 0, 1, 3, 0,
-    ]  # fmt: skip
+def test_decision_says_what_was_learned():
+    controller = Controller(
+        make_policy("auto", LEARNING, seed=0),
+        controller_settings(reply_timeout=60.0, max_age=600.0),
+    )
+    decision = None
+    for t in range(4):
+        at = t * HOUR
+        for command in controller.handle(IntervalElapsed(at)):
+            if isinstance(command, PublishState):
+                decision = command.decision
+        controller.handle(Reading(decision.sensor, 0.5 * t, at=at, received=at))
+    assert any(each.startswith("learned from 3 readings: a course") for each in decision.factors)
 
 
 def test_decision_names_the_most_probable_model():
     controller = Controller(
-        make_policy("auto", DAILY, seed=0), controller_settings(reply_timeout=60.0, max_age=600.0)
+        make_policy("auto", PLAIN, seed=0), controller_settings(reply_timeout=60.0, max_age=600.0)
     )
     decision = None
     for t in range(4):
-        at = t * DAY / P
+        at = t * HOUR
         for command in controller.handle(IntervalElapsed(at)):
             if isinstance(command, PublishState):
                 decision = command.decision
         controller.handle(Reading(decision.sensor, 0.5 * t, at=at, received=at))
     assert any(each.startswith("the likeliest model (") for each in decision.factors)
     assert any("is new each interval" in each for each in decision.factors)
+
+
+# --- other sensors --------------------------------------------------------------------------------
+
+
+def lab(names, **more):
+    kernel = 0.5 * np.eye(len(names)) + 0.5
+    structure = prior_structure(kernel, HOUR)
+    return SensorField(names, kernel, NOISE, structure=structure, **more)
+
+
+def lived(policy, intervals=60):
+    rng = np.random.default_rng(5)
+    for t in range(intervals):
+        policy.set_time(t * HOUR)
+        policy.observe(t % len(policy.field), float(rng.normal() + t % len(policy.field)))
+        policy.advance()
+    policy.set_time(intervals * HOUR)
+    return policy
+
+
+@pytest.mark.parametrize("names", ["abd", "abcde", "dcba", "xbyd", "bd"])
+def test_what_is_known_of_sensors_is_kept_when_others_come_and_go(names):
+    old = lived(make_policy("auto", lab("abcd")))
+    new = make_policy("auto", lab(names))
+    fresh = new.posterior()
+    assert new.restore_sensors(old.snapshot()) == len(set(names) & set("abcd"))
+    before, after = (
+        dict(zip(p.field.sensors, np.transpose(p.posterior()), strict=True)) for p in (old, new)
+    )
+    for arm, name in enumerate(names):
+        if name in "abcd":
+            assert after[name] == pytest.approx(before[name], rel=1e-12)
+        else:
+            assert after[name][0] == fresh[0][arm] == 0.0
+            assert after[name][1] > max(std for _, std in before.values())
+    lived(new, 30)
+    assert np.isfinite(new.posterior()).all()
+
+
+@pytest.mark.parametrize("field", [lab("abx", center=3.0), lab("abx", objective="min")])
+def test_nothing_is_kept_if_the_readings_mean_something_else(field):
+    old, new = lived(make_policy("auto", lab("abcd"))), make_policy("auto", field)
+    before = new.snapshot()
+    assert new.restore_sensors(old.snapshot()) == 0
+    assert new.snapshot() == before
+
+
+def test_a_damaged_snapshot_of_other_sensors_changes_nothing():
+    old, new = lived(make_policy("auto", lab("abcd"))), make_policy("auto", lab("abx"))
+    blob, before = old.snapshot(), new.snapshot()
+    with pytest.raises(SnapshotError):
+        new.restore_sensors(blob[:-20])
+    with pytest.raises(SnapshotError):
+        new.restore_sensors(make_policy("tv-gp-ucb", PLAIN).snapshot())
+    assert new.snapshot() == before
+
+
+def test_a_controller_keeps_what_it_knows_when_a_sensor_is_added():
+    rules = controller_settings(reply_timeout=60.0, max_age=600.0)
+    old = Controller(lived(make_policy("auto", lab("abcd"))), rules)
+    new = Controller(make_policy("auto", lab("abcde")), rules)
+    assert new.restore_partial(old.snapshot()) == 4
+    assert new.policy.posterior()[0][:4] == pytest.approx(old.policy.posterior()[0])

@@ -35,7 +35,7 @@ RECORDED_FIELD = SensorField(  # its numbers are exact, so that its fingerprint 
 )
 
 
-@pytest.mark.parametrize("case", RECORDED)
+@pytest.mark.parametrize("case", [each for each in RECORDED if not each.startswith("auto")])
 def test_snapshot_of_version_0_1_loads_and_is_written_the_same(case):
     recorded = RECORDED[case]
     blob = zlib.decompress(base64.b64decode(recorded["snapshot"]))
@@ -203,7 +203,8 @@ def arrays_of(case):
     return {key: value for key, value in state.items() if isinstance(value, np.ndarray)}
 
 
-WITH_ARRAYS = [*UPPER, "tv-gp-ucb fitted", "gp-ucb window=6"]
+MODELS_WITH_ARRAYS = [name for name in UPPER if name != "kalman-ucb"]  # its snapshot holds another
+WITH_ARRAYS = [*MODELS_WITH_ARRAYS, "tv-gp-ucb fitted", "gp-ucb window=6"]
 INVALID_ARRAYS = {
     "text": lambda a: np.full(a.shape, "a"),
     "not a number": lambda a: np.full(a.shape, np.nan),

@@ -242,6 +242,7 @@ def test_replays_of_the_lab_are_reproducible_and_counts_agree(lab, name):
         "br-gp-ucb",
         "w-gp-ucb",
         "auto",
+        "kalman-ucb",
         "static",
     ):  # their bounds differ from the start, so no ties are broken at random
         assert len(set(first.digests)) == 2

@@ -9,7 +9,6 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
 from edge_tvbo.models.box import BoxField
-from edge_tvbo.models.daily_profile import DailyProfile
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy
@@ -39,7 +38,6 @@ POLICIES = {  # of each field in the state file: policy, its settings, and the k
     "w-gp-ucb": ("w-gp-ucb", {"window": 6}, "plain"),
     "w-dbo": ("w-dbo", {"window": 8, "epsilon": 0.2}, "plain"),
     "auto": ("auto", {}, "plain"),
-    "auto-daily": ("auto", {}, "daily"),
     "auto-learned": ("auto", {"length_scale": "learned"}, "plain"),
     "lb-gp-ucb": ("lb-gp-ucb", {"window": 8}, "plain"),
     "a-gp-ucb": ("a-gp-ucb", {"window": 8}, "plain"),
@@ -63,16 +61,13 @@ BOX_POLICIES = {
 
 
 def fields():
-    """Return a plain field, one with a daily profile, and one of 520 sensors."""
+    """Return a plain field, and one of 520 sensors."""
     shared = {"center": 20.0, "scale": 2.0}
     plain = {**shared, "unit": "°C", "positions": PLACES}
-    mean, scale = np.arange(24.0).reshape(6, 4) / 32, 0.5 + np.arange(6) / 8
-    profile = DailyProfile(mean, scale, K, 6.0, 0.4, 0.03125)
     line = np.linspace(0.0, 1.0, 520)[:, None]
     smooth = SpatialKernel(length_scale=0.5)(line, line)
     return {
         "plain": SensorField(SENSORS, K, 0.0625, **plain),
-        "daily": SensorField(SENSORS, K, 0.0625, **plain, daily_profile=profile),
         "many": SensorField([f"s{i}" for i in range(520)], smooth, 0.0625, **shared),
     }
 

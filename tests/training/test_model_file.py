@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.naive import se
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.daily_profile import DailyProfile
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.training.covariance import train, with_structure
 from edge_tvbo.training.model_file import read, write
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -98,7 +98,7 @@ def test_a_damaged_file_is_rejected_or_another_field(path, tmp_path, data):
 def test_a_document_that_is_not_a_field_is_rejected_by_path(path):
     original = json.loads(path.read_text(encoding="utf-8"))
     for key, value in (
-        ("format", 3),
+        ("format", 4),
         ("format", "1"),
         ("unit", None),
         ("objective", "most"),
@@ -143,14 +143,26 @@ def test_numbers_that_are_not_finite_are_rejected(path):
             read(path)
 
 
-def test_the_daily_profile_is_stored_under_the_key_rhythm(tmp_path):
-    profile = DailyProfile(np.zeros((4, 2)), np.ones(4), np.eye(2), 6.0, 0.4, 0.01)
-    field = SensorField(("a", "b"), np.eye(2), 0.01, daily_profile=profile)
-    path = tmp_path / "daily.model.json"
+def test_a_structural_model_is_read_back_bit_for_bit(tmp_path):
+    rng = np.random.default_rng(0)
+    readings = np.sin(np.arange(96) / 4)[:, None] * [1.0, 2.0] + rng.normal(size=(96, 2))
+    field = with_structure(train(readings, ("a", "b")), readings, 1800.0, 0.0)
+    path = tmp_path / "days.model.json"
     write(path, field)
-    keys = {"days", "exploration", "noise_variance", "mean", "scale", "kernel"}
-    assert set(json.loads(path.read_text(encoding="utf-8"))["rhythm"]) == keys
     assert read(path).fingerprint() == field.fingerprint()
+    assert json.loads(path.read_text(encoding="utf-8"))["structure"]["rows"] == 96
+
+
+def test_a_structure_of_another_number_of_sensors_is_rejected(tmp_path):
+    readings = np.random.default_rng(0).normal(size=(20, 2))
+    field = with_structure(train(readings, ("a", "b")), readings, 1800.0, 0.0)
+    path = tmp_path / "days.model.json"
+    write(path, field)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["structure"]["spread"] = [1.0]
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(ConfigError, match="spread"):
+        read(path)
 
 
 def test_a_missing_file_or_a_directory_is_rejected(tmp_path):

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from edge_tvbo import __version__
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.simulation.backtest import ORACLE, STATIC, UNIT_TEXT, Backtest, Result
+from edge_tvbo.simulation.backtest import ORACLE, STATIC, TEXTBOOK, UNIT_TEXT, Backtest, Result
 from edge_tvbo.simulation.replay import RowRange, best_arm
 
-SIMPLE_BASELINES = ("random", "round-robin", STATIC)
+SIMPLE_BASELINES = ("random", "round-robin", STATIC, TEXTBOOK)
 
 # 97.5 % quantiles of Student's t with 1, 2, ..., 30 degrees of freedom. For more degrees of freedom
 # the last one is used, which makes intervals slightly too wide.

@@ -1,0 +1,106 @@
+"""Course posterior: a known course of each sensor, and one changing field around it."""
+
+from math import exp
+
+import numpy as np
+
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.posteriors.base import FiniteArmsMixin
+from edge_tvbo.models.posteriors.state_space import StateSpacePosterior
+from edge_tvbo.models.snapshot import (
+    decode_snapshot,
+    encode_snapshot,
+    read_bytes,
+    read_count,
+    read_number,
+)
+from edge_tvbo.models.structure import StructuralModel, part_of, phase_of
+from edge_tvbo.models.temporal_models import Transition
+from edge_tvbo.numerics.types import Array
+
+KIND = "course"  # of snapshots
+DEFAULT_TIME = 13.0  # intervals
+
+
+class CoursePosterior(FiniteArmsMixin):
+    """The posterior of a field that changes around the course of a structural model.
+
+    The readings minus the course are a vector autoregression of order 1: in each interval the
+    deviations become φ times themselves plus noise. Of the components of the structural model, only
+    the rate of `fast` and the noise count. A field without a structural model has the course 0, and
+    its deviations change within `DEFAULT_TIME` intervals.
+
+    Parameters
+    ----------
+    field : SensorField
+        M arms.
+    """
+
+    def __init__(self, field: SensorField) -> None:
+        model = field.structure
+        if model is None:
+            around, phi = field, exp(-1.0 / DEFAULT_TIME)
+        else:
+            noise = model.components.noise_variance * float((model.spread**2).mean())
+            kernel = model.correlation * np.outer(model.spread, model.spread)
+            around = SensorField(field.sensors, kernel, noise)
+            phi = exp(-model.interval / model.components.fast.time)
+        self._field = field
+        self._model: StructuralModel | None = model
+        self._around = StateSpacePosterior(around, Transition(phi * phi, 1.0 - phi * phi))
+        self._at = -1.0  # s since 1970 at the last `set_time`; negative if there was none
+        self._waited = 0  # intervals that ended since `_at`
+        self.variance = self._around.variance
+        self._refresh()
+
+    def set_time(self, at: float) -> None:
+        """Set the time at which the current interval began, in s since 1970, UTC."""
+        self._at, self._waited = at, 0
+        self._refresh()
+
+    def prior_std(self, arm: int) -> float:
+        """Return the prior standard deviation of `arm` around its course."""
+        return self._around.prior_std(arm)
+
+    def observe(self, arm: int, y: float) -> None:
+        """Update the deviations from the course with a reading `y` of `arm`, in model units."""
+        self._around.observe(arm, y - float(self._course()[arm]))
+        self._refresh()
+
+    def advance(self) -> None:
+        """Advance the deviations from the course by one interval."""
+        self._around.advance()
+        self._waited += 1
+        self._refresh()
+
+    def reset(self) -> None:
+        """Forget all readings; the course stays."""
+        self._around.reset()
+        self._refresh()
+
+    def snapshot(self) -> bytes:
+        """Return the state of the course posterior as bytes, for `restore`."""
+        state = {"at": self._at, "waited": self._waited, "around": self._around.snapshot()}
+        return encode_snapshot(KIND, self._field.fingerprint(), state)
+
+    def restore(self, blob: bytes) -> None:
+        """Load a course posterior's state, or raise `SnapshotError` and change nothing."""
+        state = decode_snapshot(KIND, self._field.fingerprint(), blob)
+        at, waited = read_number(state, "at"), read_count(state, "waited")
+        self._around.restore(read_bytes(state, "around"))
+        self._at, self._waited = at, waited
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Compute `mean` of the current interval; `variance` is a view of the deviations'."""
+        self.mean = self._course() + self._around.mean
+        self.observations = self._around.observations
+
+    def _course(self) -> Array:
+        model = self._model
+        if model is None:
+            return np.zeros(len(self._field))
+        if self._at < 0.0 or not model.period:
+            return np.asarray(model.course.mean(axis=0))
+        phase = phase_of(self._at + self._waited * model.interval, model.period)
+        return np.asarray(model.course[part_of(phase, len(model.course))])

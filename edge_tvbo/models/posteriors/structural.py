@@ -1,0 +1,339 @@
+"""Structural posterior: a field with a course, a season and parts that change at different rates.
+
+`StructuralPosterior` is a Kalman filter over the components of a `StructuralModel`. While readings
+arrive, it also learns how large all variances are (σ²), and how lively the field is in each part of
+the season.
+"""
+
+from math import log, pi, sqrt
+from statistics import NormalDist
+
+import numpy as np
+
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.facts import Fact, LearnedStructure
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.posteriors.base import FiniteArmsMixin
+from edge_tvbo.models.snapshot import (
+    AnyArray,
+    State,
+    check_arrays,
+    check_covariances,
+    copy_arrays,
+    decode_snapshot,
+    encode_snapshot,
+    read_count,
+    read_number,
+)
+from edge_tvbo.models.structure import (
+    LIVELINESS_BINS,
+    StructuralModel,
+    harmonics_for,
+    part_of,
+    phase_of,
+    state_table,
+)
+from edge_tvbo.numerics import structural
+from edge_tvbo.numerics.structural import MAX_ERROR_STDS
+from edge_tvbo.numerics.types import Array
+
+MAX_COUNT = 300.0  # readings; with more, the oldest lose their weight in σ²
+PRIOR_COUNT, TRAINED_COUNT = 10.0, 50.0  # readings that the first value of σ² counts as
+BIN_COUNT = 6.0  # readings that the former liveliness of a part of the season counts as
+MIN_LIVELINESS = 0.15
+FIRST_SEASON_PARTS = 6  # after each such part of the first season, the liveliness is adapted
+NUMBERS = ("at", "seen", "scale", "weight")  # attributes in snapshots, without the underscore
+SAME_TIME = 0.5  # share of an interval; smaller differences in time are jitter
+
+
+class StructuralPosterior(FiniteArmsMixin):
+    """The posterior of a field with a structural model.
+
+    Parameters
+    ----------
+    field : SensorField
+        M arms, with a structural model, learned from training readings or of the prior.
+
+    Attributes
+    ----------
+    mean, variance : (M,) array
+        Moments of the field in the current interval, in model units.
+    """
+
+    def __init__(self, field: SensorField) -> None:
+        assert field.structure is not None, "the caller checks that the field has a structure"
+        M = len(field)
+        self._field = field
+        self._model: StructuralModel = field.structure
+        self._table = state_table(self._model.components, harmonics_for(M) or 0)
+        self._noise = self._model.components.noise_variance
+        self._retain = self._table.retain(self._model.interval)
+        n = len(self._table.kind)
+        self._load = np.zeros(n)
+        self._state = np.zeros(n * M)
+        self._covariance = np.zeros((n * M, n * M))
+        self._workspace = np.zeros(n * M)
+        self.liveliness = np.ones(LIVELINESS_BINS)
+        self._squares = np.zeros(LIVELINESS_BINS)  # of standardised errors since the adaptation
+        self._counts = np.zeros(LIVELINESS_BINS)
+        self.mean = np.zeros(M)
+        self.variance = np.zeros(M)
+        self._at = -1.0  # s since 1970 at the last `set_time`; negative if there was none
+        self._waited = 0  # intervals that ended since `_at`
+        self._seen = 0.0  # s that have passed since the first `set_time`
+        self.log_density = 0.0  # ln p(y) of the last reading y before the update with it
+        self.reset()
+        self._load_training()
+
+    @property
+    def in_first_half_season(self) -> bool:
+        """Whether the model has no training rows, and half a season has not passed yet."""
+        return self._model.rows == 0 and self._seen < self._model.period / 2
+
+    def set_time(self, at: float) -> None:
+        """Set the time at which the current interval began, in s since 1970, UTC."""
+        if self._at < 0.0:
+            passed = 0.0 if self._model.state is None else at - self._model.state.end
+        else:
+            passed = at - self._at - self._waited * self._model.interval
+            self._adapt_liveliness(at)
+            self._seen += max(0.0, at - self._at)
+        if passed > SAME_TIME * self._model.interval:
+            self._evolve(self._table.retain(passed))
+        self._at, self._waited = at, 0
+        self._refresh()
+
+    def prior_std(self, arm: int) -> float:
+        """Return the prior standard deviation of `arm`."""
+        loads, table = self._load**2, self._table
+        return float(self._spread[arm]) * sqrt(self._scale * float(loads @ table.variance))
+
+    def observe(self, arm: int, y: float) -> None:
+        """Update the structural posterior with a reading `y` of `arm`, in model units."""
+        spread = float(self._spread[arm])
+        total = float(self.variance[arm]) + self._noise_of(arm)
+        shifted = (y - float(self._course()[arm])) / spread
+        square = structural.condition(
+            self._state,
+            self._covariance,
+            self._load,
+            arm,
+            shifted,
+            self._noise,
+            self._scale,
+            self._workspace,
+        )
+        far = sqrt(square)
+        loss = square if far <= MAX_ERROR_STDS else MAX_ERROR_STDS * (2.0 * far - MAX_ERROR_STDS)
+        self.log_density = -0.5 * (log(2.0 * pi * total) + loss)
+        self._learn_scale(min(square, MAX_ERROR_STDS**2))
+        self.observations += 1
+        self._refresh()
+
+    def advance(self) -> None:
+        """Advance the structural posterior by one interval."""
+        if self._model.interval:
+            self._evolve(self._retain)
+        self._waited += 1
+        self._refresh()
+
+    def reset(self) -> None:
+        """Reset the structural posterior to the prior: forget all readings, but not the time."""
+        M, table = len(self._spread), self._table
+        self._state[:] = 0.0
+        self._covariance[:] = 0.0
+        for a, (variance, common) in enumerate(zip(table.variance, table.common, strict=True)):
+            block = slice(a * M, a * M + M)
+            own = common + (1.0 - common) * self._model.correlation
+            self._covariance[block, block] = variance * own
+        self.liveliness[:] = self._model.liveliness
+        self._squares[:] = self._counts[:] = 0.0
+        self._scale = 1.0  # σ²: by it the true variances differ from those of the components
+        self._weight = TRAINED_COUNT if self._model.rows else PRIOR_COUNT
+        self.observations = 0
+        self._refresh()
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return the season of the model, its rates, and how many readings it has learned from."""
+        components = self._model.components
+        readings = self._model.rows * len(self._spread) + self.observations
+        period = self._model.period if self._at >= 0.0 else 0.0
+        return (LearnedStructure(period, components.fast.time, components.slow.time, readings),)
+
+    def quantile(self, arm: int, share: float) -> float:
+        """Return the value below which a reading of `arm` lies with the probability `share`."""
+        spread = sqrt(float(self.variance[arm]) + self._noise_of(arm))
+        return NormalDist(float(self.mean[arm]), spread).inv_cdf(share)
+
+    def snapshot(self) -> bytes:
+        """Return the state of the structural posterior as bytes, for `restore`."""
+        numbers: State = {name: getattr(self, f"_{name}") for name in NUMBERS}
+        counts = {"observations": self.observations, "waited": self._waited}
+        state = {**numbers, **counts, **self._arrays(), **self._identity()}
+        return encode_snapshot(self._kind(), self._field.fingerprint(), state)
+
+    def restore(self, blob: bytes) -> None:
+        """Load a structural posterior's state, or raise `SnapshotError` and change nothing."""
+        state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
+        self._check(state, self._arrays())
+        copy_arrays(self._arrays(), state)
+        self._load_numbers(state)
+        self._refresh()
+
+    def restore_sensors(self, blob: bytes) -> int:
+        """Load what the snapshot of a similar field says about sensors of the same names.
+
+        A sensor that the snapshot does not know starts from the prior. Return the number of sensors
+        that the snapshot knows; 0 if the snapshot is of another kind of model. Raises
+        `SnapshotError` if the snapshot is invalid.
+        """
+        state = decode_snapshot(self._kind(), None, blob)
+        identity = self._identity()
+        names = state.get("sensors")
+        n, M = len(self._table.kind), len(self._spread)
+        if not isinstance(names, list) or any(
+            state.get(key) != value for key, value in identity.items() if key != "sensors"
+        ):
+            return 0
+        before = {name: arm for arm, name in enumerate(names)}
+        known = [arm for arm, name in enumerate(self._field.sensors) if name in before]
+        old = np.array([before[self._field.sensors[arm]] for arm in known], np.intp)
+        self._check_sensors(state, n, len(names))
+        parts = np.arange(n)[:, None]
+        here, there = (parts * M + known).reshape(-1), (parts * len(names) + old).reshape(-1)
+        self.reset()
+        self._state[here] = state["state"][there]
+        self._covariance[here] = 0.0
+        self._covariance[:, here] = 0.0
+        self._covariance[np.ix_(here, here)] = state["covariance"][np.ix_(there, there)]
+        for name in ("liveliness", "squares", "counts"):
+            self._arrays()[name][...] = state[name]
+        self._load_numbers(state)
+        self._refresh()
+        return len(known)
+
+    # --- the present --------------------------------------------------------------------------
+
+    @property
+    def _spread(self) -> Array:
+        return self._model.spread
+
+    def _noise_of(self, arm: int) -> float:
+        return float(self._spread[arm]) ** 2 * self._scale * self._noise
+
+    def _phase(self) -> float:
+        """Return the phase of the season in the current interval; -1 if there is no season."""
+        if self._at < 0.0 or not self._model.period:
+            return -1.0
+        return phase_of(self._at + self._waited * self._model.interval, self._model.period)
+
+    def _part(self, parts: int) -> int:
+        """Return the present part of the season, if the season has so many parts."""
+        return part_of(self._phase(), parts)
+
+    def _course(self) -> Array:
+        row: Array = self._model.course[self._part(len(self._model.course))]
+        return row
+
+    def _refresh(self) -> None:
+        """Compute `mean` and `variance` of the current interval."""
+        phase = self._phase()
+        liveliness = float(self.liveliness[self._part(LIVELINESS_BINS)]) if phase >= 0.0 else 1.0
+        table = self._table
+        structural.loadings(table.harmonic, table.kind, phase, liveliness, self._load)
+        structural.moments(self._state, self._covariance, self._load, self.mean, self.variance)
+        self.mean *= self._spread
+        self.mean += self._course()
+        self.variance *= self._scale * self._spread**2
+
+    def _evolve(self, retain: Array) -> None:
+        table = self._table
+        inject = table.variance * (1.0 - retain**2)
+        structural.evolve(
+            self._state, self._covariance, retain, inject, table.common, self._model.correlation
+        )
+
+    # --- learning -----------------------------------------------------------------------------
+
+    def _learn_scale(self, square: float) -> None:
+        part = self._part(LIVELINESS_BINS)
+        self._squares[part] += square
+        self._counts[part] += 1.0
+        self._scale *= (self._weight + square) / (self._weight + 1.0)
+        self._weight = min(self._weight + 1.0, MAX_COUNT)
+
+    def _adapt_liveliness(self, at: float) -> None:
+        """Adapt the liveliness if a season, or a part of the first season, has ended before `at`.
+
+        s² of each part of the season moves towards the squared errors in this part and beside it.
+        """
+        is_first = self._model.rows == 0 and self._seen < self._model.period
+        length = self._model.period / (FIRST_SEASON_PARTS if is_first else 1)
+        if not length or int(at // length) <= int(self._at // length):
+            return
+        squares = sum(np.roll(self._squares, shift) for shift in (-1, 0, 1))
+        counts = sum(np.roll(self._counts, shift) for shift in (-1, 0, 1))
+        adapted = self.liveliness**2 * (BIN_COUNT + squares) / (BIN_COUNT + counts)
+        np.sqrt(np.maximum(adapted, MIN_LIVELINESS**2), out=self.liveliness)
+        self._squares[:] = self._counts[:] = 0.0
+
+    def _load_training(self) -> None:
+        """Start from the state after the training rows, if the model has one."""
+        trained = self._model.state
+        if trained is None:
+            return
+        n, M = trained.mean.shape
+        _, U = np.linalg.eigh(self._model.correlation)
+        both = np.einsum("ik,kab,jk->aibj", U, trained.covariances, U).reshape(n * M, n * M)
+        self._state[:] = trained.mean.reshape(-1)
+        self._covariance[:] = (both + both.T) / 2
+        self._refresh()
+
+    def _check_sensors(self, state: State, n: int, sensors: int) -> None:
+        """Check the state of a snapshot with so many sensors of n components each."""
+        size = n * sensors
+        arrays = {
+            **self._arrays(),
+            "state": np.zeros(size),
+            "covariance": np.zeros((size, size)),
+        }
+        self._check(state, arrays)
+
+    def _check(self, state: State, arrays: dict[str, AnyArray]) -> None:
+        """Raise `SnapshotError` unless `state` holds possible numbers and arrays like `arrays`."""
+        for name in ("observations", "waited"):
+            read_count(state, name)
+        numbers = {name: read_number(state, name) for name in NUMBERS}
+        check_arrays(arrays, state)
+        check_covariances("covariance", self._covariance, state)
+        if numbers["scale"] <= 0.0 or numbers["weight"] <= 0.0 or numbers["seen"] < 0.0:
+            raise SnapshotError("The snapshot's 'scale', 'weight' or 'seen' is not positive.")
+        if (state["liveliness"] <= 0.0).any() or (state["counts"] < 0.0).any():
+            raise SnapshotError("The snapshot's 'liveliness' or 'counts' is not positive.")
+
+    def _load_numbers(self, state: State) -> None:
+        """Load the numbers of a checked state."""
+        self.observations, self._waited = state["observations"], state["waited"]
+        self._at, self._seen = float(state["at"]), float(state["seen"])
+        self._scale, self._weight = float(state["scale"]), float(state["weight"])
+
+    def _identity(self) -> State:
+        """Return what the state of a sensor depends on besides its own readings."""
+        field = self._field
+        return {
+            "sensors": list(field.sensors),
+            "unit": [field.center, field.scale, field.objective],
+            "rows": self._model.rows,
+        }
+
+    def _kind(self) -> str:
+        return f"structural {self._model.period!r}"
+
+    def _arrays(self) -> dict[str, AnyArray]:
+        return {
+            "state": self._state,
+            "covariance": self._covariance,
+            "liveliness": self.liveliness,
+            "squares": self._squares,
+            "counts": self._counts,
+        }

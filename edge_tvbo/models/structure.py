@@ -1,0 +1,324 @@
+"""Structural model of a field: its course and season, and parts that change at different rates.
+
+A structural time-series model (Harvey 1989, *Forecasting, Structural Time Series Models and the
+Kalman Filter*) adds components that change at different rates. Here the reading of sensor i at time
+t is
+
+    y_i(t) = course_i(h) + spread_i · x_i(t) + noise
+    x_i(t) = level_i + s(h) (offset_i + slow_i + fast_i) + season_i(h)
+
+h is the phase of the season, which is a day or a year, and s(h) is the liveliness of the field at
+this phase. The season of a sensor is a sum of K harmonics, whose amplitudes change with time. Each
+component is an Ornstein-Uhlenbeck process. Its covariance over the sensors is
+variance · (common · 11ᵀ + (1 - common) · correlation).
+"""
+
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.spatial_kernels import ALLOWED_RANGE, MAX_NUMBER, MIN_NUMBER
+from edge_tvbo.numerics.types import Array, Indices, Int64Array
+
+DAY = 86_400.0  # s
+WEEK = 7 * DAY
+YEAR = 365.25 * DAY
+MAX_DAILY_INTERVAL = DAY / 4  # with longer intervals, the season is a year
+LIVELINESS_BINS = 24
+HARMONICS = ((64, 3), (200, 1), (500, 0))  # up to so many sensors, so many harmonics of each
+NAMES = ("level", "slow", "fast", "offset", "season")
+CONSTANT, SCALED, COSINE, SINE = range(4)  # kinds of loadings, as in `numerics.structural`
+
+
+class Component(msgspec.Struct, frozen=True):
+    """One component of a structural model.
+
+    Parameters
+    ----------
+    variance : float
+        Variance, in units of the squared spread; of all harmonics together for the season.
+    time : float
+        Time constant in s, after which the correlation with the past is 1/e.
+    common : float
+        Share of the variance that all sensors have in common, 0 to 1.
+    """
+
+    variance: float
+    time: float
+    common: float = 0.0
+
+
+class Components(msgspec.Struct, frozen=True):
+    """The components of a structural model, and the noise of a reading.
+
+    Parameters
+    ----------
+    level, slow, fast, offset, season : Component
+        See the module. `offset` has the time constant of `level`.
+    decay : float
+        The variance of harmonic k is proportional to k to the power of minus `decay`.
+    noise_variance : float
+        Noise variance of a reading, in units of the squared spread.
+    """
+
+    level: Component
+    slow: Component
+    fast: Component
+    offset: Component
+    season: Component
+    decay: float
+    noise_variance: float
+
+    def __post_init__(self) -> None:
+        numbers = [self.decay, self.noise_variance]
+        numbers += [number for name in NAMES for number in msgspec.structs.astuple(self.part(name))]
+        if not all(0.0 <= number <= MAX_NUMBER for number in numbers):
+            raise ConfigError(f"The numbers of the components must be 0 to {MAX_NUMBER:g}.")
+        if not self.noise_variance >= MIN_NUMBER:
+            raise ConfigError(f"The components' noise_variance must be {ALLOWED_RANGE}.")
+        if not all(self.part(name).time > 0.0 and self.part(name).common <= 1.0 for name in NAMES):
+            raise ConfigError("The components' times must be above 0, and their common at most 1.")
+
+    def part(self, name: str) -> Component:
+        """Return the component called `name`."""
+        component: Component = getattr(self, name)
+        return component
+
+
+def _prior_components(slow: float, fast: float, period: float) -> Components:
+    """Return components whose time constants `slow` and `fast` are in s."""
+    return Components(
+        level=Component(4.5, 20.0 * period, 0.9),
+        slow=Component(0.28, slow, 0.7),
+        fast=Component(0.5, fast, 0.6),
+        offset=Component(0.03, 20.0 * period),
+        season=Component(1.85, 14.0 * period, 0.8),
+        decay=2.0,
+        noise_variance=0.005,
+    )
+
+
+# The values were found by hand on the first days of the Intel lab (docs/auto.md).
+DAILY_COMPONENTS = _prior_components(DAY, DAY / 11, DAY)
+YEARLY_COMPONENTS = _prior_components(30 * DAY, 3 * DAY, YEAR)
+
+
+class StateTable(NamedTuple):
+    """The components as arrays, one entry for each of the n components of a sensor's state."""
+
+    kind: Int64Array  # of the loading
+    harmonic: Array  # cycles in a season
+    variance: Array
+    time: Array  # s
+    common: Array
+
+    def retain(self, interval: float) -> Array:
+        """Return the factors φ by which the components shrink in `interval` seconds."""
+        return np.exp(-interval / self.time)
+
+
+def state_table(components: Components, harmonics: int) -> StateTable:
+    """Return the components as arrays: level, slow, fast, offset, then two for each harmonic."""
+    orders = np.repeat(np.arange(1.0, harmonics + 1.0), 2)
+    shares = orders**-components.decay
+    shares *= 2.0 / shares.sum() if harmonics else 1.0
+    parts = [components.part(name) for name in NAMES[:4]]
+    season = components.season
+    season_parts = np.ones(2 * harmonics)
+    return StateTable(
+        np.array([CONSTANT, SCALED, SCALED, SCALED, *(COSINE, SINE) * harmonics], np.int64),
+        np.r_[np.zeros(4), orders],
+        np.r_[[part.variance for part in parts], season.variance * shares],
+        np.r_[[part.time for part in parts], season.time * season_parts],
+        np.r_[[part.common for part in parts], season.common * season_parts],
+    )
+
+
+class TrainedState(msgspec.Struct, frozen=True, eq=False):
+    """The state of a structural model after its training rows, n components of M sensors.
+
+    Parameters
+    ----------
+    end : float
+        Time at which the next interval would begin, in s since 1970, UTC.
+    mean : (n, M) array
+        Mean of the state.
+    covariances : (M, n, n) array
+        Covariances of the components along each eigenvector of the correlation, the eigenvector
+        with the smallest eigenvalue first.
+    """
+
+    end: float
+    mean: Array
+    covariances: Array
+
+
+class StructuralModel(msgspec.Struct, frozen=True, eq=False):
+    """The structure of a field: what training readings say about it, or a prior.
+
+    Parameters
+    ----------
+    period : float
+        Length of the season in s; 0 if there is no season.
+    interval : float
+        Length of an interval in s; 0 if intervals differ, so that only their times count.
+    course : (P, M) array
+        Mean of each sensor in each of P parts of the season, in model units; P is 1 without season.
+    spread : (M,) array
+        Standard deviation of each sensor around its course, in model units, > 0.
+    liveliness : (LIVELINESS_BINS,) array
+        s(h): how lively the field is in each part of the season, > 0, about 1 on average.
+    correlation : (M, M) array
+        Correlation of the sensors around their courses.
+    components : Components
+        Variances and rates of the components.
+    rows : int
+        Number of training rows; 0 for a prior.
+    state : TrainedState, optional
+        State after the training rows; None to start from the prior.
+
+    Raises
+    ------
+    ConfigError
+        If the shapes do not match, or a number is not finite or out of range.
+    """
+
+    period: float
+    interval: float
+    course: Array
+    spread: Array
+    liveliness: Array
+    correlation: Array
+    components: Components
+    rows: int
+    state: TrainedState | None = None
+
+    def __post_init__(self) -> None:
+        P, M = self.course.shape if self.course.ndim == 2 else (0, 0)
+        shapes = (self.spread.shape, self.liveliness.shape, self.correlation.shape)
+        if not P or shapes != ((M,), (LIVELINESS_BINS,), (M, M)):
+            raise ConfigError(
+                f"The structure's course has shape {self.course.shape}, its spread, liveliness "
+                f"and correlation {shapes}; for M sensors they must be (P, M), (M,), "
+                f"({LIVELINESS_BINS},) and (M, M)."
+            )
+        arrays = [self.course, self.spread, self.liveliness, self.correlation]
+        if self.state is not None:
+            n = 4 + 2 * (harmonics_for(M) or 0)
+            if (self.state.mean.shape, self.state.covariances.shape) != ((n, M), (M, n, n)):
+                raise ConfigError("The structure's state does not match its number of sensors.")
+            arrays += [self.state.mean, self.state.covariances]
+        if not all((np.abs(each) <= MAX_NUMBER).all() for each in arrays):
+            raise ConfigError(
+                f"The structure holds values that are not finite, or beyond {MAX_NUMBER:g}."
+            )
+        if self.state is not None and not _are_covariances(self.state.covariances):
+            raise ConfigError("The structure's state holds covariances that are impossible.")
+        if not (self.spread >= MIN_NUMBER).all() or not (self.liveliness >= MIN_NUMBER).all():
+            raise ConfigError(f"The structure's spread and liveliness must be {ALLOWED_RANGE}.")
+        if not 0.0 <= self.period <= MAX_NUMBER or not 0.0 <= self.interval <= MAX_NUMBER:
+            raise ConfigError("The structure's period or interval is out of range.")
+
+    def fingerprint(self) -> bytes:
+        """Return a 32-byte digest of a trained structural model; nothing for a prior.
+
+        So a snapshot stays valid if an interval of another length is configured.
+        """
+        if self.rows == 0:
+            return b""
+        arrays = [self.course, self.spread, self.liveliness, self.correlation]
+        numbers: list[object] = [self.period, self.interval, self.components, self.rows]
+        if self.state is not None:
+            arrays += [self.state.mean, self.state.covariances]
+            numbers.append(self.state.end)
+        return sha256(repr(numbers).encode() + b"".join(a.tobytes() for a in arrays)).digest()
+
+    def of_sensors(self, arms: Indices | list[int]) -> "StructuralModel":
+        """Return the structural model of the sensors with the indices `arms`.
+
+        If `arms` are not all sensors in their order, the result has no state, because the
+        covariances of some sensors do not follow the eigenvectors of their own correlation.
+        """
+        chosen = np.asarray(arms, np.intp)
+        if np.array_equal(chosen, np.arange(len(self.spread))):
+            return self
+        return replace(
+            self,
+            course=np.ascontiguousarray(self.course[:, chosen]),
+            spread=self.spread[chosen],
+            correlation=np.ascontiguousarray(self.correlation[np.ix_(chosen, chosen)]),
+            state=None,
+        )
+
+
+def phase_of(at: float, period: float) -> float:
+    """Return the share of the season that has passed at the Unix time `at`, 0 to 1."""
+    return (at % period) / period
+
+
+def _are_covariances(matrices: Array) -> bool:
+    """Return whether each matrix (..., n, n) is a covariance, except for rounding errors."""
+    if not np.allclose(matrices, np.swapaxes(matrices, -1, -2), rtol=1e-6, atol=1e-12):
+        return False
+    lowest = np.linalg.eigvalsh(matrices)[..., 0]
+    return bool((lowest >= -1e-6 * np.abs(matrices).max(initial=1e-300)).all())
+
+
+def part_of(phase: float, parts: int) -> int:
+    """Return the part of a season that contains `phase`, if the season has so many parts.
+
+    A phase below 0 stands for no season, and is in part 0.
+
+    >>> part_of(0.5, 24), part_of(0.3333333333333333, 3), part_of(-1.0, 24)
+    (12, 1, 0)
+    """
+    return int(max(phase, 0.0) * parts + 1e-6) % parts
+
+
+def harmonics_for(sensors: int) -> int | None:
+    """Return the number of harmonics of each sensor; None if there are too many sensors.
+
+    The cost of an interval is quadratic in the number of sensors times the number of components.
+
+    >>> harmonics_for(46), harmonics_for(200), harmonics_for(500), harmonics_for(501)
+    (3, 1, 0, None)
+    """
+    return next((harmonics for limit, harmonics in HARMONICS if sensors <= limit), None)
+
+
+def prior_structure(kernel: Array, interval: float | None) -> StructuralModel | None:
+    """Return the structural model of a field without training readings.
+
+    Its season is a day, or a year for intervals of more than six hours.
+
+    Parameters
+    ----------
+    kernel : (M, M) array
+        Prior covariance of the field, in model units².
+    interval : float or None
+        Length of an interval in s; None for intervals of different lengths.
+
+    Returns
+    -------
+    StructuralModel or None
+        The structural model; None for more sensors than a structural posterior supports.
+    """
+    M = len(kernel)
+    if harmonics_for(M) is None:
+        return None
+    spread = np.sqrt(np.diag(kernel))
+    daily = interval is None or interval <= MAX_DAILY_INTERVAL
+    return StructuralModel(
+        period=DAY if daily else YEAR,
+        interval=interval or 0.0,
+        course=np.zeros((1, M)),
+        spread=spread,
+        liveliness=np.ones(LIVELINESS_BINS),
+        correlation=kernel / np.outer(spread, spread),
+        components=DAILY_COMPONENTS if daily else YEARLY_COMPONENTS,
+        rows=0,
+    )

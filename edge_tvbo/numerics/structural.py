@@ -1,0 +1,241 @@
+"""Structural model kernels: a Kalman filter with several components for each sensor.
+
+The state holds the components 0, ..., n-1 of all M sensors: entry a M + i is component a of sensor
+i. In one interval, component a becomes φ_a times itself plus noise with the covariance q_a C_a over
+the sensors, where C_a = ρ_a 11ᵀ + (1 - ρ_a) B. The value of sensor i is Σ_a ℓ_a x_{a,i} with the
+loadings ℓ of the interval. The kernels here call no kernel of another file, because numba's cache
+does not notice a change in that file.
+"""
+
+from math import cos, log, pi, sin, sqrt
+
+from edge_tvbo.numerics.jit import kernel
+from edge_tvbo.numerics.types import Array, Int64Array
+
+MAX_ERROR_STDS = 3.0  # prediction error beyond which a reading gets less weight
+
+
+@kernel("void(f8[::1], f8[:, ::1], f8[::1], f8[::1], f8[::1])")
+def moments(m: Array, P: Array, load: Array, mean: Array, variance: Array) -> None:
+    """Compute the mean and the variance of every sensor's value.
+
+    Parameters
+    ----------
+    m : float64[n M], P : float64[n M, n M]
+        Mean and covariance of the state.
+    load : float64[n]
+        Loading of each component.
+    mean, variance : float64[M]
+        Receive the moments.
+    """
+    M = mean.shape[0]
+    mean[:] = 0.0
+    variance[:] = 0.0
+    for a in range(load.shape[0]):
+        for i in range(M):
+            mean[i] += load[a] * m[a * M + i]
+        for b in range(load.shape[0]):
+            both = load[a] * load[b]
+            for i in range(M):
+                variance[i] += both * P[a * M + i, b * M + i]
+    for i in range(M):
+        variance[i] = max(variance[i], 0.0)
+
+
+@kernel("f8(f8[::1], f8[:, ::1], f8[::1], i8, f8, f8, f8, f8[::1])")
+def condition(
+    m: Array,
+    P: Array,
+    load: Array,
+    arm: int,
+    y: float,
+    noise_variance: float,
+    square: float,
+    g: Array,
+) -> float:
+    """Update the state with one reading, in place; return the squared standardised error.
+
+    Parameters
+    ----------
+    m, P, load
+        As for `moments`.
+    arm : int
+        Sensor that was read.
+    y : float
+        The reading.
+    noise_variance : float
+        Noise variance of the reading, in units of `square`.
+    square : float
+        Factor by which the true variances differ from `P` and `noise_variance`.
+    g : float64[n M]
+        Workspace.
+
+    Notes
+    -----
+    A reading that is more than MAX_ERROR_STDS predictive standard deviations away gets a larger
+    noise variance, as in `model_bank.condition`.
+    """
+    N = m.shape[0]
+    n = load.shape[0]
+    M = N // n
+    g[:] = 0.0
+    mean = 0.0
+    for a in range(n):
+        row = a * M + arm
+        mean += load[a] * m[row]
+        for j in range(N):
+            g[j] += load[a] * P[row, j]
+    total = noise_variance
+    for a in range(n):
+        total += load[a] * g[a * M + arm]
+    total = max(total, noise_variance)
+    error = y - mean
+    far = error * error / (total * square)
+    if far > MAX_ERROR_STDS * MAX_ERROR_STDS:
+        total *= sqrt(far) / MAX_ERROR_STDS
+    root = 1.0 / sqrt(total)
+    for j in range(N):
+        g[j] *= root
+    for j in range(N):
+        gj = g[j]
+        m[j] += gj * error * root
+        for k in range(N):
+            P[j, k] -= gj * g[k]
+    return far
+
+
+@kernel("void(f8[::1], f8[:, ::1], f8[::1], f8[::1], f8[::1], f8[:, ::1])")
+def evolve(m: Array, P: Array, retain: Array, inject: Array, common: Array, B: Array) -> None:
+    """Advance the state by one interval, in place: m <- Φ m and P <- Φ P Φ + Q.
+
+    Parameters
+    ----------
+    m, P
+        As for `moments`.
+    retain, inject, common : float64[n]
+        φ, q and ρ of each component.
+    B : float64[M, M]
+        Correlation of the sensors' own parts.
+    """
+    M = B.shape[0]
+    n = retain.shape[0]
+    for a in range(n):
+        own = inject[a] * (1.0 - common[a])
+        shared = inject[a] * common[a]
+        for i in range(M):
+            row = a * M + i
+            m[row] *= retain[a]
+            for b in range(n):
+                both = retain[a] * retain[b]
+                first = b * M
+                for j in range(M):
+                    P[row, first + j] *= both
+            first = a * M
+            for j in range(M):
+                P[row, first + j] += own * B[i, j] + shared
+
+
+@kernel("void(f8[::1], i8[::1], f8, f8, f8[::1])")
+def loadings(harmonic: Array, kind: Int64Array, phase: float, scale: float, load: Array) -> None:
+    """Fill `load` with the loadings of all components at one time.
+
+    Parameters
+    ----------
+    harmonic : float64[n]
+        Number of cycles in a season, for the kinds 2 and 3.
+    kind : int64[n]
+        0: constant, loading 1; 1: scaled, loading `scale`; 2 and 3: cosine and sine.
+    phase : float
+        Share of the season that has passed, 0 to 1; negative if there is no season.
+    scale : float
+        Liveliness of the field at this time.
+    load : float64[n]
+        Receives the loadings.
+    """
+    for a in range(load.shape[0]):
+        if kind[a] == 0:
+            load[a] = 1.0
+        elif kind[a] == 1:
+            load[a] = scale
+        elif phase < 0.0:
+            load[a] = 0.0
+        elif kind[a] == 2:
+            load[a] = cos(2.0 * pi * harmonic[a] * phase)
+        else:
+            load[a] = sin(2.0 * pi * harmonic[a] * phase)
+
+
+@kernel("f8(f8[:, ::1], f8[::1], f8[::1], f8[::1], f8, f8[:, ::1], i8, f8[:, ::1], f8[:, :, ::1])")
+def filter_training(
+    X: Array,
+    eigenvalues: Array,
+    variance: Array,
+    retain: Array,
+    noise_variance: float,
+    loads: Array,
+    skipped: int,
+    m: Array,
+    P: Array,
+) -> float:
+    """Filter training rows in which every sensor was read; return their log predictive score.
+
+    All components have the same correlation C = U Λ Uᵀ over the sensors. Then the rows X U are M
+    independent series, and each has a filter of n components.
+
+    Parameters
+    ----------
+    X : float64[T, M]
+        Rows in the basis of the eigenvectors.
+    eigenvalues : float64[M]
+        Diagonal of Λ.
+    variance, retain : float64[n]
+        Variance and φ of each component.
+    noise_variance : float
+        Noise variance of a reading.
+    loads : float64[T, n]
+        Loadings in each row.
+    skipped : int
+        Number of first rows that do not count for the score.
+    m : float64[M, n], P : float64[M, n, n]
+        Receive the mean and the covariance of each filter after the last row.
+
+    Notes
+    -----
+    The score of a reading is the logarithm of its predictive density without constants; beyond
+    MAX_ERROR_STDS it decreases linearly (Huber 1964).
+    """
+    T, M = X.shape
+    n = variance.shape[0]
+    g = loads[0].copy()
+    score = 0.0
+    m[:] = 0.0
+    P[:] = 0.0
+    for j in range(M):
+        own = P[j]
+        mean = m[j]
+        for a in range(n):
+            own[a, a] = variance[a] * eigenvalues[j]
+        for t in range(T):
+            total = noise_variance
+            value = 0.0
+            for a in range(n):
+                g[a] = 0.0
+                for b in range(n):
+                    g[a] += own[a, b] * loads[t, b]
+                total += loads[t, a] * g[a]
+                value += loads[t, a] * mean[a]
+            error = X[t, j] - value
+            square = error * error / total
+            if t >= skipped:
+                far = sqrt(square)
+                loss = square
+                if far > MAX_ERROR_STDS:
+                    loss = MAX_ERROR_STDS * (2.0 * far - MAX_ERROR_STDS)
+                score -= 0.5 * (log(total) + loss)
+            for a in range(n):
+                mean[a] = retain[a] * (mean[a] + g[a] * error / total)
+            for a in range(n):
+                for b in range(n):
+                    own[a, b] = retain[a] * retain[b] * (own[a, b] - g[a] * g[b] / total)
+                own[a, a] += variance[a] * eigenvalues[j] * (1.0 - retain[a] * retain[a])
+    return score

@@ -1,0 +1,52 @@
+"""Policy `kalman-ucb`: the textbook baseline, a course and one Kalman filter around it."""
+
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.beta import BetaSchedule
+from edge_tvbo.models.domain import Field
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.posteriors.course import CoursePosterior
+from edge_tvbo.models.triggers import Never
+from edge_tvbo.policy.base import UpperConfidence
+from edge_tvbo.policy.settings import KalmanUcbSettings
+
+
+def make_kalman_ucb(settings: KalmanUcbSettings, field: Field) -> "KalmanUcb":
+    """Build the policy `kalman-ucb`; raises `ConfigError` if the field is a box."""
+    if not isinstance(field, SensorField):
+        raise ConfigError(f"{settings.name} needs sensors or a grid; this field is a box.")
+    return KalmanUcb(settings, field, CoursePosterior(field), FixedWidth(settings.width))
+
+
+class FixedWidth:
+    """The schedule of a bound with the same width in every interval.
+
+    Parameters
+    ----------
+    width : float
+        Width in standard deviations, at least 0.
+    """
+
+    def __init__(self, width: float) -> None:
+        self._width = width
+
+    def width(self, t: int, observations: int) -> float:
+        """Return the fixed width in standard deviations."""
+        return self._width
+
+
+class KalmanUcb(UpperConfidence):
+    """The policy `kalman-ucb`: selects the arm with the highest bound of a `CoursePosterior`."""
+
+    def __init__(
+        self,
+        settings: KalmanUcbSettings,
+        field: SensorField,
+        posterior: CoursePosterior,
+        width: BetaSchedule,
+    ) -> None:
+        super().__init__(settings.name, field, posterior, width, Never(), seed=settings.seed)
+        self._around_course = posterior
+
+    def set_time(self, at: float) -> None:
+        """Set the time at which the current interval began, in s since 1970, UTC."""
+        self._around_course.set_time(at)

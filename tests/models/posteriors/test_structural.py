@@ -1,0 +1,263 @@
+"""Structural posterior: it agrees with Gaussian-process regression, and learns scale and season."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from support.naive import se
+
+from edge_tvbo.errors import ConfigError, SnapshotError
+from edge_tvbo.models.facts import LearnedStructure
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.posteriors.structural import StructuralPosterior
+from edge_tvbo.models.structure import (
+    DAY,
+    LIVELINESS_BINS,
+    YEAR,
+    Component,
+    Components,
+    StructuralModel,
+    harmonics_for,
+    phase_of,
+    prior_structure,
+)
+
+PLACES = np.array([[0.0, 0.0], [0.3, 0.1], [0.9, 0.4], [0.2, 0.8]])
+M, P, HOUR = len(PLACES), 6, 3600.0
+NAMES = ("a", "b", "c", "d")
+RNG = np.random.default_rng(0)
+COMPONENTS = Components(
+    level=Component(1.5, 20 * DAY, 0.4),
+    slow=Component(0.3, DAY, 0.2),
+    fast=Component(0.5, 2 * HOUR, 0.6),
+    offset=Component(0.1, 20 * DAY),
+    season=Component(0.8, 14 * DAY, 0.3),
+    decay=2.0,
+    noise_variance=0.05,
+)
+MODEL = StructuralModel(
+    period=DAY,
+    interval=HOUR,
+    course=RNG.normal(size=(P, M)),
+    spread=np.array([0.5, 1.0, 2.0, 0.7]),
+    liveliness=np.linspace(0.5, 1.5, LIVELINESS_BINS),
+    correlation=se(PLACES, 0.5),
+    components=COMPONENTS,
+    rows=10,
+)
+steps = st.lists(
+    st.tuples(st.integers(0, M - 1), st.floats(-2, 2)) | st.sampled_from([1, 1, 3]), max_size=25
+)
+
+
+def field_of(model):
+    return SensorField(NAMES, np.eye(M), 0.01, structure=model)
+
+
+@dataclass
+class Twin:
+    """Gaussian-process regression with the covariance of the components, over the whole history."""
+
+    model: StructuralModel
+    history: list = field(default_factory=list)  # (at, arm, y)
+
+    def loading(self, at):
+        h = phase_of(at, self.model.period)
+        s = self.model.liveliness[int(h * LIVELINESS_BINS + 1e-6) % LIVELINESS_BINS]
+        season = [f(2 * math.pi * k * h) for k in (1, 2, 3) for f in (math.cos, math.sin)]
+        return np.array([1.0, s, s, s, *season])
+
+    def covariance(self, i, s, j, t):
+        c = self.model.components
+        weights = np.array([k**-c.decay for k in (1, 2, 3)])
+        weights /= weights.sum()
+        parts = [c.level, c.slow, c.fast, c.offset] + [c.season] * 6
+        variances = [each.variance for each in parts[:4]]
+        variances += [c.season.variance * w for w in weights for _ in range(2)]
+        total = 0.0
+        loadings = zip(self.loading(s), self.loading(t), strict=True)
+        for part, variance, (here, there) in zip(parts, variances, loadings, strict=True):
+            over = part.common + (1.0 - part.common) * self.model.correlation[i, j]
+            total += here * there * variance * over * math.exp(-abs(s - t) / part.time)
+        return total
+
+    def course(self, arm, at):
+        return self.model.course[int(phase_of(at, self.model.period) * P + 1e-6) % P, arm]
+
+    def predict(self, arm, at):
+        """Return mean and variance of the value of `arm` at the time `at`, in model units."""
+        spread, noise = self.model.spread, self.model.components.noise_variance
+        prior = self.covariance(arm, at, arm, at)
+        if not self.history:
+            return self.course(arm, at), spread[arm] ** 2 * prior
+        K = np.array([[self.covariance(i, s, j, t) for t, j, _ in self.history]
+                      for s, i, _ in self.history])  # fmt: skip
+        k = np.array([self.covariance(arm, at, j, t) for t, j, _ in self.history])
+        x = np.array([(y - self.course(i, s)) / spread[i] for s, i, y in self.history])
+        inverse = np.linalg.inv(K + noise * np.eye(len(K)))
+        mean = self.course(arm, at) + spread[arm] * (k @ inverse @ x)
+        return mean, spread[arm] ** 2 * (prior - k @ inverse @ k)
+
+
+@given(history=steps, start=st.integers(0, 10**5))
+@settings(max_examples=40)
+def test_it_is_gaussian_process_regression(history, start):
+    posterior, twin = StructuralPosterior(field_of(MODEL)), Twin(MODEL)
+    at = start * HOUR
+    posterior.set_time(at)
+    for step in history:
+        if isinstance(step, int):  # some intervals end, of which the posterior is told only one
+            at += step * HOUR
+            posterior.advance()
+            posterior.set_time(at)
+            posterior.liveliness[:] = MODEL.liveliness  # the twin does not learn it
+            posterior._refresh()
+            continue
+        arm, z = step
+        mean, variance = twin.predict(arm, at)
+        total = variance + MODEL.spread[arm] ** 2 * COMPONENTS.noise_variance
+        y = mean + z * math.sqrt(total) * min(1.0, math.sqrt(posterior._scale))
+        posterior.observe(arm, y)  # within the distance that has its full weight
+        twin.history.append((at, arm, y))
+    for arm in range(M):
+        mean, variance = twin.predict(arm, at)
+        assert posterior.mean[arm] == pytest.approx(mean, abs=1e-7)
+        assert posterior.variance[arm] == pytest.approx(posterior._scale * variance, abs=1e-7)
+
+
+def test_density_and_quantiles_are_those_of_the_normal_distribution():
+    posterior = StructuralPosterior(field_of(MODEL))
+    posterior.set_time(0.0)
+    total = posterior.variance[1] + COMPONENTS.noise_variance
+    mean = posterior.mean[1]
+    assert posterior.quantile(1, 0.5) == pytest.approx(mean)
+    assert posterior.quantile(1, 0.95) == pytest.approx(mean + 1.644854 * math.sqrt(total))
+    posterior.observe(1, mean + 2 * math.sqrt(total))
+    assert posterior.log_density == pytest.approx(-0.5 * (math.log(2 * math.pi * total) + 4.0))
+
+
+def test_absurd_reading_counts_like_one_at_three_deviations():
+    far, near = (StructuralPosterior(field_of(MODEL)) for _ in range(2))
+    total = math.sqrt(near.variance[0] + MODEL.spread[0] ** 2 * COMPONENTS.noise_variance)
+    near.observe(0, near.mean[0] + 3 * total)
+    far.observe(0, 1e6)
+    np.testing.assert_allclose(far.mean, near.mean, atol=1e-3)
+    assert far._scale == near._scale
+
+
+def test_scale_follows_the_size_of_the_errors():
+    for factor in (0.3, 3.0):
+        posterior, rng = StructuralPosterior(field_of(MODEL)), np.random.default_rng(1)
+        for t in range(2000):
+            posterior.set_time(t * HOUR)
+            arm = int(rng.integers(M))
+            std = math.sqrt(
+                posterior.variance[arm] / posterior._scale
+                + MODEL.spread[arm] ** 2 * COMPONENTS.noise_variance
+            )
+            posterior.observe(arm, posterior.mean[arm] + factor * std * rng.normal())
+            posterior.advance()
+        assert posterior._scale == pytest.approx(factor**2, rel=0.3)
+
+
+def test_liveliness_follows_the_time_of_day():
+    model = replace(MODEL, liveliness=np.ones(LIVELINESS_BINS), rows=0)
+    posterior, rng = StructuralPosterior(field_of(model)), np.random.default_rng(2)
+    for t in range(20 * 24):
+        posterior.set_time(t * HOUR)
+        posterior.observe(t % M, (3.0 if t % 24 < 12 else 0.3) * rng.normal())
+        posterior.advance()
+    morning, evening = posterior.liveliness[2:10].mean(), posterior.liveliness[14:22].mean()
+    assert morning > 3 * evening
+
+
+@given(history=steps, cut=st.integers(0, 25))
+@settings(max_examples=30)
+def test_restored_it_continues_bit_for_bit(history, cut):
+    def run(posterior, part, at):
+        for step in part:
+            if isinstance(step, int):
+                at += step * 7 * HOUR
+                posterior.advance()
+                posterior.set_time(at)
+            else:
+                posterior.observe(*step)
+        return at
+
+    posterior, other = (StructuralPosterior(field_of(MODEL)) for _ in range(2))
+    posterior.set_time(5 * HOUR)
+    at = run(posterior, history[:cut], 5 * HOUR)
+    other.restore(posterior.snapshot())
+    run(posterior, history[cut:], at)
+    run(other, history[cut:], at)
+    assert other.snapshot() == posterior.snapshot()
+    assert other.mean.tobytes() == posterior.mean.tobytes()
+
+
+@pytest.mark.parametrize(
+    "change", [{"scale": 0.0}, {"weight": -1.0}, {"waited": -1}, {"liveliness": None}]
+)
+def test_impossible_snapshot_is_rejected_and_changes_nothing(change, monkeypatch):
+    posterior = StructuralPosterior(field_of(MODEL))
+    posterior.observe(0, 1.0)
+    before = posterior.snapshot()
+    module = "edge_tvbo.models.posteriors.structural.decode_snapshot"
+    from edge_tvbo.models import snapshot
+
+    monkeypatch.setattr(module, lambda *a: {**snapshot.decode_snapshot(*a), **change})
+    with pytest.raises(SnapshotError):
+        posterior.restore(before)
+    assert posterior.snapshot() == before
+
+
+def test_reset_forgets_the_readings_but_not_the_time():
+    posterior, fresh = (StructuralPosterior(field_of(MODEL)) for _ in range(2))
+    for each in (posterior, fresh):
+        each.set_time(3 * HOUR)
+    posterior.observe(2, 4.0)
+    posterior.reset()
+    assert posterior.observations == 0
+    np.testing.assert_array_equal(posterior.mean, fresh.mean)
+    np.testing.assert_array_equal(posterior.variance, fresh.variance)
+
+
+def test_without_a_time_there_is_no_season():
+    posterior = StructuralPosterior(field_of(replace(MODEL, course=np.zeros((1, M)))))
+    before = posterior.variance.copy()
+    posterior.advance()
+    np.testing.assert_allclose(posterior.variance, before, rtol=1e-12)
+    assert posterior.facts() == (LearnedStructure(0.0, 2 * HOUR, DAY, 10 * M),)
+
+
+def test_prior_assumes_a_day_or_a_year():
+    kernel = np.eye(2)
+    assert prior_structure(kernel, 600.0).period == DAY
+    assert prior_structure(kernel, None).interval == 0.0
+    assert prior_structure(kernel, DAY).period == YEAR
+    assert prior_structure(np.eye(501), 600.0) is None
+    assert harmonics_for(501) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"spread": np.ones(3)}, "must be"),
+        ({"course": np.full((P, M), np.nan)}, "finite"),
+        ({"spread": np.zeros(M)}, "spread"),
+        ({"period": -1.0}, "period"),
+    ],
+)
+def test_impossible_model_is_rejected(change, text):
+    with pytest.raises(ConfigError, match=text):
+        replace(MODEL, **change)
+
+
+def test_model_of_some_sensors_has_their_parts():
+    some = MODEL.of_sensors([2, 0])
+    np.testing.assert_array_equal(some.spread, MODEL.spread[[2, 0]])
+    np.testing.assert_array_equal(some.correlation, MODEL.correlation[np.ix_([2, 0], [2, 0])])
+    assert some.state is None

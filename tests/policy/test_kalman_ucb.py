@@ -1,0 +1,77 @@
+"""The textbook baseline: it equals the two dozen lines of its recipe."""
+
+import numpy as np
+import pytest
+
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.structure import DAY
+from edge_tvbo.policy import make_policy
+from edge_tvbo.training.textbook_fit import WIDTHS, best_width, fit_textbook
+
+P, M = 24, 5
+INTERVAL = DAY / P
+
+
+def recording(days, seed=0):
+    rng = np.random.default_rng(seed)
+    course = rng.normal(size=(P, M))
+    x, rows = np.zeros(M), []
+    for t in range(days * P):
+        x = 0.8 * x + 0.3 * rng.standard_normal(M)
+        rows.append(course[t % P] + x)
+    return np.array(rows)
+
+
+def recipe(training, test, width):
+    """Return the sensors that the textbook recipe of shared/data/README.md selects."""
+    days = len(training) // P
+    course = np.array([training[np.arange(len(training)) % P == k].mean(0) for k in range(P)])
+    rest = training - course[np.arange(len(training)) % P]
+    K = rest.T @ rest / len(rest) * days / (days - 1)
+    K = 0.98 * K + 0.02 * np.diag(np.diag(K))
+    phi = (rest[1:] * rest[:-1]).sum() / (rest[:-1] ** 2).sum()
+    noise = 0.01 * np.diag(K).mean()
+    m, C, chosen = np.zeros(M), K.copy(), []
+    for t, row in enumerate(test):
+        mean = course[t % P] + m
+        arm = int((mean + width * np.sqrt(np.diag(C))).argmax())
+        gain = C[:, arm] / (C[arm, arm] + noise)
+        m, C = m + gain * (row[arm] - mean[arm]), C - np.outer(gain, C[arm])
+        m, C = phi * m, phi**2 * C + (1 - phi**2) * K
+        chosen.append(arm)
+    return chosen
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_selects_what_the_recipe_selects(width):
+    rows = recording(8)
+    training, test = rows[: 6 * P], rows[6 * P :]
+    structure = fit_textbook(training, INTERVAL, 0.0)
+    field = SensorField([f"s{i}" for i in range(M)], np.eye(M), 0.01, structure=structure)
+    policy, chosen = make_policy("kalman-ucb", field, width=width), []
+    for t, row in enumerate(test):
+        policy.set_time((6 * P + t) * INTERVAL)
+        chosen.append(policy.select().arm)
+        policy.observe(chosen[-1], float(row[chosen[-1]]))
+        policy.advance()
+    assert chosen == recipe(training, test, width)
+
+
+def test_the_width_is_the_best_on_the_last_quarter():
+    rows = recording(8)
+    field = SensorField([f"s{i}" for i in range(M)], np.eye(M), 0.01)
+    regrets = []
+    first = 6 * P
+    for width in WIDTHS:
+        chosen = recipe(rows[:first], rows[first:], width)
+        regrets.append(
+            sum(row.max() - row[arm] for row, arm in zip(rows[first:], chosen, strict=True))
+        )
+    assert best_width(field, rows, INTERVAL, 0.0) == WIDTHS[int(np.argmin(regrets))]
+
+
+def test_less_than_two_whole_days_have_a_plain_mean():
+    for rows, interval in ((2 * P - 1, INTERVAL), (50, DAY), (60, 7000.0)):
+        structure = fit_textbook(recording(3)[:rows], interval, 0.0)
+        assert structure.course.shape == (1, M)
+        assert structure.period == 0.0

@@ -1,0 +1,148 @@
+"""Training of structural models: courses, seasons, correlations, rates, and the report."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.posteriors.structural import StructuralPosterior
+from edge_tvbo.models.structure import DAY, WEEK, state_table
+from edge_tvbo.policy import make_policy
+from edge_tvbo.training import structural_fit
+from edge_tvbo.training.covariance import train, with_structure
+from edge_tvbo.training.structural_fit import fit_structure, possible_periods
+from edge_tvbo.training.training_report import make_training_report
+
+HOUR = 3600.0
+NAMES = ("a", "b", "c")
+
+
+def days(number, *, seed=0, noise=0.1, rows=None, per_day=24):
+    """Readings (T, 3): each sensor peaks at its own hour, and mornings vary more."""
+    rng = np.random.default_rng(seed)
+    hours = np.arange(rows or number * per_day) * 24 / per_day
+    profile = np.stack([np.sin(2 * np.pi * (hours - peak) / 24) for peak in (3, 9, 15)], axis=1)
+    spread = np.where(hours % 24 < 12, 3.0, 1.0)[:, None]
+    return 5.0 * profile + noise * spread * rng.standard_normal((len(hours), 3))
+
+
+@given(start=st.integers(0, 10**6).map(lambda k: k * HOUR), extra=st.integers(0, 23))
+@settings(max_examples=15)
+def test_the_course_is_that_of_the_time_of_day(start, extra):
+    readings = days(4, rows=4 * 24 + extra)
+    model = fit_structure(readings, HOUR, start)
+    assert model.period == DAY
+    hour = int(start / HOUR) % 24
+    truth = days(1, noise=0.0)
+    for row in (0, 7, 23):
+        np.testing.assert_allclose(model.course[(row + hour) % 24], truth[row], atol=0.5)
+
+
+def test_an_interval_that_does_not_divide_the_day_is_interpolated():
+    interval = 7000.0
+    at = np.arange(100) * interval
+    readings = np.stack([np.sin(2 * np.pi * at / DAY + i) for i in range(3)], axis=1)
+    readings += 0.01 * np.random.default_rng(0).standard_normal(readings.shape)
+    model = fit_structure(readings, interval, 0.0)
+    assert model.period == DAY
+    assert model.interval == pytest.approx(DAY / 12)
+    assert abs(model.course[3, 0] - 1.0) < 0.15  # at 6 h
+
+
+def test_a_course_that_is_chance_is_shrunk_to_the_mean():
+    rng = np.random.default_rng(3)
+    readings = np.array([0.0, 5.0, -5.0]) + rng.standard_normal((10 * 24, 3))
+    model = fit_structure(readings, HOUR, 0.0)
+    assert np.ptp(model.course, axis=0).max() < 0.5  # the raw means differ by about 1.3
+    np.testing.assert_allclose(model.course.mean(axis=0), [0.0, 5.0, -5.0], atol=0.2)
+
+
+def test_possible_seasons_fit_twice_into_the_rows():
+    assert possible_periods(100, 600.0) == [0.0]
+    assert possible_periods(14 * 24, HOUR) == [DAY, WEEK]
+    assert possible_periods(729, DAY) == [0.0]
+    assert possible_periods(730, DAY) == [365 * DAY]
+    assert possible_periods(200, WEEK) == [52 * WEEK]
+
+
+def test_a_week_is_found_where_working_days_differ():
+    rng = np.random.default_rng(5)
+    t = np.arange(6 * 7 * 24)
+    working = (t // 24) % 7 < 5
+    course = np.where(working, np.sin(2 * np.pi * t / 24), 0.0)
+    readings = course[:, None] * [1.0, 2.0, 3.0] + 0.1 * rng.standard_normal((len(t), 3))
+    assert fit_structure(readings, HOUR, 0.0).period == WEEK
+
+
+def test_nothing_is_fitted_without_variation_or_for_too_many_sensors():
+    assert fit_structure(np.ones((50, 3)), HOUR, 0.0) is None
+    assert fit_structure(np.random.default_rng(0).normal(size=(7, 3)), HOUR, 0.0) is None
+    assert fit_structure(np.random.default_rng(0).normal(size=(9, 501)), HOUR, 0.0) is None
+
+
+def test_rates_are_found():
+    """The correlation of a sensor with itself an interval later is that of the field."""
+    rng = np.random.default_rng(7)
+    for phi in (0.3, 0.7, 0.98):
+        x = np.zeros((600, 3))
+        for t in range(1, len(x)):
+            x[t] = phi * x[t - 1] + (1 - phi**2) ** 0.5 * rng.standard_normal(3)
+        model = fit_structure(x, DAY, 0.0)
+        c, table = model.components, state_table(model.components, 0)
+        later = float(table.variance @ table.retain(DAY))
+        total = float(table.variance.sum()) + c.noise_variance
+        assert later / total == pytest.approx(phi, abs=0.2)
+
+
+def test_training_is_a_replay_of_the_rows():
+    """The state after the training rows is that of a posterior that observed each reading.
+
+    The readings are those that the fit heard: the course of a day is computed from other days.
+    """
+    readings = days(3, noise=0.3)
+    fit = structural_fit._Fit(readings, HOUR, 0.0, DAY)
+    fit.search()
+    model = fit.model()
+    heard = (fit._rows @ fit._vectors.T) * model.spread
+    trained, again = (
+        StructuralPosterior(SensorField(NAMES, np.eye(3), 0.01, structure=each))
+        for each in (model, replace(model, state=None))
+    )
+    for t, row in enumerate(heard):
+        again.set_time(t * HOUR)
+        again.liveliness[:] = model.liveliness
+        again._refresh()
+        for arm, rest in enumerate(row):
+            again._scale = 100.0  # so that no reading counts as far away
+            again.observe(arm, float(again._course()[arm] + rest))
+        again.advance()
+    np.testing.assert_allclose(again._state, trained._state, atol=1e-6)
+    np.testing.assert_allclose(again._covariance, trained._covariance, atol=1e-6)
+
+
+def test_trained_model_starts_later_with_less_certainty():
+    field = with_structure(train(days(4), NAMES), days(4), HOUR, 0.0)
+    now, later = make_policy("auto", field), make_policy("auto", field)
+    now.set_time(4 * DAY)
+    later.set_time(40 * DAY)
+    assert (later.posterior()[1] > now.posterior()[1]).all()
+
+
+def test_report_says_what_was_learned():
+    readings = 20.0 + days(6)
+    field = with_structure(train(readings, NAMES, unit="°C"), readings, HOUR, 0.0)
+    report = make_training_report(field, readings, HOUR, 0.0)
+    text = "\n".join(report.lines())
+    assert "the course of a day explains" in text
+    assert report.explained > 0.9
+    assert 0.8 <= report.coverage <= 1.0
+    assert "the 90 % intervals held" in text
+
+
+def test_report_without_a_season():
+    readings = np.random.default_rng(0).normal(size=(30, 3))
+    field = with_structure(train(readings, NAMES), readings, DAY, 0.0)
+    text = "\n".join(make_training_report(field, readings, DAY, 0.0).lines())
+    assert "there is no season that the rows hold twice" in text

@@ -342,7 +342,7 @@ def restore_controller(occasion: str, name: str, controller: Controller, snapsho
         known = 0
         with suppress(SnapshotError):
             known = controller.restore_partial(snapshot)
-        if known:
+        if known and controller.policy.observations:
             log.info("%s: the field %s continues with %d known sensors", occasion, name, known)
         else:
             log.warning("%s: the field %s starts without readings: %s", occasion, name, error)

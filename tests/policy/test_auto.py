@@ -294,19 +294,29 @@ def lived(policy, intervals=60):
 def test_what_is_known_of_sensors_is_kept_when_others_come_and_go(names):
     old = lived(make_policy("auto", lab("abcd")))
     new = make_policy("auto", lab(names))
-    fresh = new.posterior()
     assert new.restore_sensors(old.snapshot()) == len(set(names) & set("abcd"))
     before, after = (
         dict(zip(p.field.sensors, np.transpose(p.posterior()), strict=True)) for p in (old, new)
     )
-    for arm, name in enumerate(names):
+    for name in names:
         if name in "abcd":
             assert after[name] == pytest.approx(before[name], rel=1e-12)
         else:
-            assert after[name][0] == fresh[0][arm] == 0.0
             assert after[name][1] > max(std for _, std in before.values())
     lived(new, 30)
     assert np.isfinite(new.posterior()).all()
+
+
+def test_an_added_sensor_starts_from_what_all_have_in_common():
+    """The prior mean is 0, and the readings of all sensors are about 3."""
+    old = make_policy("auto", lab("abcd"))
+    for t in range(80):
+        old.set_time(t * HOUR)
+        old.observe(t % M, 3.0)
+        old.advance()
+    new = make_policy("auto", lab("abcde"))
+    new.restore_sensors(old.snapshot())
+    assert new.posterior()[0][4] == pytest.approx(3.0, abs=1.0)
 
 
 @pytest.mark.parametrize("field", [lab("abx", center=3.0), lab("abx", objective="min")])

@@ -183,9 +183,9 @@ class StructuralPosterior(FiniteArmsMixin):
     def restore_sensors(self, blob: bytes) -> int:
         """Load what the snapshot of a similar field says about sensors of the same names.
 
-        A sensor that the snapshot does not know starts from the prior. Return the number of sensors
-        that the snapshot knows; 0 if the snapshot is of another kind of model. Raises
-        `SnapshotError` if the snapshot is invalid.
+        A sensor that the snapshot does not know starts from what all sensors have in common. Return
+        the number of sensors that the snapshot knows; 0 if the snapshot is of another kind of
+        model. Raises `SnapshotError` if the snapshot is invalid.
         """
         state = decode_snapshot(self._kind(), None, blob)
         identity = self._identity()
@@ -202,6 +202,8 @@ class StructuralPosterior(FiniteArmsMixin):
         parts = np.arange(n)[:, None]
         here, there = (parts * M + known).reshape(-1), (parts * len(names) + old).reshape(-1)
         self.reset()
+        average = state["state"].reshape(n, -1).mean(axis=1)
+        self._state[:] = np.repeat(self._table.common * average, M)
         self._state[here] = state["state"][there]
         self._covariance[here] = 0.0
         self._covariance[:, here] = 0.0

@@ -38,6 +38,7 @@ OWN_SHARE = 0.7  # of a sensor's spread that is its own; the rest is that of all
 SHRINKAGE = 0.02  # share by which correlations are shrunk to 0
 MIN_EIGENVALUE = 1e-6
 MIN_SHARE = 0.05  # smallest squared liveliness
+MAX_SEARCH_ROWS = 4032  # newest rows from which the parameters are found: four weeks of 10 min
 BURN_IN = 0.1  # share of the rows that do not count for the score
 SWEEPS = 3  # of the search; each halves the step, as a power of the factor
 FACTOR = 4.0
@@ -54,8 +55,8 @@ def fit_structure(
 ) -> StructuralModel | None:
     """Return the structural model of training readings, or None if none can be fitted.
 
-    None can be fitted for fewer than 8 rows, for a sensor that never changes, or for more sensors
-    than `StructuralPosterior` supports.
+    None can be fitted for fewer than 8 rows, if no sensor ever changes, or for more sensors than
+    `StructuralPosterior` supports.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def fit_structure(
         Function that is called after each season that was tried.
     """
     T, M = readings.shape
-    if T < MIN_ROWS or harmonics_for(M) is None or not (readings.std(axis=0) > 0).all():
+    if T < MIN_ROWS or harmonics_for(M) is None or not (readings.std(axis=0) > 0).any():
         return None
     periods = possible_periods(T, interval)
     fits = []
@@ -167,9 +168,7 @@ class _Fit:
         self.spread = np.sqrt(OWN_SHARE * own + (1.0 - OWN_SHARE) * own.mean())
         scaled = rest / self.spread
         self.liveliness = _liveliness(scaled, self._phases)
-        correlation = (1.0 - SHRINKAGE) * np.corrcoef(scaled.T).reshape(M, M)
-        np.fill_diagonal(correlation, 1.0)
-        self.correlation = (correlation + correlation.T) / 2
+        self.correlation = _correlation(scaled)
         eigenvalues, self._vectors = np.linalg.eigh(self.correlation)
         self._eigenvalues = np.maximum(eigenvalues, MIN_EIGENVALUE)
         self._rows = np.ascontiguousarray(scaled @ self._vectors)
@@ -177,7 +176,8 @@ class _Fit:
         self._mean, self._covariances = np.zeros((M, n)), np.zeros((M, n, n))
         self._loads = self._loadings()
         self._parameters = _Parameters.first(self._parts)
-        self._score = self._score_of(self._parameters)
+        self._searched = slice(max(0, T - MAX_SEARCH_ROWS), None)
+        self._score = self._score_of(self._parameters, self._searched)
 
     def search(self) -> None:
         """Change one parameter at a time, as long as that improves the score."""
@@ -191,12 +191,12 @@ class _Fit:
 
     def log_density(self) -> float:
         """Return the mean log density of the training rows, in model units."""
-        T = len(self._rows)
+        T = len(self._rows[self._searched])
         return self._score / (T - int(BURN_IN * T)) - float(np.log(self.spread).sum())
 
     def model(self) -> StructuralModel:
         """Return the structural model that was found, with its state after the training rows."""
-        self._score_of(self._parameters)
+        self._score_of(self._parameters, slice(None))
         T = len(self._rows)
         return StructuralModel(
             period=self._period,
@@ -218,23 +218,24 @@ class _Fit:
         """Multiply a parameter by `factor` while the score improves; return whether it did."""
         improved = False
         while changed := self._parameters.changed(name, factor):
-            score = self._score_of(changed)
+            score = self._score_of(changed, self._searched)
             if score <= self._score + MIN_GAIN:
                 break
             self._parameters, self._score, improved = changed, score, True
         return improved
 
-    def _score_of(self, parameters: _Parameters) -> float:
+    def _score_of(self, parameters: _Parameters, rows: slice) -> float:
+        """Filter some of the rows; return their score, and keep the state after the last one."""
         table = state_table(parameters.components(self._interval), self._harmonics)
         return float(
             structural.filter_training(
-                self._rows,
+                self._rows[rows],
                 self._eigenvalues,
                 table.variance,
                 table.retain(self._interval),
                 parameters.noise,
-                self._loads,
-                int(BURN_IN * len(self._rows)),
+                self._loads[rows],
+                int(BURN_IN * len(self._rows[rows])),
                 self._mean,
                 self._covariances,
             )
@@ -309,6 +310,17 @@ def _smoothed(course: Array, shares: Array) -> Array:
     """Return a course (P, M) with each harmonic multiplied by its share."""
     shrunk = np.fft.rfft(course, axis=0) * shares[:, None]
     return np.asarray(np.fft.irfft(shrunk, len(course), axis=0))
+
+
+def _correlation(scaled: Array) -> Array:
+    """Return the correlation of the sensors, shrunk; a sensor that never changes has none."""
+    M = scaled.shape[1]
+    deviations = scaled.std(axis=0)
+    products = (scaled - scaled.mean(axis=0)).T @ (scaled - scaled.mean(axis=0)) / len(scaled)
+    scales = np.where(deviations > 0, deviations, np.inf)
+    correlation = (1.0 - SHRINKAGE) * products / np.outer(scales, scales)
+    np.fill_diagonal(correlation, 1.0)
+    return np.ascontiguousarray((correlation + correlation.T) / 2).reshape(M, M)
 
 
 def _liveliness(scaled: Array, phases: Array) -> Array:

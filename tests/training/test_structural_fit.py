@@ -78,8 +78,32 @@ def test_a_week_is_found_where_working_days_differ():
 
 def test_nothing_is_fitted_without_variation_or_for_too_many_sensors():
     assert fit_structure(np.ones((50, 3)), HOUR, 0.0) is None
+    assert fit_structure(np.zeros((50, 1)), HOUR, 0.0) is None
     assert fit_structure(np.random.default_rng(0).normal(size=(7, 3)), HOUR, 0.0) is None
     assert fit_structure(np.random.default_rng(0).normal(size=(9, 501)), HOUR, 0.0) is None
+
+
+def test_a_sensor_that_never_changes_does_not_spoil_the_model_of_the_others():
+    readings = days(4)
+    readings[:, 1] = 2.0
+    model = fit_structure(readings, HOUR, 0.0)
+    assert (model.spread > 0).all()
+    np.testing.assert_array_equal(model.correlation[1], [0.0, 1.0, 0.0])
+    np.testing.assert_allclose(model.course[:, 1], 2.0)
+    alone = fit_structure(days(4)[:, [0, 2]], HOUR, 0.0)
+    np.testing.assert_allclose(model.course[:, [0, 2]], alone.course, atol=0.1)
+
+
+def test_rates_of_a_long_recording_come_from_its_newest_rows():
+    rng = np.random.default_rng(11)
+    x = np.zeros((3 * structural_fit.MAX_SEARCH_ROWS, 2))
+    for t in range(1, len(x)):
+        phi = 0.99 if t < 2 * structural_fit.MAX_SEARCH_ROWS else 0.3
+        x[t] = phi * x[t - 1] + (1 - phi**2) ** 0.5 * rng.standard_normal(2)
+    model = fit_structure(x, 12 * HOUR, 0.0)
+    table = state_table(model.components, 0)
+    later = float(table.variance @ table.retain(12 * HOUR))
+    assert later / float(table.variance.sum() + model.components.noise_variance) < 0.6
 
 
 def test_rates_are_found():

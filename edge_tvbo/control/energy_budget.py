@@ -36,7 +36,13 @@ from edge_tvbo.control.facts import (
 )
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.documents import EnergyState
-from edge_tvbo.models.snapshot import MAX_NUMBER, check_arrays, copy_arrays, read_count
+from edge_tvbo.models.snapshot import (
+    MAX_NUMBER,
+    check_arrays,
+    copy_arrays,
+    read_count,
+    read_names,
+)
 from edge_tvbo.numerics.types import Array, Mask
 
 SLOTS = 24  # number of slots in a period
@@ -259,7 +265,7 @@ class EnergyBudget:
         All stored spending counts as spent now. The spending of removed sensors counts only for the
         field's budget. Raises `SnapshotError` for an invalid state.
         """
-        names = _names(state)
+        names = read_names(state, "sensors")
         spent, charge, charge_at = (state.get(name) for name in ("spent", "charge", "heard"))
         now, unknown = read_count(state, "energy"), read_count(state, "forgotten")
         if not (
@@ -298,10 +304,3 @@ class EnergyBudget:
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"prices": self._prices, "charge": self._charge, "heard": self._charge_at}
-
-
-def _names(state: dict[str, Any]) -> list[str]:
-    names = state.get("sensors")
-    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-        raise SnapshotError("The snapshot contains no sensor names.")
-    return names

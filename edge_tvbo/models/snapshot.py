@@ -269,6 +269,14 @@ def read_count(state: State, name: str) -> int:
     return value
 
 
+def read_names(state: State, name: str) -> list[str]:
+    """Return the list of texts called `name` in a snapshot's state, or raise `SnapshotError`."""
+    value = state.get(name)
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise SnapshotError(f"The snapshot has no list of names {name!r}.")
+    return value
+
+
 def read_bytes(state: State, name: str) -> bytes:
     """Return the inner snapshot called `name` in a snapshot's state, or raise `SnapshotError`."""
     value = state.get(name)

@@ -29,6 +29,7 @@ WEEK = 7 * DAY
 YEAR = 365.25 * DAY
 MAX_DAILY_INTERVAL = DAY / 4  # with longer intervals, the season is a year
 LIVELINESS_BINS = 24
+MAX_ROWS = 2**40
 HARMONICS = ((64, 3), (200, 1), (500, 0))  # up to so many sensors, so many harmonics of each
 NAMES = ("level", "slow", "fast", "offset", "season")
 CONSTANT, SCALED, COSINE, SINE = range(4)  # kinds of loadings, as in `numerics.structural`
@@ -222,6 +223,8 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
             raise ConfigError(f"The structure's spread and liveliness must be {ALLOWED_RANGE}.")
         if not 0.0 <= self.period <= MAX_NUMBER or not 0.0 <= self.interval <= MAX_NUMBER:
             raise ConfigError("The structure's period or interval is out of range.")
+        if not 0 <= self.rows <= MAX_ROWS:
+            raise ConfigError(f"The structure's rows are {self.rows}; allowed: 0 to {MAX_ROWS}.")
 
     def fingerprint(self) -> bytes:
         """Return a 32-byte digest of a trained structural model; nothing for a prior.

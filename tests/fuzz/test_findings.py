@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from fuzz import fuzz_model_file, fuzz_snapshot
 from support.lives import BOOT
+from support.policy_snapshots import opened, resealed
 
 from edge_tvbo.config import sensor_positions
 from edge_tvbo.config.errors import Report
 from edge_tvbo.daemon.checkpoints import Anchor, Document, FieldCheckpoint, decode
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.models.snapshot import encode_snapshot
 from edge_tvbo.training import model_file
 
 FUZZERS = sorted(each.stem for each in Path(__file__).parent.glob("fuzz_*.py"))
@@ -154,3 +156,24 @@ def test_a_model_with_overflowing_squares_is_rejected(tmp_path, part, key, numbe
     file.write_text(json.dumps(model))
     with pytest.raises(ConfigError, match=str(file)):
         model_file.read(file)
+
+
+def test_a_model_with_an_impossible_number_of_rows_is_rejected(tmp_path):
+    """The width of the bound overflowed."""
+    model = json.loads(json.dumps(fuzz_model_file.MODEL))
+    model["structure"]["rows"] = -(2**63)
+    file = tmp_path / "model.json"
+    file.write_text(json.dumps(model))
+    with pytest.raises(ConfigError, match="rows"):
+        model_file.read(file)
+
+
+def test_names_of_other_sensors_that_are_no_texts_are_rejected():
+    """A name was looked up that cannot be a key."""
+    policy = fuzz_snapshot.restarted("structural").policy
+    blob = policy.snapshot()
+    kind, field, state = opened(blob)
+    inner = resealed(state["posterior"], sensors=[{}, "a", "b"])
+    with pytest.raises(SnapshotError, match="sensors"):
+        policy.restore_sensors(encode_snapshot(kind, field, {**state, "posterior": inner}))
+    assert policy.snapshot() == blob

@@ -23,6 +23,7 @@ from edge_tvbo.models.snapshot import (
     decode_snapshot,
     encode_snapshot,
     read_count,
+    read_names,
     read_number,
 )
 from edge_tvbo.models.structure import (
@@ -189,11 +190,9 @@ class StructuralPosterior(FiniteArmsMixin):
         """
         state = decode_snapshot(self._kind(), None, blob)
         identity = self._identity()
-        names = state.get("sensors")
+        names = read_names(state, "sensors")
         n, M = len(self._table.kind), len(self._spread)
-        if not isinstance(names, list) or any(
-            state.get(key) != value for key, value in identity.items() if key != "sensors"
-        ):
+        if any(state.get(key) != value for key, value in identity.items() if key != "sensors"):
             return 0
         before = {name: arm for arm, name in enumerate(names)}
         known = [arm for arm, name in enumerate(self._field.sensors) if name in before]

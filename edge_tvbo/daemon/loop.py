@@ -54,8 +54,8 @@ class Link(Protocol):
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
         """Do the network I/O that is due; yield new events as ``(field, event)``, oldest first.
 
-        The loop handles each event before it takes the next one. Messages are acknowledged when
-        their events have been handled.
+        The loop handles each event before it takes the next one. Messages are acknowledged when the
+        loop has handled all events.
         """
         ...
 

@@ -91,7 +91,7 @@ def test_messages_are_returned_in_order_and_a_batch_is_bounded(connected):
     assert max(counts) <= MAX_BATCH
 
 
-def test_a_message_is_acknowledged_when_the_caller_takes_the_next(connected):
+def test_a_message_is_acknowledged_when_the_caller_has_taken_all(connected):
     connected.broker.sendall(publish("a", b"1", qos=1, packet_id=258))
     with selectors.DefaultSelector() as selector:
         selector.register(*connected.session.interest())

@@ -89,10 +89,19 @@ def possible_periods(T: int, interval: float) -> list[float]:
     found = []
     for period in possible:
         parts = round(period / interval)
-        if MIN_PARTS <= parts <= MAX_PARTS and MIN_SEASONS * parts <= T:
-            whole = parts * interval
-            found.append(whole if abs(whole - period) <= MAX_DRIFT * period else period)
+        if not MIN_PARTS <= parts <= MAX_PARTS:
+            continue
+        whole = parts * interval
+        season = whole if abs(whole - period) <= MAX_DRIFT * period else period
+        if _rows_on_grid(T, interval, season) >= MIN_SEASONS * parts:
+            found.append(season)
     return found or [0.0]
+
+
+def _rows_on_grid(T: int, interval: float, period: float) -> int:
+    """Return how many rows `_on_grid` makes of `T` rows."""
+    step = period / round(period / interval)
+    return int((T - 1) * interval / step + 1e-9) + 1
 
 
 def _on_grid(
@@ -105,7 +114,7 @@ def _on_grid(
     if abs(step - interval) <= 1e-6 * interval:
         return readings, interval, start
     last = (len(readings) - 1) * interval
-    times = last - step * np.arange(int(last / step) + 1)[::-1]
+    times = last - step * np.arange(_rows_on_grid(len(readings), interval, period))[::-1]
     rows = np.arange(len(readings)) * interval
     columns = [np.interp(times, rows, readings[:, arm]) for arm in range(readings.shape[1])]
     return np.stack(columns, axis=1), step, start + float(times[0])

@@ -51,6 +51,35 @@ def test_an_interval_that_does_not_divide_the_day_is_interpolated():
     assert abs(model.course[3, 0] - 1.0) < 0.15  # at 6 h
 
 
+@given(
+    T=st.integers(2, 90),
+    interval=st.sampled_from([3600.0, 7000.0, 20_000.0, 43_200.0, DAY, 7 * DAY]),
+    start=st.floats(0, 2e9),
+    kind=st.sampled_from(["noise", "equal", "jump", "one sensor moves"]),
+)
+@settings(max_examples=60)
+@pytest.mark.filterwarnings("error")
+def test_any_rows_have_a_finite_model_or_none(T, interval, start, kind):
+    rng = np.random.default_rng(T)
+    readings = rng.standard_normal((T, 2))
+    if kind == "equal":
+        readings[:] = 7.0
+    elif kind == "jump":
+        readings[:] = np.where(np.arange(T) < T // 2, 0.0, 1e6)[:, None]
+    elif kind == "one sensor moves":
+        readings[:, 1] = 7.0
+    model = fit_structure(readings, interval, start)
+    assert (model is None) == (T < 8 or kind == "equal")
+    if model is None:
+        return
+    policy = make_policy("auto", SensorField(("a", "b"), np.eye(2), 0.01, structure=model))
+    for t in range(3):
+        policy.set_time(start + (T + t) * interval)
+        policy.observe(policy.select().arm, 1.0)
+        policy.advance()
+    assert np.isfinite(policy.posterior()).all()
+
+
 def test_a_course_that_is_chance_is_shrunk_to_the_mean():
     rng = np.random.default_rng(3)
     readings = np.array([0.0, 5.0, -5.0]) + rng.standard_normal((10 * 24, 3))

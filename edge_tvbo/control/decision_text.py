@@ -296,9 +296,9 @@ def fact_text(fact: Fact) -> str:
             )
         case LikeliestModel():
             return f"the likeliest model ({_model_text(fact)}) has weight {fact.weight * 100:.0f} %"
-        case LearnedStructure(period, fast, slow, readings):
+        case LearnedStructure(period, shorter, longer, readings):
             course = f"a course of {season_text(period)}, " if period else ""
-            changes = f"changes within {duration(fast)} and {duration(slow)}"
+            changes = f"changes within {duration(shorter)} and {duration(longer)}"
             return f"learned from {readings} readings: {course}{changes}"
         case RateOfChange(epsilon):
             return f"about {_percent(epsilon)} of the variance is new each interval"

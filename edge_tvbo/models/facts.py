@@ -24,8 +24,8 @@ class LearnedStructure(msgspec.Struct, frozen=True):
     """The season and the rates of a structural model, as a fact for explanations."""
 
     period: float  # length of the season in s; 0 for no season
-    fast: float  # time constants of its changes, in s
-    slow: float
+    shorter: float  # time constants of its changes, in s
+    longer: float
     readings: int  # number of readings that it has learned from
 
 

@@ -310,9 +310,10 @@ def _harmonic_shares(seasons: Array) -> Array:
     shares = np.empty(len(power))
     for k in range(len(power)):
         beside = slice(max(0, k - max(1, k // 4)), k + max(1, k // 4) + 1)
-        shares[k] = 1.0 - chance[beside].mean() / max(power[beside].mean(), 1e-300)
+        noise, signal = float(chance[beside].mean()), float(power[beside].mean())
+        shares[k] = 1.0 - noise / signal if signal > noise else 0.0
     shares[0] = 1.0
-    return np.clip(shares, 0.0, 1.0)
+    return shares
 
 
 def _smoothed(course: Array, shares: Array) -> Array:

@@ -18,6 +18,10 @@ from edge_tvbo.training.structural_fit import fit_structure
 MAX_LAG = 72  # largest lag of the autocorrelation, in intervals
 MAX_FIT_INTERVALS = 288  # largest number of intervals to which the rate of change is fitted
 TRAINED_SHARE = 0.75  # share of the rows from which the held-out rows are predicted
+NO_STRUCTURE = (
+    "there is no structural model: it requires at least 8 rows, readings that change, and at most"
+    " 500 sensors"
+)
 COVERAGE = 0.9  # nominal coverage of the predictive intervals
 
 
@@ -47,7 +51,7 @@ class TrainingReport:
             ),
         ]
         if structure is None:
-            return [*lines, "there is no structural model: it requires 8 rows and 500 sensors"]
+            return [*lines, NO_STRUCTURE]
         lines += [*self._structure_lines(structure, unit)]
         if self.coverage is not None:
             lines.append(
@@ -60,13 +64,14 @@ class TrainingReport:
         scale, components = self.field.scale, structure.components
         season = season_text(structure.period)
         spread = float(structure.spread.mean()) * scale
+        shorter, longer = sorted((components.fast.time, components.slow.time))
         lines = [
             "there is no season that the rows hold twice; the mean of each sensor explains "
             f"{100 * self.explained:.0f} % of the variance"
             if not structure.period
             else f"the course of {season} explains {100 * self.explained:.0f} % of the variance",
             f"readings differ from that by ±{spread:.2g}{unit}; the differences change within "
-            f"{duration(components.fast.time)} and {duration(components.slow.time)}",
+            f"{duration(shorter)} and {duration(longer)}",
         ]
         if structure.period:
             quiet, busy = structure.liveliness.min(), structure.liveliness.max()

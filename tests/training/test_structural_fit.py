@@ -199,3 +199,21 @@ def test_report_without_a_season():
     field = with_structure(train(readings, NAMES), readings, DAY, 0.0)
     text = "\n".join(make_training_report(field, readings, DAY, 0.0).lines())
     assert "there is no season that the rows hold twice" in text
+
+
+def test_the_shorter_time_is_named_first():
+    rng = np.random.default_rng(0)
+    readings = rng.standard_normal((40, 2)).cumsum(axis=0)
+    model = fit_structure(readings, DAY, 0.0)
+    swapped = replace(
+        model,
+        components=replace(
+            model.components, fast=model.components.slow, slow=model.components.fast
+        ),
+    )
+    facts = [
+        make_policy("auto", SensorField(("a", "b"), np.eye(2), 0.01, structure=each)).facts()
+        for each in (model, swapped)
+    ]
+    assert facts[0] == facts[1]
+    assert facts[0][0].shorter <= facts[0][0].longer

@@ -159,7 +159,8 @@ class StructuralPosterior(FiniteArmsMixin):
         components = self._model.components
         readings = self._model.rows * len(self._spread) + self.observations
         period = self._model.period if self._at >= 0.0 else 0.0
-        return (LearnedStructure(period, components.fast.time, components.slow.time, readings),)
+        shorter, longer = sorted((components.fast.time, components.slow.time))
+        return (LearnedStructure(period, shorter, longer, readings),)
 
     def quantile(self, arm: int, share: float) -> float:
         """Return the value below which a reading of `arm` lies with the probability `share`."""

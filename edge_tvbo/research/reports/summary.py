@@ -171,9 +171,9 @@ class ComparisonSummary:
                 f"{self._amount(first)}, less than {_all_of(others)}. The best of these is "
                 f"{others[0].name} with {others[0].mean:.3f}{_overlap(first, others[0])}."
             ]
-        less = 1.0 - first.mean / simple.mean
+        less = "as much as" if first.mean == simple.mean else _less(first.mean, simple.mean)
         return [
-            f"{first.name} has the least regret: {self._amount(first)}, {percent(less)} less than "
+            f"{first.name} has the least regret: {self._amount(first)}, {less} "
             f"the best simple baseline, {simple.name} with "
             f"{simple.mean:.3f}{_overlap(first, simple)}."
         ]
@@ -236,6 +236,10 @@ class ComparisonSummary:
             for row in (span.first, span.last - 1)
         )
         return first if first == last else f"{first} to {last}"
+
+
+def _less(mean: float, other: float) -> str:
+    return f"{percent(1.0 - mean / other)} less than"
 
 
 def _all_of(others: list[PolicySummary]) -> str:

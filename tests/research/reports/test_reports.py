@@ -520,3 +520,16 @@ def test_on_a_terminal_progress_of_unknown_length_is_a_count():
     assert stdout == "done\n"
     assert "counting 3,000" in drawn
     assert "100%" not in drawn.partition("3,000")[0]
+
+
+def test_summary_of_policies_without_regret(tmp_path):
+    """All sensors but one are far colder, so that each policy that learns finds the best sensor."""
+    lines = ["time,a,b,c"]
+    lines += [f"2026-01-{1 + t // 24:02d}T{t % 24:02d}:00:00,{20 + t % 3},30,19" for t in range(60)]
+    (tmp_path / "warm.csv").write_text("\n".join(lines), encoding="utf-8")
+    source = ["--dataset", "csv", "--data-dir", str(tmp_path / "warm.csv")]
+    result = CliRunner().invoke(
+        main, ["compare", *source, "--policies", "auto,kalman-ucb,static", "--seeds", "1"]
+    )
+    assert result.exit_code == 0, result.output
+    assert "0.000 standard deviations" in result.output

@@ -281,7 +281,7 @@ class Session:
         if mask & selectors.EVENT_READ or self._pending():
             first = self._read(1)
             yield from first
-            others = self._read(MAX_BATCH - 1) if first else []
+            others = self._read(MAX_BATCH - len(first)) if first else []
             yield from others
             for message in (*first, *others):
                 if message.qos:

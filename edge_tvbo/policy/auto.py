@@ -1,13 +1,13 @@
 """Policy `auto`: learns course, season and rates of change from the readings."""
 
 from math import exp
+from typing import Protocol
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.beta import DEFAULT_BETA, BetaSchedule, beta_schedule
 from edge_tvbo.models.domain import Field
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.posteriors.mixture import MixturePosterior, candidate_length_scales
-from edge_tvbo.models.posteriors.structural import StructuralPosterior
+from edge_tvbo.models.posteriors.base import Posterior
 from edge_tvbo.models.snapshot import decode_snapshot, read_bytes
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Mask
@@ -35,11 +35,36 @@ def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
     if not isinstance(field, SensorField):
         raise ConfigError(f"{settings.name} needs sensors or a grid; this field is a box.")
     if settings.length_scale is None and field.structure is not None:
+        from edge_tvbo.models.posteriors.structural import StructuralPosterior
+
         width = LearningWidth(len(field), field.structure.rows)
         return AutoPolicy(settings, field, StructuralPosterior(field), width)
+    from edge_tvbo.models.posteriors.mixture import MixturePosterior, candidate_length_scales
+
     scales = () if settings.length_scale is None else candidate_length_scales(field)
     posterior = MixturePosterior(field, delta_b=settings.delta_b, scales=scales)
     return AutoPolicy(settings, field, posterior, DEFAULT_BETA)
+
+
+class LearningPosterior(Posterior, Protocol):
+    """A posterior that the policy `auto` can use."""
+
+    @property
+    def in_first_half_season(self) -> bool:
+        """Whether there are no training rows, and half a season has not passed yet."""
+        ...
+
+    def set_time(self, at: float) -> None:
+        """Set the time at which the current interval began, in s since 1970, UTC."""
+        ...
+
+    def quantile(self, arm: int, share: float) -> float:
+        """Return the value below which a reading of `arm` lies with the probability `share`."""
+        ...
+
+    def restore_sensors(self, blob: bytes) -> int:
+        """Load what a snapshot says about sensors of the same names; return their number."""
+        ...
 
 
 class LearningWidth:
@@ -79,7 +104,7 @@ class AutoPolicy(UpperConfidence):
         self,
         settings: AutoSettings,
         field: SensorField,
-        posterior: StructuralPosterior | MixturePosterior,
+        posterior: LearningPosterior,
         width: BetaSchedule,
     ) -> None:
         beta = width if settings.beta is None else beta_schedule(settings.beta)
@@ -91,12 +116,7 @@ class AutoPolicy(UpperConfidence):
         self._learned.set_time(at)
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load what a snapshot says about sensors of the same names, if both models are structural.
-
-        Return the number of these sensors.
-        """
-        if not isinstance(self._learned, StructuralPosterior):
-            return 0
+        """Load what a snapshot says about sensors of the same names; return their number."""
         state = decode_snapshot(self.name, None, blob)
         return self._learned.restore_sensors(read_bytes(state, "posterior"))
 
@@ -112,6 +132,5 @@ class AutoPolicy(UpperConfidence):
         return None if unknown is None else self._choice(unknown)
 
     def _takes_turns(self) -> bool:
-        posterior = self._learned
-        is_new = isinstance(posterior, StructuralPosterior) and posterior.in_first_half_season
+        is_new = self._learned.in_first_half_season
         return is_new and self.observations < MAX_TURNS * len(self._all_arms)

@@ -271,8 +271,13 @@ class Backtest:
 
     def _policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:
         keywords = {"seed": seed, **self._policy_settings(policy, settings)}
-        fields = {AUTO: "structured_field", TEXTBOOK: "_textbook_field"}
-        return make_policy(policy, getattr(self, fields.get(policy, "field")), **keywords)
+        return make_policy(policy, self._field_of(policy), **keywords)
+
+    def _field_of(self, policy: str) -> SensorField:
+        """Return the field with what `policy` learns from the training days."""
+        if policy == AUTO:
+            return self.structured_field
+        return self._textbook_field if policy == TEXTBOOK else self.field
 
     def _policy_settings(self, policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         defaults = DEFAULT_SETTINGS.get(policy, {})

@@ -319,8 +319,8 @@ def test_an_added_sensor_starts_from_what_all_have_in_common():
     assert new.posterior()[0][4] == pytest.approx(3.0, abs=1.0)
 
 
-@pytest.mark.parametrize("field", [lab("abx", center=3.0), lab("abx", objective="min")])
-def test_nothing_is_kept_if_the_readings_mean_something_else(field):
+@pytest.mark.parametrize("field", [lab("abx", center=3.0), lab("abx", objective="min"), lab("xyz")])
+def test_nothing_is_kept_of_other_sensors_or_if_readings_mean_something_else(field):
     old, new = lived(make_policy("auto", lab("abcd"))), make_policy("auto", field)
     before = new.snapshot()
     assert new.restore_sensors(old.snapshot()) == 0

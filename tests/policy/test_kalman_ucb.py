@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import DAY
+from edge_tvbo.models.structure import DAY, prior_structure
 from edge_tvbo.policy import make_policy
 from edge_tvbo.training.textbook_fit import WIDTHS, best_width, fit_textbook
 
@@ -75,3 +75,18 @@ def test_less_than_two_whole_days_have_a_plain_mean():
         structure = fit_textbook(recording(3)[:rows], interval, 0.0)
         assert structure.course.shape == (1, M)
         assert structure.period == 0.0
+
+
+@pytest.mark.parametrize("interval", [600.0, None])
+def test_without_training_days_the_field_changes_around_a_constant(interval):
+    """A prior structure of intervals that differ has no rate for it."""
+    kernel = 0.5 * np.eye(M) + 0.5
+    names = [f"s{i}" for i in range(M)]
+    plain = make_policy("kalman-ucb", SensorField(names, kernel, 0.01))
+    prior = prior_structure(kernel, interval)
+    cold = make_policy("kalman-ucb", SensorField(names, kernel, 0.01, structure=prior))
+    for policy in (plain, cold):
+        policy.observe(1, 2.0)
+        policy.advance()
+    np.testing.assert_array_equal(cold.posterior(), plain.posterior())
+    assert 0 < plain.posterior()[0][1] < 1.99

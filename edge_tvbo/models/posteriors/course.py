@@ -27,8 +27,8 @@ class CoursePosterior(FiniteArmsMixin):
 
     The readings minus the course are a vector autoregression of order 1: in each interval the
     deviations become φ times themselves plus noise. Of the components of the structural model, only
-    the rate of `fast` and the noise count. A field without a structural model has the course 0, and
-    its deviations change within `DEFAULT_TIME` intervals.
+    the rate of `fast` and the noise count. A field without training rows has the course 0, and its
+    deviations change within `DEFAULT_TIME` intervals.
 
     Parameters
     ----------
@@ -37,7 +37,8 @@ class CoursePosterior(FiniteArmsMixin):
     """
 
     def __init__(self, field: SensorField) -> None:
-        model = field.structure
+        is_trained = field.structure is not None and field.structure.rows > 0
+        model = field.structure if is_trained else None
         if model is None:
             around, phi = field, exp(-1.0 / DEFAULT_TIME)
         else:

@@ -170,6 +170,15 @@ class MixturePosterior(FiniteArmsMixin):
             low, high = (middle, high) if below < share else (low, middle)
         return high
 
+    @property
+    def in_first_half_season(self) -> bool:
+        """Return False, because the models of the bank have no season."""
+        return False
+
+    def restore_sensors(self, blob: bytes) -> int:
+        """Load nothing, because the models of the bank cannot be divided by sensors; return 0."""
+        return 0
+
     def set_time(self, at: float) -> None:
         """Do nothing, because the models of the bank count time in intervals."""
 

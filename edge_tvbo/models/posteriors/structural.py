@@ -197,6 +197,8 @@ class StructuralPosterior(FiniteArmsMixin):
             return 0
         before = {name: arm for arm, name in enumerate(names)}
         known = [arm for arm, name in enumerate(self._field.sensors) if name in before]
+        if not known:
+            return 0
         old = np.array([before[self._field.sensors[arm]] for arm in known], np.intp)
         self._check_sensors(state, n, len(names))
         parts = np.arange(n)[:, None]

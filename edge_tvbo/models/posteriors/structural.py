@@ -127,7 +127,8 @@ class StructuralPosterior(FiniteArmsMixin):
         far = sqrt(square)
         loss = square if far <= MAX_ERROR_STDS else MAX_ERROR_STDS * (2.0 * far - MAX_ERROR_STDS)
         self.log_density = -0.5 * (log(2.0 * pi * total) + loss)
-        self._learn_scale(min(square, MAX_ERROR_STDS**2))
+        unknown = total / (self.prior_std(arm) ** 2 + self._noise_of(arm))
+        self._learn_scale(min(square, MAX_ERROR_STDS**2), unknown)
         self.observations += 1
         self._refresh()
 
@@ -259,12 +260,20 @@ class StructuralPosterior(FiniteArmsMixin):
 
     # --- learning -----------------------------------------------------------------------------
 
-    def _learn_scale(self, square: float) -> None:
+    def _learn_scale(self, square: float, unknown: float) -> None:
+        """Learn σ² and the liveliness from the squared standardised error of a reading.
+
+        Without training rows, a reading counts for σ² as much as its variance was `unknown`, as a
+        share of the prior variance. Otherwise many small errors at a sensor that is selected all
+        the time would hide how much the other sensors differ from it.
+        """
         part = self._part(LIVELINESS_BINS)
         self._squares[part] += square
         self._counts[part] += 1.0
-        self._scale *= (self._weight + square) / (self._weight + 1.0)
-        self._weight = min(self._weight + 1.0, MAX_COUNT)
+        untrained = PRIOR_COUNT / (PRIOR_COUNT + self._model.rows)
+        weight = 1.0 - untrained * (1.0 - unknown)
+        self._scale *= (self._weight + weight * square) / (self._weight + weight)
+        self._weight = min(self._weight + weight, MAX_COUNT)
 
     def _adapt_liveliness(self, at: float) -> None:
         """Adapt the liveliness if a season, or a part of the first season, has ended before `at`.

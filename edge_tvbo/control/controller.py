@@ -6,7 +6,8 @@ of the sensor:
 
     waiting ──(its reading)────────────────────────▶ answered
        └──(DeadlineElapsed, or the next interval)──▶ missed: the sensor timed out; it is backed
-                                                     off, unless the broker was away
+                                                     off if it is unresponsive (see
+                                                     `sensor_health`), unless the broker was away
 
 `ActivationRequested` activates another sensor in the running interval. The controller then no
 longer waits for the reply of the sensor that was activated before. After `PauseRequested`, no
@@ -408,7 +409,7 @@ class Controller:
         any_responsive = not self._health.all_unresponsive
         self._health.mark_timed_out(arm, self._interval)
         commands: list[Command] = []
-        if was_responsive:
+        if was_responsive and self._health.is_unresponsive(arm):
             commands.append(_notice("sensor-lost", at, sensor))
         if any_responsive and self._health.all_unresponsive:
             commands.append(_notice("all-suspect", at))
@@ -458,6 +459,8 @@ class Controller:
             return self._reject(reason, reading.sensor, self._filter.detail(reason, reading))
         self._filter.accept(arm, reading)
         result = self.policy.observe(arm, self.policy.field.to_model(reading.value))
+        if is_reply:
+            self._health.mark_replied(arm)
         recovers = is_reply or not self._health.is_implausible(arm)
         commands = self._sensor_recovered(arm, reading.received) if recovers else []
         if result.reset:

@@ -184,6 +184,11 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     ] = 100
 
     @property
+    def sends_commands(self) -> bool:
+        """Whether the daemon activates sensors; in mode advise it only recommends them."""
+        return self.activate.mode != "advise"
+
+    @property
     def commands_wait(self) -> bool:
         """Whether a command is kept while the sensor sleeps or the broker is unreachable."""
         return self.activate.mode == "sleepy"

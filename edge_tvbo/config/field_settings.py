@@ -63,7 +63,7 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["advise", "live", "sleepy", "lorawan"],
         Meta(
             description="How a sensor is activated. advise: the daemon sends no command and only"
-            " publishes which sensor is next. live: it sends a command that the sensor receives at"
+            " recommends a sensor. live: it sends a command that the sensor receives at"
             " once. sleepy: the broker retains the command until the sensor wakes up. lorawan: the"
             " network server sends a downlink after the sensor's next uplink. For sensors that"
             " sleep, reply_timeout must be longer than their sleep.",

@@ -270,7 +270,6 @@ class Controller:
             energy.restore(state)
         if knows_reports:
             self._reports.restore(state)
-        self._reports.stop_listening()
         self._interval = self._used = held.interval
         self._began = held.began
         self._selected, self._waiting = held.selected, held.waiting
@@ -458,11 +457,11 @@ class Controller:
             return []
         self._reports.listen(at)
         commands: list[Command] = []
-        for arm in self._reports.silent(self._filter.received, at):
+        for arm in self._reports.silent(at):
             if not self._health.is_unresponsive(arm):
                 self._health.back_off(arm, self._interval)
                 sensor = self.policy.field.sensors[arm]
-                text = silence_text(sensor, self._reports.silence(arm, self._filter.received, at))
+                text = silence_text(sensor, self._reports.silence(arm, at))
                 commands.append(Notify(Notice("sensor-lost", rfc3339(at), text, sensor)))
                 commands += self._all_unresponsive_notice(at)
         return commands
@@ -513,16 +512,16 @@ class Controller:
             if is_reply and reason == "implausible" and not self._recommends:
                 self._health.mark_implausible(arm)
             return self._reject(reason, reading.sensor, self._filter.detail(reason, reading))
-        if self._recommends:
-            prompt = is_reply and reading.received - self._began <= self.settings.reply_timeout
-            before = self._filter.received[arm]
-            self._reports.observe(arm, before, reading.received, prompt=prompt)
+        heard = self._note_report(arm, reading, is_reply=is_reply) if self._recommends else []
+        if not is_reply and self.settings.learn_from == "activated":
+            reason = "late" if arm == self._selected else "unsolicited"
+            return [*heard, *self._reject(reason, reading.sensor, f"{reading.value:g}")]
         self._filter.accept(arm, reading)
         result = self.policy.observe(arm, self.policy.field.to_model(reading.value))
         if is_reply:
             self._health.mark_replied(arm)
         recovers = is_reply or not self._health.is_implausible(arm)
-        commands = self._sensor_recovered(arm, reading.received) if recovers else []
+        commands = [*heard, *(self._sensor_recovered(arm, reading.received) if recovers else [])]
         if result.reset:
             commands.append(self._model_reset_notice(reading))
         if is_reply:
@@ -533,11 +532,16 @@ class Controller:
         if arm < 0:
             return "unknown-sensor"
         activated_at = self._began if is_reply else None
-        if reason := self._filter.reject_reason(arm, reading, activated_at):
-            return reason
-        if self.settings.learn_from == "activated" and not is_reply:
-            return "late" if arm == self._selected else "unsolicited"
-        return None
+        return self._filter.reject_reason(arm, reading, activated_at)
+
+    def _note_report(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
+        """Learn from the time of a reading in the mode advise, even if the model does not use it.
+
+        A reading soon after the recommendation may be a reply to other software.
+        """
+        prompt = is_reply and reading.received - self._began <= self.settings.reply_timeout
+        self._reports.observe(arm, reading.received, prompt=prompt)
+        return self._sensor_recovered(arm, reading.received)
 
     def _handle_battery(self, report: BatteryReported) -> list[Command]:
         arm = self._arms.get(report.sensor, -1)

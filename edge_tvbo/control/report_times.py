@@ -16,7 +16,6 @@ it is not recommended. Therefore two usual times are learned:
 A time without a connection does not count.
 """
 
-from collections.abc import Sequence
 from math import inf
 from typing import Any
 
@@ -103,9 +102,9 @@ class ReportTimes:
     --------
     >>> reports = ReportTimes(1, shortest=2.0)
     >>> reports.listen(at=0.0)
-    >>> for at in (8.0, 16.0, 24.0, 32.0):
-    ...     reports.observe(0, before=at - 8.0, now=at, prompt=False)
-    >>> reports.silent([32.0], at=60.0), reports.silent([32.0], at=70.0)
+    >>> for at in (0.0, 8.0, 16.0, 24.0, 32.0):
+    ...     reports.observe(0, at, prompt=False)
+    >>> reports.silent(at=60.0), reports.silent(at=80.0)
     ([], [0])
     """
 
@@ -114,6 +113,7 @@ class ReportTimes:
         self._own = UsualTimes(sensors)
         self._recommended = UsualTimes(sensors)
         self._unanswered = np.zeros(sensors)  # s for which it was recommended since its reading
+        self._last = np.full(sensors, -inf)  # last readings since `listen`, s since 1970
         self._arm = -1  # the recommended sensor; -1 for none
         self._since = 0.0  # when the recommended sensor was recommended, or sent a reading
         self._listening_since: float | None = None  # s since 1970; None without a connection
@@ -126,6 +126,7 @@ class ReportTimes:
     def stop_listening(self) -> None:
         """Stop counting the silence of the sensors, because their readings do not arrive."""
         self._listening_since = None
+        self._last[:] = -inf
         self._arm = -1
         self._unanswered[:] = 0.0
 
@@ -137,43 +138,42 @@ class ReportTimes:
 
     def shift_timestamps(self, by: float) -> None:
         """Add `by` seconds to the stored times, because the clock was set."""
+        self._last += by
         self._since += by
         if self._listening_since is not None:
             self._listening_since += by
 
-    def observe(self, arm: int, before: float, now: float, *, prompt: bool) -> None:
-        """Learn from the times of two successive readings of `arm`, in s since 1970.
+    def observe(self, arm: int, at: float, *, prompt: bool) -> None:
+        """Learn from a reading of `arm` that arrived at time `at`, in s since 1970.
 
-        `prompt` tells whether the second reading may be a reply to other software.
+        `prompt` tells whether the reading may be a reply to other software.
         """
         if arm == self._arm:
-            self.recommend(arm, now)
+            self.recommend(arm, at)
+        before, self._last[arm] = float(self._last[arm]), at
         unanswered, self._unanswered[arm] = float(self._unanswered[arm]), 0.0
-        if self._listening_since is None or not self._listening_since <= before < now:
+        if self._listening_since is None or not self._listening_since <= before < at:
             return
         if unanswered > 0.0:
             self._recommended.learn(arm, unanswered)
         if not prompt:
-            self._own.learn(arm, now - before)
+            self._own.learn(arm, at - before)
 
-    def silent(self, received: Sequence[float], at: float) -> list[int]:
-        """Return the silent arms at time `at`, if their last readings arrived at `received`."""
-        if self._listening_since is None:
-            return []
-        self.recommend(self._arm, at)
-        silence = at - np.maximum(received, self._listening_since)
+    def silent(self, at: float) -> list[int]:
+        """Return the silent arms at time `at`; call `recommend` before."""
         longest = self._own.longest()
         too_long = np.where(
             np.isfinite(longest),
-            silence > np.maximum(longest, self._shortest),
+            self._silence(at) > np.maximum(longest, self._shortest),
             self._unanswered > np.maximum(self._recommended.longest(), self._shortest),
         )
         return [int(arm) for arm in np.flatnonzero(too_long)]
 
-    def silence(self, arm: int, received: Sequence[float], at: float) -> Silence:
+    def silence(self, arm: int, at: float) -> Silence:
         """Return how long `arm` is silent at time `at`, and what is usual."""
         if self._own.is_known(arm):
-            return Silence(at - received[arm], self._own.mean(arm), while_recommended=False)
+            time = float(self._silence(at)[arm])
+            return Silence(time, self._own.mean(arm), while_recommended=False)
         unanswered = float(self._unanswered[arm])
         return Silence(unanswered, self._recommended.mean(arm), while_recommended=True)
 
@@ -195,6 +195,13 @@ class ReportTimes:
         """Restore what is known of the sensors from a checked state; no silence is restored."""
         copy_arrays(self._arrays(), state)
         self.stop_listening()
+
+    def _silence(self, at: float) -> Array:
+        """Return the times since the last reading or `listen`, in s, (M,); 0 without either."""
+        if self._listening_since is None:
+            return np.zeros_like(self._last)
+        silence: Array = at - np.maximum(self._last, self._listening_since)
+        return silence
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return self._own.arrays("own") | self._recommended.arrays("recommended")

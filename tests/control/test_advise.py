@@ -195,6 +195,17 @@ def test_sensor_that_stops_is_named_once_skipped_and_named_when_it_is_back():
     assert controller.health().suspects == []
 
 
+def test_reports_that_the_model_does_not_use_show_that_a_sensor_is_alive():
+    controller = controller_of(learn_from="activated")
+    commands = live(controller, 60, period=4)
+    assert of(Notify, commands) == []
+    assert controller.health().refused["unsolicited"] > 10
+    commands = live(controller, 120, begin=60, period=4, quiet=("attic",))
+    assert notices(commands) == [("sensor-lost", "attic")]
+    back = controller.handle(Reading("attic", 20.0, 120.5 * INTERVAL, 120.5 * INTERVAL))
+    assert notices(back) == [("sensor-back", "attic")]
+
+
 def test_when_no_sensor_reports_each_is_recommended_in_turn():
     controller = controller_of()
     live(controller, 40, period=2)

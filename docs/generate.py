@@ -176,7 +176,8 @@ energy = { cost = 0.5, budget = 40.0 }
 """
 START = 1_772_438_400.0  # 2026-03-02T08:00:00Z
 MEASURED = {"hall": 20.9, "attic": 23.6, "kitchen": 22.4}
-SILENT_IN = 6  # the interval in which no sensor replies
+INTERVALS = 9
+SILENT_SINCE = 4  # the first interval in which no sensor replies
 REQUESTED: tuple[Verb, Request] = ("pause", Request(field="temperature", transaction="17"))
 
 
@@ -236,7 +237,7 @@ class RecordingLink:
 
     def send(self, field: str, command: Command) -> None:
         match command:
-            case Activate(sensor=sensor, interval=interval) if interval != SILENT_IN:
+            case Activate(sensor=sensor, interval=interval) if interval < SILENT_SINCE:
                 at = self._clock.wall(self._clock.now)
                 value = MEASURED[sensor] + 0.1 * interval
                 self._replies.append((field, Reading(sensor, value, at, at)))
@@ -268,7 +269,7 @@ class RecordingLink:
 
 
 def examples() -> dict[type, Any]:
-    """Run a daemon without a broker for seven intervals; return the last document of each type."""
+    """Run a daemon without a broker; return the last document of each type."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "lab.toml"
         path.write_text(GATEWAY, encoding="utf-8")
@@ -288,7 +289,7 @@ def examples() -> dict[type, Any]:
         observers=[posteriors, decisions.update, status],
         services=[status],
     )
-    for interval in range(SILENT_IN + 1):
+    for interval in range(INTERVALS):
         clock.now = 600.0 * interval
         loop.turn(0)
         clock.now += 2.5

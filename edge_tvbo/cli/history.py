@@ -245,10 +245,12 @@ def _decision_text(decision: "Decision | None") -> str:
 
 
 def _counts(health: "Health", field: str) -> str:
+    from edge_tvbo.control import history_text
+
     each = health.fields[field]
     rejected = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
     return (
-        f"{'paused; ' if each.paused else ''}{each.answered} replies, {each.missed} timed out; "
+        f"{'paused; ' if each.paused else ''}{history_text.replies(each)}; "
         f"unresponsive: {', '.join(each.suspects) or 'none'}; rejected: {rejected or 'none'}"
     )
 

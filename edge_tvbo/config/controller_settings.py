@@ -93,6 +93,11 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.interval == "on-reading" else self.interval
 
     @property
+    def sends_commands(self) -> bool:
+        """Whether the daemon activates sensors; otherwise it only recommends them."""
+        return True
+
+    @property
     def commands_wait(self) -> bool:
         """Whether a command is kept while the sensor sleeps or the broker is unreachable."""
         return False

@@ -75,7 +75,14 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Costs of activations, and energy budgets of the sensors and of the whole field."""
 
     unit: Annotated[str, Meta(max_length=16, description="The unit of costs and budgets.")] = "J"
-    cost: Annotated[float, Meta(gt=0, description="Cost of activating a sensor.")] = 1.0
+    cost: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="Cost of activating a sensor. Mode advise activates none, so nothing is"
+            " charged.",
+        ),
+    ] = 1.0
     budget: Annotated[
         float | None,
         Meta(

@@ -63,7 +63,7 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["advise", "live", "sleepy", "lorawan"],
         Meta(
             description="How a sensor is activated. advise: the daemon sends no command and only"
-            " publishes which sensor is next. live: it sends a command that the sensor receives at"
+            " recommends a sensor. live: it sends a command that the sensor receives at"
             " once. sleepy: the broker retains the command until the sensor wakes up. lorawan: the"
             " network server sends a downlink after the sensor's next uplink. For sensors that"
             " sleep, reply_timeout must be longer than their sleep.",
@@ -182,6 +182,11 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
             " has at most this number of sensors. 0: never.",
         ),
     ] = 100
+
+    @property
+    def sends_commands(self) -> bool:
+        """Whether the daemon activates sensors; in mode advise it only recommends them."""
+        return self.activate.mode != "advise"
 
     @property
     def commands_wait(self) -> bool:

@@ -6,11 +6,18 @@ of the sensor:
 
     waiting ──(its reading)────────────────────────▶ answered
        └──(DeadlineElapsed, or the next interval)──▶ missed: the sensor timed out; it is backed
-                                                     off, unless the broker was away
+                                                     off if it is unresponsive (see
+                                                     `sensor_health`), unless the broker was away
 
 `ActivationRequested` activates another sensor in the running interval. The controller then no
 longer waits for the reply of the sensor that was activated before. After `PauseRequested`, no
 sensor is activated until `ResumeRequested`.
+
+If the settings say that no commands are sent (the mode "advise"), the selected sensor is only
+recommended. Then no sensor can time out, and no energy is charged, because the controller cannot
+know whether other software polls the sensor. A reading of the recommended sensor before the next
+interval still counts as answered. A sensor is unresponsive if it is silent for several times the
+usual time between its readings (see `report_times`).
 
 If the field has an energy budget, an interval may have no activation, because no sensor has enough
 energy, or because an activation of the selected sensor is not worth its price (see
@@ -37,10 +44,17 @@ import numpy as np
 
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.controller_state import KIND, MAX_REASONS, ControllerState
-from edge_tvbo.control.decision_text import DecisionBuilder, notice_text
+from edge_tvbo.control.decision_text import (
+    ADVICE_NOTICES,
+    NOTICES,
+    DecisionBuilder,
+    notice_text,
+    silence_text,
+)
 from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.facts import BackedOff, Ineligible
 from edge_tvbo.control.reading_filter import ReadingFilter
+from edge_tvbo.control.report_times import ReportTimes
 from edge_tvbo.control.sensor_health import SensorHealth
 from edge_tvbo.messages.commands import (
     Activate,
@@ -48,6 +62,7 @@ from edge_tvbo.messages.commands import (
     Ending,
     Notify,
     PublishState,
+    Recommend,
     Record,
     Reject,
 )
@@ -111,8 +126,10 @@ class Controller:
         M = len(policy.field)
         self.policy = policy
         self.settings = settings
-        self._decisions = DecisionBuilder(policy, with_text=with_text)
+        self._recommends = not settings.sends_commands
+        self._decisions = DecisionBuilder(policy, with_text=with_text, recommends=self._recommends)
         self._health = SensorHealth(M, settings.max_backoff)
+        self._reports = ReportTimes(M, settings.interval_s or settings.reply_timeout)
         self._energy = EnergyBudget.from_settings(settings, policy.field.sensors)
         plausible = _plausible_range(policy.field, settings)
         self._filter = ReadingFilter(M, plausible, settings.max_age, settings.max_future)
@@ -140,11 +157,12 @@ class Controller:
             case DeadlineElapsed(interval=interval, at=at):
                 if not self._waiting or interval != self._interval:
                     return []
-                return [*self._time_out(at), *self._begin_if_on_reading(at)]
+                return [*self._end_waiting(at), *self._begin_if_on_reading(at)]
             case Unreadable(reason=reason, topic=topic, detail=detail):
                 return self._reject(reason, topic, detail)
             case LinkLost():
                 self._online = self._timeout_counts = False
+                self._reports.stop_listening()
                 return []
             case LinkRestored():
                 self._online = True
@@ -180,6 +198,7 @@ class Controller:
             refused=dict(self._rejected),
             paused=self._paused,
             energy=self._energy.status(sensors) if self._energy else None,
+            recommends=self._recommends,
         )
 
     @property
@@ -224,6 +243,7 @@ class Controller:
             "progress": encode_struct(held),
             "resets": self.policy.resets,  # for `counters`, which builds no policy
             **self._health.snapshot(),
+            **(self._reports.snapshot() if self._recommends else {}),
         }
         if self._energy:
             state |= self._energy.snapshot() | {"sensors": list(self.policy.field.sensors)}
@@ -241,10 +261,15 @@ class Controller:
         energy = self._energy if "energy" in state else None  # absent if energy was not counted
         if energy:
             energy.check(state)
+        knows_reports = self._recommends and "own_count" in state  # absent after other modes
+        if knows_reports:
+            self._reports.check(state)
         self.policy.restore(read_bytes(state, "policy"))
         self._health.restore(state, held.interval)
         if energy:
             energy.restore(state)
+        if knows_reports:
+            self._reports.restore(state)
         self._interval = self._used = held.interval
         self._began = held.began
         self._selected, self._waiting = held.selected, held.waiting
@@ -293,18 +318,19 @@ class Controller:
         It activated a sensor in at most `unknown` of these intervals.
         """
         self._used = max(self._used, interval)
-        if self._energy:
+        if self._energy and self.settings.sends_commands:
             self._energy.add_unknown_spending(unknown)
 
     # --- the interval ---------------------------------------------------------------------------
 
     def _next_interval(self, at: float, intervals: int) -> list[Command]:
-        commands = self._time_out(at) if self._waiting else []
+        commands = self._end_waiting(at) if self._waiting else []
         resets = self.policy.resets
         if self._selected >= 0:
             for _ in range(intervals):
                 self.policy.advance()
         self._interval = self._used = self._used + intervals
+        self._reports.recommend(-1, at)
         if self._energy:
             self._energy.advance(intervals)
         if self.policy.resets != resets:
@@ -314,6 +340,9 @@ class Controller:
     def _begin_interval(self, at: float) -> list[Command]:
         if self._filter.clock_is_set:
             self.policy.set_time(at)
+        return [*self._back_off_silent(at), *self._select(at)]
+
+    def _select(self, at: float) -> list[Command]:
         eligible, because = self._eligible(), None
         if eligible is not None and not eligible.any():
             return self._skip_activation(at)
@@ -344,11 +373,15 @@ class Controller:
         self._timeout_counts = self._online
         if because is Reason.PROBE:
             self._health.mark_probed(choice.arm)
-        if self._energy and (self._online or self.settings.commands_wait):
+        if self._recommends:
+            self._reports.recommend(choice.arm, at)
+        kind = Recommend if self._recommends else Activate
+        is_sent = not self._recommends and (self._online or self.settings.commands_wait)
+        if self._energy and is_sent:
             self._energy.charge(choice.arm)
         decision = self._decision(choice, eligible, because, at)
-        activate = Activate(choice.sensor, self._interval, at, at + self.settings.reply_timeout)
-        return [activate, PublishState(decision)]
+        command = kind(choice.sensor, self._interval, at, at + self.settings.reply_timeout)
+        return [command, PublishState(decision)]
 
     def _skip_activation(self, at: float) -> list[Command]:
         assert self._energy
@@ -393,10 +426,18 @@ class Controller:
         """Begin the next interval now if the field has the setting ``interval = "on-reading"``."""
         return self._next_interval(at, 1) if self.settings.follows_readings else []
 
+    def _end_waiting(self, at: float) -> list[Command]:
+        """Stop waiting for a reading of the selected sensor; return the records and notices."""
+        self._waiting = False
+        if not self._recommends:
+            return self._time_out(at)
+        if self._health.is_unresponsive(self._selected):
+            self._health.back_off(self._selected, self._interval)  # it is still silent
+        return []
+
     def _time_out(self, at: float) -> list[Command]:
         arm = self._selected
         sensor = self.policy.field.sensors[arm]
-        self._waiting = False
         self._timeouts += 1
         record = Record(self._interval, self._began, sensor, Ending.MISSED, None, None, None, False)
         had_time = at - self._began >= MIN_REPLY_SHARE * self.settings.reply_timeout
@@ -404,19 +445,34 @@ class Controller:
         return [record, *self._back_off(arm, sensor, at)] if unresponsive else [record]
 
     def _back_off(self, arm: int, sensor: str, at: float) -> list[Command]:
-        was_responsive = not self._health.is_unresponsive(arm)
-        any_responsive = not self._health.all_unresponsive
+        was_unresponsive = self._health.is_unresponsive(arm)
         self._health.mark_timed_out(arm, self._interval)
+        if was_unresponsive or not self._health.is_unresponsive(arm):
+            return []
+        return [self._notice("sensor-lost", at, sensor), *self._all_unresponsive_notice(at)]
+
+    def _back_off_silent(self, at: float) -> list[Command]:
+        """Back off the sensors that have become silent, if none is activated; return notices."""
+        if not self._recommends or not self._online:
+            return []
+        self._reports.listen(at)
         commands: list[Command] = []
-        if was_responsive:
-            commands.append(_notice("sensor-lost", at, sensor))
-        if any_responsive and self._health.all_unresponsive:
-            commands.append(_notice("all-suspect", at))
+        for arm in self._reports.silent(at):
+            if not self._health.is_unresponsive(arm):
+                self._health.back_off(arm, self._interval)
+                sensor = self.policy.field.sensors[arm]
+                text = silence_text(sensor, self._reports.silence(arm, at))
+                commands.append(Notify(Notice("sensor-lost", rfc3339(at), text, sensor)))
+                commands += self._all_unresponsive_notice(at)
         return commands
+
+    def _all_unresponsive_notice(self, at: float) -> list[Command]:
+        return [self._notice("all-suspect", at)] if self._health.all_unresponsive else []
 
     def _shift_timestamps(self, by: float, at: float) -> None:
         self._began += by
         self._filter.shift_timestamps(by, at)
+        self._reports.shift_timestamps(by)
         self._timeout_counts = False  # a reply on its way may have a time of the old clock
 
     # --- commands of the user -------------------------------------------------------------------
@@ -426,13 +482,13 @@ class Controller:
             return []
         self._paused = True
         self._timeout_counts = False  # the activated sensor may be the reason for the pause
-        return [_notice("paused", at)]
+        return [self._notice("paused", at)]
 
     def _resume(self, at: float) -> list[Command]:
         if not self._paused:
             return []
         self._paused = False
-        resumed = _notice("resumed", at)
+        resumed = self._notice("resumed", at)
         idle = self._interval >= 0 and not self._waiting
         return [resumed, *(self._begin_if_on_reading(at) if idle else [])]
 
@@ -445,7 +501,7 @@ class Controller:
     def _reset_model(self, at: float) -> list[Command]:
         self.policy.reset()
         self._last_reset = rfc3339(at)
-        return [_notice("model-reset", at)]
+        return [self._notice("model-reset", at)]
 
     # --- readings -------------------------------------------------------------------------------
 
@@ -453,13 +509,19 @@ class Controller:
         arm = self._arms.get(reading.sensor, -1)
         is_reply = self._waiting and arm == self._selected
         if reason := self._reject_reason(arm, reading, is_reply=is_reply):
-            if is_reply and reason == "implausible":
+            if is_reply and reason == "implausible" and not self._recommends:
                 self._health.mark_implausible(arm)
             return self._reject(reason, reading.sensor, self._filter.detail(reason, reading))
+        heard = self._note_report(arm, reading, is_reply=is_reply) if self._recommends else []
+        if not is_reply and self.settings.learn_from == "activated":
+            reason = "late" if arm == self._selected else "unsolicited"
+            return [*heard, *self._reject(reason, reading.sensor, f"{reading.value:g}")]
         self._filter.accept(arm, reading)
         result = self.policy.observe(arm, self.policy.field.to_model(reading.value))
+        if is_reply:
+            self._health.mark_replied(arm)
         recovers = is_reply or not self._health.is_implausible(arm)
-        commands = self._sensor_recovered(arm, reading.received) if recovers else []
+        commands = [*heard, *(self._sensor_recovered(arm, reading.received) if recovers else [])]
         if result.reset:
             commands.append(self._model_reset_notice(reading))
         if is_reply:
@@ -470,11 +532,16 @@ class Controller:
         if arm < 0:
             return "unknown-sensor"
         activated_at = self._began if is_reply else None
-        if reason := self._filter.reject_reason(arm, reading, activated_at):
-            return reason
-        if self.settings.learn_from == "activated" and not is_reply:
-            return "late" if arm == self._selected else "unsolicited"
-        return None
+        return self._filter.reject_reason(arm, reading, activated_at)
+
+    def _note_report(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
+        """Learn from the time of a reading in the mode advise, even if the model does not use it.
+
+        A reading soon after the recommendation may be a reply to other software.
+        """
+        prompt = is_reply and reading.received - self._began <= self.settings.reply_timeout
+        self._reports.observe(arm, reading.received, prompt=prompt)
+        return self._sensor_recovered(arm, reading.received)
 
     def _handle_battery(self, report: BatteryReported) -> list[Command]:
         arm = self._arms.get(report.sensor, -1)
@@ -484,11 +551,11 @@ class Controller:
             return self._reject("implausible", report.sensor, f"{report.percent:g} %")
         if self._energy is None or not self._energy.update_battery(arm, report.percent):
             return []
-        return [_notice("battery-low", report.received, report.sensor, report.percent)]
+        return [self._notice("battery-low", report.received, report.sensor, report.percent)]
 
     def _model_reset_notice(self, reading: Reading) -> Notify:
         self._last_reset = rfc3339(self._began)
-        return _notice("model-reset", reading.received, reading.sensor)
+        return self._notice("model-reset", reading.received, reading.sensor)
 
     def _handle_reply(self, reading: Reading, result: ObserveResult) -> list[Command]:
         scale = self.policy.field.scale
@@ -511,9 +578,9 @@ class Controller:
         if not self._health.mark_responsive(arm):
             return []
         sensor = self.policy.field.sensors[arm]
-        commands: list[Command] = [_notice("sensor-back", at, sensor)]
+        commands: list[Command] = [self._notice("sensor-back", at, sensor)]
         if all_were_unresponsive:
-            commands.append(_notice("some-back", at))
+            commands.append(self._notice("some-back", at))
         return commands
 
     def _reject(self, reason: str, source: str, detail: str = "") -> list[Command]:
@@ -522,9 +589,11 @@ class Controller:
         self._rejected[reason] = self._rejected.get(reason, 0) + 1
         return [Reject(reason, source, detail)]
 
-
-def _notice(kind: NoticeKind, at: float, sensor: str | None = None, percent: float = 0.0) -> Notify:
-    return Notify(Notice(kind, rfc3339(at), notice_text(kind, sensor, percent), sensor))
+    def _notice(
+        self, kind: NoticeKind, at: float, sensor: str | None = None, percent: float = 0.0
+    ) -> Notify:
+        texts = ADVICE_NOTICES if self._recommends else NOTICES
+        return Notify(Notice(kind, rfc3339(at), notice_text(kind, sensor, percent, texts), sensor))
 
 
 def _plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:

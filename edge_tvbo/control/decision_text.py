@@ -1,6 +1,6 @@
 """Decision text: decisions in the field's unit, their reasons in words, and texts of notices."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import floor, inf, log10
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from edge_tvbo.control.facts import (
     LowBattery,
     OutOfEnergy,
     SensorsWithEnergy,
+    Silence,
 )
 from edge_tvbo.messages.documents import Decision, Hotspot, ModelState, NoticeKind, Reason
 from edge_tvbo.messages.formatting import duration, rfc3339, season_text, significant
@@ -42,14 +43,44 @@ NOTICES: dict[NoticeKind, str] = {
     "sensor-lost": "{sensor} did not reply in time; it is backed off and activated again later",
     "some-back": "A sensor responds again; the policy selects the sensors again",
 }
+ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no command is sent
+    **NOTICES,
+    "all-suspect": "No sensor reports; check the sensors and the broker. Until one reports,"
+    " each is recommended in turn",
+    "battery-low": "{sensor} has {percent} % battery left; it is not recommended",
+    "paused": "Paused by command; no sensor is recommended until the field is resumed",
+    "resumed": "Resumed by command; the next interval recommends a sensor again",
+    "sensor-back": "{sensor} reports again",
+    "some-back": "A sensor reports again; the policy selects the sensors again",
+}
 RESET_BY_COMMAND = "The model was reset by command"
 
 
-def notice_text(kind: NoticeKind, sensor: str | None = None, percent: float = 0.0) -> str:
+def notice_text(
+    kind: NoticeKind,
+    sensor: str | None = None,
+    percent: float = 0.0,
+    texts: Mapping[NoticeKind, str] = NOTICES,
+) -> str:
     """Return the text of a notice about a field, or about one of its sensors."""
     if kind == "model-reset" and sensor is None:
         return RESET_BY_COMMAND
-    return NOTICES[kind].format(sensor=sensor, percent=significant(percent))
+    return texts[kind].format(sensor=sensor, percent=significant(percent))
+
+
+def silence_text(sensor: str, silence: Silence) -> str:
+    """Return the text of a notice that `sensor` is silent.
+
+    >>> silence_text("attic", Silence(240.0, 60.0, while_recommended=False))
+    'attic has sent no usable reading for 4 min; it usually sends one every 60 s'
+    """
+    time, usual = duration(silence.time), duration(silence.usual)
+    if silence.while_recommended:
+        return (
+            f"{sensor} has sent no usable reading in the {time} for which it was recommended; it "
+            f"usually sends one within {usual}"
+        )
+    return f"{sensor} has sent no usable reading for {time}; it usually sends one every {usual}"
 
 
 class DecisionBuilder:
@@ -61,11 +92,15 @@ class DecisionBuilder:
         The policy that makes the choices.
     with_text : bool
         Whether decisions contain factors and a text. Replays need neither factors nor texts.
+    recommends : bool
+        Whether the selected sensors are only recommended, and not activated.
     """
 
-    def __init__(self, policy: Policy, *, with_text: bool = True) -> None:
+    def __init__(self, policy: Policy, *, with_text: bool = True, recommends: bool = False) -> None:
         self._policy = policy
         self._with_text = with_text
+        self._recommends = recommends
+        self._activated = "recommended" if recommends else "activated"
         self._date = rfc3339 if with_text else _cached_rfc3339
         self._field: SensorField = policy.field
         self._digits = decimals(policy.field)
@@ -132,6 +167,7 @@ class DecisionBuilder:
             factors=factors,
             text=self._text(choice, figures, mean, reason) if self._with_text else "",
             model=model,
+            recommended=self._recommends,
         )
 
     def argmax_mean(self, before: int) -> Choice:
@@ -225,13 +261,13 @@ class DecisionBuilder:
             for arm in arms[:MAX_INELIGIBLE]
         ]
         more = len(arms) - len(texts)
-        return [*texts, f"{more} more cannot be activated now"] if more else texts
+        return [*texts, f"{more} more cannot be {self._activated} now"] if more else texts
 
     def _text(self, choice: Choice, figures: "_Figures", mean: Array, reason: Reason) -> str:
         estimate = f"{self._number(figures.mean)} ± {self._quantity(figures.std)}"
         best = f"the {self._extreme}est estimate"
         if choice.mean < mean[mean.argmax()]:
-            best += " of the sensors that can be activated"
+            best += f" of the sensors that can be {self._activated}"
         match reason:
             case Reason.EXPLOIT:
                 why = f"{estimate}; {best}"
@@ -243,11 +279,11 @@ class DecisionBuilder:
             case Reason.SCHEDULED:
                 why = "selected without a model"
             case Reason.PROBE:
-                why = "no sensor responds; each is activated in turn"
+                why = f"no sensor responds; each is {self._activated} in turn"
             case Reason.ASKED:
                 why = f"{estimate}; requested by command"
             case Reason.SAVED:
-                why = f"{estimate}; {best}; not activated, to save energy"
+                why = f"{estimate}; {best}; not {self._activated}, to save energy"
         return f"{choice.sensor}: {why}"
 
     def _value(self, value: float) -> float:

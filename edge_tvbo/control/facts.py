@@ -10,6 +10,14 @@ class BackedOff(msgspec.Struct, frozen=True):
     silence: float | None  # s since its last reading; None before the first
 
 
+class Silence(msgspec.Struct, frozen=True):
+    """The sensor has sent no usable reading for far longer than usual."""
+
+    time: float  # s without a reading; if `while_recommended`, those in which it was recommended
+    usual: float  # s
+    while_recommended: bool  # whether it is only known to report when it is recommended
+
+
 class LowBattery(msgspec.Struct, frozen=True):
     """The sensor's battery is too low for an activation."""
 

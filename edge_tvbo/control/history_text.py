@@ -5,20 +5,20 @@ from datetime import datetime
 from math import floor, log10
 
 from edge_tvbo.messages.commands import Ending, Record
-from edge_tvbo.messages.documents import Decision, Reason
+from edge_tvbo.messages.documents import Decision, FieldHealth, Reason
 from edge_tvbo.messages.formatting import significant
 from edge_tvbo.messages.history import HistoryEntry
 
-REASONS = {
+REASONS = {  # {activated}: how the sensors were selected
     Reason.WARMUP: "The model had no readings, so the sensor was selected at random.",
-    Reason.EXPLOIT: "Exploitation: of all sensors that could be activated, this one had the best"
+    Reason.EXPLOIT: "Exploitation: of all sensors that could be {activated}, this one had the best"
     " estimate.",
     Reason.EXPLORE: "Exploration: another sensor had a better estimate, but the estimate of this"
     " one was so uncertain that its value could be better still.",
     Reason.SCHEDULED: "The policy uses no model.",
-    Reason.PROBE: "No sensor responded, so all sensors were activated in turn.",
+    Reason.PROBE: "No sensor responded, so all sensors were {activated} in turn.",
     Reason.ASKED: "The command cmd/activate requested this sensor.",
-    Reason.SAVED: "To save energy, no sensor was activated; this sensor had the best estimate.",
+    Reason.SAVED: "To save energy, no sensor was {activated}; this sensor had the best estimate.",
 }
 
 
@@ -30,7 +30,8 @@ def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
     """
     decision, model = entry.decision, entry.decision.model
     yield f"{entry.field}, interval {decision.interval}, {decision.at}: {decision.text}"
-    yield REASONS[decision.reason]
+    activated = "recommended" if decision.recommended else "activated"
+    yield REASONS[decision.reason].format(activated=activated)
     yield from (f"  - {factor}" for factor in decision.factors)
     last = f", the last reset at {model.last_reset}" if model.last_reset else ""
     yield (
@@ -44,15 +45,23 @@ def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
 def one_line(entry: HistoryEntry) -> str:
     """Return a history entry as one line: the decision, and how the interval ended."""
     decision, record = entry.decision, entry.record
-    ended = "" if record is None else f"; {_short_ending(record, _unit(entry))}"
+    ended = "" if record is None else f"; {_short_ending(entry, record)}"
     events = "".join(f"; {each.event}" for each in entry.notices)
     return f"{decision.interval} {decision.at} {decision.reason} {decision.text}{ended}{events}"
 
 
-def _short_ending(record: Record, unit: str) -> str:
+def replies(health: FieldHealth) -> str:
+    """Return how many selected sensors replied and timed out, in words."""
+    if health.recommends:
+        return f"{health.answered} recommended sensors reported in their interval"
+    return f"{health.answered} replies, {health.missed} timed out"
+
+
+def _short_ending(entry: HistoryEntry, record: Record) -> str:
     if record.ending is Ending.MISSED or record.value is None:
         return "timed out"
-    return f"replied {record.value:.6g}{unit}{', reset' if record.reset else ''}"
+    replied = "reported" if entry.decision.recommended else "replied"
+    return f"{replied} {record.value:.6g}{_unit(entry)}{', reset' if record.reset else ''}"
 
 
 def _ending(entry: HistoryEntry, now: float) -> str:
@@ -60,12 +69,15 @@ def _ending(entry: HistoryEntry, now: float) -> str:
     if record is None:
         if decision.reason is Reason.SAVED:
             return "Therefore no reply was expected."
+        if decision.recommended:
+            return "The sensor was recommended; it has sent no reading in the interval."
         if now < datetime.fromisoformat(decision.expires_at).timestamp():
             return f"The daemon waits for the reply until {decision.expires_at}."
         return "The end of the interval is not stored yet, or the daemon was killed before it."
     if record.ending is Ending.MISSED or record.value is None:
         return f"The sensor timed out: there was no reply by {decision.expires_at}."
-    return f"The sensor replied {record.value:.6g}{unit}{_comparison(record, decision, unit)}."
+    replied = "reported" if decision.recommended else "replied"
+    return f"The sensor {replied} {record.value:.6g}{unit}{_comparison(record, decision, unit)}."
 
 
 def _comparison(record: Record, decision: Decision, unit: str) -> str:

@@ -1,4 +1,13 @@
-"""Sensor health: which sensors are unresponsive, and how long each is backed off."""
+"""Sensor health: which sensors are unresponsive, and how long each is backed off.
+
+Messages are lost at random, so a time-out alone does not show that a sensor has failed. For each
+sensor, the replies and the lost replies are counted. They give the posterior mean of the share q of
+replies that are lost, with the prior Beta(`PRIOR_LOSSES`, `PRIOR_REPLIES`). A sensor is
+unresponsive after n time-outs in a row if their probability qⁿ is below `MIN_PROBABILITY`, but not
+before the second time-out and at the latest after `MAX_TIMEOUTS`. So a sensor that always replied
+is unresponsive after two time-outs, and an unknown sensor after three. Time-outs of a sensor that
+is already unresponsive do not change q. Old counts fade: together they weigh at most `MEMORY`.
+"""
 
 from typing import Any
 
@@ -9,13 +18,19 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import check_arrays, copy_arrays, read_count
 from edge_tvbo.numerics.types import Mask
 
+MIN_PROBABILITY = 0.01  # of the time-outs in a row of a sensor that is not unresponsive
+MAX_TIMEOUTS = 8  # in a row; after them, a sensor is unresponsive even if it rarely replies
+PRIOR_REPLIES, PRIOR_LOSSES = 4.0, 1.0
+MEMORY = 50.0  # replies and lost replies
+
 
 class SensorHealth:
-    """Number of consecutive time-outs of each sensor, and how long the sensor is backed off.
+    """Time-outs of each sensor, and how long the sensor is backed off.
 
-    After one time-out, a sensor is ineligible for 1 interval; after two consecutive time-outs, for
-    2 intervals; then for 4, 8, and so on, but at most for `max_backoff`. After this back-off time,
-    the sensor is eligible again. A reading of the sensor sets its number of time-outs to 0.
+    A sensor is backed off when it becomes unresponsive: it is ineligible for 1 interval. If it then
+    times out again, it is ineligible for 2 intervals; then for 4, 8, and so on, but at most for
+    `max_backoff`. After this back-off time, the sensor is eligible again. A reading of the sensor
+    ends this.
 
     Parameters
     ----------
@@ -27,30 +42,51 @@ class SensorHealth:
     Examples
     --------
     >>> health = SensorHealth(2, max_backoff=64)
-    >>> health.mark_timed_out(0, interval=10)
+    >>> for interval in (8, 9, 10):
+    ...     health.mark_timed_out(0, interval)
     >>> [health.eligible(interval).tolist() for interval in (11, 12)]
     [[False, True], [True, True]]
     """
 
     def __init__(self, sensors: int, max_backoff: int) -> None:
         self._max_backoff = max_backoff
-        self._misses = np.zeros(sensors, np.int64)  # consecutive time-outs
+        self._timeouts = np.zeros(sensors, np.int64)  # in a row, until it is unresponsive
+        self._replies = np.zeros(sensors)  # faded counts
+        self._losses = np.zeros(sensors)
+        self._misses = np.zeros(sensors, np.int64)  # times in a row that it was backed off
         self._retry = np.zeros(sensors, np.int64)  # first interval in which it may be selected
         self._implausible = np.zeros(sensors, np.bool_)  # whether its last reply was implausible
         self._count = 0  # number of unresponsive sensors
         self._turn = -1  # the sensor that was probed last
 
     def mark_timed_out(self, arm: int, interval: int) -> None:
-        """Count a time-out of `arm` in `interval`; make `arm` ineligible for a back-off time."""
+        """Count a time-out of `arm` in `interval`; back `arm` off if it is unresponsive."""
+        if not self.is_unresponsive(arm):
+            self._timeouts[arm] += 1
+            if self._is_chance(arm):
+                return
+        self.back_off(arm, interval)
+
+    def back_off(self, arm: int, interval: int) -> None:
+        """Make `arm` unresponsive, and ineligible for a back-off time after `interval`."""
         self._count += int(self._misses[arm] == 0)
         pause = min(2 ** int(min(self._misses[arm], 62)), self._max_backoff)
         self._misses[arm] += 1
         self._retry[arm] = interval + 1 + pause
 
+    def mark_replied(self, arm: int) -> None:
+        """Count a reply of `arm`, and the time-outs in a row before it as lost replies."""
+        lost = int(self._timeouts[arm])
+        fade = (1.0 - 1.0 / MEMORY) ** (lost + 1)
+        self._replies[arm] = fade * self._replies[arm] + 1.0
+        self._losses[arm] = fade * self._losses[arm] + lost
+        self._timeouts[arm] = 0
+
     def mark_responsive(self, arm: int) -> bool:
         """Reset the time-outs of `arm` to 0 after a reading; return whether it was unresponsive."""
         was_unresponsive = self.is_unresponsive(arm)
         self._implausible[arm] = False
+        self._timeouts[arm] = 0
         if was_unresponsive:
             self._misses[arm] = 0
             self._retry[arm] = 0
@@ -60,7 +96,8 @@ class SensorHealth:
     def mark_implausible(self, arm: int) -> None:
         """Record that `arm` sent an implausible reply.
 
-        After this, only a plausible reply of `arm` to an activation resets its time-outs to 0.
+        After this, a time-out is no chance, and only a plausible reply of `arm` to an activation
+        resets its time-outs to 0.
         """
         self._implausible[arm] = True
 
@@ -69,7 +106,7 @@ class SensorHealth:
         return bool(self._implausible[arm])
 
     def is_unresponsive(self, arm: int) -> bool:
-        """Return whether `arm` timed out when it was last activated."""
+        """Return whether `arm` timed out more often in a row than by chance, or is silent."""
         return bool(self._misses[arm])
 
     @property
@@ -112,10 +149,12 @@ class SensorHealth:
 
     def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` unless `state` is a valid state of the sensors' health."""
-        check_arrays(self._arrays(), state)
+        check_arrays(self._arrays(), self._with_counts(state))
         misses, retry = state["misses"], state["retry"]
         if (misses < 0).any() or (retry < 0).any() or retry[misses == 0].any():
             raise SnapshotError("The snapshot's counts of time-outs are invalid.")
+        if any((self._with_counts(state)[name] < 0).any() for name in self._counts()):
+            raise SnapshotError("The snapshot's counts of replies are invalid.")
         if read_count(state, "turn") > len(self._misses):
             raise SnapshotError("The snapshot's 'turn' refers to an unknown sensor.")
 
@@ -124,10 +163,27 @@ class SensorHealth:
 
         `interval` is the number of the last interval that began.
         """
-        copy_arrays(self._arrays(), state)
+        copy_arrays(self._arrays(), self._with_counts(state))
+        np.minimum(self._timeouts, MAX_TIMEOUTS, out=self._timeouts)
         np.minimum(self._retry, interval + 1 + self._max_backoff, out=self._retry)
         self._count = int(np.count_nonzero(self._misses))
         self._turn = int(state["turn"]) - 1
 
+    def _is_chance(self, arm: int) -> bool:
+        """Return whether the time-outs of `arm` in a row are explained by lost messages."""
+        timeouts = int(self._timeouts[arm])
+        if self._implausible[arm] or timeouts >= MAX_TIMEOUTS:
+            return False
+        losses = PRIOR_LOSSES + self._losses[arm]
+        lost_share = losses / (losses + PRIOR_REPLIES + self._replies[arm])
+        return timeouts == 1 or bool(lost_share**timeouts >= MIN_PROBABILITY)
+
+    def _with_counts(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return `state` with counts of 0 if it is of a version that did not count replies."""
+        return {name: np.zeros_like(array) for name, array in self._counts().items()} | state
+
+    def _counts(self) -> dict[str, NDArray[Any]]:
+        return {"timeouts": self._timeouts, "replies": self._replies, "losses": self._losses}
+
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"misses": self._misses, "retry": self._retry}
+        return {"misses": self._misses, "retry": self._retry, **self._counts()}

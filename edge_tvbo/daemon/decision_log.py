@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from msgspec.structs import replace
 
 from edge_tvbo.control import history_text
-from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState, Record
+from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState, Recommend, Record
 from edge_tvbo.messages.documents import Decision, Notice
 from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot
 
@@ -107,6 +107,8 @@ class DecisionLogger:
                 log.log(logging.INFO if changed else logging.DEBUG, "%s: %s", field, decision.text)
             case Activate(sensor=sensor, interval=interval):
                 log.debug("%s: interval %d: %s is activated", field, interval, sensor)
+            case Recommend(sensor=sensor, interval=interval):
+                log.debug("%s: interval %d: %s is recommended", field, interval, sensor)
             case Record(sensor=sensor, interval=interval, ending=ending):
                 log.debug("%s: interval %d: %s %s", field, interval, sensor, ending)
             case Notify(notice=notice):

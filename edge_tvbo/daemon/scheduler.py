@@ -5,7 +5,7 @@ from math import inf
 
 from edge_tvbo.control.controller import MIN_REPLY_SHARE
 from edge_tvbo.daemon.clock import Clock
-from edge_tvbo.messages.commands import Activate, Command, Record
+from edge_tvbo.messages.commands import Activate, Command, Recommend, Record
 from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed
 
 
@@ -76,19 +76,26 @@ class Scheduler:
                 yield name, timer.begin(self._clock)
 
     def note(self, field: str, command: Command) -> None:
-        """Set the reply deadline of `field` after `Activate`; clear the deadline after `Record`."""
+        """Set the reply deadline of `field` after `Activate`; clear the deadline after `Record`.
+
+        A recommendation has a deadline only if the intervals of `field` follow the readings.
+        """
         timer = self._timers[field]
         match command:
-            case Activate(interval=interval, at=at, expires_at=expires_at):
-                now = self._clock.elapsed()
-                share = MIN_REPLY_SHARE * (expires_at - at)
-                least = max(share, self._clock.min_reply_time)  # if the daemon is late
-                left = expires_at - self._clock.wall(now)
-                timer.await_reply(interval, now, max(left, least))
+            case Activate() | Recommend():
+                if timer.interval is None or isinstance(command, Activate):
+                    self._await_reply(timer, command)
             case Record(interval=interval) if interval == timer.activated_in:
                 timer.deadline = inf
             case _:
                 pass
+
+    def _await_reply(self, timer: "_FieldTimer", command: Activate | Recommend) -> None:
+        now = self._clock.elapsed()
+        share = MIN_REPLY_SHARE * (command.expires_at - command.at)
+        least = max(share, self._clock.min_reply_time)  # if the daemon is late
+        left = command.expires_at - self._clock.wall(now)
+        timer.await_reply(command.interval, now, max(left, least))
 
 
 class _FieldTimer:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from edge_tvbo.control import history_text
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.documents import Decision, Status
 
@@ -25,8 +26,9 @@ def lines(
         policy = controllers[name].policy
         rejected = ", ".join(f"{count} {reason}" for reason, count in field.refused.items())
         yield (
-            f"{name}: interval {field.interval}, {field.answered} replied, {field.missed} timed"
-            f" out; policy {policy.name} with {policy.observations} readings after"
+            f"{name}: interval {field.interval},"
+            f" {history_text.replies(field)};"
+            f" policy {policy.name} with {policy.observations} readings after"
             f" {policy.resets} resets; unresponsive: {', '.join(field.suspects) or 'none'};"
             f" rejected: {rejected or 'none'}"
         )

@@ -19,6 +19,18 @@ class Activate(msgspec.Struct, frozen=True):
     expires_at: float
 
 
+class Recommend(msgspec.Struct, frozen=True):
+    """Command to wait for a reading of a sensor that is recommended, but not activated.
+
+    A field whose intervals follow the readings waits until `expires_at`.
+    """
+
+    sensor: str
+    interval: int
+    at: float
+    expires_at: float
+
+
 class PublishState(msgspec.Struct, frozen=True):
     """Command to publish a decision: the selected sensor, and the reason."""
 
@@ -59,4 +71,4 @@ class Reject(msgspec.Struct, frozen=True):
     detail: str = ""  # what the message contained
 
 
-Command = Activate | PublishState | Notify | Record | Reject
+Command = Activate | Recommend | PublishState | Notify | Record | Reject

@@ -13,9 +13,9 @@ class Reason(StrEnum):
     EXPLOIT = "exploit"  # the sensor's estimated value is the highest
     EXPLORE = "explore"  # another estimate is higher, but this one is more uncertain
     SCHEDULED = "scheduled"  # the policy uses no model
-    PROBE = "probe"  # all sensors are unresponsive, so they are activated in turn
+    PROBE = "probe"  # all sensors are unresponsive, so they are selected in turn
     ASKED = "asked"  # requested by `cmd/activate`
-    SAVED = "saved"  # no sensor is activated, to save energy; `sensor` has the highest estimate
+    SAVED = "saved"  # no sensor is selected, to save energy; `sensor` has the highest estimate
 
 
 class ModelState(msgspec.Struct, frozen=True):
@@ -42,6 +42,7 @@ class Decision(msgspec.Struct, frozen=True):
     factors: list[str]  # short statements, the most important first
     text: str  # one sentence for the user
     model: ModelState
+    recommended: bool = False  # mode advise: the sensor is only recommended, no command was sent
 
 
 NoticeKind = Literal[
@@ -111,11 +112,12 @@ class FieldHealth(msgspec.Struct, frozen=True):
     interval: int
     selected: str | None
     answered: int  # intervals whose sensor replied in time, since the first start
-    missed: int  # intervals whose sensor timed out
-    suspects: list[str]  # unresponsive sensors: they timed out when last activated
+    missed: int  # intervals whose sensor timed out; in mode advise, no sensor times out
+    suspects: list[str]  # unresponsive sensors; in mode advise, silent ones
     refused: dict[str, int]  # rejected readings and messages, by reason
     paused: bool = False  # whether a command has paused the field: no sensor is activated
     energy: EnergyState | None = None  # None if no energy is counted
+    recommends: bool = False  # mode advise: sensors are only recommended, no command is sent
 
 
 class Health(msgspec.Struct, frozen=True):

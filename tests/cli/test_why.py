@@ -16,7 +16,7 @@ from support.history import history_entry
 from support.ports import free_port
 
 from edge_tvbo.cli import main
-from edge_tvbo.control import history_text
+from edge_tvbo.control import history_text, sensor_health
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import MAX_INELIGIBLE
 from edge_tvbo.messages.commands import Ending, PublishState, Record
@@ -168,6 +168,18 @@ def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     assert "  - 2026-11-21T00:00:07Z sensor-lost: mote-1" in words(notices=(notice,))
 
 
+def test_why_says_that_a_sensor_was_recommended_where_no_command_was_sent():
+    entry = history_entry(7)
+    advised = REPLACE(entry, decision=REPLACE(entry.decision, recommended=True))
+    waiting = "\n".join(history_text.describe(REPLACE(advised, record=None), 0.0))
+    assert "The sensor was recommended; it has sent no reading in the interval." in waiting
+    reported = "\n".join(history_text.describe(REPLACE(advised, record=ENDED), 0.0))
+    assert "The sensor reported 24.905 °C" in reported
+    for text in (waiting, reported):
+        assert "activated" not in text and "waits" not in text
+    assert "reported 24.905 °C" in history_text.one_line(REPLACE(advised, record=ENDED))
+
+
 @given(st.sampled_from(Reason), st.booleans())
 def test_every_reason_has_a_text(reason, ended):
     each = history_entry(3, ended=ended)
@@ -190,7 +202,8 @@ def decided(controller, at):
 
 @pytest.mark.acceptance(17)
 @pytest.mark.parametrize("policy", ["gp-ucb", "round-robin"])
-def test_backed_off_sensor_is_a_factor_with_the_age_of_its_last_reading(policy):
+def test_backed_off_sensor_is_a_factor_with_the_age_of_its_last_reading(policy, monkeypatch):
+    monkeypatch.setattr(sensor_health, "MAX_TIMEOUTS", 1)  # the first one backs a sensor off
     controller, chosen = controller_of(policy=policy), None
     for number in range(12):
         at = 1080.0 * number
@@ -209,10 +222,10 @@ def test_backed_off_sensor_is_a_factor_with_the_age_of_its_last_reading(policy):
 
 def test_few_of_many_backed_off_sensors_are_named():
     controller = controller_of(M=12, policy="round-robin")
-    for number in range(60):
+    for number in range(120):
         decided(controller, 60.0 * number)
-    controller.handle(Reading("s3", 20.0, 3600.0, 3600.0))
-    factors = decided(controller, 3601.0).factors
+    controller.handle(Reading("s3", 20.0, 7200.0, 7200.0))
+    factors = decided(controller, 7201.0).factors
     named = [each for each in factors if "it has sent no reading yet" in each]
     assert len(named) == MAX_INELIGIBLE
     assert re.fullmatch(r"\d+ more cannot be activated now", factors[-1])

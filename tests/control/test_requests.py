@@ -231,8 +231,10 @@ def test_sensor_replaced_by_a_request_is_neither_awaited_nor_backed_off():
 def test_requested_sensor_that_times_out_is_unresponsive():
     controller = controller_of()
     interval(controller, 0)
-    controller.handle(ActivationRequested("b", 50.0))
-    commands = controller.handle(DeadlineElapsed(0, 70.0))
+    commands = []
+    for _ in range(3):
+        controller.handle(ActivationRequested("b", 50.0))
+        commands += controller.handle(DeadlineElapsed(0, 70.0))
 
     assert [each.notice.event for each in of(Notify, commands)] == ["sensor-lost"]
 

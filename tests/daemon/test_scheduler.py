@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edge_tvbo.daemon.clock import LiveClock, ReplayClock
 from edge_tvbo.daemon.scheduler import Scheduler
-from edge_tvbo.messages.commands import Activate, Ending, Record
+from edge_tvbo.messages.commands import Activate, Ending, Recommend, Record
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed
 
 EPOCH = 1_000_000.0  # wall time when `elapsed` is 0
@@ -62,6 +62,19 @@ def test_repeated_activations_delay_the_next_interval_by_at_most_one_deadline():
     assert events[0][1].interval == 0  # the deadline, and then the due interval
     assert isinstance(events[1][1], IntervalElapsed)
     assert clock.now == 80.0
+
+
+@pytest.mark.parametrize(
+    ("interval", "due"),
+    [(60.0, IntervalElapsed(EPOCH + 60.0)), (None, DeadlineElapsed(0, EPOCH + 20))],
+)
+def test_recommendation_has_a_deadline_only_if_intervals_follow_the_readings(interval, due):
+    clock = FakeClock()
+    schedule = Scheduler({"t": interval}, clock, first=0.0)
+    at(schedule, clock, 0.0)
+    schedule.note("t", Recommend("a", 0, EPOCH, EPOCH + 20.0))
+    clock.now = schedule.next_due()
+    assert list(schedule.due()) == [("t", due)]
 
 
 def reply(interval, ending=Ending.ANSWERED):

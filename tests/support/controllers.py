@@ -17,11 +17,26 @@ class SleepySettings(ControllerSettings, frozen=True, kw_only=True):
         return True
 
 
+class AdviseSettings(ControllerSettings, frozen=True, kw_only=True):
+    """Settings of a field in the mode advise, which sends no commands."""
+
+    @property
+    def sends_commands(self):
+        return False
+
+
 def controller_settings(
-    reply_timeout=20.0, max_age=1e9, *, on_reading=False, commands_wait=False, **others
+    reply_timeout=20.0,
+    max_age=1e9,
+    *,
+    on_reading=False,
+    commands_wait=False,
+    recommends=False,
+    **others,
 ):
     """Return settings with an interval of a minute, or one that follows the readings."""
     kind = SleepySettings if commands_wait else ControllerSettings
+    kind = AdviseSettings if recommends else kind
     interval = "on-reading" if on_reading else INTERVAL
     return kind(interval=interval, reply_timeout=reply_timeout, max_age=max_age, **others)
 

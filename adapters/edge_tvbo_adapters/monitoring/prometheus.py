@@ -26,14 +26,17 @@ log = logging.getLogger(__name__)
 COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (help, value)
     "decisions": ("Decisions, one for each interval.", lambda field: field.decisions),
     "activations": (
-        "Sensors activated, or recommended in the mode advise.",
+        "Sensors activated; 0 in the mode advise, which sends no command.",
         lambda field: field.activations,
     ),
     "answered": (
-        "Intervals in which the sensor replied in time.",
+        "Intervals in which the selected sensor replied in time.",
         lambda field: field.health.answered,
     ),
-    "missed": ("Intervals in which the sensor timed out.", lambda field: field.health.missed),
+    "missed": (
+        "Intervals in which the activated sensor timed out.",
+        lambda field: field.health.missed,
+    ),
     "resets": ("Resets of the model.", lambda field: field.resets),
 }
 
@@ -134,7 +137,7 @@ def _field_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
     )
     sensors = GaugeMetricFamily("edge_tvbo_sensors", "Configured sensors.", labels=["field"])
     unresponsive = GaugeMetricFamily(
-        "edge_tvbo_suspects", "Sensors whose last activation timed out.", labels=["field"]
+        "edge_tvbo_suspects", "Unresponsive sensors.", labels=["field"]
     )
     for field, each in fields.items():
         for reason, count in each.health.refused.items():
@@ -156,7 +159,7 @@ def _energy_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
     )
     low = GaugeMetricFamily(
         "edge_tvbo_low_batteries",
-        "Sensors that are not activated because of a low battery.",
+        "Sensors that are not selected because of a low battery.",
         labels=["field"],
     )
     for field, each in fields.items():

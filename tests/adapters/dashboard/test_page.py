@@ -87,7 +87,7 @@ def test_page_shows_a_lost_connection_and_recovers(page, mosquitto, tmp_path, sh
 
     laboratory.daemon.stop()
     page.wait_for_text("daemon", "Daemon offline")
-    page.wait_for_text("alarm", "so no sensor is activated")
+    page.wait_for_text("alarm", "so no sensor is selected")
 
     port = dashboard.port
     assert dashboard.stop() == 0

@@ -89,7 +89,7 @@ function alarmText(broker, daemon) {
   if (!page.config?.live) return "";
   if (broker?.reason)
     return `The broker has been disconnected since ${clock(broker.since, false, true)}: ${broker.reason}. The page shows older data.`;
-  if (daemon === "offline") return "The daemon is offline, so no sensor is activated. The page shows older data.";
+  if (daemon === "offline") return "The daemon is offline, so no sensor is selected. The page shows older data.";
   return "";
 }
 

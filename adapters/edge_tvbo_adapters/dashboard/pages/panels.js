@@ -13,7 +13,8 @@ export function drawDecision(snapshot, digits) {
   setText(byId("sentence"), decision ? `${decision.text}.` : "No decision yet.");
   const facts = decision
     ? [
-      ["Interval", `${decision.interval}`], ["Reason", reasonText(snapshot)], ["Reply", replyText(snapshot, digits)],
+      ["Interval", `${decision.interval}`], ["Reason", reasonText(snapshot)],
+      [snapshot.recommends ? "Reading" : "Reply", replyText(snapshot, digits)],
       ...(snapshot.live ? [["Next in", nextText(snapshot)]] : []),
       ["Model", plural(decision.model.observations, "reading")], ["Policy", decision.policy],
     ]
@@ -26,9 +27,10 @@ export function drawDecision(snapshot, digits) {
 
 function replyText(snapshot, digits) {
   const { selection, decision, field } = snapshot;
-  if (decision.reason === "saved") return "not activated";
+  if (decision.reason === "saved") return `not ${snapshot.activated}`;
   if (selection?.ending === "answered") return quantity(selection.value, digits, field.unit);
   if (selection?.ending === "missed") return "timed out";
+  if (snapshot.recommends) return snapshot.live ? "none yet" : "none";
   return snapshot.live && Date.parse(decision.expires_at) > snapshot.now ? "waiting" : "unknown";
 }
 
@@ -84,7 +86,7 @@ export function drawSensor(snapshot, id, digits) {
   const rows = [
     ["Estimate", isNumber(sensor.mean) ? `${number(sensor.mean, digits)} ± ${quantity(sensor.std, digits, unit)}` : "not published"],
     ["Last reading", isNumber(sensor.last) ? `${quantity(sensor.last, digits, unit)}, ${duration(sensor.age)} ago` : "none yet"],
-    ["Activated", `${sensor.activated}×, timed out ${sensor.timedOut}×`],
+    snapshot.recommends ? ["Recommended", `${sensor.activated}×`] : ["Activated", `${sensor.activated}×, timed out ${sensor.timedOut}×`],
     ["State", stateText(snapshot, sensor) || "normal"],
   ];
   const text = selectionText(snapshot, sensor, digits);
@@ -116,8 +118,10 @@ export class SensorTable {
 
   draw(snapshot, inspected, digits) {
     Object.assign(this, { snapshot, inspected, digits });
-    for (const th of byId("columns").children)
+    for (const th of byId("columns").children) {
       set(th, { "aria-sort": th.dataset.key === this.sortKey ? (this.descending ? "descending" : "ascending") : null });
+      if (th.dataset.key === "activated") setText(th.firstChild, snapshot.recommends ? "Recommended" : "Activated");
+    }
     if (this.field !== snapshot.field) this.createRows(snapshot.field);
     for (const sensor of snapshot.sensors) this.fill(this.rows.get(sensor.id), sensor);
     this.reorder();

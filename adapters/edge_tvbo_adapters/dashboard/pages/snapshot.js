@@ -33,6 +33,8 @@ export function recordedSnapshot(field, day, index) {
   const end = index + 1 < day.frames.length ? Date.parse(day.frames[index + 1].decision.at) : Infinity;
   const notices = day.notices.filter((each) => Date.parse(each.at) < end);
   const snapshot = build(field, selections, frame.decision, estimates, now);
+  for (const { event, sensor } of notices)
+    if (event === "sensor-lost" || event === "sensor-back") snapshot.sensor(sensor).unresponsive = event === "sensor-lost";
   return Object.assign(snapshot, { live: false, paused: false, notices, index, allSelections: day.selections });
 }
 
@@ -43,10 +45,10 @@ function build(field, selections, decision, estimates, now) {
   const width = boundWidth(decision, predicted, stated);
   const counts = countReplies(selections);
   const sensors = field.sensors.map((id, k) => {
-    const { activated = 0, timedOut = 0, unresponsive = false } = counts.get(id) ?? {};
+    const { activated = 0, timedOut = 0 } = counts.get(id) ?? {};
     const { mean, std } = estimates[k].predicted;
     const bound = isNumber(mean) && isNumber(std) ? stated.get(id) ?? mean + width * std : null;
-    return { id, ...estimates[k], bound, activated, timedOut, unresponsive, lowBattery: false };
+    return { id, ...estimates[k], bound, activated, timedOut, unresponsive: false, lowBattery: false };
   });
   const byId = new Map(sensors.map((each) => [each.id, each]));
   const sign = field.objective === "min" ? -1 : 1;
@@ -54,6 +56,8 @@ function build(field, selections, decision, estimates, now) {
   return {
     field, selections, decision, sensors, now, sign,
     extreme: sign > 0 ? "highest" : "lowest",
+    recommends: Boolean(decision?.recommended),
+    activated: decision?.recommended ? "recommended" : "activated",
     selection: selections.at(-1) ?? null,
     hotspot: ranked[0]?.id ?? null,
     comparesBounds: width !== 0 && ["explore", "exploit"].includes(decision?.reason),
@@ -64,10 +68,9 @@ function build(field, selections, decision, estimates, now) {
 function countReplies(selections) {
   const counts = new Map();
   for (const selection of selections) {
-    const count = counts.get(selection.sensor) ?? { activated: 0, timedOut: 0, unresponsive: false };
+    const count = counts.get(selection.sensor) ?? { activated: 0, timedOut: 0 };
     count.activated += selection.activated;
-    if (selection.ending === "missed") [count.timedOut, count.unresponsive] = [count.timedOut + 1, true];
-    if (selection.ending === "answered") count.unresponsive = false;
+    count.timedOut += selection.ending === "missed";
     counts.set(selection.sensor, count);
   }
   return counts;
@@ -101,7 +104,7 @@ export function reasonText({ decision, extreme }) {
 
 export function stateText(snapshot, sensor) {
   const texts = [];
-  if (snapshot.decision?.sensor === sensor.id) texts.push(snapshot.decision.reason === "saved" ? "selected, not activated" : "selected");
+  if (snapshot.decision?.sensor === sensor.id) texts.push(snapshot.decision.reason === "saved" ? `selected, not ${snapshot.activated}` : "selected");
   if (snapshot.hotspot === sensor.id) texts.push(snapshot.extreme);
   if (sensor.unresponsive) texts.push("unresponsive");
   if (sensor.lowBattery) texts.push("low battery");
@@ -116,14 +119,14 @@ export function selectionText(snapshot, sensor, digits) {
   if (decision.sensor === sensor.id) return `Selected: ${decision.text.replace(`${sensor.id}: `, "")}.`;
   const factor = decision.factors.find((each) => each.startsWith(`${sensor.id} `) && !/ (is (?:believed|estimated) at|has the (high|low)est estimate,) /.test(each));
   if (factor) return `Not selected: ${factor}.`;
-  if (sensor.unresponsive) return "Not selected: its last activation timed out, and it is backed off.";
+  if (sensor.unresponsive) return "Not selected: it is unresponsive, and backed off.";
   if (sensor.lowBattery) return "Not selected: its battery is low.";
   switch (decision.reason) {
     case "warmup": return `Not selected: there were no data yet, and ${decision.sensor} was drawn at random.`;
     case "scheduled": return `Not selected: the policy uses no model, and selected ${decision.sensor}.`;
-    case "probe": return `Not selected: no sensor replies, so each is activated in turn, now ${decision.sensor}.`;
+    case "probe": return `Not selected: no sensor replies, so each is ${snapshot.activated} in turn, now ${decision.sensor}.`;
     case "asked": return `Not selected: a command requested ${decision.sensor}.`;
-    case "saved": return "No sensor was activated, to save energy.";
+    case "saved": return `No sensor was ${snapshot.activated}, to save energy.`;
   }
   if (!isNumber(sensor.bound)) return "Not selected. Its estimate is not published, so its bound is unknown.";
   return `Not selected: its bound is ${inUnit(sensor.bound)}, the bound of ${decision.sensor} is ${inUnit(decision.ucb)}.`;

@@ -75,7 +75,7 @@ export class Timeline {
     const [left, top] = [x(k) + (columnWidth - width) / 2, y(selection.sensor) + (rowHeight - height) / 2];
     const shape = shapeOf(selection, left, top, width, height, this.scale);
     const time = clock(selection.at, !this.snapshot.live, true);
-    shape.append(svg("title", {}, `${time} ${selection.sensor}: ${endingText(selection, this.digits)}`));
+    shape.append(svg("title", {}, `${time} ${selection.sensor}: ${endingText(selection, this.digits, this.snapshot)}`));
     if (this.isLater(k)) shape.classList.add("later");
     return shape;
   }
@@ -94,7 +94,7 @@ export class Timeline {
     const resets = selections.filter((each, k) => k && each.resets > selections[k - 1].resets).length;
     const frequent = mostFrequent(selections).map(([id, n]) => `${id} ${n}×`).join(", ");
     this.note.textContent =
-      `${plural(selections.length, "interval")}: ${count("answered")} with a reply, ${count("missed")} timed out (×), ${plural(resets, "model reset")}. ` +
+      `${plural(selections.length, "interval")}: ${count("answered")} with a ${this.snapshot.recommends ? "reading" : `reply, ${count("missed")} timed out (×)`}, ${plural(resets, "model reset")}. ` +
       `Most often selected: ${frequent}. ` +
       `Colours from ${number(this.scale.low, this.scale.digits)} (dark) to ${quantity(this.scale.high, this.scale.digits, this.snapshot.field.unit)} (light).`;
   }
@@ -112,8 +112,9 @@ function shapeOf(selection, x, y, width, height, scale) {
   return rect;
 }
 
-function endingText(selection, digits) {
-  if (!selection.activated) return "selected, not activated";
+function endingText(selection, digits, { activated, recommends }) {
+  if (!selection.activated) return `selected, not ${activated}`;
+  if (recommends) return selection.ending === "answered" ? `reported ${number(selection.value, digits)}` : "recommended";
   if (selection.ending === "answered") return selection.value === null ? "replied" : `replied ${number(selection.value, digits)}`;
   return selection.ending === "missed" ? "timed out" : "reply unknown";
 }

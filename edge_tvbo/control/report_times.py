@@ -1,0 +1,207 @@
+"""Report times: how often each sensor usually reports, and which sensors are silent for longer.
+
+In the mode "advise" the daemon sends no command, so no sensor can time out. There, a sensor is
+silent if it has not reported for `SEVERAL` times the longest time that is usual between its
+readings: the mean plus `DEVIATIONS` mean deviations, as for the retransmission timer of TCP
+(RFC 6298, section 2). Both are exponentially weighted.
+
+Other software may poll the recommended sensor. A sensor that only replies to polls is quiet while
+it is not recommended. Therefore two usual times are learned:
+
+- the time between the readings that a sensor sends by itself, which are all readings except a
+  prompt one of the recommended sensor;
+- the time between its readings for which it is recommended. It decides as long as the former is
+  not known.
+
+A time without a connection does not count.
+"""
+
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_tvbo.control.facts import Silence
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.snapshot import check_arrays, copy_arrays
+from edge_tvbo.numerics.types import Array
+
+SEVERAL = 3.0  # usual times without a reading, after which a sensor is silent
+DEVIATIONS = 4.0  # mean deviations above the mean that are still usual
+MIN_TIMES = 4  # times between readings; with fewer, no time is usual
+MEMORY = 32  # times between readings that the mean and the deviation remember
+
+
+class UsualTimes:
+    """Exponentially weighted mean, and mean deviation from it, of the times of each sensor.
+
+    >>> times = UsualTimes(1)
+    >>> for _ in range(MIN_TIMES):
+    ...     times.learn(0, 8.0)
+    >>> times.longest().tolist()
+    [36.0]
+    """
+
+    def __init__(self, sensors: int) -> None:
+        self._count = np.zeros(sensors, np.int64)  # times so far, up to `MEMORY`
+        self._mean = np.zeros(sensors)  # s
+        self._deviation = np.zeros(sensors)  # s
+
+    def learn(self, arm: int, time: float) -> None:
+        """Learn from one `time` of `arm`, in s.
+
+        A time after which the sensor is silent counts as the longest time before it, so that one
+        outage does not change what is usual.
+        """
+        count = int(self._count[arm])
+        if count == 0:
+            self._mean[arm], self._deviation[arm] = time, time / 2.0
+        else:
+            error = min(time, float(self._limits()[arm])) - self._mean[arm]
+            weight = 1.0 / min(count + 1, MEMORY)
+            self._mean[arm] += weight * error
+            self._deviation[arm] += weight * (abs(error) - self._deviation[arm])
+        self._count[arm] = min(count + 1, MEMORY)
+
+    def mean(self, arm: int) -> float:
+        """Return the mean time of `arm` in s."""
+        return float(self._mean[arm])
+
+    def is_known(self, arm: int) -> bool:
+        """Return whether enough times of `arm` are known to say what is usual."""
+        return bool(self._count[arm] >= MIN_TIMES)
+
+    def longest(self) -> Array:
+        """Return the longest times before a sensor is silent, in s, (M,); inf if not known."""
+        return np.where(self._count >= MIN_TIMES, self._limits(), inf)
+
+    def arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        """Return the arrays of these times, by names for a snapshot that begin with `name`."""
+        return {
+            f"{name}_count": self._count,
+            f"{name}_mean": self._mean,
+            f"{name}_deviation": self._deviation,
+        }
+
+    def _limits(self) -> Array:
+        return SEVERAL * (self._mean + DEVIATIONS * self._deviation)
+
+
+class ReportTimes:
+    """The usual times between the readings of each sensor, and the present silence.
+
+    Parameters
+    ----------
+    sensors : int
+        The number of sensors, M.
+    shortest : float
+        A sensor that reported within the last `shortest` seconds is never silent.
+
+    Examples
+    --------
+    >>> reports = ReportTimes(1, shortest=2.0)
+    >>> reports.listen(at=0.0)
+    >>> for at in (0.0, 8.0, 16.0, 24.0, 32.0):
+    ...     reports.observe(0, at, prompt=False)
+    >>> reports.silent(at=60.0), reports.silent(at=80.0)
+    ([], [0])
+    """
+
+    def __init__(self, sensors: int, shortest: float) -> None:
+        self._shortest = shortest
+        self._own = UsualTimes(sensors)
+        self._recommended = UsualTimes(sensors)
+        self._unanswered = np.zeros(sensors)  # s for which it was recommended since its reading
+        self._last = np.full(sensors, -inf)  # last readings since `listen`, s since 1970
+        self._arm = -1  # the recommended sensor; -1 for none
+        self._since = 0.0  # when the recommended sensor was recommended, or sent a reading
+        self._listening_since: float | None = None  # s since 1970; None without a connection
+
+    def listen(self, at: float) -> None:
+        """Count the silence of the sensors from `at` on, unless it is counted already."""
+        if self._listening_since is None:
+            self._listening_since = at
+
+    def stop_listening(self) -> None:
+        """Stop counting the silence of the sensors, because their readings do not arrive."""
+        self._listening_since = None
+        self._last[:] = -inf
+        self._arm = -1
+        self._unanswered[:] = 0.0
+
+    def recommend(self, arm: int, at: float) -> None:
+        """Count the time of the recommendation of `arm` from `at` on; -1 for no sensor."""
+        if self._arm >= 0:
+            self._unanswered[self._arm] += max(0.0, at - self._since)
+        self._arm, self._since = arm, at
+
+    def shift_timestamps(self, by: float) -> None:
+        """Add `by` seconds to the stored times, because the clock was set."""
+        self._last += by
+        self._since += by
+        if self._listening_since is not None:
+            self._listening_since += by
+
+    def observe(self, arm: int, at: float, *, prompt: bool) -> None:
+        """Learn from a reading of `arm` that arrived at time `at`, in s since 1970.
+
+        `prompt` tells whether the reading may be a reply to other software.
+        """
+        if arm == self._arm:
+            self.recommend(arm, at)
+        before, self._last[arm] = float(self._last[arm]), at
+        unanswered, self._unanswered[arm] = float(self._unanswered[arm]), 0.0
+        if self._listening_since is None or not self._listening_since <= before < at:
+            return
+        if unanswered > 0.0:
+            self._recommended.learn(arm, unanswered)
+        if not prompt:
+            self._own.learn(arm, at - before)
+
+    def silent(self, at: float) -> list[int]:
+        """Return the silent arms at time `at`; call `recommend` before."""
+        longest = self._own.longest()
+        too_long = np.where(
+            np.isfinite(longest),
+            self._silence(at) > np.maximum(longest, self._shortest),
+            self._unanswered > np.maximum(self._recommended.longest(), self._shortest),
+        )
+        return [int(arm) for arm in np.flatnonzero(too_long)]
+
+    def silence(self, arm: int, at: float) -> Silence:
+        """Return how long `arm` is silent at time `at`, and what is usual."""
+        if self._own.is_known(arm):
+            time = float(self._silence(at)[arm])
+            return Silence(time, self._own.mean(arm), while_recommended=False)
+        unanswered = float(self._unanswered[arm])
+        return Silence(unanswered, self._recommended.mean(arm), while_recommended=True)
+
+    # --- snapshots ------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return what is known of the sensors, for `check` and `restore`."""
+        return dict(self._arrays())
+
+    def check(self, state: dict[str, Any]) -> None:
+        """Raise `SnapshotError` unless `state` is a valid state of the report times."""
+        check_arrays(self._arrays(), state)
+        counts = (state["own_count"], state["recommended_count"])
+        negative = any((state[name] < 0).any() for name in self._arrays())
+        if negative or any((count > MEMORY).any() for count in counts):
+            raise SnapshotError("The snapshot's times between readings are invalid.")
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore what is known of the sensors from a checked state; no silence is restored."""
+        copy_arrays(self._arrays(), state)
+        self.stop_listening()
+
+    def _silence(self, at: float) -> Array:
+        """Return the times since the last reading or `listen`, in s, (M,); 0 without either."""
+        if self._listening_since is None:
+            return np.zeros_like(self._last)
+        silence: Array = at - np.maximum(self._last, self._listening_since)
+        return silence
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return self._own.arrays("own") | self._recommended.arrays("recommended")

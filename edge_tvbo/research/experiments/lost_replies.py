@@ -1,0 +1,204 @@
+"""Experiment LOSS: the regret of `auto` if replies are lost at random, or if a sensor is dead.
+
+The recordings and their training days are those of the experiment AUTO. The controller of the
+daemon runs the policy, so that it backs off sensors that do not reply. In each run:
+
+- "none": every sensor replies.
+- "20 %": each reply is lost with a probability of 20 %.
+- "noise": every sensor replies, but its readings have noise of `NOISE` standard deviations. If a
+  single decision determines much of the regret, such noise changes the regret as well.
+- "dead": the sensor with the highest mean on the test days never replies. The regret is the
+  difference to the best other sensor. An interval in which the dead sensor is activated counts as
+  if the mean of the other sensors had been read. "lost" is the share of these intervals.
+- "absent": the dead sensor is not in the field at all.
+
+The regret per interval, R_T/T, is in standard deviations of the training data.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.messages.commands import Activate
+from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.policy import make_policy
+from edge_tvbo.research.experiments.auto import (
+    STREET_SENSORS,
+    TRAINING_SHARE,
+    AutoPolicy,
+    TrainTestSplit,
+)
+from edge_tvbo.research.experiments.base import Expectation, ResultTable, Row, case_labels
+from edge_tvbo.simulation.replay import REPLY_SHARE
+from edge_tvbo.training.covariance import train, with_model
+from edge_tvbo.training.structural_fit import fit_structure
+
+PLACES = (
+    "Intel 7-8",
+    "METR-LA",
+    "humidity",
+    "wind 1964",
+    "wind 1973",
+    "soil",
+    "PM10 2004",
+    "PM10 2008",
+)
+LOST = 0.2  # probability that a reply is lost
+NOISE = 0.03  # standard deviations of the training data
+MAX_OF_CLEAN = 1.15  # regret with lost replies as a share of that without
+MAX_OF_ABSENT = 1.2  # regret with a dead sensor as a share of that without this sensor
+
+
+class Disturbance(NamedTuple):
+    """Disturbance of the readings: they are lost, noisy, or never sent."""
+
+    lost: float = 0.0  # probability that a reply is lost
+    noise: float = 0.0  # standard deviation, in model units
+    dead: int = -1  # the arm that never replies; -1 for none
+
+
+class LostReplies(AutoPolicy):
+    """The experiment LOSS: R_T/T of `auto` without disturbance, with lost replies, and so on."""
+
+    name = "LOSS"
+    title = "lost replies and dead sensors"
+    runs = 8
+
+    def expectations(self, results: ResultTable) -> list[Expectation]:
+        """Compare the regrets with those without a disturbance."""
+        return [
+            *(_ratio(results, place, "20 %", "none", MAX_OF_CLEAN) for place in PLACES),
+            *(_ratio(results, place, "dead", "absent", MAX_OF_ABSENT) for place in PLACES),
+        ]
+
+    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+        """Draw the regret of each place and disturbance as a bar."""
+        axes = figure.subplots()
+        at = np.arange(len(PLACES))
+        kinds = results.values_of("disturbance")
+        for k, kind in enumerate(kinds):
+            cells = [results.cell("R_T/T", _case(place, kind)) for place in PLACES]
+            axes.bar(
+                at + k / (len(kinds) + 1),
+                [cell.mean for cell in cells],
+                1 / (len(kinds) + 1),
+                yerr=[1.96 * cell.error for cell in cells],
+                label=kind,
+            )
+        axes.set_xticks(at, PLACES, rotation=60, fontsize=8)
+        axes.set(ylabel="R_T / T")
+        axes.legend()
+
+    def _run(self, run: int, seed: int) -> Iterator[Row]:
+        for place in PLACES:
+            generator = np.random.default_rng([seed, 102, run, PLACES.index(place)])
+            split = self._split(place, generator)
+            yield from _rows(place, split, run, generator)
+
+    def _split(self, place: str, generator: np.random.Generator) -> TrainTestSplit:
+        if place in self._rooms:
+            return self._rooms[place]
+        if place in self._fields:
+            return self._fields[place]
+        recording = self._streets[place]
+        arms = generator.choice(len(recording.sensors), STREET_SENSORS, replace=False)
+        values = np.asarray(recording.values)[:, arms]
+        border = int(TRAINING_SHARE * len(values))
+        interval, start = recording.interval, recording.start
+        return TrainTestSplit(values[:border], values[border:], interval, start, None)
+
+
+def _rows(
+    place: str, split: TrainTestSplit, run: int, generator: np.random.Generator
+) -> Iterator[Row]:
+    varies = split.training.std(axis=0) > 0
+    test = split.test[:, varies]
+    best = int(test.mean(axis=0).argmax())
+    everywhere = _trained(split, varies)
+    varies[np.flatnonzero(varies)[best]] = False
+    elsewhere = _trained(split, varies)
+    for kind, field, disturbance in (
+        ("none", everywhere, Disturbance()),
+        ("20 %", everywhere, Disturbance(lost=LOST)),
+        ("noise", everywhere, Disturbance(noise=NOISE)),
+        ("dead", everywhere, Disturbance(dead=best)),
+        ("absent", elsewhere, Disturbance()),
+    ):
+        values = np.delete(test, best, axis=1) if field is elsewhere else test
+        regret, lost = run_disturbed(field, values, split, disturbance, generator)
+        mean = float(regret.mean()) * field.scale / everywhere.scale
+        yield Row(run, _case(place, kind), {"R_T/T": mean, "lost": lost})
+
+
+def _trained(split: TrainTestSplit, sensors: Mask) -> SensorField:
+    """Return the field of some `sensors` of a recording, with the model of its training days."""
+    training = split.training[:, sensors]
+    positions = None if split.positions is None else split.positions[sensors]
+    names = tuple(f"s{arm}" for arm in range(training.shape[1]))
+    field = train(training, names, positions=positions)
+    days = (training - field.center) / field.scale
+    return with_model(field, fit_structure(days, split.interval, split.start))
+
+
+def run_disturbed(
+    field: SensorField,
+    test: Array,
+    split: TrainTestSplit,
+    disturbance: Disturbance,
+    generator: np.random.Generator,
+) -> tuple[Array, float]:
+    """Return the regrets of `auto` on the test days, (T,), and the share of lost intervals.
+
+    `test` holds the readings of the sensors of `field` on the test days of `split`, (T, M). The
+    regrets are in model units.
+    """
+    interval, start = split.interval, split.start + len(split.training) * split.interval
+    settings = ControllerSettings(
+        interval=interval,
+        reply_timeout=REPLY_SHARE * interval,
+        max_age=interval,
+        learn_from="activated",
+    )
+    controller = Controller(make_policy("auto", field, seed=0), settings, with_text=False)
+    z = (test - field.center) / field.scale
+    alive = np.arange(z.shape[1]) != disturbance.dead
+    gained, died = np.empty(len(z)), 0
+    for t, values in enumerate(z):
+        at = start + t * interval
+        commands = controller.handle(IntervalElapsed(at))
+        activate = next(each for each in commands if isinstance(each, Activate))
+        arm = field.sensors.index(activate.sensor)
+        died += arm == disturbance.dead
+        gained[t] = values[arm] if alive[arm] else values[alive].mean()
+        y = values[arm] + disturbance.noise * generator.standard_normal()
+        if generator.random() < disturbance.lost or not alive[arm]:
+            controller.handle(DeadlineElapsed(activate.interval, activate.expires_at))
+        else:
+            controller.handle(Reading(activate.sensor, field.to_unit(float(y)), at, at))
+    return z[:, alive].max(axis=1) - gained, died / len(z)
+
+
+def _case(place: str, disturbance: str) -> dict[str, str]:
+    return case_labels(place=place, disturbance=disturbance)
+
+
+def _ratio(
+    results: ResultTable, place: str, disturbance: str, without: str, most: float
+) -> Expectation:
+    ours, clean, noisy = (
+        results.cell("R_T/T", _case(place, kind)) for kind in (disturbance, without, "noise")
+    )
+    ratio = ours.mean / clean.mean
+    text = (
+        f"{place}, {disturbance}: R_T/T of auto is {ours.mean:.3f} ± {1.96 * ours.error:.3f}, "
+        f"{ratio:.2f} times the {clean.mean:.3f} of {without}, and the goal is at most {most}"
+    )
+    if disturbance == "dead":
+        lost = results.mean("lost", place=place, disturbance=disturbance)
+        return Expectation(f"{text}; {lost:.1%} of the intervals are lost", ratio <= most)
+    return Expectation(f"{text}; with noise it is {noisy.mean:.3f}", ratio <= most)

@@ -1,0 +1,134 @@
+"""Report times: what is usual is learned, and a sensor is silent only if it reports far later."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge_tvbo.control.report_times import (
+    DEVIATIONS,
+    MEMORY,
+    MIN_TIMES,
+    SEVERAL,
+    ReportTimes,
+)
+from edge_tvbo.errors import SnapshotError
+
+TIMES = st.lists(st.floats(0.1, 1e5), min_size=MIN_TIMES, max_size=60)
+
+
+def heard(times, *, shortest=0.0):
+    """Return report times after readings that are `times` apart, and the time of the last one."""
+    reports = ReportTimes(1, shortest)
+    reports.listen(0.0)
+    now = 0.0
+    reports.observe(0, now, prompt=False)
+    for each in times:
+        reports.observe(0, now + each, prompt=False)
+        now += each
+    return reports, now
+
+
+def naive_limit(times):
+    mean, deviation = times[0], times[0] / 2
+    for n, each in enumerate(times[1:], 2):
+        error = min(each, SEVERAL * (mean + DEVIATIONS * deviation)) - mean
+        share = 1 / min(n, MEMORY)
+        mean, deviation = (
+            (1 - share) * mean + share * (mean + error),
+            (1 - share) * deviation + share * abs(error),
+        )
+    return SEVERAL * (mean + DEVIATIONS * deviation)
+
+
+@given(TIMES)
+def test_sensor_is_silent_after_several_usual_times(times):
+    reports, now = heard(times)
+    limit = naive_limit(times)
+    assert reports.silent(now + 0.999 * limit) == []
+    assert reports.silent(now + 1.001 * limit) == [0]
+
+
+@pytest.mark.parametrize("period", [1.0, 8.0, 3600.0])
+def test_regular_sensor_is_silent_after_three_missing_reports(period):
+    reports, now = heard([period] * 40)
+    assert reports.silence(0, now + 1.0).usual == pytest.approx(period)
+    assert reports.silent(now + 2.9 * period) == []
+    assert reports.silent(now + 4.0 * period) == [0]
+
+
+def test_lost_and_irregular_reports_are_hardly_ever_silences():
+    """Reports that are lost at random, or that come at random times: a false alarm in months."""
+    generator = np.random.default_rng(3)
+    lossy = 300.0 * generator.geometric(0.8, 100_000)  # one of five is lost: about a year
+    random = generator.exponential(300.0, 100_000)
+    for times in (lossy, random):
+        alarms, now = 0, 0.0
+        reports = ReportTimes(1, shortest=600.0)
+        reports.listen(0.0)
+        reports.observe(0, 0.0, prompt=False)
+        for each in times:
+            alarms += bool(reports.silent(now + each))
+            reports.observe(0, now + each, prompt=False)
+            now += each
+        assert alarms <= 4
+
+
+def test_time_between_few_readings_is_not_usual():
+    reports, now = heard([8.0] * (MIN_TIMES - 1))
+    assert reports.silent(now + 1e6) == []
+    assert ReportTimes(1, 1.0).silent(1e9) == []
+
+
+def test_sensor_that_reported_in_the_last_interval_is_not_silent():
+    reports, now = heard([1.0] * 20, shortest=600.0)
+    assert reports.silent(now + 599.0) == []
+    assert reports.silent(now + 601.0) == [0]
+
+
+def test_time_without_a_connection_is_no_silence_and_is_not_learned():
+    reports, now = heard([8.0] * 20)
+    reports.stop_listening()
+    assert reports.silent(now + 1e6) == []
+    reports.listen(now + 1e6)
+    reports.observe(0, now + 1e6 + 1.0, prompt=False)
+    assert reports.silence(0, now).usual == 8.0
+    assert reports.silent(now + 1e6 + 20.0) == []
+    assert reports.silent(now + 1e6 + 40.0) == [0]
+
+
+def test_sensor_that_reports_less_often_from_now_on_is_silent_only_for_a_while():
+    reports, now = heard([8.0] * 100)
+    silences = 0
+    for _ in range(40):
+        silences += bool(reports.silent(now + 80.0))
+        reports.observe(0, now + 80.0, prompt=False)
+        now += 80.0
+    assert 1 <= silences <= 5
+
+
+@given(TIMES, TIMES)
+def test_restored_times_continue_as_the_original(before, after):
+    one, now = heard(before)
+    other = ReportTimes(1, 0.0)
+    state = {name: np.copy(value) for name, value in one.snapshot().items()}
+    other.check(state)
+    other.restore(state)
+    other.listen(0.0)
+    other.observe(0, now, prompt=False)
+    for each in after:
+        one.observe(0, now + each, prompt=False)
+        other.observe(0, now + each, prompt=False)
+        now += each
+    for name, value in one.snapshot().items():
+        np.testing.assert_array_equal(value, other.snapshot()[name])
+
+
+@pytest.mark.parametrize("name", ["own_count", "own_mean", "recommended_mean"])
+def test_invalid_state_is_rejected(name):
+    reports, _ = heard([8.0] * 5)
+    state = reports.snapshot()
+    with pytest.raises(SnapshotError):
+        reports.check({**state, name: -state[name] - 1})
+    with pytest.raises(SnapshotError):
+        reports.check({**state, name: np.zeros(2)})

@@ -1,0 +1,137 @@
+"""Mode advise with sensors that only report: none is blamed but the one that stops.
+
+This is the first hour of a new owner, five times as fast: an interval of 400 ms, and eleven sensors
+that report by themselves every four intervals.
+"""
+
+import json
+import threading
+import time
+
+import pytest
+from support.gateway import Daemon, program
+
+SENSORS = ("attic", "bath", "bedroom", "cellar", "garage", "hall", "hobby", "kitchen", "loft")
+SENSORS += ("office", "porch")
+HOTTEST = "kitchen"
+INTERVAL, REPORTS = 0.4, 1.6  # s
+CONFIG = """
+instance = "home"
+[mqtt]
+port = {port}
+[state]
+dir = "state"
+history = "16MiB"
+[fields.heat]
+unit = "°C"
+interval = "400ms"
+kernel = {{ name = "exchangeable", variance = 9.0, noise_variance = 0.04, mean = 20 }}
+sensors = {sensors}
+reading = {{ topic = "home/{{sensor}}/t" }}
+activate = {{ topic = "home/{{sensor}}/get" }}
+energy = {{ unit = "J", cost = 1.0, field_budget = 1000 }}
+"""
+
+
+class Reporters:
+    """Sensors that report every `REPORTS` seconds, one after the other, in a thread."""
+
+    def __init__(self, peer):
+        self.stopped = set()
+        self._peer = peer
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        number = 0
+        while not self._ended.wait(REPORTS / len(SENSORS)):
+            sensor = SENSORS[number % len(SENSORS)]
+            number += 1
+            value = 18.0 + number % 7 / 10.0 + (6.0 if sensor == HOTTEST else 0.0)
+            if sensor not in self.stopped:
+                self._peer.client.publish(f"home/{sensor}/t", f"{value:.1f}")
+
+    def close(self):
+        self._ended.set()
+        self._thread.join()
+
+
+class Home(Daemon):
+    """The owner's daemon, and what it publishes."""
+
+    def __init__(self, directory, port, peer):
+        super().__init__(directory)
+        self.config.write_text(CONFIG.format(port=port, sensors=json.dumps(SENSORS)))
+        self.listener = peer(port, "edge_tvbo/home/#", "home/+/get")
+        self.reporters = Reporters(peer(port, "none"))
+
+    def on(self, topic):
+        return [json.loads(body) for body in self.listener.on(f"edge_tvbo/home/{topic}")]
+
+    def events(self):
+        return [(each["event"], each["sensor"]) for each in self.on("heat/event")]
+
+    def wait_for_decisions(self, number):
+        goal = len(self.on("heat/selected")) + number
+        self.wait(lambda: len(self.on("heat/selected")) >= goal)
+
+    def close(self):
+        self.reporters.close()
+        super().close()
+
+
+@pytest.fixture
+def home(broker, peer, tmp_path):
+    home = Home(tmp_path, broker.port, peer)
+    yield home
+    home.close()
+
+
+def field_health(home):
+    """Return the health of the field as the command `status` responds."""
+    before = len(home.on("response/status"))
+    home.listener.publish("edge_tvbo/home/cmd/status", b"{}")
+    home.listener.wait(lambda: len(home.on("response/status")) > before)
+    return home.on("response/status")[-1]["data"]["health"]["fields"]["heat"]
+
+
+@pytest.mark.acceptance(16)
+def test_only_the_sensor_that_stops_is_named_and_only_once(home):
+    home.start()
+    home.wait_for_decisions(30)  # each sensor has reported seven times
+    health = field_health(home)
+    assert home.events() == []
+    assert (health["missed"], health["suspects"], health["recommends"]) == (0, [], True)
+    assert health["energy"]["spent"] == 0.0
+    decisions = home.on("heat/selected")
+    assert not any("backed off" in factor for each in decisions for factor in each["factors"])
+    assert all(each["recommended"] for each in decisions)
+    assert [each["sensor"] for each in decisions[-10:]].count(HOTTEST) >= 8
+
+    home.reporters.stopped = {HOTTEST}
+    began = time.monotonic()
+    home.wait(lambda: home.events())
+    assert time.monotonic() - began > 2 * REPORTS
+    home.wait_for_decisions(30)
+    assert home.events() == [("sensor-lost", HOTTEST)]
+    assert [each["sensor"] for each in home.on("heat/selected")[-25:]].count(HOTTEST) <= 5
+    (notice,) = home.on("heat/event")
+    assert f"{HOTTEST} has sent no usable reading" in notice["text"]
+    assert field_health(home)["suspects"] == [HOTTEST]
+
+    home.reporters.stopped = set()
+    home.wait(lambda: len(home.events()) > 1)
+    home.wait_for_decisions(10)
+    assert home.events() == [("sensor-lost", HOTTEST), ("sensor-back", HOTTEST)]
+    assert not any(topic.endswith("/get") for topic, *_ in home.listener.received)
+    said = program("status", str(home.config)).stdout + program("why", str(home.config)).stdout
+    home.stop()
+    for interval in ("0", "-1", "-5", "-30"):
+        why = program("why", str(home.config), interval)
+        assert why.returncode == 0, why.stderr
+        said += why.stdout
+    said += home.log_text()
+    assert "recommended sensors reported in their interval" in said
+    assert "activated" not in said and "timed out" not in said and "asked" not in said
+    assert said.count("sensor-lost: ") == 1

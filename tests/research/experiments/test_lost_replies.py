@@ -1,0 +1,54 @@
+"""Experiment LOSS, small."""
+
+import numpy as np
+import pytest
+from support.recordings import data_source
+
+from edge_tvbo.research.experiments import lost_replies
+from edge_tvbo.research.experiments.auto import TrainTestSplit
+from edge_tvbo.research.experiments.lost_replies import Disturbance, LostReplies, run_disturbed
+from edge_tvbo.research.experiments.statistics import summarise
+from edge_tvbo.training.covariance import train
+
+
+def small():
+    """Return the field of three sensors, of which the last is the hottest, and 40 test rows."""
+    generator = np.random.default_rng(5)
+    values = np.array([1.0, 2.0, 4.0]) + 0.3 * generator.standard_normal((240, 3))
+    split = TrainTestSplit(values[:200], values[200:], 600.0, 0.0, None)
+    return train(split.training, ("a", "b", "c")), split
+
+
+def disturbed(**changes):
+    field, split = small()
+    generator = np.random.default_rng(1)
+    return run_disturbed(field, split.test, split, Disturbance(**changes), generator)
+
+
+def test_lost_replies_cost_nothing_if_one_sensor_is_always_the_best():
+    clean, _ = disturbed()
+    lossy, lost = disturbed(lost=0.2)
+    assert lost == 0.0
+    assert lossy[5:].max() == clean[5:].max() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_regret_with_a_dead_sensor_is_that_to_the_best_other_one():
+    regret, lost = disturbed(dead=2)
+    field, split = small()
+    z = (split.test - field.center) / field.scale
+    wasted = z[:, :2].max(axis=1) - z[:, :2].mean(axis=1)
+    died = np.isclose(regret, wasted) & (regret > 0)
+    assert 0 < lost <= died.mean()
+    assert lost < 0.35
+
+
+def test_run_has_a_row_for_each_place_and_disturbance(recordings, monkeypatch):
+    monkeypatch.setattr(lost_replies, "PLACES", ("soil",))
+    experiment = LostReplies(data_source(recordings))
+    rows = experiment.measure(range(1), 0)
+    assert rows == experiment.measure(range(1), 0)
+    kinds = [row.case["disturbance"] for row in rows]
+    assert kinds == ["none", "20 %", "noise", "dead", "absent"]
+    expectations = experiment.expectations(summarise(rows))
+    assert len(expectations) == 2
+    assert all(row.numbers["R_T/T"] >= 0 for row in rows)

@@ -105,7 +105,8 @@ class FastDaemon(Daemon):
         assert written.returncode == 0, written.stderr
         live = (
             f'reply_timeout = "{REPLY_TIMEOUT:g}s"\n'
-            'activate = { mode = "live", topic = "lab/{sensor}/go", payload = "[{interval}, {at}]" }'
+            'activate = { mode = "live", topic = "lab/{sensor}/go", '
+            'payload = "[{interval}, {at}]" }'
         )
         text = self.config.read_text().replace('activate = { mode = "advise" }', live)
         state = f'[state]\ndir = "{directory / "state"}"\ncheckpoint = "1h"\n'
@@ -169,8 +170,8 @@ def test_eight_days_of_the_lab(mosquitto, recordings, tmp_path, record_property)
     record_property(
         "measured",
         f"{len(selected)} intervals, decisions {digest(selected)}, replayed {digest(again)}; "
-        f"regret from day {FROM_DAY + 1:g} on {whole.regret(FROM_DAY):.3f}, with {killed} kills {broken.regret(FROM_DAY):.3f} "
-        f"in {len(numbers)} intervals",
+        f"regret from day {FROM_DAY + 1:g} on {whole.regret(FROM_DAY):.3f}; with {killed} kills "
+        f"{broken.regret(FROM_DAY):.3f} in {len(numbers)} intervals",
     )
     assert all(before < after for before, after in pairwise(numbers))
     assert again == selected

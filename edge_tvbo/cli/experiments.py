@@ -59,6 +59,7 @@ def experiment(
         return
     from edge_tvbo.research.experiments import report, runner
 
+    report.check_plots()  # before hours of work
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the workers too
     chosen = experiments.load(name, data)
     directory = out or Path("experiments-out") / f"{chosen.name}-seed-{seed}"

@@ -330,19 +330,20 @@ class CrossChecks:
         """Check that each budget pays for one activation; a sensor's own budget may be 0."""
         if not {"cost", "budget", "field_budget", "sensors"} <= set(energy):
             return
-        costs = dict.fromkeys(sensors, energy["cost"])
-        costs |= {
-            sensor: own["cost"] for sensor, own in energy["sensors"].items() if own.get("cost")
-        }
+        usual = float(energy["cost"])
+        costs = dict.fromkeys((*sensors, *energy["sensors"]), usual)
+        for sensor, own in energy["sensors"].items():
+            if own.get("cost") is not None:
+                costs[sensor] = own["cost"]
         budgets: dict[KeyPath, tuple[float | None, float]] = {
-            (*path, "budget"): (energy["budget"], energy["cost"]),
+            (*path, "budget"): (energy["budget"], usual),
             (*path, "field_budget"): (energy["field_budget"], min(costs.values(), default=0.0)),
         }
         for sensor, own in energy["sensors"].items():
             key = "cost" if own.get("budget") is None else "budget"
             budget = energy["budget"] if own.get("budget") is None else own["budget"]
             if own.get("budget") != 0:
-                budgets[*path, "sensors", sensor, key] = (budget, costs.get(sensor, energy["cost"]))
+                budgets[*path, "sensors", sensor, key] = (budget, costs[sensor])
         for setting, (budget, cost) in budgets.items():
             if budget is not None and budget < cost:
                 self.report.add(

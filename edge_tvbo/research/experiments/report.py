@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -96,14 +97,19 @@ def _document(experiment: Experiment, results: ResultTable) -> dict[str, Any]:
     }
 
 
+def check_plots() -> None:
+    """Raise `MissingExtra` if matplotlib, which draws the figures, is not installed."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("matplotlib", "plots")
+
+
 def _draw_figures(
     experiment: Experiment, rows: Sequence[Row], results: ResultTable, directory: Path
 ) -> None:
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plots") from None
+    check_plots()
+    import matplotlib
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context({"svg.hashsalt": "edge_tvbo"}):
         figure = Figure(figsize=(9, 5), layout="constrained")
         experiment.draw(figure, rows, results)

@@ -142,19 +142,6 @@ def test_the_sdist_contains_the_files_for_tests_and_installation(built):
     } <= names
 
 
-def test_the_install_commands_of_the_readme_work(built, tools):
-    """With the build packages of `tools`, and without dependencies, which `fresh` installs."""
-    (unpacked,) = built.glob("edge_tvbo-*/")
-    text = (unpacked / "README.md").read_text("utf-8")
-    lines = re.search(r"^    python3 -m venv .*\n    \. .*$", text, re.MULTILINE)[0]
-    offline = {"PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PYTHONPATH": str(tools)}
-    offline["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-
-    said = called("bash", "-ec", f"{lines}\ntype edge-tvbo", cwd=unpacked, **offline)
-
-    assert f"edge-tvbo is {unpacked}/venv/bin/edge-tvbo" in said.splitlines()
-
-
 # --- without extras -----------------------------------------------------------------------------
 
 

@@ -1,8 +1,8 @@
 """An installation made by the commands of the README, and environments on top of it.
 
-The README's commands are run once for all processes of the tests. Each page then gets an environment
-of its own, in which nothing is installed but what the README installs. A page that needs more has to
-install it.
+The README's commands are run once for all processes of the tests. Each page then gets an
+environment of its own, in which nothing is installed but what the README installs. A page that
+needs more has to install it.
 """
 
 import fcntl

@@ -11,7 +11,7 @@ import msgspec
 
 from edge_tvbo.errors import MissingExtra
 from edge_tvbo.messages.formatting import text_table
-from edge_tvbo.research.experiments.base import Expectation, Experiment, Labels, ResultTable, Row
+from edge_tvbo.research.experiments.base import Experiment, Labels, ResultTable, Row
 from edge_tvbo.research.experiments.statistics import standard_errors_apart, summarise
 
 
@@ -57,9 +57,19 @@ def comparison_table(experiment: Experiment, results: ResultTable) -> str:
     return text_table(lines, left=2)
 
 
-def check_expectations(expectations: Sequence[Expectation]) -> str:
-    """Return one line per expectation: "holds" or "FAILS", and the text of the expectation."""
-    return "\n".join(f"{'holds' if each.holds else 'FAILS':6} {each.text}" for each in expectations)
+def check_expectations(experiment: Experiment, results: ResultTable) -> str:
+    """Return one line per expectation: "holds", "FAILS" or "open", and its text.
+
+    An expectation is open if there are too few runs to tell; the line says how many are needed.
+    """
+    runs = max(cell.runs for cell in results.cells)
+    lines = []
+    for each in experiment.expectations(results):
+        needed = min(each.runs_needed, experiment.runs)
+        verdict = "open" if runs < needed else "holds" if each.holds else "FAILS"
+        short = f" ({runs} runs cannot tell; {needed} are needed)" if runs < needed else ""
+        lines.append(f"{verdict:6} {each.text}{short}")
+    return "\n".join(lines)
 
 
 def _key(number: str, case: Labels) -> tuple[Any, ...]:
@@ -92,7 +102,9 @@ def _document(experiment: Experiment, results: ResultTable) -> dict[str, Any]:
         "experiment": experiment.name,
         "title": experiment.title,
         "source": experiment.source,
-        "claims": [each._asdict() for each in experiment.expectations(results)],
+        "claims": [
+            {"text": each.text, "holds": each.holds} for each in experiment.expectations(results)
+        ],
         "cells": cells,
     }
 

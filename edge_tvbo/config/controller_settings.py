@@ -3,6 +3,7 @@
 A field is one quantity that several sensors measure.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -91,6 +92,11 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     def interval_s(self) -> float | None:
         """Length of an interval in s; None if the next interval begins when the sensor replies."""
         return None if self.interval == "on-reading" else self.interval
+
+    @property
+    def sensor_names(self) -> Mapping[str, str]:
+        """Names of sensors for people, by their ids; a sensor without a name is not in it."""
+        return {}
 
     @property
     def commands_wait(self) -> bool:

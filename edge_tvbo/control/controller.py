@@ -111,7 +111,7 @@ class Controller:
         M = len(policy.field)
         self.policy = policy
         self.settings = settings
-        self._decisions = DecisionBuilder(policy, with_text=with_text)
+        self._decisions = DecisionBuilder(policy, with_text=with_text, names=settings.sensor_names)
         self._health = SensorHealth(M, settings.max_backoff)
         self._energy = EnergyBudget.from_settings(settings, policy.field.sensors)
         plausible = _plausible_range(policy.field, settings)
@@ -409,9 +409,9 @@ class Controller:
         self._health.mark_timed_out(arm, self._interval)
         commands: list[Command] = []
         if was_responsive:
-            commands.append(_notice("sensor-lost", at, sensor))
+            commands.append(self._notice("sensor-lost", at, sensor))
         if any_responsive and self._health.all_unresponsive:
-            commands.append(_notice("all-suspect", at))
+            commands.append(self._notice("all-suspect", at))
         return commands
 
     def _shift_timestamps(self, by: float, at: float) -> None:
@@ -426,13 +426,13 @@ class Controller:
             return []
         self._paused = True
         self._timeout_counts = False  # the activated sensor may be the reason for the pause
-        return [_notice("paused", at)]
+        return [self._notice("paused", at)]
 
     def _resume(self, at: float) -> list[Command]:
         if not self._paused:
             return []
         self._paused = False
-        resumed = _notice("resumed", at)
+        resumed = self._notice("resumed", at)
         idle = self._interval >= 0 and not self._waiting
         return [resumed, *(self._begin_if_on_reading(at) if idle else [])]
 
@@ -445,7 +445,7 @@ class Controller:
     def _reset_model(self, at: float) -> list[Command]:
         self.policy.reset()
         self._last_reset = rfc3339(at)
-        return [_notice("model-reset", at)]
+        return [self._notice("model-reset", at)]
 
     # --- readings -------------------------------------------------------------------------------
 
@@ -484,11 +484,11 @@ class Controller:
             return self._reject("implausible", report.sensor, f"{report.percent:g} %")
         if self._energy is None or not self._energy.update_battery(arm, report.percent):
             return []
-        return [_notice("battery-low", report.received, report.sensor, report.percent)]
+        return [self._notice("battery-low", report.received, report.sensor, report.percent)]
 
     def _model_reset_notice(self, reading: Reading) -> Notify:
         self._last_reset = rfc3339(self._began)
-        return _notice("model-reset", reading.received, reading.sensor)
+        return self._notice("model-reset", reading.received, reading.sensor)
 
     def _handle_reply(self, reading: Reading, result: ObserveResult) -> list[Command]:
         scale = self.policy.field.scale
@@ -511,20 +511,22 @@ class Controller:
         if not self._health.mark_responsive(arm):
             return []
         sensor = self.policy.field.sensors[arm]
-        commands: list[Command] = [_notice("sensor-back", at, sensor)]
+        commands: list[Command] = [self._notice("sensor-back", at, sensor)]
         if all_were_unresponsive:
-            commands.append(_notice("some-back", at))
+            commands.append(self._notice("some-back", at))
         return commands
+
+    def _notice(
+        self, kind: NoticeKind, at: float, sensor: str | None = None, percent: float = 0.0
+    ) -> Notify:
+        name = None if sensor is None else self.settings.sensor_names.get(sensor, sensor)
+        return Notify(Notice(kind, rfc3339(at), notice_text(kind, name, percent), sensor))
 
     def _reject(self, reason: str, source: str, detail: str = "") -> list[Command]:
         if reason not in self._rejected and len(self._rejected) >= MAX_REASONS:
             reason = "other"
         self._rejected[reason] = self._rejected.get(reason, 0) + 1
         return [Reject(reason, source, detail)]
-
-
-def _notice(kind: NoticeKind, at: float, sensor: str | None = None, percent: float = 0.0) -> Notify:
-    return Notify(Notice(kind, rfc3339(at), notice_text(kind, sensor, percent), sensor))
 
 
 def _plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:

@@ -171,7 +171,7 @@ def _prompted(context: click.Context, answers: Answers) -> Answers:
 
 @contextmanager
 def _answers_shown_after_an_error(config: Path, answers: Answers) -> Iterator[None]:
-    """Print the answers as options if the context fails, so that nobody has to type them again."""
+    """If the context fails, print the answers as options, which the user can use again."""
     try:
         yield
     except (EdgeTvboError, OSError):

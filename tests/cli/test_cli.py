@@ -13,6 +13,7 @@ from support.paths import DEPLOY
 
 from edge_tvbo.cli import main
 from edge_tvbo.policy import needing_positions, policies
+from edge_tvbo.policy.settings import DEFAULT_POLICY
 
 MISTAKES = """\
 instance = "lab"
@@ -116,9 +117,8 @@ def test_init_writes_a_valid_configuration_and_overwrites_no_file(tmp_path):
 
 
 def test_replay_with_json_prints_the_documented_keys():
-    printed = document(
-        "replay", "--dataset", "lab-sample", "--seeds", "2", "--set", "delta_b=0.05", "--json"
-    )
+    options = ["--policy", "et-gp-ucb", "--seeds", "2", "--set", "delta_b=0.05"]
+    printed = document("replay", "--dataset", "lab-sample", *options, "--json")
 
     assert printed["unit"] == "training sd"
     (result,) = printed["results"]
@@ -126,6 +126,17 @@ def test_replay_with_json_prints_the_documented_keys():
     assert result["settings"]["delta_b"] == 0.05
     assert len(result["regret_per_interval"]["seeds"]) == 2
     assert result["activations"] == 288
+
+
+def test_all_commands_have_the_same_default_policy():
+    defaults = {
+        name: option.default
+        for name in ("replay", "dashboard")
+        for option in main.get_command(None, name).params
+        if option.name == "policy"
+    }
+
+    assert defaults == dict.fromkeys(("replay", "dashboard"), DEFAULT_POLICY.name)
 
 
 def test_compare_without_names_shows_every_policy_that_needs_no_positions():
@@ -164,7 +175,8 @@ def test_compare_writes_the_same_bytes_with_any_number_of_jobs():
     ],
 )
 def test_an_invalid_argument_is_rejected_with_a_hint(arguments, expected):
-    result = run("replay", "--dataset", "lab-sample", *arguments)
+    policy = () if "--policy" in arguments else ("--policy", "et-gp-ucb")
+    result = run("replay", "--dataset", "lab-sample", *policy, *arguments)
 
     assert result.exit_code == 2
     assert expected in result.stderr

@@ -78,8 +78,11 @@ def _plot_course(axes: Any, field: SensorField) -> None:
     axes.set(title="course of each sensor")
     axes.set_ylabel(f"reading ({field.unit})" if field.unit else "reading")
     structure = field.structure
-    if structure is None or not structure.period:
-        axes.text(0.5, 0.5, "no season", ha="center", transform=axes.transAxes)
+    if structure is None:
+        axes.text(0.5, 0.5, "no structural model", ha="center", transform=axes.transAxes)
+        return
+    if not structure.period:
+        _plot_means(axes, structure.course.mean(axis=0), field)
         return
     times = np.arange(len(structure.course)) / len(structure.course) * structure.period
     unit, length = ("hour (UTC)", 3600.0) if structure.period <= WEEK else ("day", DAY)
@@ -104,6 +107,14 @@ def _plot_course(axes: Any, field: SensorField) -> None:
     )
     axes.set_xlabel(unit)
     axes.legend(frameon=False, fontsize=7, ncols=2)
+
+
+def _plot_means(axes: Any, means: Array, field: SensorField) -> None:
+    """Plot the mean of each sensor, for a field without a season."""
+    axes.set_title("mean of each sensor; no season was found")
+    axes.plot(np.vectorize(field.to_unit)(means), "o")
+    step = -(-len(field.sensors) // MAX_TICKS)
+    axes.set_xticks(range(0, len(means), step), field.sensors[::step], rotation=90, fontsize=6)
 
 
 def _mark_extremes(axes: Any, times: Array, means: Array, sensors: Sequence[str]) -> None:

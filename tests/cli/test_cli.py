@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.paths import DEPLOY
@@ -198,6 +199,32 @@ def test_fit_writes_a_model_file_with_a_kernel_of_all_sensors(tmp_path):
     learned = json.loads(model.read_text())
 
     assert len(learned["sensors"]) == len(learned["kernel"]) == 46
+
+
+@pytest.mark.parametrize("sensors", [3, 20])
+def test_the_plot_of_fit_names_the_sensors_in_a_legend(tmp_path, monkeypatch, sensors):
+    matplotlib = pytest.importorskip("matplotlib")
+    monkeypatch.setitem(matplotlib.rcParams, "svg.fonttype", "none")  # letters, and not outlines
+    names = [f"room-{number}" for number in range(sensors)]
+    generator = np.random.default_rng(0)
+    swing = 3 * np.linspace(0.5, 1.5, sensors)
+    course = 20 + np.arange(sensors) + swing * np.sin(np.arange(192) * np.pi / 12)[:, None]
+    readings = course + 0.3 * generator.standard_normal(course.shape)
+    rows = [
+        f"{1_078_099_200 + 3600 * t}," + ",".join(map(str, row)) for t, row in enumerate(readings)
+    ]
+    rows.insert(0, ",".join(["time", *names]))
+    (tmp_path / "own.csv").write_text("\n".join(rows))
+    plot = tmp_path / "own.svg"
+    options = ["--dataset", "csv", "--data-dir", str(tmp_path / "own.csv"), "--plot", str(plot)]
+
+    result = run("fit", *options, "-o", str(tmp_path / "own.model.json"))
+
+    assert result.exit_code == 0, result.output
+    text = plot.read_text("utf-8")
+    assert all(f">{name}<" in text for name in names)
+    assert text.count(f">{names[-1]}<") == (3 if sensors == 3 else 2)  # two axes, and the legend
+    assert (f">highest: {names[-1]}<" in text) == (sensors > 3)
 
 
 def test_fit_with_plot_fails_before_training_without_matplotlib(tmp_path, monkeypatch):

@@ -3,8 +3,10 @@
     python -m edge_tvbo.numerics.compile build/kernels
     EDGE_TVBO_KERNELS=build/kernels python -m hatchling build -t wheel
 
-`make wheel` does both. The library's name contains Python version and architecture; the versions of
-the glibc functions that it calls determine on which systems it runs.
+`make wheel` does both. Such a wheel requires neither numba, which compiles kernels, nor scipy,
+which only `fit` and a few policies use; its extra `science` installs both. The library's name
+contains Python version and architecture; the versions of the glibc functions that it calls
+determine on which systems it runs.
 """
 
 import os
@@ -16,6 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PACKAGE = "edge_tvbo/numerics"
 NAME = re.compile(r"_compiled\.cpython-(?P<python>3\d+)-(?P<machine>\w+)-linux-gnu\.so")
+NOT_ON_A_GATEWAY = ("numba", "scipy")
 MIN_GLIBC = 17  # 2.17 is the oldest glibc that has a wheel tag
 
 
@@ -23,7 +26,10 @@ class Kernels(BuildHookInterface[Any]):
     """Hook that makes a platform wheel if EDGE_TVBO_KERNELS names a directory with the library."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the library and the platform tag; raises `ValueError` unless there is one library."""
+        """Add the library and the platform tag, and remove the requirements that it replaces.
+
+        Raises `ValueError` unless there is one library.
+        """
         chosen = os.environ.get("EDGE_TVBO_KERNELS", "")
         if version == "editable" or chosen in ("", "jit"):
             return
@@ -37,6 +43,8 @@ class Kernels(BuildHookInterface[Any]):
         build_data["pure_python"] = False
         build_data["tag"] = tag(library)
         build_data["force_include"][str(library)] = f"{PACKAGE}/{library.name}"
+        required = self.metadata.core.dependencies
+        required[:] = [each for each in required if not each.startswith(NOT_ON_A_GATEWAY)]
 
 
 def tag(library: Path) -> str:

@@ -3,6 +3,7 @@
 EdgeTvboError
 ├── ClusterError     the user: the scheduler is unreachable, or a worker differs from this machine
 ├── ConfigError      the user: a file, a flag or an argument is invalid
+│   └── SettingErrors  settings, each valid by itself, from which no daemon can be built
 ├── DataError        the user: a dataset is missing, damaged or does not fit
 ├── LinkError        the user: a broker is unreachable or rejects the connection
 ├── MissingExtra     the user: an optional package is not installed
@@ -14,7 +15,7 @@ import sys
 from collections.abc import Iterable
 from enum import StrEnum
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_WORD_LENGTH = 60  # characters of a misspelt name that are compared with the known ones
 
@@ -86,6 +87,34 @@ class ConfigError(EdgeTvboError):
     """A setting, a flag or an argument is missing, misspelt or out of range."""
 
     code = Code.ARGUMENT
+
+
+class Mistake(NamedTuple):
+    """One setting that cannot be used, and the reason."""
+
+    path: tuple[str | int, ...]  # the keys that lead to the setting in the configuration
+    problem: str  # follows the name of the setting in the error text
+    code: Code = Code.CONTRADICTION
+
+
+class SettingErrors(ConfigError):
+    """Settings of a configuration, each valid by itself, from which no daemon can be built.
+
+    `edge_tvbo.config.loader.located` adds the file and the lines.
+
+    >>> print(SettingErrors([Mistake(("fields", "hall", "policy"), "needs positions")]))
+    fields.hall.policy needs positions
+    """
+
+    code = Code.CONTRADICTION
+
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes = list(mistakes)
+        super().__init__(self.mistakes)
+
+    def __str__(self) -> str:
+        """Return one line for each mistake."""
+        return "\n".join(f"{'.'.join(map(str, path))} {text}" for path, text, _ in self.mistakes)
 
 
 class DataError(EdgeTvboError):

@@ -114,7 +114,7 @@ inside() {
         sh -euc 'cd /project && exec "$@"' sh "$@"
 }
 
-# Install as on a gateway, without scipy; and the packages for the tests, with scipy in /opt/science.
+# Install as on a gateway, and the packages for the tests.
 install_project() {
     # shellcheck disable=SC2086 # the paths are several words
     sources=$(cd "$project" && find ${wheels:-edge_tvbo adapters pyproject.toml} deploy/install.sh \
@@ -123,13 +123,10 @@ install_project() {
     say "installing edge-tvbo on $suite$kind, which takes minutes"
     inside deploy/install.sh ${wheels:+--wheels "$wheels"} >&2
     if [ -n "$wheels" ]; then
-        inside $venv/bin/pip uninstall -q -y numba llvmlite >&2
         echo "$sources" >"$root/installed"
         return
     fi
     inside $venv/bin/pip install -q --only-binary :all: hypothesis pytest pytest-timeout >&2
-    inside $venv/bin/pip install -q --only-binary :all: --no-deps --upgrade --target /opt/science \
-        scipy >&2
     echo "$sources" >"$root/installed"
 }
 

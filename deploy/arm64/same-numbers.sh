@@ -6,7 +6,7 @@
 #   deploy/arm64/same-numbers.sh FOLDER
 set -eu
 
-export PYTHONPATH=/opt/science:tests/numerics:tests
+export PYTHONPATH=tests/numerics:tests
 compare='import json, sys
 ahead, just_in_time = map(json.loads, sys.stdin)
 assert (ahead.pop("compilation"), just_in_time.pop("compilation")) == ("ahead of time", "just in time")

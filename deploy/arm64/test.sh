@@ -62,7 +62,7 @@ system() {
 
 # shellcheck disable=SC2086 # the tests are several words
 fast_tests() {
-    step "$@" tests env PYTHONPATH=/opt/science \
+    step "$@" tests env PYTHONPATH= \
         python -m pytest $tests -q -p no:cacheprovider -o timeout=1500
 }
 

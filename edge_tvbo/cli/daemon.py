@@ -1,13 +1,12 @@
 """Commands that run the daemon, check and describe its settings, and print a bug report."""
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from edge_tvbo.cli.options import duration, settings_of
+from edge_tvbo.cli.options import buildable_settings_of, duration, settings_of
 from edge_tvbo.cli.output import EX_USAGE, print_json
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra, error_text
 
@@ -42,7 +41,7 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
 
     journal.start(log_format, verbose=verbose)
     try:
-        app.run(partial(settings_of, config))
+        app.run(config, settings_of)
     except (ConfigError, DataError, MissingExtra) as error:
         click.echo(error_text(error), err=True)
         raise click.exceptions.Exit(EX_CONFIG) from None
@@ -69,14 +68,14 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
 def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: bool) -> None:
     """Check CONFIG and print all errors.
 
-    Each error is printed with its line and a code, which docs/errors.md explains. The exit status
-    is 0 if there is no error, 1 if the broker is not as CONFIG describes it, and 2 if CONFIG is
-    invalid.
+    The command builds everything that `run` builds, except the connection to the broker. Each error
+    is printed with its line and a code, which docs/errors.md explains. The exit status is 0 if
+    there is no error, 1 if the broker is not as CONFIG describes it, and 2 if CONFIG is invalid.
     """
     from edge_tvbo.config.loader import origins
 
     try:
-        settings = settings_of(config)
+        settings = buildable_settings_of(config)
     except ConfigError as error:
         if not as_json:
             raise

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     "--replay", "day", metavar="DATE", help="Replay this day of the history or recording."
 )
 @click.option(
-    "--policy", default="et-gp-ucb", show_default=True, help="Policy to replay, with --dataset."
+    "--policy", default="auto", show_default=True, help="Policy to replay, with --dataset."
 )
 def dashboard(
     config: Path | None,

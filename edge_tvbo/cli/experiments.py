@@ -59,6 +59,7 @@ def experiment(
         return
     from edge_tvbo.research.experiments import report, runner
 
+    report.check_plots()  # before hours of work
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the workers too
     chosen = experiments.load(name, data)
     directory = out or Path("experiments-out") / f"{chosen.name}-seed-{seed}"
@@ -75,7 +76,7 @@ def experiment(
     results = report.write_report(chosen, rows, directory)
     click.echo(f"{chosen.name}: {chosen.title}; published: {chosen.source}\n")
     click.echo(report.comparison_table(chosen, results) + "\n")
-    click.echo(report.check_expectations(chosen.expectations(results)))
+    click.echo(report.check_expectations(chosen, results))
     runs_done, seconds = len({row.run for row in rows}), runner.elapsed_seconds(directory)
     click.echo(f"\n{runs_done} runs in {seconds:.0f} s; the results are in {directory}")
 

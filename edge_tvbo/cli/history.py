@@ -1,6 +1,7 @@
 """Commands `status` and `why`: the status of a running daemon, and reasons for its decisions."""
 
 import time
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
@@ -83,7 +84,8 @@ def status(ctx: click.Context, config: Path, as_json: bool) -> None:
     else:
         click.echo(printable(f"{settings.instance}: {problem or _online(retained)}"))
         for field in settings.fields:
-            for line in _field_lines(field, retained, spans.get(field)):
+            names = settings.fields[field].names
+            for line in _field_lines(field, retained, spans.get(field), names):
                 click.echo(printable(line))
     ctx.exit(EX_OFFLINE if problem else 0)
 
@@ -230,11 +232,11 @@ def _online(retained: "RetainedState") -> str:
 
 
 def _field_lines(
-    field: str, retained: "RetainedState", span: tuple[int, int] | None
+    field: str, retained: "RetainedState", span: tuple[int, int] | None, names: Mapping[str, str]
 ) -> "list[str]":
     lines = [f"{field}: {_decision_text(retained.selected.get(field))}"]
     if retained.health is not None and field in retained.health.fields:
-        lines.append(f"  {_counts(retained.health, field)}")
+        lines.append(f"  {_counts(retained.health, field, names)}")
     return [*lines, f"  history: {_range(span)}"] if span else lines
 
 
@@ -244,14 +246,15 @@ def _decision_text(decision: "Decision | None") -> str:
     return f"{decision.text} (interval {decision.interval}, since {decision.at})"
 
 
-def _counts(health: "Health", field: str) -> str:
+def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
     from edge_tvbo.control import history_text
 
     each = health.fields[field]
+    suspects = ", ".join(names.get(sensor, sensor) for sensor in each.suspects)
     rejected = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
     return (
         f"{'paused; ' if each.paused else ''}{history_text.replies(each)}; "
-        f"unresponsive: {', '.join(each.suspects) or 'none'}; rejected: {rejected or 'none'}"
+        f"unresponsive: {suspects or 'none'}; rejected: {rejected or 'none'}"
     )
 
 

@@ -3,21 +3,24 @@
 import json
 import os
 import sys
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from edge_tvbo.cli.options import DEFAULT, POSITIVE, duration, settings_of
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError, error_text
 
 if TYPE_CHECKING:
     from edge_tvbo.config.mqtt_settings import Mqtt
-    from edge_tvbo.setup.config_template import TemplateValues
+    from edge_tvbo.setup.config_template import FieldValues, TemplateValues
     from edge_tvbo.setup.sensor_discovery import Discovery, SensorGroup
 
 MAX_LISTED_GROUPS = 9  # groups of sensors that are printed
+QUANTITY = "{quantity}"  # stands for the quantity in --topic
 
 
 class Answers(NamedTuple):
@@ -30,7 +33,7 @@ class Answers(NamedTuple):
     tls: bool
     seconds: float | None  # how long to listen; None: do not listen
     sensors: tuple[str, ...]
-    quantity: str | None
+    quantities: tuple[str, ...]
     topic: str
     payload: str
     value: str | None
@@ -61,11 +64,15 @@ class Answers(NamedTuple):
     "--sensor", "sensors", multiple=True, help="Id of a sensor, instead of listening; repeatable."
 )
 @click.option(
-    "--quantity", help="Quantity that the sensors measure: temperature, humidity, co2, ..."
+    "--quantity",
+    "quantities",
+    multiple=True,
+    help="Quantity that the sensors measure: temperature, humidity, co2, ...; repeatable. Each"
+    " becomes a field.",
 )
 @click.option(
     "--topic",
-    default="sensors/{sensor}/temperature",
+    default="sensors/{sensor}/{quantity}",
     show_default=True,
     help="Topic of the readings, with --sensor.",
 )
@@ -73,12 +80,13 @@ class Answers(NamedTuple):
     "--payload", default="number", show_default=True, help="Format of a reading, with --sensor."
 )
 @click.option("--value", help="Name of the value in a reading that has several, with --sensor.")
-@click.option("--unit", help="Unit of the readings.  [default: that of the found sensors, or °C]")
+@click.option("--unit", help="Unit of the readings.  [default: that of the quantity]")
 @click.option(
     "--interval",
     default="10min",
     show_default=True,
     metavar="DURATION",
+    callback=lambda context, option, text: _interval(text),
     help="How often a sensor is selected.",
 )
 @click.option(
@@ -94,34 +102,35 @@ class Answers(NamedTuple):
 @click.option(
     "--spread",
     type=POSITIVE,
-    help="Standard deviation of the readings.  [default: that of the found sensors, or 3]",
+    help="Standard deviation of the readings.  [default: that of the found sensors, or usual]",
 )
 @click.pass_context
 def init(context: click.Context, /, config: Path, **options: Any) -> None:
     """Write a first configuration.
 
     The command listens to the broker to find the sensors, with their integration, topics and
-    quantities. On a terminal, the command prompts for values that no option sets. The file CONFIG,
-    by default edge-tvbo.toml, contains comments, and `run` accepts it unedited. No file is
-    overwritten.
+    quantities. On a terminal, the command prompts for values that no option sets. Each quantity
+    becomes a field. The file CONFIG, by default edge-tvbo.toml, contains comments, and `run`
+    accepts it unedited. No file is overwritten.
     """
     if config.exists():
         raise ConfigError(f"{config} exists already; name another file, or move this one.")
     answers = Answers(**options)
-    interactive = _is_terminal()
-    if interactive:
-        answers = _prompted(context, answers)
-    if not answers.sensors and answers.seconds is None:
+    if answers.sensors and answers.mode == "live":
         raise ConfigError(
-            "There are no sensors.\nName them:  --sensor hall --sensor attic\n"
-            "Or find them by listening to the broker:  --listen 60s"
+            "--mode live needs sensors that were found by listening. Remove --mode, and edit"
+            " `activate` in the file."
         )
-    password = _password(config, answers) if interactive else None
-    if answers.sensors:
-        values = _values_of_named_sensors(answers)
+    password = None
+    if _is_terminal():
+        answers = _prompted(context, answers)
+        with _answers_shown_after_an_error(config, answers):
+            password = _password(config, answers)
+            answers, fields, password = _fields_on_a_terminal(config, answers, password)
+            _write(config, _template_values(answers, fields), password)
     else:
-        values = _values_of_found_sensors(answers, password, interactive)
-    _write(config, values, password)
+        fields = _fields(answers, password, _first_groups)
+        _write(config, _template_values(answers, fields), password)
     click.echo(f"Wrote {config}. Next:\n\n    edge-tvbo check --connect {config}\n")
     click.echo(f"    edge-tvbo run {config}")
 
@@ -134,22 +143,25 @@ def _is_terminal() -> bool:
 
 
 def _prompted(context: click.Context, answers: Answers) -> Answers:
-    """Prompt for the values that no option sets, and return `answers` with these values."""
+    """Prompt for the values that no option sets, and return `answers` with these values.
+
+    A prompt is repeated until its answer is valid.
+    """
 
     def is_missing(name: str) -> bool:
         return context.get_parameter_source(name) is DEFAULT
 
     if is_missing("host"):
-        address = click.prompt("Broker (host, host:port or user@host)", default=answers.host)
-        answers = _with_broker(answers, address)
+        answers = _ask_for_broker(answers)
     if is_missing("seconds") and not answers.sensors:
         if click.confirm("Listen to the broker for a minute, to find the sensors?", default=True):
             answers = answers._replace(seconds=60.0)
         else:
-            named = click.prompt("Ids of the sensors, separated by spaces")
-            answers = answers._replace(sensors=tuple(named.split()))
+            answers = _ask_for_sensors(answers)
     if is_missing("interval"):
-        interval = click.prompt("How often is a sensor selected?", default=answers.interval)
+        interval = click.prompt(
+            "How often is a sensor selected?", default=answers.interval, value_proc=_interval
+        )
         answers = answers._replace(interval=interval)
     if is_missing("mode") and not answers.sensors:
         live = click.confirm("Also activate the selected sensor?", default=False)
@@ -157,17 +169,91 @@ def _prompted(context: click.Context, answers: Answers) -> Answers:
     return answers
 
 
+@contextmanager
+def _answers_shown_after_an_error(config: Path, answers: Answers) -> Iterator[None]:
+    """If the context fails, print the answers as options, which the user can use again."""
+    try:
+        yield
+    except (EdgeTvboError, OSError):
+        words = ["--host", answers.host, "--port", str(answers.port)]
+        words += ["--user", answers.user] if answers.user else []
+        words += ["--listen", f"{answers.seconds:g}s"] if answers.seconds else []
+        words += [word for each in answers.sensors for word in ("--sensor", each)]
+        words += [word for each in answers.quantities for word in ("--quantity", each)]
+        words += ["--interval", answers.interval, "--mode", answers.mode]
+        command = join(["edge-tvbo", "init", str(config), *words])
+        click.echo(f"Your answers as options:\n\n    {command}\n", err=True)
+        raise
+
+
+def _ask_for_broker(answers: Answers) -> Answers:
+    """Prompt for the broker, and return `answers` with its user, host and port."""
+
+    def read(address: str) -> Answers:
+        return _with_broker(answers, address)
+
+    shown = answers.host if answers.port == 1883 else f"{answers.host}:{answers.port}"
+    asked: Answers = click.prompt(
+        "Broker (host, host:port or user@host)", default=shown, value_proc=read
+    )
+    return asked
+
+
 def _with_broker(answers: Answers, address: str) -> Answers:
-    """Return `answers` with the user, host and port of an address such as ``user@host:port``."""
-    user, _, place = address.rpartition("@")
+    """Return `answers` with the user, host and port of an address such as ``user@host:port``.
+
+    Raises `click.BadParameter` if the address is invalid.
+    """
+    from edge_tvbo.config.field_types import host as checked_host
+
+    user, _, place = address.strip().rpartition("@")
     host, _, port = place.partition(":") if place.count(":") == 1 else (place, "", "")
-    if port and not port.isdecimal():
-        raise ConfigError(f"{port!r} is not a port; write the broker as host:1883.")
+    if port and not (port.isdecimal() and 0 < int(port) < 65536):
+        raise click.BadParameter(f"{port!r} is not a port; write the broker as host:1883.")
+    try:
+        checked_host(host)
+    except ValueError as error:
+        hint = str(error) or "write the broker as host, host:1883 or user@host"
+        raise click.BadParameter(f"{host!r} is not a host; {hint}.") from None
     return answers._replace(
         host=host,
         port=int(port) if port else answers.port,
         user=user or answers.user,
     )
+
+
+def _ask_for_sensors(answers: Answers) -> Answers:
+    sensors = click.prompt("Ids of the sensors, separated by spaces", value_proc=_sensor_ids)
+    return answers._replace(sensors=sensors, seconds=None, mode="advise")
+
+
+def _sensor_ids(text: str) -> tuple[str, ...]:
+    """Return the ids in a text, each once; raises `click.BadParameter` for an invalid id."""
+    from edge_tvbo.setup.sensor_discovery import is_id
+
+    named = tuple(dict.fromkeys(text.replace(",", " ").split()))
+    wrong = [each for each in named if not is_id(each)]
+    if wrong or not named:
+        what = f"{wrong[0]!r} is not an id" if wrong else "there is no id"
+        raise click.BadParameter(
+            f"{what}; an id has 1 to 64 of the characters A-Z a-z 0-9 _ . - and no space."
+        )
+    return named
+
+
+def _interval(text: str) -> str:
+    """Return the text of an interval; raises `click.BadParameter` if it is invalid."""
+    from edge_tvbo.config.field_types import interval
+
+    text = text.strip()
+    try:
+        interval(text)
+    except ValueError as error:
+        hint = f" {error}" if str(error) else ""
+        raise click.BadParameter(
+            f'{text!r} is not an interval, 10ms to 366d, such as "10min", or "on-reading".{hint}'
+        ) from None
+    return text
 
 
 def _password(config: Path, answers: Answers) -> str | None:
@@ -192,69 +278,115 @@ def _secret_file(config: Path) -> Path:
 # --- sensors ----------------------------------------------------------------------------------
 
 
-def _values_of_named_sensors(answers: Answers) -> "TemplateValues":
-    """Return the template values for the sensors that options or prompts name."""
-    from edge_tvbo.setup.config_template import TemplateValues
+Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]
 
-    if answers.mode == "live":
+
+def _fields_on_a_terminal(
+    config: Path, answers: Answers, password: str | None
+) -> "tuple[Answers, list[FieldValues], str | None]":
+    """Return the fields, with the answers and the password that the broker accepted.
+
+    If the broker cannot be reached, or if no sensor is found, prompt for another broker or for the
+    sensors. All other answers are kept.
+    """
+    while True:
+        try:
+            return answers, _fields(answers, password, _chosen_groups), password
+        except LinkError as error:
+            click.echo(error_text(error), err=True)
+            answers = _ask_for_broker(answers)
+            password = _password(config, answers)
+        except NothingFound as error:
+            click.echo(error_text(error), err=True)
+            if not click.confirm("Listen again?", default=True):
+                answers = _ask_for_sensors(answers)
+
+
+def _fields(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
+    """Return the values of each field, from the sensors that are named or found."""
+    if answers.sensors:
+        return _named_sensors(answers)
+    if answers.seconds is None:
         raise ConfigError(
-            "--mode live needs sensors that were found by listening. Remove --mode, and edit"
-            " `activate` in the file."
+            "There are no sensors.\nName them:  --sensor hall --sensor attic\n"
+            "Or find them by listening to the broker:  --listen 60s"
         )
-    return TemplateValues(
-        sensors={sensor: sensor for sensor in answers.sensors},
-        field=answers.quantity or "temperature",
-        topic=answers.topic,
-        payload=answers.payload,
-        value=answers.value,
-        unit="°C" if answers.unit is None else answers.unit,
-        mean=20.0 if answers.mean is None else answers.mean,
-        spread=3.0 if answers.spread is None else answers.spread,
-        **_common(answers),
-    )
+    return _found_sensors(answers, password, choose)
 
 
-def _values_of_found_sensors(
-    answers: Answers, password: str | None, interactive: bool
-) -> "TemplateValues":
-    """Return the template values for the sensors that are found by listening to the broker."""
-    from edge_tvbo.setup.config_template import TemplateValues
+def _named_sensors(answers: Answers) -> "list[FieldValues]":
+    """Return the values of a field for each quantity of the sensors that are named."""
+    from edge_tvbo.setup.config_template import FieldValues
+    from edge_tvbo.setup.sensor_discovery import known_quantity
+
+    names = answers.quantities or ("temperature",)
+    if len(names) > 1 and QUANTITY not in answers.topic and answers.value is None:
+        raise ConfigError(
+            f"The quantities {', '.join(names)} cannot have the same topic. Write {QUANTITY} where"
+            f" the topics differ:  --topic 'home/{{sensor}}/{QUANTITY}'"
+        )
+    quantities = [known_quantity(name) for name in names]
+    return [
+        FieldValues(
+            name=name,
+            sensors={sensor: sensor for sensor in answers.sensors},
+            topic=answers.topic.replace(QUANTITY, name),
+            payload=answers.payload,
+            value=None if answers.value is None else answers.value.replace(QUANTITY, name),
+            unit=quantity.unit if answers.unit is None else answers.unit,
+            mean=20.0 if answers.mean is None else answers.mean,
+            spread=quantity.spread if answers.spread is None else answers.spread,
+        )
+        for name, quantity in zip(names, quantities, strict=True)
+    ]
+
+
+def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
+    """Return the values of a field for each chosen group of the sensors that are found."""
+    from edge_tvbo.setup.config_template import FieldValues
     from edge_tvbo.setup.sensor_discovery import ids, shown
 
     discovery = _listen(answers, password)
-    group = _choose(discovery, answers, interactive)
+    groups = _groups(discovery, answers)
+    chosen = choose(groups, answers)
     if discovery.unusable:
         named = ", ".join(map(shown, discovery.unusable))
         click.echo(f"Sensors with names that cannot be used are left out: {named}", err=True)
-    if answers.mode == "live" and group.activate is None:
-        raise ConfigError(
-            f"Sensors of {group.integration} have no known command; use --mode advise."
+    for group in chosen:
+        if answers.mode == "live" and group.activate is None:
+            raise ConfigError(
+                f"Sensors of {group.integration} have no known command; use --mode advise."
+            )
+    return [
+        FieldValues(
+            name=group.quantity.name,
+            sensors=ids(group.readings),
+            topic=group.topic,
+            payload=group.integration,
+            value=group.value,
+            unit=group.quantity.unit if answers.unit is None else answers.unit,
+            activate=group.activate,
+            mean=group.center if answers.mean is None else answers.mean,
+            spread=group.spread if answers.spread is None else answers.spread,
         )
-    return TemplateValues(
-        sensors=ids(group.readings),
-        field=group.quantity.name,
-        topic=group.topic,
-        payload=group.integration,
-        value=group.value,
-        unit=group.quantity.unit if answers.unit is None else answers.unit,
-        activate=group.activate,
-        mean=group.center if answers.mean is None else answers.mean,
-        spread=group.spread if answers.spread is None else answers.spread,
-        **_common(answers),
-    )
+        for group in chosen
+    ]
 
 
-def _common(answers: Answers) -> dict[str, Any]:
+def _template_values(answers: Answers, fields: "Iterable[FieldValues]") -> "TemplateValues":
+    from edge_tvbo.setup.config_template import TemplateValues
+
     file = answers.password_file
-    return {
-        "host": answers.host,
-        "port": answers.port,
-        "user": answers.user,
-        "password_file": None if file is None else str(file.resolve()),
-        "tls": answers.tls,
-        "interval": answers.interval,
-        "live": answers.mode == "live",
-    }
+    return TemplateValues(
+        fields=tuple(fields),
+        host=answers.host,
+        port=answers.port,
+        user=answers.user,
+        password_file=None if file is None else str(file.resolve()),
+        tls=answers.tls,
+        interval=answers.interval,
+        live=answers.mode == "live",
+    )
 
 
 def _listen(answers: Answers, password: str | None) -> "Discovery":
@@ -287,30 +419,61 @@ def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
     )
 
 
-def _choose(discovery: "Discovery", answers: Answers, interactive: bool) -> "SensorGroup":
-    """Print the groups of sensors that were found, and return the chosen group.
+class NothingFound(ConfigError):
+    """No message on the broker was a reading of the wanted quantities."""
 
-    If `interactive`, the user chooses the group. Otherwise the first group is chosen.
-    """
+
+def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
+    """Print and return the groups of sensors of the wanted quantities."""
+    wanted = answers.quantities
     groups = [
         each
         for each in discovery.groups()
-        if answers.quantity in (None, each.quantity.name, each.value)
+        if not wanted or each.quantity.name in wanted or each.value in wanted
     ]
     for number, group in enumerate(groups[:MAX_LISTED_GROUPS], 1):
         click.echo(f"{number:>3}  {group.describe()}")
-    if not groups:
-        raise ConfigError(_nothing_found(discovery, answers))
-    if len(groups) == 1 or not interactive:
-        return groups[0]
-    choice = click.IntRange(1, min(MAX_LISTED_GROUPS, len(groups)))
-    return groups[click.prompt("Number of the group to use", type=choice, default=1) - 1]
+    found = {each for group in groups for each in (group.quantity.name, group.value)}
+    if not groups or not found.issuperset(wanted):
+        raise NothingFound(_nothing_found(discovery, answers, found))
+    return groups[:MAX_LISTED_GROUPS]
 
 
-def _nothing_found(discovery: "Discovery", answers: Answers) -> str:
+def _first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
+    """Return the first group, or the first of each quantity that the options name."""
+    if not answers.quantities:
+        return groups[:1]
+    return [
+        next(each for each in groups if wanted in (each.quantity.name, each.value))
+        for wanted in dict.fromkeys(answers.quantities)
+    ]
+
+
+def _chosen_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
+    """Return the groups that the user chooses; without a prompt if there is no choice."""
+    if len(groups) <= max(1, len(set(answers.quantities))):
+        return groups
+
+    def read(text: str) -> list[int]:
+        words = text.replace(",", " ").split()
+        numbers = [int(each) if each.isdecimal() else 0 for each in words]
+        if not numbers or not all(0 < each <= len(groups) for each in numbers):
+            raise click.BadParameter(f"{text!r} is not a list of numbers from 1 to {len(groups)}.")
+        return sorted(set(numbers))
+
+    chosen = click.prompt(
+        "Numbers of the groups to use, separated by spaces; each becomes a field",
+        default="1",
+        value_proc=read,
+    )
+    return [groups[number - 1] for number in chosen]
+
+
+def _nothing_found(discovery: "Discovery", answers: Answers, found: Iterable[object]) -> str:
     from edge_tvbo.setup.sensor_discovery import shown
 
-    of = f" of {answers.quantity}" if answers.quantity else ""
+    missing = [each for each in answers.quantities if each not in set(found)]
+    of = f" of {', '.join(missing)}" if missing else ""
     topics = ", ".join(shown(topic) for topic in discovery.unknown)
     return (
         f"None of {discovery.messages} messages in {answers.seconds:g} s was a reading{of} of a"

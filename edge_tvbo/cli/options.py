@@ -95,18 +95,29 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def settings_of(config: Path) -> "Settings":
-    """Return the settings of a configuration file; raises `ConfigError` if the file has errors."""
+    """Return the settings of a configuration file; raises `ConfigErrors` if the file has errors."""
     from edge_tvbo_adapters.payloads import FORMATS
     from edge_tvbo_adapters.payloads.of_field import check_payloads
 
-    from edge_tvbo.config.loader import load
+    from edge_tvbo.config.loader import load, located
 
     settings = load(config, FORMATS)
-    check_payloads(settings.fields)
-    if any(field.model for field in settings.fields.values()):
-        from edge_tvbo.daemon.build_controllers import controllers
+    with located(config):
+        check_payloads(settings.fields)
+    return settings
 
-        controllers(settings)
+
+def buildable_settings_of(config: Path) -> "Settings":
+    """Return the settings of a file, from which everything was built that `run` builds.
+
+    Raises `ConfigErrors` if the file has errors, or if the daemon cannot be built from it.
+    """
+    settings = settings_of(config)
+    from edge_tvbo.config.loader import located
+    from edge_tvbo.daemon import app  # takes a second, which a file with errors does not need
+
+    with located(config):
+        app.check_buildable(settings)
     return settings
 
 

@@ -47,7 +47,7 @@ budget_option = click.option(
 @recording_options
 @click.option(
     "--policy",
-    default="et-gp-ucb",
+    default="auto",
     show_default=True,
     shell_complete=by_policy,
     help="Policy to replay.",

@@ -3,6 +3,7 @@
 A field is one quantity that several sensors measure.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -96,6 +97,11 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     def sends_commands(self) -> bool:
         """Whether the daemon activates sensors; otherwise it only recommends them."""
         return True
+
+    @property
+    def sensor_names(self) -> Mapping[str, str]:
+        """Names of sensors for people, by their ids; a sensor without a name is not in it."""
+        return {}
 
     @property
     def commands_wait(self) -> bool:

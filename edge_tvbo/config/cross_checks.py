@@ -56,7 +56,7 @@ class CrossChecks:
             self._times(field, path)
             self._prior(field, path)
             self._sensors(field, path)
-            self._policy(field.get("policy"), (*path, "policy"))
+            self._policy(field, (*path, "policy"))
             self._wire(field, path)
             if field.get("energy"):
                 self._energy(field["energy"], field, (*path, "energy"))
@@ -235,8 +235,14 @@ class CrossChecks:
                 field["positions"], self.base, tuple(seen), (*path, "positions"), self.report
             )
 
-    def _policy(self, policy: PolicySettings | None, path: KeyPath) -> None:
-        for conflict in policy.conflicts() if policy else ():
+    def _policy(self, field: Values, path: KeyPath) -> None:
+        policy: PolicySettings | None = field.get("policy")
+        if policy is None:
+            return
+        found = list(policy.conflicts())
+        if field.get("model", "") is None and {"sensors", "positions"} <= set(field):
+            found += policy.field_conflicts(field["sensors"], field["positions"] is not None)
+        for conflict in found:
             key = (*path, conflict.parameter)
             self.report.add(key, conflict.problem, code=Code.CONTRADICTION)
 
@@ -253,6 +259,11 @@ class CrossChecks:
         payload = reading.get("payload")
         if payload is not None and self.payloads is not None and payload not in self.payloads:
             self._unknown((*path, "reading", "payload"), payload, "format", self.payloads)
+        if reading.get("scale") == 0:
+            self.report.add(
+                (*path, "reading", "scale"),
+                "is 0, so every reading would have the same value; allowed: any other number",
+            )
         mode = activate.get("mode", "advise")
         if mode != "advise" and activate.get("topic", "") is None:
             self.report.add(
@@ -261,6 +272,7 @@ class CrossChecks:
                 code=Code.MISSING,
             )
         activate.setdefault("payload", DEFAULT_COMMANDS.get(mode, "1"))
+        self._topic_names(field, path)
         for sensor in field.get("names", ()):
             if sensor not in field.get("sensors", (sensor,)):
                 self.report.add(
@@ -275,6 +287,21 @@ class CrossChecks:
                     (*path, part, "topic"),
                     f"begins with {{sensor}}, so the sensor {OWN_TOPICS} would use topics of the "
                     "daemon; rename the sensor, or change the topic",
+                )
+
+    def _topic_names(self, field: Values, path: KeyPath) -> None:
+        """Check that no two sensors have the same name in topics."""
+        first: dict[str, str] = {}
+        for sensor in dict.fromkeys(field.get("sensors", ())):
+            name = field.get("names", {}).get(sensor, sensor)
+            other = first.setdefault(name, sensor)
+            if other != sensor:
+                key = sensor if sensor in field["names"] else other
+                self.report.add(
+                    (*path, "names", key),
+                    f"is {shown(name)}, so {other} and {sensor} have the same topics; each sensor "
+                    "needs its own name",
+                    code=Code.TWICE,
                 )
 
     def _energy(self, energy: Values, field: Values, path: KeyPath) -> None:
@@ -293,9 +320,48 @@ class CrossChecks:
                     did_you_mean(sensor, field["sensors"]),
                     code=Code.UNKNOWN_NAME,
                 )
+        self._budgets(energy, field.get("sensors", ()), path)
+        self._battery(energy.get("battery") or {}, field.get("reading", {}), (*path, "battery"))
         payload = (energy.get("battery") or {}).get("payload")
         if payload is not None and self.payloads is not None and payload not in self.payloads:
             self._unknown((*path, "battery", "payload"), payload, "format", self.payloads)
+
+    def _budgets(self, energy: Values, sensors: Collection[str], path: KeyPath) -> None:
+        """Check that each budget pays for one activation; a sensor's own budget may be 0."""
+        if not {"cost", "budget", "field_budget", "sensors"} <= set(energy):
+            return
+        usual = float(energy["cost"])
+        costs = dict.fromkeys((*sensors, *energy["sensors"]), usual)
+        for sensor, own in energy["sensors"].items():
+            if own.get("cost") is not None:
+                costs[sensor] = own["cost"]
+        budgets: dict[KeyPath, tuple[float | None, float]] = {
+            (*path, "budget"): (energy["budget"], usual),
+            (*path, "field_budget"): (energy["field_budget"], min(costs.values(), default=0.0)),
+        }
+        for sensor, own in energy["sensors"].items():
+            key = "cost" if own.get("budget") is None else "budget"
+            budget = energy["budget"] if own.get("budget") is None else own["budget"]
+            if own.get("budget") != 0:
+                budgets[*path, "sensors", sensor, key] = (budget, costs[sensor])
+        for setting, (budget, cost) in budgets.items():
+            if budget is not None and budget < cost:
+                self.report.add(
+                    setting,
+                    f"does not allow any activation: the budget of a period is {budget:g}, and an "
+                    f"activation costs {cost:g}; raise the budget or lower the cost",
+                    code=Code.CONTRADICTION,
+                )
+
+    def _battery(self, battery: Values, reading: Values, path: KeyPath) -> None:
+        same = [battery.get(key) == reading.get(key) for key in ("topic", "payload", "settings")]
+        if battery.get("topic") and all(same):
+            self.report.add(
+                (*path, "topic"),
+                f"is {shown(battery['topic'])}, from which the same value is read as from the "
+                'readings; set `value`, such as value = "battery"',
+                code=Code.TWICE,
+            )
 
     def _between(self, fields: Mapping[str, Values]) -> None:
         """Check that no two topics of the fields, for readings or for commands, are in conflict."""

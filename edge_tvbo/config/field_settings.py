@@ -3,6 +3,7 @@
 A field is one quantity that several sensors measure.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -141,7 +142,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     names: Annotated[
         dict[str, str],
         Meta(
-            description="Names of sensors in topics, if they differ from the ids.",
+            description="Names of sensors in topics and in texts, if they differ from the ids.",
             extra={
                 "parse": field_types.topic_names,
                 "expected": 'a table { id = "Living room", ... } of names without / + #',
@@ -187,6 +188,11 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     def sends_commands(self) -> bool:
         """Whether the daemon activates sensors; in mode advise it only recommends them."""
         return self.activate.mode != "advise"
+
+    @property
+    def sensor_names(self) -> Mapping[str, str]:
+        """Names of sensors for people, by their ids; a sensor without a name is not in it."""
+        return self.names
 
     @property
     def commands_wait(self) -> bool:

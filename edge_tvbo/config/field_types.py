@@ -183,7 +183,18 @@ def host(value: object) -> str:
         raise ValueError("write only the host name, without mqtt://, user or path")
     if not _HOST.fullmatch(value):
         raise ValueError
+    if ":" in value and not _is_ipv6(value):
+        name, _, port = value.partition(":")
+        is_port = port.isdecimal() and name
+        raise ValueError(f'write host = "{name}" and port = {port}' if is_port else "")
     return value
+
+
+def _is_ipv6(value: str) -> bool:
+    try:
+        return ip_address(value).version == 6
+    except ValueError:
+        return False
 
 
 def is_loopback(host: str) -> bool:

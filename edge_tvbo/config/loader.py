@@ -6,6 +6,7 @@ import re
 import tomllib
 from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from edge_tvbo.config.errors import (
 from edge_tvbo.config.reader import Values, build, read_table
 from edge_tvbo.config.sensor_positions import unreadable
 from edge_tvbo.config.settings import Settings
-from edge_tvbo.errors import Code
+from edge_tvbo.errors import Code, SettingErrors
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,18 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
         raise ConfigErrors(found)
     settings: Settings = build(Settings, good)
     return settings
+
+
+@contextmanager
+def located(path: Path) -> Iterator[None]:
+    """Raise the `SettingErrors` of the context as `ConfigErrors` with the lines of file `path`."""
+    try:
+        yield
+    except SettingErrors as error:
+        _, report = _read(path)
+        for mistake in error.mistakes:
+            report.add(mistake.path, mistake.problem, code=mistake.code)
+        raise ConfigErrors(report.findings()) from error
 
 
 def origins(path: Path) -> list[str]:

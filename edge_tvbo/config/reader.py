@@ -98,6 +98,8 @@ def _value(setting: Setting, value: Any, path: KeyPath, report: Report) -> Any:
         return _plain(setting, value)
     except (ValueError, OverflowError) as error:
         hint = "" if isinstance(error, msgspec.ValidationError) else str(error)
+        if setting.is_policy and isinstance(value, str):
+            hint = f"write {setting.name} = {{ name = {shown(value)} }}"
         found = "is invalid" if setting.extra.get("secret") else f"is {_shown(value)}"
         near = did_you_mean(value, choices(setting.kind)) if isinstance(value, str) else ""
         report.add(path, f"{found}; allowed: {setting.expected}", hint, near)
@@ -242,7 +244,8 @@ def _settings_there(kind: type[msgspec.Struct], path: KeyPath) -> str:
 
 
 def _hint(kind: type[msgspec.Struct], key: str) -> str:
+    near = did_you_mean(key, settings_of(kind))
     for home, where in _HOMES.items():
-        if home is not kind and key in settings_of(home):
+        if home is not kind and key in settings_of(home) and not (near and home in BUILT_IN):
             return f"{key} belongs {where}"
-    return did_you_mean(key, settings_of(kind))
+    return near

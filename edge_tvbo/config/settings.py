@@ -116,7 +116,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "edge"
     health: Annotated[
         float,
-        Meta(description="How often the daemon publishes its health.", extra=duration("1s", "1d")),
+        Meta(
+            description="How often the daemon publishes its health, also without a decision.",
+            extra=duration("1s", "1d"),
+        ),
     ] = 60.0
     commands: Annotated[
         bool,

@@ -127,7 +127,12 @@ class Controller:
         self.policy = policy
         self.settings = settings
         self._recommends = not settings.sends_commands
-        self._decisions = DecisionBuilder(policy, with_text=with_text, recommends=self._recommends)
+        self._decisions = DecisionBuilder(
+            policy,
+            with_text=with_text,
+            recommends=self._recommends,
+            names=settings.sensor_names,
+        )
         self._health = SensorHealth(M, settings.max_backoff)
         self._reports = ReportTimes(M, settings.interval_s or settings.reply_timeout)
         self._energy = EnergyBudget.from_settings(settings, policy.field.sensors)
@@ -461,7 +466,7 @@ class Controller:
             if not self._health.is_unresponsive(arm):
                 self._health.back_off(arm, self._interval)
                 sensor = self.policy.field.sensors[arm]
-                text = silence_text(sensor, self._reports.silence(arm, at))
+                text = silence_text(self._name(sensor), self._reports.silence(arm, at))
                 commands.append(Notify(Notice("sensor-lost", rfc3339(at), text, sensor)))
                 commands += self._all_unresponsive_notice(at)
         return commands
@@ -583,17 +588,22 @@ class Controller:
             commands.append(self._notice("some-back", at))
         return commands
 
+    def _notice(
+        self, kind: NoticeKind, at: float, sensor: str | None = None, percent: float = 0.0
+    ) -> Notify:
+        name = None if sensor is None else self._name(sensor)
+        texts = ADVICE_NOTICES if self._recommends else NOTICES
+        return Notify(Notice(kind, rfc3339(at), notice_text(kind, name, percent, texts), sensor))
+
+    def _name(self, sensor: str) -> str:
+        """Return the name of a sensor for people."""
+        return self.settings.sensor_names.get(sensor, sensor)
+
     def _reject(self, reason: str, source: str, detail: str = "") -> list[Command]:
         if reason not in self._rejected and len(self._rejected) >= MAX_REASONS:
             reason = "other"
         self._rejected[reason] = self._rejected.get(reason, 0) + 1
         return [Reject(reason, source, detail)]
-
-    def _notice(
-        self, kind: NoticeKind, at: float, sensor: str | None = None, percent: float = 0.0
-    ) -> Notify:
-        texts = ADVICE_NOTICES if self._recommends else NOTICES
-        return Notify(Notice(kind, rfc3339(at), notice_text(kind, sensor, percent, texts), sensor))
 
 
 def _plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:

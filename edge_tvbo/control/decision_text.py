@@ -53,6 +53,7 @@ ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no com
     "sensor-back": "{sensor} reports again",
     "some-back": "A sensor reports again; the policy selects the sensors again",
 }
+NO_NAMES: Mapping[str, str] = {}
 RESET_BY_COMMAND = "The model was reset by command"
 
 
@@ -94,15 +95,25 @@ class DecisionBuilder:
         Whether decisions contain factors and a text. Replays need neither factors nor texts.
     recommends : bool
         Whether the selected sensors are only recommended, and not activated.
+    names : mapping, optional
+        Names of sensors in texts, if they differ from the ids.
     """
 
-    def __init__(self, policy: Policy, *, with_text: bool = True, recommends: bool = False) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        with_text: bool = True,
+        recommends: bool = False,
+        names: Mapping[str, str] = NO_NAMES,
+    ) -> None:
         self._policy = policy
         self._with_text = with_text
         self._recommends = recommends
         self._activated = "recommended" if recommends else "activated"
         self._date = rfc3339 if with_text else _cached_rfc3339
         self._field: SensorField = policy.field
+        self._names = [names.get(sensor, sensor) for sensor in policy.field.sensors]
         self._digits = decimals(policy.field)
         self._format = f"%.{self._digits}f"
         self._unit = f" {policy.field.unit}" if policy.field.unit else ""
@@ -236,11 +247,11 @@ class DecisionBuilder:
         runner_up = bound.argmax()
         if (highest := float(bound[runner_up])) > -inf:
             next_bound = self._quantity(self._value(highest))
-            factors.append(f"next is {self._field.sensors[runner_up]} with {next_bound}")
+            factors.append(f"next is {self._names[runner_up]} with {next_bound}")
         if reason is Reason.EXPLORE:
             best = mean.argmax()
             estimate = self._quantity(self._value(float(mean[best])))
-            sensor = self._field.sensors[best]
+            sensor = self._names[best]
             factors.append(f"{sensor} has the {self._extreme}est estimate, {estimate}")
         factors += [fact_text(fact) for fact in self._policy.facts()]
         return factors
@@ -257,14 +268,14 @@ class DecisionBuilder:
         arms = np.flatnonzero(~eligible)
         arms = arms[np.argsort(-_bounds(choice, mean, std)[arms], kind="stable")]
         texts = [
-            ineligible_text(self._field.sensors[arm], ineligible_reason(int(arm)))
+            ineligible_text(self._names[arm], ineligible_reason(int(arm)))
             for arm in arms[:MAX_INELIGIBLE]
         ]
         more = len(arms) - len(texts)
         return [*texts, f"{more} more cannot be {self._activated} now"] if more else texts
 
     def _text(self, choice: Choice, figures: "_Figures", mean: Array, reason: Reason) -> str:
-        estimate = f"{self._number(figures.mean)} ± {self._quantity(figures.std)}"
+        estimate = self._estimate(figures)
         best = f"the {self._extreme}est estimate"
         if choice.mean < mean[mean.argmax()]:
             best += f" of the sensors that can be {self._activated}"
@@ -284,7 +295,14 @@ class DecisionBuilder:
                 why = f"{estimate}; requested by command"
             case Reason.SAVED:
                 why = f"{estimate}; {best}; not {self._activated}, to save energy"
-        return f"{choice.sensor}: {why}"
+        return f"{self._names[choice.arm]}: {why}"
+
+    def _estimate(self, figures: "_Figures") -> str:
+        """Return mean ± standard deviation, both with the two significant digits of the latter."""
+        digits = self._digits
+        if figures.std > 0.0:
+            digits = max(0, min(digits, 1 - floor(log10(figures.std))))
+        return f"{figures.mean:.{digits}f} ± {figures.std:.{digits}f}{self._unit}"
 
     def _value(self, value: float) -> float:
         return round(self._field.to_unit(value), self._digits) + 0.0  # no minus zero

@@ -61,7 +61,8 @@ def _short_ending(entry: HistoryEntry, record: Record) -> str:
     if record.ending is Ending.MISSED or record.value is None:
         return "timed out"
     replied = "reported" if entry.decision.recommended else "replied"
-    return f"{replied} {record.value:.6g}{_unit(entry)}{', reset' if record.reset else ''}"
+    value = _rounded(record.value, entry.decision)
+    return f"{replied} {value}{_unit(entry)}{', reset' if record.reset else ''}"
 
 
 def _ending(entry: HistoryEntry, now: float) -> str:
@@ -77,17 +78,18 @@ def _ending(entry: HistoryEntry, now: float) -> str:
     if record.ending is Ending.MISSED or record.value is None:
         return f"The sensor timed out: there was no reply by {decision.expires_at}."
     replied = "reported" if decision.recommended else "replied"
-    return f"The sensor {replied} {record.value:.6g}{unit}{_comparison(record, decision, unit)}."
+    value = _rounded(record.value, decision)
+    return f"The sensor {replied} {value}{unit}{_comparison(record, decision, unit)}."
 
 
 def _comparison(record: Record, decision: Decision, unit: str) -> str:
     """Return, in words, how far the reply is from the estimate, and what the event trigger did."""
     if record.abs_error is None:
         return ""
-    error = f", {_difference(record.abs_error, decision)}{unit} from the estimate"
+    error = f", {_rounded(record.abs_error, decision)}{unit} from the estimate"
     if record.threshold is None:
         return error
-    threshold = f"{_difference(record.threshold, decision)}{unit}"
+    threshold = f"{_rounded(record.threshold, decision)}{unit}"
     if record.reset:
         return (
             f"{error}: more than the event trigger's threshold of {threshold}, so the model was "
@@ -96,8 +98,8 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
     return f"{error}; the event trigger's threshold was {threshold}"
 
 
-def _difference(value: float, decision: Decision) -> str:
-    """Return a reply's difference from the estimate, rounded to 1/10 of the standard deviation."""
+def _rounded(value: float, decision: Decision) -> str:
+    """Return a reply or a difference, rounded to 1/10 of the estimate's standard deviation."""
     if decision.std <= 0.0:
         return significant(value)
     digits = max(0, 1 - floor(log10(decision.std)))

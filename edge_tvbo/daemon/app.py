@@ -11,6 +11,7 @@ import logging
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ import msgspec
 
 from edge_tvbo import __version__
 from edge_tvbo.config.errors import ConfigErrors
+from edge_tvbo.config.loader import located
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import decimals
@@ -35,7 +37,14 @@ from edge_tvbo.daemon.rejection_log import RejectionLog
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.signals import Signals, catch_signals
 from edge_tvbo.daemon.status import StatusCollector
-from edge_tvbo.errors import EdgeTvboError, error_text
+from edge_tvbo.errors import (
+    Code,
+    EdgeTvboError,
+    MissingExtra,
+    Mistake,
+    SettingErrors,
+    error_text,
+)
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import Notice, Status
 from edge_tvbo.messages.formatting import rfc3339
@@ -50,19 +59,28 @@ log = logging.getLogger(__name__)
 CONNECT_TIME_S = 0.5  # an available broker accepts the connection before the first activation
 
 
-def run(read: Callable[[], Settings]) -> None:
+def run(config: Path, read: Callable[[Path], Settings]) -> None:
     """Run the daemon until SIGTERM or SIGINT; raises `ConfigError` for an invalid configuration.
 
-    `read` returns the settings of the configuration; it is called at the start and at each SIGHUP.
+    `read` returns the settings of the file `config`; it is called at the start and at each SIGHUP.
     """
+
+    def successor(daemon: Daemon) -> Daemon:
+        with located(config):
+            return build_daemon(read(config), daemon.surroundings, daemon)
+
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
     with catch_signals(*numbers) as caught:
-        settings, surroundings = read(), Surroundings.make()
+        settings, surroundings = read(config), Surroundings.make()
         with crash_logging(settings.state.dir, settings.instance, surroundings.decisions):
-            run_until_stopped(build_daemon(settings, surroundings), read, caught)
+            with located(config):
+                daemon = build_daemon(settings, surroundings)
+            run_until_stopped(daemon, successor, caught)
 
 
-def run_until_stopped(daemon: "Daemon", read: Callable[[], Settings], caught: Signals) -> None:
+def run_until_stopped(
+    daemon: "Daemon", make_successor: "Callable[[Daemon], Daemon]", caught: Signals
+) -> None:
     """Run `daemon`, and the daemon that replaces it at each SIGHUP, until SIGTERM or SIGINT."""
     try:
         daemon.start()
@@ -71,7 +89,7 @@ def run_until_stopped(daemon: "Daemon", read: Callable[[], Settings], caught: Si
                 daemon.dump_status()
             if caught.take(signal.SIGHUP):
                 daemon.surroundings.monitors.reloading()
-                daemon = reload(daemon, read)
+                daemon = reload(daemon, make_successor)
                 daemon.attach_monitors()
                 release_memory()
             daemon.loop.run(caught.any, caught.fileno())
@@ -202,10 +220,35 @@ class Daemon(msgspec.Struct, frozen=True):
             )
 
 
+def check_buildable(settings: Settings) -> None:
+    """Build everything that the daemon needs, short of the network; raises `SettingErrors`."""
+    mistakes = list(_missing_extras(settings))
+    try:
+        daemon = build_daemon(settings, Surroundings.make())
+    except SettingErrors as error:
+        mistakes += error.mistakes
+    else:
+        daemon.loop.close()
+    if mistakes:
+        raise SettingErrors(mistakes)
+
+
+def _missing_extras(settings: Settings) -> Iterator[Mistake]:
+    """Yield a mistake for each setting that the daemon would ignore without an optional package."""
+    from edge_tvbo_adapters.monitoring.prometheus import check_installed
+
+    if settings.metrics.port is None:
+        return
+    try:
+        check_installed()
+    except MissingExtra as error:
+        yield Mistake(("metrics", "port"), f"cannot be used: {error}", Code.EXTRA)
+
+
 def build_daemon(
     settings: Settings, surroundings: Surroundings, before: Daemon | None = None
 ) -> Daemon:
-    """Return a daemon that is ready to start; raises `ConfigError`.
+    """Return a daemon that is ready to start; raises `SettingErrors`.
 
     `before` is the daemon that the new daemon replaces; None at the start of the process.
     """
@@ -240,10 +283,10 @@ def build_daemon(
     )
 
 
-def reload(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
+def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon:
     """Return a daemon with the changed configuration; `daemon` if the configuration is invalid."""
     try:
-        successor = build_daemon(read(), daemon.surroundings, daemon)
+        successor = make_successor(daemon)
     except ConfigErrors as error:
         for finding in error.findings:
             log.error("reload: %s", finding)

@@ -1,13 +1,14 @@
 """Construction of the controllers, with their policies and fields, from the settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from edge_tvbo.config.field_settings import FieldSettings, Position
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import Code, ConfigError, MissingExtra, Mistake, SettingErrors
 from edge_tvbo.models import spatial_kernels
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import prior_structure
@@ -24,23 +25,42 @@ _SHAPES: dict[str, Callable[[Any, Any], Array]] = {
 
 
 def controllers(settings: Settings) -> dict[str, Controller]:
-    """Return a controller for each field; a `ConfigError` names the field with the error."""
-    return {name: _controller(name, each) for name, each in settings.fields.items()}
+    """Return a controller for each field; raises `SettingErrors` with the mistakes of all."""
+    built: dict[str, Controller] = {}
+    mistakes: list[Mistake] = []
+    for name, each in settings.fields.items():
+        try:
+            built[name] = _controller(name, each)
+        except SettingErrors as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise SettingErrors(mistakes)
+    return built
 
 
 def _controller(name: str, settings: FieldSettings) -> Controller:
-    try:
-        policy = build_policy(settings.policy, _field(settings))
-    except ConfigError as error:
-        raise ConfigError(f"fields.{name}: {error}") from error
+    source = "kernel" if settings.model is None else "model"
+    with _mistakes_at(("fields", name, source)):
+        field = _field(settings)
+    with _mistakes_at(("fields", name, "policy")):
+        policy = build_policy(settings.policy, field)
     return Controller(policy, settings)
+
+
+@contextmanager
+def _mistakes_at(path: tuple[str, ...]) -> Iterator[None]:
+    """Raise the errors of the context as `SettingErrors` of the setting at `path`."""
+    try:
+        yield
+    except (ConfigError, MissingExtra) as error:
+        code = Code.EXTRA if isinstance(error, MissingExtra) else Code.CONTRADICTION
+        raise SettingErrors([Mistake(path, f"cannot be used: {error}", code)]) from error
 
 
 def _field(settings: FieldSettings) -> SensorField:
     if settings.model is not None:
         return _field_from_model(settings)
-    if settings.kernel is None:
-        raise ConfigError("there is neither a model nor a kernel; set one of them.")
+    assert settings.kernel is not None  # `config.cross_checks` reports it
     return _field_from_kernel(settings, settings.kernel)
 
 

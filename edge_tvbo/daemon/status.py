@@ -104,10 +104,15 @@ class StatusCollector:
     # --- as an observer and a service of the loop -----------------------------------------------
 
     def __call__(self, field: str, command: Command) -> None:
-        """Count `command` if it is a decision or an activation of `field`."""
+        """Count `command` if it is a decision or an activation of `field`.
+
+        After a decision, the health is published soon, so that its counters and the decision that
+        the broker retains are of the same interval.
+        """
         match command:
             case PublishState():
                 self._decisions[field] += 1
+                self.publish_soon()
             case Activate():
                 self._activations[field] += 1
             case _:

@@ -39,7 +39,7 @@ class Activation(msgspec.Struct, frozen=True):
 
     mode: PollMode
     topic: str
-    payload: str
+    payload: str  # in a preset, {value} stands for the name of the value
     withdrawal: str | None = None  # lorawan: the payload that empties the downlink queue
 
 

@@ -5,6 +5,7 @@ arms is not known beforehand: for fitted parameters, for unknown length scales a
 box.
 """
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,12 @@ class Regression:
     def _solve(self, b: Array) -> Array:
         solved: Array = self._lapack.dtrtrs(self._L, b, lower=1)[0]
         return solved
+
+
+def require_scipy() -> None:
+    """Raise `MissingExtra` if scipy is not installed."""
+    if find_spec("scipy") is None:
+        raise MissingExtra("scipy, which fitted kernels and box domains need,", "science")
 
 
 def _lapack() -> Any:

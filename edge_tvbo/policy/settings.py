@@ -15,12 +15,13 @@ Bayesian optimization; [LB] Ziomek, Adachi & Osborne 2024; [M24] Mandl 2024; [ZS
 2021. Full titles are in docs/references.md.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
+from edge_tvbo.errors import hint
 from edge_tvbo.models.beta import DEFAULT_BETA, LogBeta
 
 HYPERPRIOR = (3.0, 6.0)  # shape and rate: the defaults of BoTorch ([LB] section 5)
@@ -115,6 +116,15 @@ class PolicySettings(
         """Yield each pair of the policy's parameters whose values contradict each other."""
         yield from ()
 
+    def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
+        """Yield each parameter that is impossible in a field with these `sensors`."""
+        if self.needs_positions and not has_positions:
+            yield Conflict(
+                "name",
+                f'is "{self.name}", which learns how the field changes in space; add'
+                " positions = { id = [x, y], ... }, or choose another policy, such as auto",
+            )
+
 
 class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
     """Learns level, course, season and rates of change of each sensor from the readings.
@@ -148,6 +158,14 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
             "policy learns: from 1 to 0.5 standard deviations."
         ),
     ] = None
+
+    def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
+        """Yield a conflict if the length scale is to be learned without positions."""
+        if self.length_scale is not None and not has_positions:
+            yield Conflict(
+                "length_scale",
+                f'is "{self.length_scale}", which needs positions = {{ id = [x, y], ... }}',
+            )
 
 
 class KalmanUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="kalman-ucb"):
@@ -615,6 +633,15 @@ class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):
             "the number of sensors."
         ),
     ] = None
+
+    def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
+        """Yield a conflict if the field does not have the sensor."""
+        if self.sensor is not None and self.sensor not in sensors:
+            yield Conflict(
+                "sensor",
+                f'is "{self.sensor}"; allowed: one of the sensors of the field.'
+                f"{hint(self.sensor, sensors)}",
+            )
 
 
 BUILT_IN: tuple[type[PolicySettings], ...] = (

@@ -1,10 +1,12 @@
 """Configuration template: a first configuration that runs unedited, with comments for editing."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 
 import msgspec
 
+from edge_tvbo.config.cross_checks import RESERVED
 from edge_tvbo.messages.payloads import Activation
 
 TEMPLATE = """\
@@ -18,7 +20,9 @@ instance = "edge"
 [mqtt]
 host = {host}
 port = {port}
-{login}
+{login}"""
+
+FIELD_TEMPLATE = """
 [fields.{field}]
 unit = {unit}
 objective = "max"  # search for the highest value; "min" for the lowest
@@ -46,48 +50,66 @@ noise_variance = {noise:.4g}
 """
 
 
+class FieldValues(msgspec.Struct, frozen=True, kw_only=True):
+    """Values that fill the template of one field."""
+
+    name: str
+    sensors: Mapping[str, str]  # sensor ids, each with the sensor's name in topics
+    unit: str
+    topic: str
+    payload: str
+    value: str | None = None
+    activate: Activation | None = None  # how sensors of this integration are activated, if known
+    mean: float  # of the readings
+    spread: float  # standard deviation of the readings
+
+
 class TemplateValues(msgspec.Struct, frozen=True, kw_only=True):
     """Values that fill the template of a first configuration."""
 
-    sensors: Mapping[str, str]  # sensor ids, each with the sensor's name in topics
+    fields: tuple[FieldValues, ...]
     host: str
     port: int
     user: str | None = None
     password_file: str | None = None
     tls: bool = False
-    field: str
-    unit: str
     interval: str
-    topic: str
-    payload: str
-    value: str | None = None
-    activate: Activation | None = None  # how sensors of this integration are activated, if known
-    live: bool = False  # whether the daemon activates sensors
-    mean: float  # of the readings
-    spread: float  # standard deviation of the readings
+    live: bool = False  # whether the daemon activates sensors, if it is known how
 
 
 def render_config(values: TemplateValues) -> str:
     """Return the text of a first configuration, in which `values` fill the template."""
-    others = {sensor: name for sensor, name in values.sensors.items() if sensor != name}
-    return TEMPLATE.format(
-        host=_quoted(values.host),
-        port=values.port,
-        login=_login(values),
-        field=values.field,
-        unit=_quoted(values.unit),
+    head = TEMPLATE.format(host=_quoted(values.host), port=values.port, login=_login(values))
+    names: set[str] = set()
+    for field in values.fields:
+        name = next(each for each in _names(field.name) if each not in {*names, *RESERVED})
+        names.add(name)
+        head += _render_field(field, name, values)
+    return head
+
+
+def _names(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name[:60]}-{number}" for number in count(2))
+
+
+def _render_field(field: FieldValues, name: str, values: TemplateValues) -> str:
+    others = {sensor: named for sensor, named in field.sensors.items() if sensor != named}
+    return FIELD_TEMPLATE.format(
+        field=name,
+        unit=_quoted(field.unit),
         interval=_quoted(values.interval),
-        sensors=", ".join(map(_quoted, values.sensors)),
+        sensors=", ".join(map(_quoted, field.sensors)),
         names=f"names = {_table(others)}\n" if others else "",
-        topic=_quoted(values.topic),
-        payload=_quoted(values.payload),
-        value="" if values.value is None else f", value = {_quoted(values.value)}",
-        modes='"live" also activates the sensor.' if values.activate else "no sensor is activated.",
-        activate=_activate(values),
-        mean=values.mean,
-        variance=values.spread * values.spread,
-        noise=0.01 * values.spread * values.spread,
-        first=_quoted(next(iter(values.sensors))),
+        topic=_quoted(field.topic),
+        payload=_quoted(field.payload),
+        value="" if field.value is None else f", value = {_quoted(field.value)}",
+        modes='"live" also activates the sensor.' if field.activate else "no sensor is activated.",
+        activate=_activate(field.activate, values.live),
+        mean=field.mean,
+        variance=field.spread * field.spread,
+        noise=0.01 * field.spread * field.spread,
+        first=_quoted(next(iter(field.sensors))),
     )
 
 
@@ -97,19 +119,18 @@ def _login(values: TemplateValues) -> str:
     return "".join(lines) + ("\n[mqtt.tls]\n" if values.tls else "")
 
 
-def _activate(values: TemplateValues) -> str:
+def _activate(known: Activation | None, live: bool) -> str:
     """Return the line of the configuration that sets `activate`.
 
     If the mode is "advise" and the command to the sensors is known, a second line contains the
     command as a comment.
     """
     advise = 'activate = { mode = "advise" }'
-    if values.activate is None:
+    if known is None:
         return advise
-    known = values.activate
     settings = {"mode": known.mode, "topic": known.topic, "payload": known.payload}
     line = f"activate = {_table(settings)}"
-    return line if values.live else f"{advise}\n# {line}"
+    return line if live else f"{advise}\n# {line}"
 
 
 def _table(settings: Mapping[str, str]) -> str:

@@ -180,7 +180,8 @@ class Discovery:
             measured = False
         if not measured:
             return False
-        group = self._groups.setdefault(key, _GroupBuilder(*key, seen.activate))
+        activate = _activation_of(seen.activate, value)
+        group = self._groups.setdefault(key, _GroupBuilder(*key, activate))
         group.add(seen.sensor, number)
         return True
 
@@ -272,6 +273,36 @@ def shown(name: str) -> str:
     """
     short = name[:40]
     return short if short.isprintable() else repr(short)
+
+
+def is_id(name: str) -> bool:
+    """Return whether a name can be the id of a sensor in a configuration."""
+    return _ID.fullmatch(name) is not None
+
+
+def known_quantity(name: str) -> Quantity:
+    """Return the quantity of this name; without a unit if the name is unknown.
+
+    >>> known_quantity("humidity").unit, known_quantity("radon").unit
+    ('%', '')
+    """
+    return _QUANTITIES.get(name.lower()) or Quantity(name, "", 3.0)
+
+
+def _activation_of(activate: Activation | None, value: str | None) -> Activation | None:
+    """Return the command that asks a sensor for `value`, in place of {value} in its payload.
+
+    Return None if the payload cannot contain the name of the value.
+
+    >>> _activation_of(Activation("live", "z/{sensor}/get", '{"{value}": ""}'), "humidity").payload
+    '{"humidity": ""}'
+    """
+    if activate is None or "{value}" not in activate.payload:
+        return activate
+    key = (value or "").partition(".")[0]
+    if not key or any(each in key for each in '{}"\\'):
+        return None
+    return msgspec.structs.replace(activate, payload=activate.payload.replace("{value}", key))
 
 
 def _is_usable_value(value: str) -> bool:

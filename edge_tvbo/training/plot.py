@@ -1,5 +1,6 @@
 """Plot of a training report with matplotlib; only commands that plot import this module."""
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.training.training_report import TrainingReport
 
 FORMATS = (".png", ".svg", ".pdf")
+MAX_LEGEND = 12  # sensors that a legend lists
+MAX_TICKS = 60  # sensors that the axis of a matrix names
 
 
 def check(path: Path) -> None:
@@ -46,7 +49,8 @@ def plot_training_report(report: TrainingReport, path: Path) -> None:
     _plot_course(course, report.field)
     spread = np.sqrt(np.diag(report.field.kernel))
     image = covariance.imshow(report.field.kernel / np.outer(spread, spread), vmin=-1, vmax=1)
-    covariance.set(title="correlation of the sensors", xlabel="sensor", ylabel="sensor")
+    covariance.set(title="correlation of the sensors")
+    _name_sensors(covariance, report.field.sensors)
     figure.colorbar(image, ax=covariance)
     memory.plot(np.arange(1, len(report.autocorrelation) + 1), report.autocorrelation)
     memory.axhline(0, color="0.6", linewidth=0.8)
@@ -58,30 +62,67 @@ def plot_training_report(report: TrainingReport, path: Path) -> None:
         raise ConfigError(f"{path}: {error}") from error
 
 
+def _name_sensors(axes: Any, sensors: Sequence[str]) -> None:
+    """Write the names of the sensors beside the rows and below the columns of a matrix.
+
+    If there are many sensors, only some are named.
+    """
+    step = -(-len(sensors) // MAX_TICKS)
+    size = 8 if len(sensors) <= MAX_LEGEND else 5
+    places, names = range(0, len(sensors), step), sensors[::step]
+    axes.set_xticks(places, names, rotation=90, fontsize=size)
+    axes.set_yticks(places, names, fontsize=size)
+
+
 def _plot_course(axes: Any, field: SensorField) -> None:
     axes.set(title="course of each sensor")
     axes.set_ylabel(f"reading ({field.unit})" if field.unit else "reading")
     structure = field.structure
-    if structure is None or not structure.period:
-        axes.text(0.5, 0.5, "no season", ha="center", transform=axes.transAxes)
+    if structure is None:
+        axes.text(0.5, 0.5, "no structural model", ha="center", transform=axes.transAxes)
+        return
+    if not structure.period:
+        _plot_means(axes, structure.course.mean(axis=0), field)
         return
     times = np.arange(len(structure.course)) / len(structure.course) * structure.period
     unit, length = ("hour (UTC)", 3600.0) if structure.period <= WEEK else ("day", DAY)
     means = np.vectorize(field.to_unit)(structure.course)
-    axes.plot(times / length, means, color="0.7", linewidth=0.5)
+    named = len(field.sensors) <= MAX_LEGEND
+    for sensor, mean in zip(field.sensors, means.T, strict=True):
+        style = {"label": sensor} if named else {"color": "0.7"}
+        axes.plot(times / length, mean, linewidth=0.8 if named else 0.5, **style)
+    if not named:
+        _mark_extremes(axes, times / length, means, field.sensors)
     middle = means.mean(axis=1)
     lively = np.interp(times, _middles(structure), structure.liveliness, period=structure.period)
     spread = structure.spread.mean() * field.scale * lively
-    axes.plot(times / length, middle, color="tab:blue", label="mean of all sensors")
+    axes.plot(times / length, middle, color="black", label="mean of all sensors")
     axes.fill_between(
         times / length,
         middle - spread,
         middle + spread,
-        alpha=0.2,
+        color="black",
+        alpha=0.1,
         label="± one standard deviation",
     )
     axes.set_xlabel(unit)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, fontsize=7, ncols=2)
+
+
+def _plot_means(axes: Any, means: Array, field: SensorField) -> None:
+    """Plot the mean of each sensor, for a field without a season."""
+    axes.set_title("mean of each sensor; no season was found")
+    axes.plot(np.vectorize(field.to_unit)(means), "o")
+    step = -(-len(field.sensors) // MAX_TICKS)
+    axes.set_xticks(range(0, len(means), step), field.sensors[::step], rotation=90, fontsize=6)
+
+
+def _mark_extremes(axes: Any, times: Array, means: Array, sensors: Sequence[str]) -> None:
+    """Plot the courses of the sensors that are highest and lowest on average, with their names."""
+    average = means.mean(axis=0)
+    for what, index in (("highest", average.argmax()), ("lowest", average.argmin())):
+        colour = "tab:red" if what == "highest" else "tab:blue"
+        axes.plot(times, means[:, index], color=colour, label=f"{what}: {sensors[index]}")
 
 
 def _plot_liveliness(axes: Any, field: SensorField) -> None:

@@ -143,12 +143,12 @@ def test_cold_it_compiles_what_it_imports_and_no_more(bench, tmp_path):
     bench("cold start to READY", "imports of paho, msgspec and kernels", taken, detail=detail)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["check", "edge.toml"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["--help"], ["check", "faulty.toml"]], ids=" ".join)
 def test_what_a_person_waits_for_takes_no_time(bench, arguments, tmp_path):
     """Measure processor time, so that the other load of the machine does not count."""
-    (tmp_path / "edge.toml").write_text(CONFIG)
+    (tmp_path / "faulty.toml").write_text("hots = 1\n" + CONFIG)
     command = [sys.executable, "-m", "edge_tvbo", *arguments]
-    run = {"cwd": tmp_path, "check": True, "stdout": subprocess.DEVNULL}
+    run = {"cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run(command, **run)
     seconds = [of_the_processor(command, run) for _ in range(ROUNDS)]
     goal = f"{0.15} s of the processor"

@@ -7,12 +7,14 @@ import subprocess
 import sys
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.paths import DEPLOY
 
 from edge_tvbo.cli import main
 from edge_tvbo.policy import needing_positions, policies
+from edge_tvbo.policy.settings import DEFAULT_POLICY
 
 MISTAKES = """\
 instance = "lab"
@@ -38,12 +40,12 @@ def document(*arguments):
     return json.loads(result.stdout)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["check"]])
-def test_help_and_check_import_no_heavy_library(arguments, tmp_path):
+@pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["check"], ["schema"]])
+def test_help_and_a_faulty_configuration_import_no_heavy_library(arguments, tmp_path):
     """Their times are measured in `tests/benchmarks/test_start.py`."""
     if arguments == ["check"]:
-        path = tmp_path / "good.toml"
-        assert run("init", str(path), "--sensor", "a", "--sensor", "b").exit_code == 0
+        path = tmp_path / "lab.toml"
+        path.write_text(MISTAKES)
         arguments = ["check", str(path)]
     script = (
         "import sys\nfrom edge_tvbo.cli import main\n"
@@ -53,8 +55,7 @@ def test_help_and_check_import_no_heavy_library(arguments, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 
 def test_a_mistyped_command_is_rejected_with_a_similar_name():
@@ -117,9 +118,8 @@ def test_init_writes_a_valid_configuration_and_overwrites_no_file(tmp_path):
 
 
 def test_replay_with_json_prints_the_documented_keys():
-    printed = document(
-        "replay", "--dataset", "lab-sample", "--seeds", "2", "--set", "delta_b=0.05", "--json"
-    )
+    options = ["--policy", "et-gp-ucb", "--seeds", "2", "--set", "delta_b=0.05"]
+    printed = document("replay", "--dataset", "lab-sample", *options, "--json")
 
     assert printed["unit"] == "training sd"
     (result,) = printed["results"]
@@ -127,6 +127,17 @@ def test_replay_with_json_prints_the_documented_keys():
     assert result["settings"]["delta_b"] == 0.05
     assert len(result["regret_per_interval"]["seeds"]) == 2
     assert result["activations"] == 288
+
+
+def test_all_commands_have_the_same_default_policy():
+    defaults = {
+        name: option.default
+        for name in ("replay", "dashboard")
+        for option in main.get_command(None, name).params
+        if option.name == "policy"
+    }
+
+    assert defaults == dict.fromkeys(("replay", "dashboard"), DEFAULT_POLICY.name)
 
 
 def test_compare_without_names_shows_every_policy_that_needs_no_positions():
@@ -165,7 +176,8 @@ def test_compare_writes_the_same_bytes_with_any_number_of_jobs():
     ],
 )
 def test_an_invalid_argument_is_rejected_with_a_hint(arguments, expected):
-    result = run("replay", "--dataset", "lab-sample", *arguments)
+    policy = () if "--policy" in arguments else ("--policy", "et-gp-ucb")
+    result = run("replay", "--dataset", "lab-sample", *policy, *arguments)
 
     assert result.exit_code == 2
     assert expected in result.stderr
@@ -187,6 +199,32 @@ def test_fit_writes_a_model_file_with_a_kernel_of_all_sensors(tmp_path):
     learned = json.loads(model.read_text())
 
     assert len(learned["sensors"]) == len(learned["kernel"]) == 46
+
+
+@pytest.mark.parametrize("sensors", [3, 20])
+def test_the_plot_of_fit_names_the_sensors_in_a_legend(tmp_path, monkeypatch, sensors):
+    matplotlib = pytest.importorskip("matplotlib")
+    monkeypatch.setitem(matplotlib.rcParams, "svg.fonttype", "none")  # letters, and not outlines
+    names = [f"room-{number}" for number in range(sensors)]
+    generator = np.random.default_rng(0)
+    swing = 3 * np.linspace(0.5, 1.5, sensors)
+    course = 20 + np.arange(sensors) + swing * np.sin(np.arange(192) * np.pi / 12)[:, None]
+    readings = course + 0.3 * generator.standard_normal(course.shape)
+    rows = [
+        f"{1_078_099_200 + 3600 * t}," + ",".join(map(str, row)) for t, row in enumerate(readings)
+    ]
+    rows.insert(0, ",".join(["time", *names]))
+    (tmp_path / "own.csv").write_text("\n".join(rows))
+    plot = tmp_path / "own.svg"
+    options = ["--dataset", "csv", "--data-dir", str(tmp_path / "own.csv"), "--plot", str(plot)]
+
+    result = run("fit", *options, "-o", str(tmp_path / "own.model.json"))
+
+    assert result.exit_code == 0, result.output
+    text = plot.read_text("utf-8")
+    assert all(f">{name}<" in text for name in names)
+    assert text.count(f">{names[-1]}<") == (3 if sensors == 3 else 2)  # two axes, and the legend
+    assert (f">highest: {names[-1]}<" in text) == (sensors > 3)
 
 
 def test_fit_with_plot_fails_before_training_without_matplotlib(tmp_path, monkeypatch):
@@ -251,7 +289,7 @@ def test_check_rejects_an_unknown_option_of_a_payload_format(tmp_path):
     result = run("check", str(path))
 
     assert result.exit_code == 2
-    assert "fields.temperature.reading: payload 'number' has no setting 'value'" in result.stderr
+    assert "good.toml:19:1: fields.temperature.reading is invalid: payload" in result.stderr
     (finding,) = json.loads(run("check", "--json", str(path)).stdout)["findings"]
     assert finding["message"] in result.stderr
 

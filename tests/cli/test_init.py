@@ -13,13 +13,14 @@ from edge_tvbo_adapters.payloads import FORMATS, all_presets, make_codec
 from hypothesis import given
 from hypothesis import strategies as st
 from support.mosquitto import TIMEOUT_S
+from support.ports import free_port
 
 from edge_tvbo.cli import init, main
 from edge_tvbo.config import loader
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.payloads import DetectedSensor
 from edge_tvbo.setup import sensor_discovery
-from edge_tvbo.setup.config_template import TemplateValues, render_config
+from edge_tvbo.setup.config_template import FieldValues, TemplateValues, render_config
 
 PRESETS = all_presets()
 NODES = {"hall": 21.0, "attic": 24.5, "Living room": 20.0, "Küche": 22.0}
@@ -67,8 +68,6 @@ def test_a_configuration_of_random_messages_is_valid(tmp_path_factory, messages)
     path = tmp_path_factory.getbasetemp() / "found.toml"
     for group in found.groups():
         sensors = sensor_discovery.ids(group.readings)
-        if group.quantity.name in ("status", "health", "cmd", "response"):
-            continue
         path.write_text(render_config(start(group, sensors)), "utf-8")
         field = loader.load(path, FORMATS).fields.popitem()[1]
         assert {field.names.get(one, one) for one in field.sensors} == set(group.readings)
@@ -76,21 +75,18 @@ def test_a_configuration_of_random_messages_is_valid(tmp_path_factory, messages)
 
 
 def start(group, sensors):
-    return TemplateValues(
+    field = FieldValues(
+        name=group.quantity.name,
         sensors=sensors,
-        host="127.0.0.1",
-        port=1883,
-        field=group.quantity.name,
         unit=group.quantity.unit,
-        interval="10min",
         topic=group.topic,
         payload=group.integration,
         value=group.value,
         activate=group.activate,
-        live=group.activate is not None,
         mean=group.center,
         spread=group.spread,
     )
+    return TemplateValues(fields=(field,), host="127.0.0.1", port=1883, interval="10min", live=True)
 
 
 def test_memory_for_a_flood_of_messages_is_bounded():
@@ -252,6 +248,29 @@ def decided(other):
     )
 
 
+def test_each_quantity_becomes_a_field_whose_command_asks_for_this_quantity(
+    mosquitto, peer, tmp_path
+):
+    broker = mosquitto()
+    broker.start()
+    path = tmp_path / "my.toml"
+    options = ["--port", str(broker.port), "--listen", "2s", "--mode", "live"]
+    with traffic(peer(broker.port)):
+        made = run(
+            "init", str(path), *options, "--quantity", "humidity", "--quantity", "temperature"
+        )
+        absent = run("init", str(tmp_path / "no.toml"), *options, "--quantity", "co2")
+    assert made.exit_code == 0, made.output
+
+    fields = tomllib.loads(path.read_text())["fields"]
+
+    asked = {name: each["activate"]["payload"] for name, each in fields.items()}
+    assert asked == {"humidity": '{"humidity": ""}', "temperature": '{"temperature": ""}'}
+    assert [each["reading"]["value"] for each in fields.values()] == list(asked)
+    assert run("check", str(path)).exit_code == 0
+    assert absent.exit_code == 2 and "a reading of co2 of a known" in absent.stderr
+
+
 def test_init_lists_the_received_topics_and_writes_no_file_if_it_recognises_no_sensor(
     mosquitto,
     peer,
@@ -290,6 +309,77 @@ def test_on_a_terminal_init_prompts_and_stores_the_password_in_a_separate_file(
     assert mqtt == {
         "host": "lan", "port": 1884, "username": "me", "password_file": "my.password",
     }  # fmt: skip
+
+
+def test_a_bad_answer_is_asked_again_and_no_answer_is_lost(tmp_path, monkeypatch):
+    """The terminal is simulated, because `CliRunner` has none."""
+    monkeypatch.setattr(init, "_is_terminal", lambda: True)
+    path = tmp_path / "my.toml"
+    typed = [
+        "mqtt://lan",
+        "lan:port",
+        "lan:1884",
+        "n",
+        "hall Küche",
+        "",
+        "hall, attic",
+        "10m",
+        "soon",
+    ]
+
+    made = run("init", str(path), typed="\n".join([*typed, "5min", ""]))
+
+    assert made.exit_code == 0, made.output
+    settings = tomllib.loads(path.read_text())
+    field = settings["fields"]["temperature"]
+    assert settings["mqtt"] == {"host": "lan", "port": 1884}
+    assert (field["sensors"], field["interval"]) == (["hall", "attic"], "5min")
+    assert 'did you mean "10min"?' in made.output
+    assert made.output.count("Broker (") == 3 and made.output.count("How often") == 3
+
+
+def test_on_a_terminal_several_groups_are_chosen_after_a_wrong_number_and_a_wrong_broker(
+    mosquitto, peer, tmp_path, monkeypatch
+):
+    """The terminal is simulated, because `CliRunner` has none."""
+    monkeypatch.setattr(init, "_is_terminal", lambda: True)
+    broker = mosquitto()
+    broker.start()
+    path = tmp_path / "my.toml"
+    answers = [f"127.0.0.1:{free_port()}", "n", f"127.0.0.1:{broker.port}", "0 7", "1 2"]
+    with traffic(peer(broker.port)):
+        options = ("--listen", "2s", "--interval", "1min")
+        made = run("init", str(path), *options, typed="\n".join([*answers, ""]))
+
+    assert made.exit_code == 0, made.output
+    assert "[E402]" in made.stderr
+    assert list(tomllib.loads(path.read_text())["fields"]) == ["temperature", "humidity"]
+
+
+def test_after_an_error_on_a_terminal_the_answers_are_printed_as_options(tmp_path, monkeypatch):
+    """The terminal is simulated, because `CliRunner` has none."""
+    monkeypatch.setattr(init, "_is_terminal", lambda: True)
+    (tmp_path / "my.password").write_text("")
+
+    made = run("init", str(tmp_path / "my.toml"), typed="me@lan\nn\nhall\n5min\n")
+
+    assert made.exit_code == 2
+    assert "--host lan --port 1883 --user me --sensor hall --interval 5min" in made.stderr
+
+
+def test_named_sensors_have_a_topic_and_a_unit_for_each_quantity(tmp_path):
+    path = tmp_path / "my.toml"
+    options = ("--sensor", "a", "--quantity", "humidity", "--quantity", "co2")
+
+    assert run("init", str(path), *options).exit_code == 0
+
+    fields = tomllib.loads(path.read_text())["fields"]
+    assert {name: (each["unit"], each["reading"]["topic"]) for name, each in fields.items()} == {
+        "humidity": ("%", "sensors/{sensor}/humidity"),
+        "co2": ("ppm", "sensors/{sensor}/co2"),
+    }
+    same = run("init", str(tmp_path / "b.toml"), *options, "--topic", "x/{sensor}")
+    assert same.exit_code == 2 and "--topic 'home/{sensor}/{quantity}'" in same.stderr
 
 
 @pytest.mark.parametrize("where", ["my.toml.new", "my.password", "my.toml"])

@@ -5,7 +5,12 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from edge_tvbo.control.decision_text import DecisionBuilder, ineligible_text, notice_text
+from edge_tvbo.control.decision_text import (
+    NO_NAMES,
+    DecisionBuilder,
+    ineligible_text,
+    notice_text,
+)
 from edge_tvbo.control.facts import BackedOff, LowBattery, OutOfEnergy
 from edge_tvbo.messages.documents import ModelState, NoticeKind
 from edge_tvbo.models.field import SensorField
@@ -33,7 +38,11 @@ class KnownPosterior:
 
 
 def factors_of(policy, choice, eligible=None):
-    decision = DecisionBuilder(policy).decision(
+    return decision_of(policy, choice, eligible).factors
+
+
+def decision_of(policy, choice, eligible=None, names=NO_NAMES):
+    return DecisionBuilder(policy, names=names).decision(
         choice,
         eligible,
         because=None,
@@ -43,7 +52,28 @@ def factors_of(policy, choice, eligible=None):
         model=ModelState(observations=5, resets=0, last_reset=None),
         ineligible_reason=lambda arm: BackedOff(until=9, silence=None if arm == 1 else 1080.0),
     )
-    return decision.factors
+
+
+def test_texts_have_the_names_of_the_sensors_and_the_decision_has_the_id():
+    policy = KnownPosterior(mean=[3.0, 1.0, 2.0], std=[0.5, 1.5, 0.1])
+    names = {"a": "Living room", "b": "Küche", "c": "Loft"}
+    choice = Choice(1, "b", 1.0, 1.5, 4.0, 2.0)
+
+    decision = decision_of(policy, choice, np.array([True, True, False]), names)
+
+    assert decision.sensor == "b"
+    assert decision.text.startswith("Küche: 21.0 ± 1.5 °C; it could be as high as 24 °C")
+    assert decision.factors[1].startswith("next is Living room with")
+    assert decision.factors[-1].startswith("Loft is backed off")
+
+
+@pytest.mark.parametrize(
+    ("std", "text"), [(8.03, "20.0 ± 8.0"), (0.123, "20.00 ± 0.12"), (12.3, "20 ± 12"), (0, "20.0")]
+)
+def test_an_estimate_has_the_digits_that_its_standard_deviation_allows(std, text):
+    policy = KnownPosterior(mean=[0.0, -1.0, -2.0], std=[std, 0.1, 0.1])
+
+    assert f"a: {text}" in decision_of(policy, Choice(0, "a", 0.0, std, std, 1.0)).text
 
 
 def test_runner_up_has_its_bound_where_the_choice_is_certain():

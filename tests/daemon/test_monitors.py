@@ -117,6 +117,18 @@ def test_decisions_activations_and_endings_are_counted():
     assert (status.health.answered, status.health.missed) == (1, 1)
 
 
+def test_the_health_of_an_interval_is_published_soon_after_its_decision():
+    field, reports = Field(), []
+    field.link.report = reports.append
+    assert field.collector.wake_at() > time.monotonic() + 10
+
+    field.happens(IntervalElapsed(EPOCH))
+    field.collector.service(field.collector.wake_at())
+
+    assert field.collector.wake_at() > time.monotonic() + 10
+    assert reports[-1].fields["heat"].interval == field.controller.health().interval == 0
+
+
 def test_the_last_reading_is_shown_until_the_sensor_is_silent():
     field = Field()
     field.reads("a", 0.5)

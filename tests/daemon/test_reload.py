@@ -25,10 +25,10 @@ def test_failed_reload_logs_the_text_that_a_command_prints(error, logs, caplog):
     """`reload` returns the daemon unchanged, so a stand-in is enough."""
     daemon = SimpleNamespace(surroundings=None)
 
-    def read():
+    def successor(before):
         raise error
 
-    assert reload(daemon, read) is daemon
+    assert reload(daemon, successor) is daemon
     (logged,) = caplog.messages
     assert logged.startswith(f"reload: nothing is changed, because of an error: {logs}")
 

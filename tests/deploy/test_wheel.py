@@ -27,7 +27,7 @@ EXAMPLE = (ROOT / "deploy" / "config.example.toml").read_text()
 PIP = ["-q", "--disable-pip-version-check", "--no-input"]
 BUILD = "import sys, hatchling.build as b; getattr(b, 'build_' + sys.argv[1])(sys.argv[2])"
 TIMEOUT_S = 60.0  # the machine may be busy
-EXTRAS = {"prometheus_client", "matplotlib", "scipy", "starlette", "uvicorn", "amqtt"}
+EXTRAS = {"prometheus_client", "matplotlib", "pooch", "distributed", "starlette", "amqtt"}
 
 
 def called(*command, cwd=ROOT, status=0, **environment):
@@ -142,19 +142,6 @@ def test_the_sdist_contains_the_files_for_tests_and_installation(built):
     } <= names
 
 
-def test_the_install_commands_of_the_readme_work(built, tools):
-    """With the build packages of `tools`, and without dependencies, which `fresh` installs."""
-    (unpacked,) = built.glob("edge_tvbo-*/")
-    text = (unpacked / "README.md").read_text("utf-8")
-    lines = re.search(r"^    python3 -m venv .*\n    \. .*$", text, re.MULTILINE)[0]
-    offline = {"PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PYTHONPATH": str(tools)}
-    offline["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-
-    said = called("bash", "-ec", f"{lines}\ntype edge-tvbo", cwd=unpacked, **offline)
-
-    assert f"edge-tvbo is {unpacked}/venv/bin/edge-tvbo" in said.splitlines()
-
-
 # --- without extras -----------------------------------------------------------------------------
 
 
@@ -177,6 +164,12 @@ def test_the_wheel_alone_replays(fresh, caches, tmp_path):
     said = called(*command, "--json", cwd=tmp_path, NUMBA_CACHE_DIR=caches)
 
     assert '"policy": "tv-gp-ucb"' in said
+
+
+def test_the_wheel_alone_fits_a_model(fresh, caches, tmp_path):
+    said = called(fresh / "edge-tvbo", "fit", cwd=tmp_path, NUMBA_CACHE_DIR=caches)
+
+    assert "Wrote model.json" in said
 
 
 @pytest.mark.broker
@@ -242,8 +235,10 @@ def test_after_precompile_the_first_start_compiles_nothing(fresh, caches, tmp_pa
     ("extra", "arguments"),
     [
         ("plots", ["experiment", "E2", "--runs", "1", "--jobs", "1"]),
+        ("plots", ["fit", "-o", "model.json", "--plot", "model.png"]),
         ("dashboard", ["dashboard", "config.toml"]),
-        ("science", ["fit", "-o", "model.json"]),
+        ("data", ["data", "fetch", "intel-lab"]),
+        ("cluster", ["compare", "--cluster", "local", "--policies", "random", "--seeds", "1"]),
     ],
 )
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(
@@ -258,8 +253,14 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
     assert "Traceback" not in said
 
 
-def test_the_daemon_decides_without_the_metrics_extra_and_names_it(fresh, caches, tmp_path):
+def test_check_and_the_daemon_name_the_metrics_extra_and_the_daemon_decides_without(
+    fresh, caches, tmp_path
+):
     path = example(tmp_path, 1, f"\n[metrics]\nport = {free_port()}\n")
+    line = path.read_text().splitlines().index("[metrics]") + 2
+    said = called(fresh / "edge-tvbo", "check", path, status=2, NUMBA_CACHE_DIR=caches)
+    assert f"config.toml:{line}:1: metrics.port cannot be used: The package" in said
+    assert f"{fresh}/pip install 'edge-tvbo[metrics]' [E500]" in said
 
     with running(fresh, path, caches, until="selected at random") as log:
         pass

@@ -1,8 +1,11 @@
 """The commands and the Python of the pages are run, their links followed, their options checked.
 
-In a page, an indented line that begins with ``edge-tvbo`` is a command of its own. The blocks
-``sh`` are one script, and it prints each line of the blocks ``text``, numbers aside. A block whose
-language is followed by a path is that file.
+In a page, an indented line that begins with ``edge-tvbo`` or ``pip`` is a command of its own. The
+blocks ``sh`` are one script, and it prints each line of the blocks ``text``, numbers aside. A block
+whose language is followed by a path is that file.
+
+The commands run in an environment that the README's commands made. If a page needs another package,
+a command of this page has to install it.
 """
 
 import json
@@ -21,6 +24,7 @@ import click
 import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
+from support.installation import environment_on, install, variables
 from support.mosquitto import stop
 from support.pages import blocks, files, prose, unprinted
 from support.paths import DOCS, ROOT, SHARED
@@ -48,7 +52,22 @@ def with_any(find):
 
 
 def indented(text):
-    return re.findall(r"^    (edge-tvbo .*)$", prose(text), flags=re.MULTILINE)
+    return re.findall(r"^    ((?:edge-tvbo|pip) .*)$", prose(text), flags=re.MULTILINE)
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory):
+    """Return the `bin` of the installation that the README's commands made."""
+    directory = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        directory = directory.parent  # shared by all processes
+    return install(directory / "installation")
+
+
+@pytest.fixture
+def installed(base, tmp_path_factory):
+    """Return the `bin` of an environment in which only the README's commands were run."""
+    return environment_on(base, tmp_path_factory.mktemp("environment"))
 
 
 def commands_named(text):
@@ -92,37 +111,36 @@ def test_ci_runs_make_test_and_nothing_else():
 
 @pytest.mark.broker
 @with_any(indented)
-def test_the_indented_commands_of_a_page_run_in_their_order(page, tmp_path, broker):
+def test_the_indented_commands_of_a_page_run_in_their_order(page, tmp_path, broker, installed):
     example = (ROOT / "deploy" / "config.example.toml").read_text("utf-8")
     if "edge-tvbo init" not in TEXTS[page]:
         (tmp_path / "my.toml").write_text(example.replace("1883", str(broker.port)), "utf-8")
     for line in indented(TEXTS[page]):
         if "../shared/data" in line and not SHARED.is_dir():
             continue
-        command = program(line)
-        if command[3] in SERVERS:
-            assert runs_and_stops(command, tmp_path), line
+        command = program(line, installed)
+        user = {"cwd": tmp_path, "env": variables(installed), "text": True}
+        if command[1] in SERVERS:
+            assert runs_and_stops(command, user), line
             continue
-        done = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S
-        )
+        done = subprocess.run(command, **user, capture_output=True, timeout=TIMEOUT_S)
         assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
-def program(line):
-    """Return the command of a line, with this Python, our data, and fewer runs."""
-    words = shlex.split(line, comments=True)[1:]
+def program(line, installed):
+    """Return the command of a line, with our data, and fewer runs."""
+    name, *words = shlex.split(line, comments=True)
     words = [str(SHARED) if word == "../shared/data" else word for word in words]
     fewer = () if "list" in words else FEWER.get(words[0], ())
-    return [sys.executable, "-m", "edge_tvbo", *words, *fewer]
+    return [str(installed / name), *words, *fewer]
 
 
-def runs_and_stops(command, directory):
+def runs_and_stops(command, user):
     """Start a server, stop it by Ctrl-C once it runs; return whether it exits with 0."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with subprocess.Popen(command, cwd=directory, **pipes) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, **user, **pipes) as process:
         for line in process.stdout:
-            if SERVERS[command[3]] in line:
+            if SERVERS[command[1]] in line:
                 break
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
@@ -131,7 +149,7 @@ def runs_and_stops(command, directory):
 
 @pytest.mark.broker
 @with_any(lambda text: blocks(text, "sh"))
-def test_the_script_of_a_page_prints_what_the_page_says(page, tmp_path):
+def test_the_script_of_a_page_prints_what_the_page_says(page, tmp_path, installed):
     script = "set -e\n" + "\n".join(blocks(TEXTS[page], "sh"))
     missing = [each for each in PROGRAMS if each in script and not shutil.which(each, path=paths())]
     if missing:
@@ -140,7 +158,7 @@ def test_the_script_of_a_page_prints_what_the_page_says(page, tmp_path):
     prepare(page, tmp_path)
     for port in PORTS:
         script = re.sub(rf"\b{port}\b", str(free_port()), script)
-    printed = run_script(script, tmp_path)
+    printed = run_script(script, tmp_path, installed)
 
     assert unprinted(TEXTS[page], printed) == [], printed
 
@@ -150,32 +168,20 @@ def paths():
 
 
 def prepare(page, tmp_path):
-    """Write the page's files, a recording, and commands that run with this Python."""
+    """Write the page's files and a recording."""
     for path, body in files(TEXTS[page]):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(body, "utf-8")
     rows = [f"{600 * t},{20 + t % 7},{21 + t % 5},{19 + t % 3}" for t in range(4 * 144)]
     (tmp_path / "readings.csv").write_text("\n".join(["time,hall,attic,kitchen", *rows]))
-    site, bin_ = tmp_path / "site", tmp_path / "bin"
-    bin_.mkdir()
-    offline = f"--quiet --no-deps --no-index --no-build-isolation --target {site}"
-    for name, words in {
-        "python": '"$@"',
-        "edge-tvbo": '-m edge_tvbo "$@"',
-        "pip": f'-m pip "$1" {offline} "${{@:2}}"',
-    }.items():
-        (bin_ / name).write_text(
-            f"#!/bin/bash\nPYTHONPATH={site} exec {shlex.quote(sys.executable)} {words}\n"
-        )
-        (bin_ / name).chmod(0o755)
 
 
-def run_script(script, directory):
+def run_script(script, directory, installed):
     """Return what a script prints; processes that it leaves behind are killed."""
     with subprocess.Popen(
         ["bash", "-c", script],
         cwd=directory,
-        env=os.environ | {"PATH": f"{directory / 'bin'}:{paths()}"},
+        env=variables(installed),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

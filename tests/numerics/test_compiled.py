@@ -152,6 +152,29 @@ def test_the_wheel_tag_follows_from_name_and_symbols_of_library(tmp_path):
         hook.tag(tmp_path / "_compiled.pyd")
 
 
+def test_a_wheel_with_the_library_requires_neither_numba_nor_scipy(tmp_path):
+    (tmp_path / "_compiled.cpython-311-x86_64-linux-gnu.so").touch()
+    compiled = requirements(tmp_path, EDGE_TVBO_KERNELS=str(tmp_path))
+    plain = requirements(tmp_path, EDGE_TVBO_KERNELS="")
+
+    assert plain - compiled == {"numba", "scipy"}
+    assert compiled < plain
+
+
+def requirements(directory, **environment):
+    """Return the names of the packages that a wheel built from this checkout requires."""
+    build = "import sys, hatchling.build as b; print(b.build_wheel(sys.argv[1]))"
+    command = [sys.executable, "-c", build, str(directory)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | environment, check=True, capture_output=True, text=True
+    )
+    with zipfile.ZipFile(directory / done.stdout.split()[-1]) as wheel:
+        (name,) = (each for each in wheel.namelist() if each.endswith("METADATA"))
+        lines = wheel.read(name).decode().splitlines()
+    found = [re.match(r"Requires-Dist: ([\w-]+)[^;]*$", line) for line in lines]
+    return {each[1] for each in found if each}
+
+
 def deny_write_execute():
     """Deny memory that is written and then executed, as the systemd unit does, if Linux can."""
     ctypes.CDLL(None).prctl(65, 1, 0, 0, 0)  # PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN; Linux 6.3

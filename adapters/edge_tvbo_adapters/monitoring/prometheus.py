@@ -41,14 +41,19 @@ COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (he
 }
 
 
+def check_installed() -> None:
+    """Raise `MissingExtra` if prometheus-client is not installed."""
+    if find_spec("prometheus_client") is None:
+        raise MissingExtra("The package prometheus-client, which [metrics] needs,", "metrics")
+
+
 def open_endpoint(host: str, port: int, status: Callable[[], Status]) -> HttpServer:
     """Return an HTTP server for the metrics and the health endpoint.
 
     Raises `MissingExtra` if prometheus-client is not installed, and `EdgeTvboError` if the port is
     in use.
     """
-    if find_spec("prometheus_client") is None:
-        raise MissingExtra("The package prometheus-client, which [metrics] needs,", "metrics")
+    check_installed()
     server = HttpServer(host, port, partial(page, status))
     if not is_loopback(host):
         log.warning("metrics: every computer that can connect to %s can read the metrics", host)

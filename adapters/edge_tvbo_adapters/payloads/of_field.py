@@ -3,47 +3,54 @@
 This module does not import numpy, so that `edge-tvbo check` can use it and still be fast.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from edge_tvbo.config.field_settings import FieldSettings
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import Code, ConfigError, Mistake, SettingErrors
 from edge_tvbo.messages.payloads import Activation, PayloadCodec
 from edge_tvbo_adapters.payloads import make_codec, preset_of
 
 
 def check_payloads(fields: Mapping[str, FieldSettings]) -> None:
-    """Check the payload settings of all fields by making the codecs; raises `ConfigError`."""
+    """Check the payload settings of all fields by making the codecs; raises `SettingErrors`."""
+    if mistakes := list(_mistakes(fields)):
+        raise SettingErrors(mistakes)
+
+
+def _mistakes(fields: Mapping[str, FieldSettings]) -> Iterator[Mistake]:
     for name, field in fields.items():
-        reading_codec(name, field)
-        battery_codec(name, field)
-        activation(name, field)
+        for make in (reading_codec, battery_codec, activation):
+            try:
+                make(name, field)
+            except SettingErrors as error:
+                yield from error.mistakes
 
 
 def reading_codec(name: str, field: FieldSettings) -> PayloadCodec:
     """Return the codec of the readings of the field `name`.
 
-    Raises `ConfigError` if the settings of the payload are invalid.
+    Raises `SettingErrors` if the settings of the payload are invalid.
     """
-    return _codec(f"fields.{name}.reading", field.reading.payload, field.reading.settings)
+    return _codec(("fields", name, "reading"), field.reading.payload, field.reading.settings)
 
 
 def battery_codec(name: str, field: FieldSettings) -> PayloadCodec | None:
     """Return the codec of the battery charges of the field `name`.
 
-    Returns None if the field has no topic for battery charges. Raises `ConfigError` if the settings
-    of the payload are invalid.
+    Returns None if the field has no topic for battery charges. Raises `SettingErrors` if the
+    settings of the payload are invalid.
     """
     battery = field.energy.battery if field.energy else None
     if battery is None:
         return None
-    return _codec(f"fields.{name}.energy.battery", battery.payload, battery.settings)
+    return _codec(("fields", name, "energy", "battery"), battery.payload, battery.settings)
 
 
 def activation(name: str, field: FieldSettings) -> Activation | None:
     """Return the activation of the field's sensors; None if the daemon activates no sensor.
 
     Without the setting `activate.payload`, a LoRaWAN downlink has the payload of the preset. Raises
-    `ConfigError` if the preset has no payload either.
+    `SettingErrors` if the preset has no payload either.
     """
     activate = field.activate
     if activate.mode == "advise" or activate.topic is None:
@@ -52,17 +59,21 @@ def activation(name: str, field: FieldSettings) -> Activation | None:
         return Activation(activate.mode, activate.topic, activate.payload)
     preset = preset_of(field.reading.payload)
     usual = preset.activate if preset else None
+    if usual is not None and usual.mode != "lorawan":
+        usual = None
     payload = activate.payload or (usual.payload if usual else "")
     if not payload:
-        raise ConfigError(
-            f"fields.{name}.activate.payload is missing; only the-things-stack and chirpstack"
-            " have a default. Set it to a downlink message of your network server."
+        problem = (
+            "is missing; only the-things-stack and chirpstack have a default. Set it to a downlink"
+            " message of your network server."
         )
+        path = ("fields", name, "activate", "payload")
+        raise SettingErrors([Mistake(path, problem, Code.MISSING)])
     return Activation(activate.mode, activate.topic, payload, usual.withdrawal if usual else None)
 
 
-def _codec(key: str, payload: str, settings: Mapping[str, str]) -> PayloadCodec:
+def _codec(path: tuple[str, ...], payload: str, settings: Mapping[str, str]) -> PayloadCodec:
     try:
         return make_codec(payload, settings)
     except ConfigError as error:
-        raise ConfigError(f"{key}: {error}") from error
+        raise SettingErrors([Mistake(path, f"is invalid: {error}", Code.WRONG_VALUE)]) from error

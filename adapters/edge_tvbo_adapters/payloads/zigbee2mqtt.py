@@ -40,5 +40,5 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 preset = DevicePreset(
     "zigbee2mqtt/{sensor}",
     numbers_below(),
-    Activation("live", "zigbee2mqtt/{sensor}/get", '{"temperature": ""}'),
+    Activation("live", "zigbee2mqtt/{sensor}/get", '{"{value}": ""}'),
 )

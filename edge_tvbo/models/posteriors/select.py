@@ -76,7 +76,9 @@ def make_fitted_posterior(
     of the random starts.
     """
     from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
+    from edge_tvbo.models.regression import require_scipy
 
+    require_scipy()  # now, and not at the first fit
     held = DEFAULT_FIT_WINDOW if window is None else window
     return FittedPosterior(field, temporal, held, seed=seed)
 

@@ -60,6 +60,7 @@ class Expectation(NamedTuple):
 
     text: str
     holds: bool
+    runs_needed: int = 30  # fewer runs cannot tell; at most the number of runs in the paper
 
 
 class Cell(NamedTuple):

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import msgspec
 
 from edge_tvbo.errors import MissingExtra
 from edge_tvbo.messages.formatting import text_table
-from edge_tvbo.research.experiments.base import Expectation, Experiment, Labels, ResultTable, Row
+from edge_tvbo.research.experiments.base import Experiment, Labels, ResultTable, Row
 from edge_tvbo.research.experiments.statistics import standard_errors_apart, summarise
 
 
@@ -56,9 +57,19 @@ def comparison_table(experiment: Experiment, results: ResultTable) -> str:
     return text_table(lines, left=2)
 
 
-def check_expectations(expectations: Sequence[Expectation]) -> str:
-    """Return one line per expectation: "holds" or "FAILS", and the text of the expectation."""
-    return "\n".join(f"{'holds' if each.holds else 'FAILS':6} {each.text}" for each in expectations)
+def check_expectations(experiment: Experiment, results: ResultTable) -> str:
+    """Return one line per expectation: "holds", "FAILS" or "open", and its text.
+
+    An expectation is open if there are too few runs to tell; the line says how many are needed.
+    """
+    runs = max(cell.runs for cell in results.cells)
+    lines = []
+    for each in experiment.expectations(results):
+        needed = min(each.runs_needed, experiment.runs)
+        verdict = "open" if runs < needed else "holds" if each.holds else "FAILS"
+        short = f" ({runs} runs cannot tell; {needed} are needed)" if runs < needed else ""
+        lines.append(f"{verdict:6} {each.text}{short}")
+    return "\n".join(lines)
 
 
 def _key(number: str, case: Labels) -> tuple[Any, ...]:
@@ -91,19 +102,26 @@ def _document(experiment: Experiment, results: ResultTable) -> dict[str, Any]:
         "experiment": experiment.name,
         "title": experiment.title,
         "source": experiment.source,
-        "claims": [each._asdict() for each in experiment.expectations(results)],
+        "claims": [
+            {"text": each.text, "holds": each.holds} for each in experiment.expectations(results)
+        ],
         "cells": cells,
     }
+
+
+def check_plots() -> None:
+    """Raise `MissingExtra` if matplotlib, which draws the figures, is not installed."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("matplotlib", "plots")
 
 
 def _draw_figures(
     experiment: Experiment, rows: Sequence[Row], results: ResultTable, directory: Path
 ) -> None:
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plots") from None
+    check_plots()
+    import matplotlib
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context({"svg.hashsalt": "edge_tvbo"}):
         figure = Figure(figsize=(9, 5), layout="constrained")
         experiment.draw(figure, rows, results)

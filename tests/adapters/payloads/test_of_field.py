@@ -53,7 +53,27 @@ def test_each_example_of_the_page_is_a_valid_configuration(tmp_path, lines):
     (field,) = loaded(tmp_path, lines)
     name, topic = field.names.get("hall", "hall"), field.reading.topic
     assert Template(topic).sensor(topic.replace("{sensor}", name))
-    assert (activation("f0", field) is None) == ("activate" not in lines)
+    advises = lines.get("activate", {}).get("mode", "advise") == "advise"
+    assert (activation("f0", field) is None) == advises
+
+
+def test_the_page_says_of_each_integration_what_can_be_polled():
+    table = re.search(r"^\| integration \|.*?\n\n", PAGE, re.MULTILINE | re.DOTALL)[0]
+    named = table.lower().replace(" ", "-").replace("-", "")
+
+    assert [each for each in all_presets() if each.replace("-", "") not in named] == []
+
+
+def test_a_shelly_replies_to_the_recipe_on_the_topic_of_its_readings(tmp_path):
+    (recipe,) = (each for each in LINES if "Temperature.GetStatus" in str(each))
+    (field,) = loaded(tmp_path, recipe)
+
+    sent = activation_payload(field, field.activate.payload, Activate("hall", 7, 600.0, 660.0))
+
+    request = json.loads(sent)
+    assert Template(field.reading.topic).sensor(f"{request['src']}/rpc") == "hall"
+    reply = {"id": 1, "src": "shelly", "dst": request["src"], "result": {"id": 0, "tC": 21.5}}
+    assert reading_codec("f0", field)(json.dumps(reply).encode()) == (21.5, None)
 
 
 def test_the_page_names_every_payload():

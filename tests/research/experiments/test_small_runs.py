@@ -3,6 +3,7 @@
 import math
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import pytest
 from support.recordings import data_source
@@ -89,7 +90,20 @@ def test_expectations_are_checked_one_per_line(small):
 
     assert expectations
     assert all(type(each.holds) is bool for each in expectations)
-    assert len(check_expectations(expectations).splitlines()) == len(expectations)
+    lines = check_expectations(experiment, summarise(rows)).splitlines()
+    assert len(lines) == len(expectations)
+    assert all(line.startswith("open ") and line.endswith("are needed)") for line in lines)
+
+
+def test_enough_runs_decide_whether_an_expectation_holds(small):
+    experiment, rows = small
+    many = [msgspec.structs.replace(row, run=run) for row in rows for run in range(experiment.runs)]
+    results = summarise(many)
+
+    lines = check_expectations(experiment, results).splitlines()
+
+    expected = ["holds" if each.holds else "FAILS" for each in experiment.expectations(results)]
+    assert [line.split()[0] for line in lines] == expected
 
 
 def test_figure_is_drawn(small):

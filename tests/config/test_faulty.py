@@ -1,0 +1,140 @@
+"""Faulty configurations of users: `check` finds each mistake, and `run` starts what it accepts.
+
+`faulty/cases.toml` describes the mistakes.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from support.ports import free_port
+
+from edge_tvbo.cli import main
+from edge_tvbo.cli.options import settings_of
+from edge_tvbo.daemon.app import Surroundings, build_daemon
+from edge_tvbo.policy import policies
+
+FAULTY = Path(__file__).with_name("faulty")
+BASE = (FAULTY / "base.toml").read_text("utf-8")
+CASES = tomllib.loads((FAULTY / "cases.toml").read_text("utf-8"))["case"]
+EX_CONFIG = 78
+POSITION = re.compile(r"^(?P<file>.*?):(?P<line>\d+)(:\d+)?: (?P<message>.*)$", re.DOTALL)
+
+
+def text_of(case):
+    """Return the configuration of a case."""
+    if "text" in case:
+        return case["text"].removeprefix("\n")
+    assert BASE.count(case["line"]) == 1, case["line"]
+    text = BASE.replace(case["line"], case["by"])
+    for before, after in case.get("swap", {}).items():
+        assert before in text
+        text = text.replace(before, after)
+    dropped = tuple(case.get("without", ["\0"]))
+    lines = [each for each in text.splitlines() if not each.startswith(dropped)]
+    return case.get("text_before", "") + "\n".join(lines) + "\n"
+
+
+def line_of(case, text):
+    """Return the number of the line on which `check` has to find the mistake."""
+    if "in_file" in case:
+        return case["in_line"]
+    lines = text.splitlines()
+    pairs = zip(lines, [*BASE.splitlines(), *[""] * len(lines)], strict=False)
+    changed = next((number for number, (new, old) in enumerate(pairs, 1) if new != old), 1)
+    if "at" not in case:
+        return changed
+    found = [number for number, line in enumerate(lines, 1) if case["at"] in line]
+    return min(found, key=lambda number: abs(number - changed))
+
+
+def written(case, directory):
+    """Write the files of a case; return the path and the text of the configuration."""
+    for name, content in case.get("files", {}).items():
+        (directory / name).write_text(content, "utf-8")
+    path = directory / "my.toml"
+    path.write_text(text_of(case), "utf-8")
+    return path, text_of(case)
+
+
+def printed_by(*arguments, status):
+    """Return what a command prints on stderr; its exit status is `status`."""
+    result = CliRunner().invoke(main, [str(each) for each in arguments])
+    assert result.exit_code == status, result.output + repr(result.exception)
+    return result.stderr
+
+
+def test_there_are_120_different_mistakes():
+    assert len({case["mistake"] for case in CASES}) == len(CASES) >= 120
+    assert len({text_of(case) + str(case.get("files")) for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["mistake"].replace(" ", "-"))
+def test_check_finds_the_mistake_and_run_prints_the_same(case, tmp_path):
+    path, text = written(case, tmp_path)
+
+    printed = printed_by("check", path, status=2)
+
+    findings = [POSITION.match(each) for each in re.split(r"\n(?=/)", printed.rstrip())]
+    file = tmp_path / case.get("in_file", "my.toml")
+    matching = [
+        each
+        for each in findings
+        if each["file"] == str(file)
+        and int(each["line"]) == line_of(case, text)
+        and case["says"] in each["message"]
+        and f"[{case['code']}]" in each["message"]
+    ]
+    assert matching, printed
+    assert "edge_tvbo.sock" not in printed and "Traceback" not in printed
+    assert printed_by("run", path, status=EX_CONFIG).splitlines() == printed.splitlines()
+
+
+# --- what `check` accepts -----------------------------------------------------------------------
+
+GOOD = {
+    "base": {},
+    "a budget of 0 for one sensor": {"budget = 40.0": "sensors = { attic = { budget = 0 } }"},
+    "no energy": {BASE[BASE.index("[fields.temperature.energy]") :]: ""},
+    "a single sensor": {
+        '"hall", "attic", "kitchen"': '"hall"',
+        ", attic = [0, 4], kitchen = [5, 0]": "",
+    },
+    "all sensors at one place": {
+        "attic = [0, 4], kitchen = [5, 0]": "attic = [0, 0], kitchen = [0, 0]"
+    },
+    "a broker with an IPv6 address": {'"127.0.0.1"': '"::1"'},
+    "a broker that does not exist": {'"127.0.0.1"': '"no-such-broker.invalid"'},
+    "a directory that cannot be made": {'dir = "state"': 'dir = "/proc/state"'},
+    "a short interval": {'interval = "10min"\nreply_timeout = "2min"': 'interval = "10ms"'},
+    "a long interval": {'interval = "10min"': 'interval = "366d"'},
+    "tiny numbers": {"variance = 9.0\nnoise": "variance = 1e-9\nnoise"},
+    "metrics": {"[homeassistant]": "[metrics]\nport = {port}\n\n[homeassistant]"},
+    "sensors that sleep": {'mode = "live"': 'mode = "sleepy"'},
+    **{f"{name}": {'"et-gp-ucb", delta_b = 0.1': f'"{name}"'} for name in policies()},
+    **{
+        f"{name} fitted": {'"et-gp-ucb", delta_b = 0.1': f'"{name}", {key} = "fitted"'}
+        for name, key in (
+            ("tv-gp-ucb", "epsilon"),
+            ("mtv-gp-ucb", "epsilon"),
+            ("ttv-gp-ucb", "tau"),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("changes", GOOD.values(), ids=GOOD)
+def test_run_starts_whatever_check_accepts(changes, tmp_path):
+    text = BASE
+    for before, after in changes.items():
+        assert before in text
+        text = text.replace(before, after.replace("{port}", str(free_port())))
+    path = tmp_path / "my.toml"
+    path.write_text(text.replace("port = 1883", f"port = {free_port()}"), "utf-8")
+
+    assert printed_by("check", path, status=0) == ""
+    daemon = build_daemon(settings_of(path), Surroundings.make())
+    daemon.start()
+    daemon.stop()

@@ -116,6 +116,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     refused: dict[str, int]  # rejected readings and messages, by reason
     paused: bool = False  # whether a command has paused the field: no sensor is activated
     energy: EnergyState | None = None  # None if no energy is counted
+    model: str = ""  # facts about the model in words: its season, its rates, its scale
 
 
 class Health(msgspec.Struct, frozen=True):

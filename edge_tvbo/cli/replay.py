@@ -29,6 +29,7 @@ from edge_tvbo.errors import ConfigError
 if TYPE_CHECKING:
     from edge_tvbo.messages.commands import Command
     from edge_tvbo.simulation.backtest import Backtest, Result
+    from edge_tvbo.training.covariance import Transform
 
 MIN_INTERVALS_FOR_PROCESSES = 50_000  # about 5 s of work; a process takes 2 s to start
 
@@ -195,6 +196,19 @@ def compare(
         _write_report(backtest, results, out, as_json)
 
 
+def _period(context: click.Context, option: click.Parameter, text: str) -> float | None:
+    """Return the season that a command-line option names, in s, 0 for none; None for auto."""
+    from edge_tvbo.config.field_types import period
+
+    try:
+        found = period(text)
+    except ValueError as error:
+        allowed = "auto, day, week, year, none or a duration such as 12h"
+        hint = f" ({error})" if str(error) else ""
+        raise click.BadParameter(f"{text!r} is not one of {allowed}{hint}.") from None
+    return None if found == "auto" else found
+
+
 @click.command()
 @recording_options
 @click.option(
@@ -212,11 +226,31 @@ def compare(
     help="Model file to write.",
 )
 @click.option(
+    "--period",
+    default="auto",
+    show_default=True,
+    callback=_period,
+    help="Season of the field: day, week, year, none or a duration; auto: found from the data.",
+)
+@click.option(
+    "--transform",
+    type=click.Choice(["auto", "none", "log1p"]),
+    default="auto",
+    show_default=True,
+    help="Scale on which the model works; log1p: a log scale; auto: found from the data.",
+)
+@click.option(
     "--plot",
     type=click.Path(path_type=Path),
     help="Also plot the training report to this file (png, svg, pdf).",
 )
-def fit(output: Path, plot: Path | None, **source: Any) -> None:
+def fit(
+    output: Path,
+    plot: Path | None,
+    period: float | None,
+    transform: "Transform",
+    **source: Any,
+) -> None:
     """Train a model from recorded days.
 
     The setting `model` of a configuration names the model file. The file contains the course of
@@ -236,9 +270,9 @@ def fit(output: Path, plot: Path | None, **source: Any) -> None:
     if source["train"] is None:
         backtest = backtest.on_all_days()
     with progress("learning", None) as step:
-        backtest.fit_structure(step)
+        backtest.fit_structure(step, period=period, transform=transform)
     write(output, backtest.structured_field)
-    learned = backtest.training_report()
+    learned = backtest.training_report(period=period)
     click.echo(f"Wrote {output}:")
     for line in learned.lines():
         click.echo(f"- {line}")

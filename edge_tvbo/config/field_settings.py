@@ -113,6 +113,29 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
             " min: the sensor with the lowest value."
         ),
     ] = "max"
+    period: Annotated[
+        float | Literal["auto"],
+        Meta(
+            description="How long it takes until the field repeats itself: its season. auto: the"
+            " season of the model; without a model, a day, or a year with intervals of more than"
+            " six hours. week: a day whose course differs between the days of the week. A model"
+            " must have been fitted with the same period.",
+            extra={
+                "parse": field_types.period,
+                "expected": '"auto", "day", "week", "year", "none" or a duration, 1s to 366d',
+            },
+        ),
+    ] = "auto"
+    transform: Annotated[
+        Literal["auto", "none", "log1p"],
+        Meta(
+            description="The scale on which the model works. none: the unit of the readings. log1p:"
+            " a log scale, for readings of at least 0 of which a few are much higher than the"
+            " others, such as particulates or counts; estimates are then medians, and the plausible"
+            " range is computed on the log scale. auto: the scale of the model; without a model,"
+            " none. A model must have been fitted with the same transform."
+        ),
+    ] = "auto"
     policy: Annotated[
         PolicySettings,
         Meta(description="The policy that selects the next sensor, and its parameters."),

@@ -152,6 +152,20 @@ def interval(value: object) -> float | Literal["on-reading"]:
     return length
 
 
+PERIODS = {"day": 86_400.0, "week": 604_800.0, "year": 31_557_600.0, "none": 0.0}  # s
+_parse_period = duration("1s")["parse"]
+
+
+def period(value: object) -> float | Literal["auto"]:
+    """Return the setting `period` in seconds, 0 for "none", or "auto"."""
+    if value == "auto":
+        return "auto"
+    if isinstance(value, str) and value in PERIODS:
+        return PERIODS[value]
+    length: float = _parse_period(value)
+    return length
+
+
 def keepalive(value: object) -> int:
     """Return the MQTT keepalive in whole seconds; `value` is a number of seconds or a duration."""
     try:

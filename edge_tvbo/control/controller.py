@@ -37,7 +37,7 @@ is not backed off, because its reply may have been lost when the process ended. 
 gets a number that was not used before.
 """
 
-from math import inf, sqrt
+from math import copysign, inf, sqrt
 from typing import assert_never
 
 import numpy as np
@@ -204,6 +204,7 @@ class Controller:
             paused=self._paused,
             energy=self._energy.status(sensors) if self._energy else None,
             recommends=self._recommends,
+            model="; ".join(self._decisions.model_facts()),
         )
 
     @property
@@ -522,7 +523,9 @@ class Controller:
             reason = "late" if arm == self._selected else "unsolicited"
             return [*heard, *self._reject(reason, reading.sensor, f"{reading.value:g}")]
         self._filter.accept(arm, reading)
-        result = self.policy.observe(arm, self.policy.field.to_model(reading.value))
+        value = self.policy.field.to_model(reading.value)
+        estimate = float(self.policy.posterior()[0][arm]) if is_reply else 0.0
+        result = self.policy.observe(arm, value)
         if is_reply:
             self._health.mark_replied(arm)
         recovers = is_reply or not self._health.is_implausible(arm)
@@ -530,7 +533,7 @@ class Controller:
         if result.reset:
             commands.append(self._model_reset_notice(reading))
         if is_reply:
-            commands += self._handle_reply(reading, result)
+            commands += self._handle_reply(reading, result, estimate, value)
         return commands
 
     def _reject_reason(self, arm: int, reading: Reading, *, is_reply: bool) -> str | None:
@@ -562,8 +565,12 @@ class Controller:
         self._last_reset = rfc3339(self._began)
         return self._notice("model-reset", reading.received, reading.sensor)
 
-    def _handle_reply(self, reading: Reading, result: ObserveResult) -> list[Command]:
-        scale = self.policy.field.scale
+    def _handle_reply(
+        self, reading: Reading, result: ObserveResult, estimate: float, value: float
+    ) -> list[Command]:
+        """Handle the reply `value`, of which the estimate was `estimate`, both in model units."""
+        field, side = self.policy.field, copysign(1.0, value - estimate)
+        threshold = result.threshold
         self._waiting = False
         self._replies += 1
         record = Record(
@@ -572,8 +579,8 @@ class Controller:
             reading.sensor,
             Ending.ANSWERED,
             reading.value,
-            result.abs_error * scale,
-            None if result.threshold is None else result.threshold * scale,
+            field.distance_to_unit(estimate, side * result.abs_error),
+            None if threshold is None else field.distance_to_unit(estimate, side * threshold),
             result.reset,
         )
         return [record, *self._begin_if_on_reading(reading.received)]
@@ -609,5 +616,4 @@ class Controller:
 def _plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
     """Return the lowest and the highest plausible reading, in the field's unit."""
     farthest = settings.plausible * sqrt(field.kernel.diagonal().max())
-    bounds = field.to_unit(-farthest), field.to_unit(farthest)
-    return min(bounds), max(bounds)
+    return field.bounds(farthest)

@@ -54,6 +54,7 @@ ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no com
     "some-back": "A sensor reports again; the policy selects the sensors again",
 }
 NO_NAMES: Mapping[str, str] = {}
+LOG_SCALE = "the model works on a log scale, so estimates are medians"
 RESET_BY_COMMAND = "The model was reset by command"
 
 
@@ -205,10 +206,15 @@ class DecisionBuilder:
             at=rfc3339(at),
             sensor=self._field.sensors[arm],
             value=self._value(highest),
-            std=self._spread(float(std[arm])),
+            std=self._spread(highest, float(std[arm])),
             unit=self._field.unit,
             age_s=max(0, round(at - last[arm])) if last[arm] > -inf else None,
         )
+
+    def model_facts(self) -> list[str]:
+        """Return the facts about the model in words."""
+        facts = [fact_text(fact) for fact in self._policy.facts()]
+        return facts if self._field.log1p_scale is None else [*facts, LOG_SCALE]
 
     def _reason(
         self,
@@ -226,7 +232,7 @@ class DecisionBuilder:
 
     def _figures(self, choice: Choice) -> "_Figures":
         mean, bound = self._value(choice.mean), self._value(choice.ucb)
-        return _Figures(mean, self._spread(choice.std), bound)
+        return _Figures(mean, self._spread(choice.mean, choice.std), bound)
 
     def _factors(
         self,
@@ -253,8 +259,7 @@ class DecisionBuilder:
             estimate = self._quantity(self._value(float(mean[best])))
             sensor = self._names[best]
             factors.append(f"{sensor} has the {self._extreme}est estimate, {estimate}")
-        factors += [fact_text(fact) for fact in self._policy.facts()]
-        return factors
+        return factors + self.model_facts()
 
     def _ineligible(
         self,
@@ -307,8 +312,8 @@ class DecisionBuilder:
     def _value(self, value: float) -> float:
         return round(self._field.to_unit(value), self._digits) + 0.0  # no minus zero
 
-    def _spread(self, value: float) -> float:
-        return round(value * self._field.scale, self._digits)
+    def _spread(self, value: float, std: float) -> float:
+        return round(self._field.std_to_unit(value, std), self._digits)
 
     def _number(self, value: float) -> str:
         text = self._format % value

@@ -9,9 +9,10 @@ from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import Code, ConfigError, MissingExtra, Mistake, SettingErrors
+from edge_tvbo.messages.formatting import season_text
 from edge_tvbo.models import spatial_kernels
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structure import MAX_DRIFT, prior_structure
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import build_policy
 
@@ -77,8 +78,10 @@ def _field_from_model(settings: FieldSettings) -> SensorField:
         )
     rows = [field.sensors.index(sensor) for sensor in settings.sensors]
     positions, kernel = field.positions, field.kernel[rows][:, rows]
+    _check_transform(settings, field)
+    _check_period(settings, field)
     structure = (
-        prior_structure(kernel, _interval(settings))
+        prior_structure(kernel, _interval(settings), _period(settings))
         if field.structure is None
         else field.structure.of_sensors(rows)
     )
@@ -89,6 +92,7 @@ def _field_from_model(settings: FieldSettings) -> SensorField:
         unit=settings.unit or field.unit,
         center=field.center,
         scale=field.scale,
+        log1p_scale=field.log1p_scale,
         objective=settings.objective,
         positions=None if positions is None else positions[rows],
         structure=structure,
@@ -96,6 +100,11 @@ def _field_from_model(settings: FieldSettings) -> SensorField:
 
 
 def _field_from_kernel(settings: FieldSettings, kernel: Kernel) -> SensorField:
+    if settings.transform == "log1p" and kernel.mean < 0.0:
+        raise ConfigError(
+            f'transform is "log1p", and the mean of the kernel is {kernel.mean:g}; it must be at '
+            'least 0. Set transform = "none", or another mean.'
+        )
     known = settings.positions
     places = None if known is None else [known[sensor] for sensor in settings.sensors]
     covariance = _covariance(kernel, places, len(settings.sensors))
@@ -106,15 +115,45 @@ def _field_from_kernel(settings: FieldSettings, kernel: Kernel) -> SensorField:
         unit=settings.unit,
         center=kernel.mean,
         scale=kernel.variance**0.5,
+        log1p_scale=kernel.variance**0.5 if settings.transform == "log1p" else None,
         objective=settings.objective,
         positions=places,
-        structure=prior_structure(covariance, _interval(settings)),
+        structure=prior_structure(covariance, _interval(settings), _period(settings)),
     )
 
 
 def _interval(settings: FieldSettings) -> float | None:
     """Return the length of a field's intervals in s; None if the intervals follow the readings."""
     return settings.interval if isinstance(settings.interval, float) else None
+
+
+def _period(settings: FieldSettings) -> float | None:
+    """Return the configured season of a field in s, 0 for none; None if it is not configured."""
+    return None if settings.period == "auto" else settings.period
+
+
+def _check_transform(settings: FieldSettings, field: SensorField) -> None:
+    """Raise `ConfigError` if the model of `field` works on another scale than is configured."""
+    fitted = "none" if field.log1p_scale is None else "log1p"
+    if settings.transform not in ("auto", fitted):
+        raise ConfigError(
+            f'transform is "{settings.transform}", and the model {settings.model} was fitted with '
+            f'"{fitted}"; remove transform, or fit the model again with '
+            f"--transform {settings.transform}."
+        )
+
+
+def _check_period(settings: FieldSettings, field: SensorField) -> None:
+    """Raise `ConfigError` if the model of `field` has another season than is configured."""
+    period, structure = _period(settings), field.structure
+    if period is None or structure is None:
+        return
+    if abs(structure.period - period) > MAX_DRIFT * period:
+        found, wanted = season_text(structure.period), season_text(period)
+        raise ConfigError(
+            f"period is {wanted}, and the season of the model {settings.model} is {found}; remove "
+            "period, or fit the model again with --period."
+        )
 
 
 def _covariance(kernel: Kernel, places: list[Position] | None, M: int) -> Array:

@@ -96,7 +96,7 @@ def posterior_snapshot(controller: Controller) -> PosteriorSnapshot:
     field = controller.policy.field
     mean, std = controller.policy.posterior()
     return PosteriorSnapshot(
-        field.sensors, quantize(field.to_unit(mean)), quantize(std * field.scale)
+        field.sensors, quantize(field.to_unit(mean)), quantize(field.std_to_unit(mean, std))
     )
 
 

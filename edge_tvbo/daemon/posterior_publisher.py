@@ -64,7 +64,7 @@ def posterior(
         unit=field.unit,
         sensors=field.sensors,
         mean=(field.to_unit(mean).round(digits) + 0.0).tolist(),  # no minus zero
-        std=(std * field.scale).round(digits).tolist(),
+        std=field.std_to_unit(mean, std).round(digits).tolist(),
         last=[None if each is None else round(each.value, digits) for each in last],
         age_s=[None if each is None else max(0.0, round(at - each.received, 1)) for each in last],
     )

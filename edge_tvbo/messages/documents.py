@@ -118,6 +118,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     paused: bool = False  # whether a command has paused the field: no sensor is activated
     energy: EnergyState | None = None  # None if no energy is counted
     recommends: bool = False  # mode advise: sensors are only recommended, no command is sent
+    model: str = ""  # facts about the model in words: its season, its rates, its scale
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -38,9 +38,11 @@ def duration(seconds: float) -> str:
 def season_text(period: float) -> str:
     """Return the length of a season in words.
 
-    >>> season_text(86400.0), season_text(31_536_000.0), season_text(7200.0)
-    ('a day', 'a year', '2 h')
+    >>> season_text(86400.0), season_text(31_536_000.0), season_text(7200.0), season_text(0.0)
+    ('a day', 'a year', '2 h', 'none')
     """
+    if not period:
+        return "none"
     for words, length in SEASONS:
         if abs(period - length) < 0.01 * length:
             return words

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,9 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.spatial_kernels import ALLOWED_RANGE, MAX_NUMBER, MIN_NUMBER, SpatialKernel
 from edge_tvbo.models.structure import StructuralModel
 from edge_tvbo.numerics.types import Array
+
+Number = TypeVar("Number", float, Array)
+MAX_EXPONENT = 100.0  # of a value on the log scale, so that every reading is finite
 
 
 class SensorField:
@@ -32,6 +35,10 @@ class SensorField:
         ``model value = (reading - center) / scale``, negated if `objective` is "min". The mapping
         is the same for all sensors, so that the best sensor in model units is also the best sensor
         in `unit`.
+    log1p_scale : float or None
+        If it is not None, the model works on a log scale: its values are proportional to
+        ``log1p(reading / log1p_scale) - log1p(center / log1p_scale)``, and `scale` is the size of
+        a model unit at `center`. A reading below 0 then counts as 0.
     objective : "max" or "min"
         Whether the policy searches for the highest or the lowest reading. The model always
         maximises.
@@ -50,6 +57,9 @@ class SensorField:
     >>> field = SensorField(("a", "b"), [[1, 0.5], [0.5, 1]], 0.01, unit="°C", center=20, scale=2)
     >>> field.to_model(23.0), field.to_unit(1.5)
     (1.5, 23.0)
+    >>> field = SensorField(("a",), [[1]], 0.01, center=20, scale=10, log1p_scale=10)
+    >>> round(field.to_model(50.0), 3), field.to_model(20.0), field.to_unit(-100.0)
+    (2.079, 0.0, 0.0)
     """
 
     def __init__(
@@ -61,6 +71,7 @@ class SensorField:
         unit: str = "",
         center: float = 0.0,
         scale: float = 1.0,
+        log1p_scale: float | None = None,
         objective: Literal["max", "min"] = "max",
         positions: ArrayLike | None = None,
         structure: StructuralModel | None = None,
@@ -81,6 +92,11 @@ class SensorField:
             raise ConfigError(f"scale is {scale}; it must be {ALLOWED_RANGE}.")
         if not abs(self.center) <= MAX_NUMBER:
             raise ConfigError(f"center is {center}; it can be -{MAX_NUMBER:g} to {MAX_NUMBER:g}.")
+        if log1p_scale is not None and not MIN_NUMBER <= log1p_scale <= MAX_NUMBER:
+            raise ConfigError(f"log1p_scale is {log1p_scale}; it must be {ALLOWED_RANGE}.")
+        if log1p_scale is not None and self.center < 0.0:
+            raise ConfigError(f"center is {center}; on a log scale, it must be at least 0.")
+        self.log1p_scale = None if log1p_scale is None else float(log1p_scale)
         if objective not in ("max", "min"):
             raise ConfigError(f'objective is {objective!r}; it can be "max" or "min".')
         self._sign = 1.0 if objective == "max" else -1.0
@@ -154,35 +170,120 @@ class SensorField:
         """
         return bool(((places >= 0) & (places < len(self)) & (places % 1 == 0)).all())
 
-    def to_model(self, reading: float) -> float:
-        """Convert a reading of a sensor from the field's unit to model units.
+    def to_model(self, reading: Number) -> Number:
+        """Convert readings from the field's unit to model units.
 
         Parameters
         ----------
-        reading : float
-            Reading in the field's unit.
+        reading : float or array
+            Readings in the field's unit.
+
+        Returns
+        -------
+        float or array
+            (reading - center) / scale, or its logarithm; negated if `objective` is "min".
+        """
+        if self.log1p_scale is None:
+            return self._sign * (reading - self.center) / self.scale
+        pole = self.center + self.log1p_scale
+        value = np.log1p((np.maximum(reading, 0.0) - self.center) / pole)
+        return _like(reading, self._sign * pole / self.scale * value)
+
+    def to_unit(self, value: Number) -> Number:
+        """Convert values from model units to the field's unit.
+
+        The order of values stays or is reversed, so that the median and other quantiles remain
+        what they are.
+
+        Parameters
+        ----------
+        value : float or array
+            Values in model units.
+
+        Returns
+        -------
+        float or array
+            The values in the field's unit; this is the inverse of `to_model`.
+        """
+        if self.log1p_scale is None:
+            return self.center + self._sign * value * self.scale
+        pole = self.center + self.log1p_scale
+        exponent = np.minimum(self._sign * value * self.scale / pole, MAX_EXPONENT)
+        return _like(value, np.maximum(self.center + pole * np.expm1(exponent), 0.0))
+
+    def std_to_unit(self, value: Number, std: Number) -> Number:
+        """Convert standard deviations from model units to the field's unit.
+
+        Parameters
+        ----------
+        value, std : float or array
+            Values around which the standard deviations are, and these, in model units.
+
+        Returns
+        -------
+        float or array
+            Half the width of the interval from `value` - `std` to `value` + `std`.
+        """
+        if self.log1p_scale is None:
+            return std * self.scale
+        return abs(self.to_unit(value + std) - self.to_unit(value - std)) / 2.0
+
+    def distance_to_unit(self, value: float, distance: float) -> float:
+        """Return the distance of `value` from `value` + `distance` in the field's unit.
+
+        Parameters
+        ----------
+        value, distance : float
+            A value and a positive or negative distance from it, in model units.
 
         Returns
         -------
         float
-            (reading - center) / scale, negated if `objective` is "min".
+            The distance in the field's unit, not negative.
         """
-        return self._sign * (reading - self.center) / self.scale
+        if self.log1p_scale is None:
+            return abs(distance) * self.scale
+        return abs(self.to_unit(value + distance) - self.to_unit(value))
 
-    def to_unit(self, value: float) -> float:
-        """Convert a value of a sensor field from model units to the field's unit.
+    def log_slope(self, readings: Array) -> Array:
+        """Return the logarithm of the slope of `to_model`.
+
+        The log density of readings in their unit is that of their values in model units plus this.
 
         Parameters
         ----------
-        value : float
-            Value in model units.
+        readings : array
+            Readings in the field's unit.
 
         Returns
         -------
-        float
-            The value in the field's unit; this is the inverse of `to_model`.
+        array
+            The logarithm of the slope at each reading.
         """
-        return self.center + self._sign * value * self.scale
+        if self.log1p_scale is None:
+            return np.full(readings.shape, -np.log(self.scale))
+        pole = self.center + self.log1p_scale
+        shifted = np.maximum(readings, 0.0) + self.log1p_scale
+        return np.asarray(np.log(pole / self.scale) - np.log(shifted))
+
+    def bounds(self, farthest: float) -> tuple[float, float]:
+        """Return the lowest and the highest reading whose value is at most `farthest` from 0.
+
+        On a log scale, the lowest is -`log1p_scale`: a reading slightly below 0 is an error of
+        measurement.
+
+        Parameters
+        ----------
+        farthest : float
+            The largest distance from 0, in model units.
+
+        Returns
+        -------
+        tuple of float
+            The lowest and the highest reading, in the field's unit.
+        """
+        ends = self.to_unit(-farthest), self.to_unit(farthest)
+        return min(ends) if self.log1p_scale is None else -self.log1p_scale, max(ends)
 
     def fingerprint(self) -> str:
         """Return a digest of the settings that snapshots of policies on this field must match.
@@ -193,7 +294,9 @@ class SensorField:
             Digest of 16 hex digits.
         """
         parts = ("\0".join(self.sensors).encode(), self.kernel.tobytes())
-        numbers = (self.noise_variance, self.center, self.scale)
+        numbers: tuple[float, ...] = (self.noise_variance, self.center, self.scale)
+        if self.log1p_scale is not None:
+            numbers = (*numbers, self.log1p_scale)
         settings = f"{numbers!r} {self.objective}".encode()
         structure = b"" if self.structure is None else self.structure.fingerprint()
         places = b"" if self.positions is None else self.positions.tobytes()
@@ -210,6 +313,11 @@ def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField
     places = np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2)
     names = tuple(f"{i}-{j}" for i in range(side) for j in range(side))
     return SensorField(names, kernel(places, places), noise_variance, positions=places)
+
+
+def _like(given: Number, result: Array) -> Number:
+    """Return `result` as an array if `given` is one, and otherwise as a float."""
+    return result if isinstance(given, np.ndarray) else float(result)
 
 
 def _checked_positions(positions: ArrayLike, M: int) -> Array:

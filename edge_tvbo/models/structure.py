@@ -7,9 +7,10 @@ t is
     y_i(t) = course_i(h) + spread_i · x_i(t) + noise
     x_i(t) = level_i + s(h) (offset_i + slow_i + fast_i) + season_i(h)
 
-h is the phase of the season, which is a day or a year, and s(h) is the liveliness of the field at
-this phase. The season of a sensor is a sum of K harmonics, whose amplitudes change with time. Each
-component is an Ornstein-Uhlenbeck process. Its covariance over the sensors is
+h is the phase of the period, such as a day, a week or a year, and s(h) is the liveliness of the
+field at this phase. The season of a sensor is a sum of K harmonics, whose amplitudes change with
+time. If the period of the course is a week, the season and the liveliness go by the time of day.
+Each component is an Ornstein-Uhlenbeck process. Its covariance over the sensors is
 variance · (common · 11ᵀ + (1 - common) · correlation).
 """
 
@@ -27,7 +28,8 @@ from edge_tvbo.numerics.types import Array, Indices, Int64Array
 DAY = 86_400.0  # s
 WEEK = 7 * DAY
 YEAR = 365.25 * DAY
-MAX_DAILY_INTERVAL = DAY / 4  # with longer intervals, the season is a year
+MAX_DAILY_INTERVAL = DAY / 4  # with longer intervals, there is no season of a day
+MAX_DRIFT = 0.005  # share of a period by which a whole number of rows may differ from it
 LIVELINESS_BINS = 24
 MAX_ROWS = 2**40
 HARMONICS = ((64, 3), (200, 1), (500, 0))  # up to so many sensors, so many harmonics of each
@@ -90,22 +92,21 @@ class Components(msgspec.Struct, frozen=True):
         return component
 
 
-def _prior_components(slow: float, fast: float, period: float) -> Components:
-    """Return components whose time constants `slow` and `fast` are in s."""
+def _prior_components(interval: float | None, cycle: float) -> Components:
+    """Return the components of a field without training readings.
+
+    The values were found by hand on the first days of the Intel lab (docs/auto.md).
+    """
+    slow, fast = (DAY, DAY / 11) if has_days(interval) else (30 * DAY, 3 * DAY)
     return Components(
-        level=Component(4.5, 20.0 * period, 0.9),
+        level=Component(4.5, 20.0 * cycle, 0.9),
         slow=Component(0.28, slow, 0.7),
         fast=Component(0.5, fast, 0.6),
-        offset=Component(0.03, 20.0 * period),
-        season=Component(1.85, 14.0 * period, 0.8),
+        offset=Component(0.03, 20.0 * cycle),
+        season=Component(1.85, 14.0 * cycle, 0.8),
         decay=2.0,
         noise_variance=0.005,
     )
-
-
-# The values were found by hand on the first days of the Intel lab (docs/auto.md).
-DAILY_COMPONENTS = _prior_components(DAY, DAY / 11, DAY)
-YEARLY_COMPONENTS = _prior_components(30 * DAY, 3 * DAY, YEAR)
 
 
 class StateTable(NamedTuple):
@@ -164,15 +165,15 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
     Parameters
     ----------
     period : float
-        Length of the season in s; 0 if there is no season.
+        Period of the course in s; 0 if there is no season.
     interval : float
         Length of an interval in s; 0 if intervals differ, so that only their times count.
     course : (P, M) array
-        Mean of each sensor in each of P parts of the season, in model units; P is 1 without season.
+        Mean of each sensor in each of P parts of the period, in model units; P is 1 without season.
     spread : (M,) array
         Standard deviation of each sensor around its course, in model units, > 0.
     liveliness : (LIVELINESS_BINS,) array
-        s(h): how lively the field is in each part of the season, > 0, about 1 on average.
+        s(h): how lively the field is in each part of the cycle, > 0, about 1 on average.
     correlation : (M, M) array
         Correlation of the sensors around their courses.
     components : Components
@@ -181,6 +182,9 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         Number of training rows; 0 for a prior.
     state : TrainedState, optional
         State after the training rows; None to start from the prior.
+    cycle : float, optional
+        Period of the season and of the liveliness in s: a day if the period of the course is a
+        week. None for `period`.
 
     Raises
     ------
@@ -197,6 +201,7 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
     components: Components
     rows: int
     state: TrainedState | None = None
+    cycle: float | None = None
 
     def __post_init__(self) -> None:
         P, M = self.course.shape if self.course.ndim == 2 else (0, 0)
@@ -223,8 +228,15 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
             raise ConfigError(f"The structure's spread and liveliness must be {ALLOWED_RANGE}.")
         if not 0.0 <= self.period <= MAX_NUMBER or not 0.0 <= self.interval <= MAX_NUMBER:
             raise ConfigError("The structure's period or interval is out of range.")
+        if self.cycle is not None and not 0.0 < self.cycle <= self.period:
+            raise ConfigError("The structure's cycle must be above 0, and at most its period.")
         if not 0 <= self.rows <= MAX_ROWS:
             raise ConfigError(f"The structure's rows are {self.rows}; allowed: 0 to {MAX_ROWS}.")
+
+    @property
+    def season_period(self) -> float:
+        """Period of the season and of the liveliness in s; 0 if there is no season."""
+        return self.period if self.cycle is None else self.cycle
 
     def fingerprint(self) -> bytes:
         """Return a 32-byte digest of a trained structural model; nothing for a prior.
@@ -238,6 +250,8 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         if self.state is not None:
             arrays += [self.state.mean, self.state.covariances]
             numbers.append(self.state.end)
+        if self.cycle is not None:
+            numbers.append(self.cycle)
         return sha256(repr(numbers).encode() + b"".join(a.tobytes() for a in arrays)).digest()
 
     def of_sensors(self, arms: Indices | list[int]) -> "StructuralModel":
@@ -258,9 +272,27 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         )
 
 
+def has_days(interval: float | None) -> bool:
+    """Return whether a day can be a season with intervals of this length in s.
+
+    An `interval` of None, for intervals of different lengths, can.
+    """
+    return interval is None or interval <= MAX_DAILY_INTERVAL
+
+
+def cycle_of(period: float, interval: float | None) -> float | None:
+    """Return the `cycle` of a structural model whose course has this period, in s."""
+    is_week = abs(period - WEEK) <= MAX_DRIFT * WEEK
+    return period / 7 if is_week and has_days(interval) else None
+
+
 def phase_of(at: float, period: float) -> float:
-    """Return the share of the season that has passed at the Unix time `at`, 0 to 1."""
-    return (at % period) / period
+    """Return the share of the period that has passed at the Unix time `at`, 0 to 1.
+
+    A period of a week begins on Thursday, as the Unix time does. The result is -1 if `period` is 0,
+    so that there is no season.
+    """
+    return (at % period) / period if period else -1.0
 
 
 def _are_covariances(matrices: Array) -> bool:
@@ -293,10 +325,10 @@ def harmonics_for(sensors: int) -> int | None:
     return next((harmonics for limit, harmonics in HARMONICS if sensors <= limit), None)
 
 
-def prior_structure(kernel: Array, interval: float | None) -> StructuralModel | None:
+def prior_structure(
+    kernel: Array, interval: float | None, period: float | None = None
+) -> StructuralModel | None:
     """Return the structural model of a field without training readings.
-
-    Its season is a day, or a year for intervals of more than six hours.
 
     Parameters
     ----------
@@ -304,6 +336,10 @@ def prior_structure(kernel: Array, interval: float | None) -> StructuralModel | 
         Prior covariance of the field, in model units².
     interval : float or None
         Length of an interval in s; None for intervals of different lengths.
+    period : float or None
+        Length of the season in s; 0 for no season. None for a day, or for a year if intervals are
+        longer than six hours. A week starts as a season of a day where intervals are shorter,
+        because the course of a week can only be learned from training readings.
 
     Returns
     -------
@@ -314,14 +350,15 @@ def prior_structure(kernel: Array, interval: float | None) -> StructuralModel | 
     if harmonics_for(M) is None:
         return None
     spread = np.sqrt(np.diag(kernel))
-    daily = interval is None or interval <= MAX_DAILY_INTERVAL
+    usual = DAY if has_days(interval) else YEAR
+    season = usual if period is None else cycle_of(period, interval) or period
     return StructuralModel(
-        period=DAY if daily else YEAR,
+        period=season,
         interval=interval or 0.0,
         course=np.zeros((1, M)),
         spread=spread,
         liveliness=np.ones(LIVELINESS_BINS),
         correlation=kernel / np.outer(spread, spread),
-        components=DAILY_COMPONENTS if daily else YEARLY_COMPONENTS,
+        components=_prior_components(interval, season or usual),
         rows=0,
     )

@@ -177,7 +177,7 @@ def filter_training(
     m: Array,
     P: Array,
 ) -> float:
-    """Filter training rows in which every sensor was read; return their log predictive score.
+    """Filter training rows in which all sensors were read, or none; return their log score.
 
     All components have the same correlation C = U Λ Uᵀ over the sensors. Then the rows X U are M
     independent series, and each has a filter of n components.
@@ -185,7 +185,7 @@ def filter_training(
     Parameters
     ----------
     X : float64[T, M]
-        Rows in the basis of the eigenvectors.
+        Rows in the basis of the eigenvectors; NaN in a row in which no sensor was read.
     eigenvalues : float64[M]
         Diagonal of Λ.
     variance, retain : float64[n]
@@ -225,8 +225,11 @@ def filter_training(
                 total += loads[t, a] * g[a]
                 value += loads[t, a] * mean[a]
             error = X[t, j] - value
-            square = error * error / total
-            if t >= skipped:
+            if error != error:
+                error = 0.0
+                g[:] = 0.0
+            elif t >= skipped:
+                square = error * error / total
                 far = sqrt(square)
                 loss = square
                 if far > MAX_ERROR_STDS:

@@ -26,10 +26,17 @@ from edge_tvbo.simulation.replay import (
     controller_settings,
     empty_steps,
     mean_and_sd,
+    recorded_rows,
     replay,
     training_rows,
 )
-from edge_tvbo.training.covariance import NOISE_VARIANCE, train, with_model, with_structure
+from edge_tvbo.training.covariance import (
+    NOISE_VARIANCE,
+    Transform,
+    train,
+    with_model,
+    with_structure,
+)
 from edge_tvbo.training.structural_fit import Progress, no_progress
 from edge_tvbo.training.textbook_fit import best_width, fit_textbook
 from edge_tvbo.training.training_report import TrainingReport, make_training_report
@@ -123,7 +130,7 @@ class Backtest:
     Raises
     ------
     DataError
-        If `test_span` is empty.
+        If nothing was recorded in `test_span`.
     """
 
     def __init__(
@@ -134,7 +141,7 @@ class Backtest:
         noise_variance: float = NOISE_VARIANCE,
         budget: float | None = None,
     ) -> None:
-        if test_span.last <= test_span.first:
+        if not len(recorded_rows(recording, test_span)):
             raise DataError(
                 "No test day is left; select fewer training days with --train, or select the test"
                 " days with --test."
@@ -170,24 +177,31 @@ class Backtest:
 
     @property
     def _modelled(self) -> Array:
-        return np.asarray(np.vectorize(self.field.to_model)(self._training))
+        rows = slice(self.train_span.first, self.train_span.last)
+        return self.field.to_model(np.asarray(self.recording.values[rows]))
 
-    def fit_structure(self, progress: Progress) -> None:
-        """Fit the structural model of the field.
+    def fit_structure(
+        self, progress: Progress, *, period: float | None = None, transform: Transform = "auto"
+    ) -> None:
+        """Fit the structural model of the field; the parameters are those of `with_structure`.
 
         `progress` is called with the number of finished steps and the number of all steps.
         """
-        self.structured_field = self._fit_structure(progress)
+        self.structured_field = self._fit_structure(progress, period, transform)
 
     def on_all_days(self) -> "Backtest":
         """Return a backtest whose training days are all days of the recording."""
         everything = RowRange(0, len(self.recording.values))
         return Backtest(self.recording, everything, everything, self.field.noise_variance)
 
-    def training_report(self) -> TrainingReport:
-        """Return the report on what was learned from the training days."""
+    def training_report(self, *, period: float | None = None) -> TrainingReport:
+        """Return the report on what was learned from the training days.
+
+        `period` is that with which the structural model was fitted.
+        """
+        interval, start = self.recording.interval, self._train_start
         return make_training_report(
-            self.structured_field, self._training, self.recording.interval, self._train_start
+            self.structured_field, self._training, interval, start, period=period
         )
 
     def controller(self, policy: str, settings: Mapping[str, Any], seed: int) -> Controller:
@@ -238,11 +252,11 @@ class Backtest:
 
         The oracle has no regret.
         """
-        rows = self.test_span.last - self.test_span.first
-        steps = empty_steps(rows)[None, :]
-        steps["pick"] = best_arm(self.recording, self.test_span)
+        rows = recorded_rows(self.recording, self.test_span)
+        T, steps = len(rows), empty_steps(len(rows))[None, :]
+        steps["pick"] = best_arm(self.recording, rows)
         return Result(
-            ORACLE, {}, steps["regret"], steps, np.nan, [0], [rows], [0], [""], len(self.field)
+            ORACLE, {}, steps["regret"], steps, np.nan, [0], [T], [0], [""], len(self.field)
         )
 
     def fingerprint(self) -> str:
@@ -265,9 +279,18 @@ class Backtest:
     def _train_start(self) -> float:
         return self.recording.start + self.train_span.first * self.recording.interval
 
-    def _fit_structure(self, progress: Progress) -> SensorField:
-        interval, start = self.recording.interval, self._train_start
-        return with_structure(self.field, self._training, interval, start, progress)
+    def _fit_structure(
+        self, progress: Progress, period: float | None = None, transform: Transform = "auto"
+    ) -> SensorField:
+        return with_structure(
+            self.field,
+            self._training,
+            self.recording.interval,
+            self._train_start,
+            progress,
+            period=period,
+            transform=transform,
+        )
 
     def _policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:
         keywords = {"seed": seed, **self._policy_settings(policy, settings)}
@@ -283,7 +306,7 @@ class Backtest:
         defaults = DEFAULT_SETTINGS.get(policy, {})
         if policy == STATIC:
             sign = 1.0 if self.field.objective == "max" else -1.0
-            best = int((sign * self._training).mean(axis=0).argmax())
+            best = int(np.nanmean(sign * self._training, axis=0).argmax())
             defaults = {"sensor": self.field.sensors[best]}
         if policy == TEXTBOOK:
             defaults = {"width": self._textbook_width}
@@ -297,7 +320,7 @@ class Backtest:
         model = self._policy(policy, settings, seed=0)
         if isinstance(model, ModelFreePolicy):
             return np.nan
-        return float(model.field.noise_variance**0.5 * self.field.scale)
+        return float(model.field.noise_variance**0.5 * model.field.scale)
 
 
 def results_table(results: Sequence[Result]) -> str:

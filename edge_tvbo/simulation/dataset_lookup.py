@@ -81,11 +81,13 @@ def load_recording(
     """Return the recording of `dataset`; raises `DataError` if the recording cannot be loaded.
 
     If `gaps` is "silent", sensors do not reply in gaps of the recording. If `gaps` is "filled",
-    sensors reply in gaps with the values that fill the gaps, as in the papers.
+    sensors reply in gaps with the values that fill the gaps, as in the papers, unless no sensor was
+    observed in the interval.
     """
     recording = dataset.load(search_directories(first))
     if gaps == "filled":
-        return replace(recording, observed=recording.observed | True)
+        recorded = recording.observed.any(axis=1, keepdims=True)
+        return replace(recording, observed=recording.observed | recorded)
     return recording
 
 

@@ -35,7 +35,9 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     values : float64[T, M]
         Finite readings; gaps are filled, and `observed` marks them.
     observed : bool[T, M]
-        False for each value that was not measured but filled in.
+        False for each value that was not measured but filled in. In an interval in which no sensor
+        was observed, such as at night when the sensors are off, nothing was recorded: it is neither
+        trained on nor replayed, but time passes.
     positions : float64[M, 2], optional
         Coordinates of the sensors, in m.
     source : str

@@ -2,7 +2,7 @@
 
 The daemon runs the same controller. Only the sensors are simulated: an activated sensor replies
 immediately with the value that it measured in the interval. In a gap of the recording, the sensor
-does not reply.
+does not reply. An interval in which no sensor was observed is left out: the model advances over it.
 """
 
 from collections.abc import Callable, Iterable
@@ -61,7 +61,7 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def steps(self) -> NDArray[np.void]:
-        """The results of all intervals of the replay, of shape (T,) and dtype `STEP_DTYPE`."""
+        """The results of all recorded intervals, of shape (T,) and dtype `STEP_DTYPE`."""
         return np.frombuffer(self.rows, STEP_DTYPE)
 
 
@@ -69,17 +69,20 @@ class ReplayRecorder:
     """Recorder of a replay: regret, activations, timeouts, resets, and a hash of all decisions.
 
     The regret of an interval is the difference between the values of the best sensor and of the
-    selected sensor, in the recording's unit and at least 0. The best sensor is the hottest of the
+    selected sensor, in the recording's unit and at least 0. Intervals in which no sensor was
+    observed are left out. The best sensor is the hottest of the
     sensors that were observed in the interval. If the objective is "min", the best sensor is the
     coldest of these sensors.
     """
 
     def __init__(self, recording: Recording, span: RowRange) -> None:
         sign = 1.0 if recording.objective == "max" else -1.0
-        values = sign * recording.values[span.first : span.last]
+        rows = recorded_rows(recording, span)
+        values = sign * recording.values[rows]
         self._arms = {sensor: arm for arm, sensor in enumerate(recording.sensors)}
+        self._steps = {interval: step for step, interval in enumerate((rows - span.first).tolist())}
         self._values = values
-        self._best = values[np.arange(len(values)), best_arm(recording, span)]
+        self._best = values[np.arange(len(values)), best_arm(recording, rows)]
         self._hash = sha256()
         self.steps = empty_steps(len(values))
         self._columns = {name: self.steps[name] for name in STEP_DTYPE.fields or ()}
@@ -92,33 +95,34 @@ class ReplayRecorder:
     def record(self, command: Command) -> None:
         """Record the content of one command of the controller."""
         match command:
-            case Activate():
-                self.activations += 1
+            case Activate(interval=interval):
+                self.activations += interval in self._steps
             case PublishState(decision=decision):
                 self._record_decision(decision)
             case Record():
-                self.missed += command.ending is Ending.MISSED
                 self._record_end(command)
             case Notify():
                 pass
 
     def _record_decision(self, decision: Decision) -> None:
-        row, arm, columns = decision.interval, self._arms[decision.sensor], self._columns
-        self.picks[row] = -1 if decision.reason is Reason.SAVED else arm
-        self.regret[row] = max(0.0, self._best[row] - self._values[row, arm])
-        columns["mean"][row], columns["std"][row] = decision.mean, decision.std
-        columns["reset"][row] = decision.model.resets > self.resets
+        arm, columns = self._arms[decision.sensor], self._columns
+        if (step := self._steps.get(decision.interval)) is not None:
+            self.picks[step] = -1 if decision.reason is Reason.SAVED else arm
+            self.regret[step] = max(0.0, self._best[step] - self._values[step, arm])
+            columns["mean"][step], columns["std"][step] = decision.mean, decision.std
+            columns["reset"][step] = decision.model.resets > self.resets
         self.resets = decision.model.resets
         self._hash.update(msgspec.json.encode(_facts(decision)) + b"\n")
 
     def _record_end(self, record: Record) -> None:
-        row, columns = record.interval, self._columns
-        columns["reply"][row] = _or_nan(record.value)
-        columns["error"][row] = _or_nan(record.abs_error)
-        columns["threshold"][row] = _or_nan(record.threshold)
-        if record.reset:
-            columns["reset"][row] = True
-            self.resets += 1
+        columns = self._columns
+        if (step := self._steps.get(record.interval)) is not None:
+            columns["reply"][step] = _or_nan(record.value)
+            columns["error"][step] = _or_nan(record.abs_error)
+            columns["threshold"][step] = _or_nan(record.threshold)
+            columns["reset"][step] |= record.reset
+            self.missed += record.ending is Ending.MISSED
+        self.resets += record.reset
         self._hash.update(msgspec.json.encode(record) + b"\n")
 
     def digest(self) -> str:
@@ -143,17 +147,20 @@ def empty_steps(rows: int) -> NDArray[np.void]:
     return steps
 
 
-def best_arm(recording: Recording, span: RowRange) -> NDArray[np.intp]:
-    """Return the hottest arm of each interval among the observed arms, of shape (T,).
+def recorded_rows(recording: Recording, span: RowRange) -> NDArray[np.intp]:
+    """Return the rows of `span` in which a sensor was observed."""
+    observed = recording.observed[span.first : span.last].any(axis=1)
+    return np.flatnonzero(observed) + span.first
 
-    If no arm was observed in an interval, the filled-in values are compared. For the objective
-    "min", the coldest arm is returned.
+
+def best_arm(recording: Recording, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the hottest arm of each of these rows among the observed arms, of shape (T,).
+
+    For the objective "min", the coldest arm is returned.
     """
     sign = 1.0 if recording.objective == "max" else -1.0
-    values = sign * recording.values[span.first : span.last]
-    observed = recording.observed[span.first : span.last]
-    counted = observed | ~observed.any(axis=1, keepdims=True)
-    return np.asarray(np.where(counted, values, -np.inf).argmax(axis=1))
+    observed = np.where(recording.observed[rows], sign * recording.values[rows], -np.inf)
+    return np.asarray(observed.argmax(axis=1))
 
 
 def replay(
@@ -169,8 +176,10 @@ def replay(
     recorder = ReplayRecorder(recording, span)
     sensors = SimulatedSensors(recording)
     start, interval = recording.start, recording.interval
-    for row in range(span.first, span.last):
-        pending: list[Event] = [IntervalElapsed(start + row * interval)]
+    before = span.first - 1
+    for row in recorded_rows(recording, span).tolist():
+        pending: list[Event] = [IntervalElapsed(start + row * interval, row - before)]
+        before = row
         for event in pending:
             for command in controller.handle(event):
                 recorder.record(command)
@@ -241,8 +250,13 @@ def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
 
 
 def training_rows(recording: Recording, span: RowRange) -> Array:
-    """Return the readings in the rows `span`, of shape (T, M); gaps are filled."""
-    return np.asarray(recording.values[span.first : span.last])
+    """Return the readings in the rows `span`, of shape (T, M), with gaps of some sensors filled.
+
+    A row in which no sensor was observed is NaN.
+    """
+    rows = slice(span.first, span.last)
+    recorded = recording.observed[rows].any(axis=1, keepdims=True)
+    return np.where(recorded, recording.values[rows], np.nan)
 
 
 def mean_and_sd(values: Iterable[float]) -> tuple[float, float]:

@@ -9,8 +9,10 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import empirical_covariance
 from edge_tvbo.models.structure import StructuralModel
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.training.structural_fit import Progress, fit_structure, no_progress
+from edge_tvbo.training.structural_fit import Fitted, Progress, best_fit, no_progress, recorded_rows
 
+Transform = Literal["auto", "none", "log1p"]
+MIN_LOG_GAIN = 0.1  # of the log density of a reading, for which the model works on a log scale
 NOISE_VARIANCE = 0.01  # share of the training variance, as in [ET] section 6 for temperature data
 
 
@@ -23,14 +25,16 @@ def train(
     noise_variance: float = NOISE_VARIANCE,
     shrinkage: float = 0.0,
     positions: Array | None = None,
+    log1p_scale: float | None = None,
 ) -> SensorField:
     """Return the sensor field whose kernel is the covariance of training readings.
 
     Parameters
     ----------
     readings : (T, M) array
-        Readings of M sensors in T training intervals, without gaps, in the sensors' unit.
-    sensors, unit, objective, positions
+        Readings of M sensors in T training intervals, in the sensors' unit. Rows that are NaN are
+        left out.
+    sensors, unit, objective, positions, log1p_scale
         As for `SensorField`.
     noise_variance : float
         Noise variance of a reading, as a share of the variance of all training readings.
@@ -49,20 +53,27 @@ def train(
     Readings are normalised by the common mean and standard deviation of all sensors, so that the
     order of the sensors does not change ([B16] section 5, [ET] appendix A.2).
     """
-    if readings.shape[0] < 2:
+    known = readings[recorded_rows(readings)]
+    if len(known) < 2:
         raise DataError(
-            f"Training needs at least two intervals; the training days contain {readings.shape[0]}."
+            f"Training needs at least two intervals; the training days contain {len(known)}."
         )
-    center, scale = float(readings.mean()), float(readings.std())
+    values = known if log1p_scale is None else np.log1p(known / log1p_scale)
+    center, scale = float(values.mean()), float(values.std())
     if not scale > 0:
         raise DataError("All training readings are equal, so no covariance can be computed.")
+    kernel = empirical_covariance((values - center) / scale, shrinkage=shrinkage)
+    if log1p_scale is not None:
+        scale *= log1p_scale * np.exp(center)
+        center = log1p_scale * np.expm1(center)
     return SensorField(
         sensors,
-        empirical_covariance((readings - center) / scale, shrinkage=shrinkage),
+        kernel,
         noise_variance,
         unit=unit,
         center=center,
         scale=scale,
+        log1p_scale=log1p_scale,
         objective=objective,
         positions=positions,
     )
@@ -74,6 +85,9 @@ def with_structure(
     interval: float,
     start: float,
     progress: Progress = no_progress,
+    *,
+    period: float | None = None,
+    transform: Transform = "auto",
 ) -> SensorField:
     """Return a trained field with the structural model of its readings, if one can be fitted.
 
@@ -83,11 +97,61 @@ def with_structure(
         Field that `train` returned.
     readings : (T, M) array
         The same training readings, in the sensors' unit.
-    interval, start, progress
-        As for `fit_structure`.
+    interval, start, progress, period
+        As for `best_fit`.
+    transform : "auto", "none" or "log1p"
+        Whether the model works on a log scale; "auto" to decide by the log density of the readings.
+
+    Raises
+    ------
+    DataError
+        If a reading is below 0 and `transform` is "log1p", or if `period` does not fit the rows.
     """
-    modelled = np.vectorize(field.to_model)(readings)
-    return with_model(field, fit_structure(modelled, interval, start, progress))
+    lowest = float(np.nanmin(readings))
+    if transform == "log1p" and lowest < 0.0:
+        raise DataError(
+            f"The transform log1p needs readings of at least 0; the lowest is {lowest:.4g}. "
+            "Use the transform none."
+        )
+
+    def fitted(to: SensorField) -> Fitted | None:
+        return best_fit(to.to_model(readings), interval, start, progress, period=period)
+
+    if transform == "none" or lowest < 0.0:
+        return _with_fit(field, fitted(field))
+    log_field = _on_log_scale(field, readings)
+    if transform == "log1p":
+        return _with_fit(log_field, fitted(log_field))
+    plain, log = fitted(field), fitted(log_field)
+    if plain is None or log is None:
+        return field
+    gain = _log_density(log_field, log, readings) - _log_density(field, plain, readings)
+    if gain > MIN_LOG_GAIN * len(field):
+        return _with_fit(log_field, log)
+    return _with_fit(field, plain)
+
+
+def _on_log_scale(field: SensorField, readings: Array) -> SensorField:
+    """Return `field`, trained on the logarithms of the readings."""
+    return train(
+        readings,
+        field.sensors,
+        unit=field.unit,
+        objective=field.objective,
+        noise_variance=field.noise_variance,
+        positions=field.positions,
+        log1p_scale=float(np.nanstd(readings)),
+    )
+
+
+def _with_fit(field: SensorField, fit: Fitted | None) -> SensorField:
+    return field if fit is None else with_model(field, fit.model)
+
+
+def _log_density(field: SensorField, fit: Fitted, readings: Array) -> float:
+    """Return the mean log density of a training row in the sensors' unit."""
+    slopes = field.log_slope(readings[-fit.judged :]).sum(axis=1)
+    return fit.log_density + float(np.nanmean(slopes))
 
 
 def with_model(field: SensorField, structure: StructuralModel | None) -> SensorField:
@@ -99,6 +163,7 @@ def with_model(field: SensorField, structure: StructuralModel | None) -> SensorF
         unit=field.unit,
         center=field.center,
         scale=field.scale,
+        log1p_scale=field.log1p_scale,
         objective=field.objective,
         positions=field.positions,
         structure=structure,

@@ -11,8 +11,9 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import Components, StructuralModel, TrainedState
 
-FORMAT = 3
-READABLE_FORMATS = (1, 2, 3)  # 1 had no positions; 2 had a daily profile, which is not read
+FORMAT = 4
+READABLE_FORMATS = (1, 2, 3, 4)
+# 1 had no positions, 2 a daily profile, which is not read, and 3 no cycle and no log1p_scale
 
 
 class StateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,7 +27,7 @@ class StateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StructureTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The keys of a structural model in a model file."""
 
-    period: float  # length of the season, s
+    period: float  # of the course, s
     interval: float  # s
     rows: int  # number of training rows
     course: list[list[float]]  # mean by part of the season and sensor, in model units
@@ -35,6 +36,7 @@ class StructureTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     correlation: list[list[float]]
     components: Components
     state: StateTable | None = None  # after the training rows
+    cycle: float | None = None  # length of the season, s, if it is not `period`
 
 
 class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +46,7 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unit: str
     objective: Literal["max", "min"]
     center: float  # reading that is 0 in model units, in `unit`
-    scale: float  # size of one model unit, in `unit`
+    scale: float  # size of one model unit, in `unit`; on a log scale, at `center`
     noise_variance: float  # noise variance of a reading, in model units²
     sensors: list[str]
     kernel: list[list[float]]  # prior covariance, in model units²
@@ -53,6 +55,7 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     daily_profile: dict[str, object] | None = msgspec.field(
         default=None, name="rhythm"
     )  # of format 2
+    log1p_scale: float | None = None  # of a model on a log scale, in `unit`
 
 
 def write(path: Path, field: SensorField) -> None:
@@ -66,6 +69,7 @@ def write(path: Path, field: SensorField) -> None:
         objective=field.objective,
         center=field.center,
         scale=field.scale,
+        log1p_scale=field.log1p_scale,
         noise_variance=field.noise_variance,
         sensors=list(field.sensors),
         kernel=field.kernel.tolist(),
@@ -115,6 +119,7 @@ def read(path: Path) -> SensorField:
             unit=document.unit,
             center=document.center,
             scale=document.scale,
+            log1p_scale=document.log1p_scale,
             objective=document.objective,
             positions=document.positions,
             structure=None if document.structure is None else _structure(document.structure),
@@ -137,6 +142,7 @@ def _table(model: StructuralModel) -> StructureTable:
         state=None
         if state is None
         else StateTable(state.end, state.mean.tolist(), state.covariances.tolist()),
+        cycle=model.cycle,
     )
 
 
@@ -156,4 +162,5 @@ def _structure(table: StructureTable) -> StructuralModel:
         else TrainedState(
             state.end, np.array(state.mean, np.float64), np.array(state.covariances, np.float64)
         ),
+        cycle=table.cycle,
     )

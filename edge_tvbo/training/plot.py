@@ -94,8 +94,10 @@ def _plot_course(axes: Any, field: SensorField) -> None:
     if not named:
         _mark_extremes(axes, times / length, means, field.sensors)
     middle = means.mean(axis=1)
-    lively = np.interp(times, _middles(structure), structure.liveliness, period=structure.period)
-    spread = structure.spread.mean() * field.scale * lively
+    cycle = structure.season_period
+    lively = np.interp(times, _middles(structure), structure.liveliness, period=cycle)
+    average = structure.course.mean(axis=1)
+    spread = field.std_to_unit(average, structure.spread.mean() * lively)
     axes.plot(times / length, middle, color="black", label="mean of all sensors")
     axes.fill_between(
         times / length,
@@ -131,8 +133,9 @@ def _plot_liveliness(axes: Any, field: SensorField) -> None:
     if structure is None or not structure.period:
         axes.text(0.5, 0.5, "no season", ha="center", transform=axes.transAxes)
         return
-    unit, length = ("hour (UTC)", 3600.0) if structure.period <= WEEK else ("day", DAY)
-    width = structure.period / len(structure.liveliness)
+    cycle = structure.season_period
+    unit, length = ("hour (UTC)", 3600.0) if cycle <= WEEK else ("day", DAY)
+    width = cycle / len(structure.liveliness)
     axes.bar(_middles(structure) / length, structure.liveliness, 0.9 * width / length)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(unit)
@@ -141,4 +144,4 @@ def _plot_liveliness(axes: Any, field: SensorField) -> None:
 def _middles(structure: StructuralModel) -> Array:
     """Return the middle of each part of the season that has a liveliness, in s."""
     parts = len(structure.liveliness)
-    return (np.arange(parts) + 0.5) * structure.period / parts
+    return (np.arange(parts) + 0.5) * structure.season_period / parts

@@ -1,37 +1,46 @@
 """Training of a structural model: course, season, spread, correlation and rates of change.
 
-Each season that the rows contain twice (a day, a week or a year) is tried, and the season whose
-model predicted the training rows best is kept. A course that is only chance is shrunk to the mean,
-and each season is judged with the course of the other seasons.
+Each period that the rows contain twice (a day, a week or a year) is tried, and that whose model
+predicted the training rows best is kept. A course that is only chance is shrunk to the mean, and
+each season is judged with the course of the other seasons. There is no season if at least four were
+recorded, and their courses do not predict each other.
+
+Rows in which no sensor was read, such as nights when the sensors are off, are NaN. They are left
+out, but time passes in them.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from edge_tvbo.errors import DataError
+from edge_tvbo.messages.formatting import duration, season_text
 from edge_tvbo.models.structure import (
     DAY,
     LIVELINESS_BINS,
-    MAX_DAILY_INTERVAL,
+    MAX_DRIFT,
     WEEK,
     YEAR,
     Component,
     Components,
     StructuralModel,
     TrainedState,
+    cycle_of,
     harmonics_for,
+    has_days,
     part_of,
     phase_of,
     state_table,
 )
 from edge_tvbo.numerics import structural
-from edge_tvbo.numerics.types import Array, Int64Array
+from edge_tvbo.numerics.types import Array, Int64Array, Mask
 
 Progress = Callable[[int, int], None]  # called with the numbers of completed steps and of all steps
 MIN_SEASONS = 2  # whole seasons that are needed to learn a course
+MIN_SEASONS_FOR_NONE = 4  # with fewer of the shortest season, no season is not tried
 MIN_ROWS = 8
-MAX_DRIFT = 0.005  # share of a season by which the rows' season may differ from it
 MIN_PARTS, MAX_PARTS = 4, 2016  # parts of a season: a week of 5 minutes
 SHORT_SEASON = 300  # parts; the rates of longer seasons begin with numbers of intervals
 OWN_SHARE = 0.7  # of a sensor's spread that is its own; the rest is that of all sensors
@@ -50,74 +59,181 @@ def no_progress(done: int, total: int) -> None:
     """Ignore the progress of the training."""
 
 
+class Fitted(NamedTuple):
+    """A fitted structural model, and how well it predicted the training rows."""
+
+    model: StructuralModel
+    log_density: float  # mean log density of the judged rows, in model units
+    judged: int  # number of the newest rows that were judged, with those that have no readings
+
+
 def fit_structure(
-    readings: Array, interval: float, start: float, progress: Progress = no_progress
+    readings: Array,
+    interval: float,
+    start: float,
+    progress: Progress = no_progress,
+    *,
+    period: float | None = None,
 ) -> StructuralModel | None:
     """Return the structural model of training readings, or None if none can be fitted.
 
-    None can be fitted for fewer than 8 rows, if no sensor ever changes, or for more sensors than
+    The parameters are those of `best_fit`.
+    """
+    best = best_fit(readings, interval, start, progress, period=period)
+    return None if best is None else best.model
+
+
+def best_fit(
+    readings: Array,
+    interval: float,
+    start: float,
+    progress: Progress = no_progress,
+    *,
+    period: float | None = None,
+) -> Fitted | None:
+    """Return the best fit of a structural model to training readings, or None if there is none.
+
+    There is none for fewer than 8 rows, if no sensor ever changes, or for more sensors than
     `StructuralPosterior` supports.
 
     Parameters
     ----------
     readings : (T, M) array
-        Training readings without gaps, in model units.
+        Training readings in model units; a row in which no sensor was read is NaN.
     interval, start : float
         Time between rows in s, and time of the first row in s since 1970, UTC.
     progress : callable
         Function that is called after each season that was tried.
+    period : float or None
+        Length of the season in s, 0 for no season; None to find it from the readings.
+
+    Raises
+    ------
+    DataError
+        If the rows do not hold `period` twice, or have too few or too many rows in it.
     """
     T, M = readings.shape
-    if T < MIN_ROWS or harmonics_for(M) is None or not (readings.std(axis=0) > 0).any():
+    recorded = recorded_rows(readings)
+    known = readings[recorded]
+    if len(known) < MIN_ROWS or harmonics_for(M) is None or not (known.std(axis=0) > 0).any():
         return None
-    periods = possible_periods(T, interval)
+    periods = possible_periods(T, interval) if period is None else [_checked(T, interval, period)]
+    filled = _filled(readings, recorded)
     fits = []
-    for done, period in enumerate(periods, 1):
-        fits.append(_Fit(*_on_grid(readings, interval, start, period), period))
+    for done, each in enumerate(periods, 1):
+        fits.append(_Fit(*_on_grid(filled, recorded, interval, start, each), each))
         fits[-1].search()
         progress(done, len(periods))
-    return max(fits, key=lambda fit: fit.log_density()).model()
+    if period is None and _may_have_none(fits, T, interval):
+        fits.append(_Fit(filled, recorded, interval, start, 0.0))
+        fits[-1].search()
+    best = max(fits, key=lambda fit: fit.log_density())
+    return Fitted(best.model(), best.log_density(), best.judged())
 
 
 def possible_periods(T: int, interval: float) -> list[float]:
-    """Return the seasons, in s, that `T` rows contain at least twice; 0 if there is none.
+    """Return the periods, in s, that `T` rows contain at least twice; 0 if there is none.
 
     >>> possible_periods(287, 600.0), possible_periods(288, 600.0), possible_periods(800, 86400.0)
     ([0.0], [86400.0], [31536000.0])
     """
-    possible = (DAY, WEEK) if interval <= MAX_DAILY_INTERVAL else (YEAR,)
     found = []
-    for period in possible:
-        parts = round(period / interval)
-        if not MIN_PARTS <= parts <= MAX_PARTS:
-            continue
-        whole = parts * interval
-        season = whole if abs(whole - period) <= MAX_DRIFT * period else period
-        if _rows_on_grid(T, interval, season) >= MIN_SEASONS * parts:
+    for period in (DAY, WEEK) if has_days(interval) else (YEAR,):
+        season = _whole(period, interval)
+        if season is not None and _seasons(T, interval, season) >= MIN_SEASONS:
             found.append(season)
     return found or [0.0]
 
 
+def recorded_rows(readings: Array) -> Mask:
+    """Return which rows of `readings` (T, M) are not NaN, because a sensor was read, (T,)."""
+    return np.asarray(~np.isnan(readings).any(axis=1))
+
+
+def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
+    """Return whether the field may have no season, after fits with each possible season.
+
+    A season that predicts other seasons is kept even where the log density is higher without it:
+    while few sensors are read, the course matters more than in training, where all are read.
+    """
+    shortest = fits[0].period
+    if not shortest or any(fit.course_predicts for fit in fits):
+        return False
+    return _seasons(T, interval, shortest) >= MIN_SEASONS_FOR_NONE
+
+
+def _checked(T: int, interval: float, period: float) -> float:
+    """Return a given period as a whole number of rows if possible; raise `DataError` if not."""
+    if not period:
+        return 0.0
+    season = _whole(period, interval)
+    if season is None:
+        raise DataError(
+            f"The period is {season_text(period)}, with {period / interval:.0f} rows of "
+            f"{duration(interval)}; allowed: {MIN_PARTS} to {MAX_PARTS} rows in a period."
+        )
+    if (seasons := _seasons(T, interval, season)) < MIN_SEASONS:
+        raise DataError(
+            f"The period is {season_text(period)}, and the training rows hold it "
+            f"{seasons:.1f} times; it must be in them at least {MIN_SEASONS} times."
+        )
+    return season
+
+
+def _parts_of(period: float, interval: float) -> int:
+    """Return the number of parts of a period; those of a week are the same every day."""
+    cycles = _cycles(period, interval)
+    return cycles * round(period / cycles / interval)
+
+
+def _cycles(period: float, interval: float) -> int:
+    """Return how many cycles a period has."""
+    cycle = cycle_of(period, interval)
+    return round(period / cycle) if cycle else 1
+
+
+def _whole(period: float, interval: float) -> float | None:
+    """Return `period`, or nearly that if it is a whole number of rows; None for a wrong number."""
+    parts = _parts_of(period, interval)
+    if not MIN_PARTS <= parts <= MAX_PARTS:
+        return None
+    whole = parts * interval
+    return whole if abs(whole - period) <= MAX_DRIFT * period else period
+
+
+def _seasons(T: int, interval: float, period: float) -> float:
+    """Return how often `T` rows hold a period."""
+    return _rows_on_grid(T, interval, period) / _parts_of(period, interval)
+
+
 def _rows_on_grid(T: int, interval: float, period: float) -> int:
     """Return how many rows `_on_grid` makes of `T` rows."""
-    step = period / round(period / interval)
+    step = period / _parts_of(period, interval)
     return int((T - 1) * interval / step + 1e-9) + 1
 
 
+def _filled(readings: Array, recorded: Mask) -> Array:
+    """Return readings in which rows without readings are interpolated."""
+    rows = np.arange(len(readings))
+    columns = [np.interp(rows, rows[recorded], column[recorded]) for column in readings.T]
+    return readings if recorded.all() else np.stack(columns, axis=1)
+
+
 def _on_grid(
-    readings: Array, interval: float, start: float, period: float
-) -> tuple[Array, float, float]:
-    """Return readings, interval and start on a grid that divides the season, by interpolation."""
+    readings: Array, recorded: Mask, interval: float, start: float, period: float
+) -> tuple[Array, Mask, float, float]:
+    """Return the first four arguments on a grid that divides the period, by interpolation."""
     if not period:
-        return readings, interval, start
-    step = period / round(period / interval)
+        return readings, recorded, interval, start
+    step = period / _parts_of(period, interval)
     if abs(step - interval) <= 1e-6 * interval:
-        return readings, interval, start
+        return readings, recorded, interval, start
     last = (len(readings) - 1) * interval
     times = last - step * np.arange(_rows_on_grid(len(readings), interval, period))[::-1]
     rows = np.arange(len(readings)) * interval
     columns = [np.interp(times, rows, readings[:, arm]) for arm in range(readings.shape[1])]
-    return np.stack(columns, axis=1), step, start + float(times[0])
+    near = recorded[np.rint(times / interval).astype(np.intp)]
+    return np.stack(columns, axis=1), near, step, start + float(times[0])
 
 
 class _Parameters(NamedTuple):
@@ -166,21 +282,34 @@ class _Parameters(NamedTuple):
 class _Fit:
     """The search for the structural model of one possible season."""
 
-    def __init__(self, readings: Array, interval: float, start: float, period: float) -> None:
+    def __init__(
+        self, readings: Array, recorded: Mask, interval: float, start: float, period: float
+    ) -> None:
         T, M = readings.shape
-        self._interval, self._start, self._period = interval, start, period
-        self._parts = round(period / interval) if period else 0
+        self._recorded, self._interval = recorded, interval
+        self._start, self.period = start, period
+        self._cycle = cycle_of(period, interval)
+        season = self._cycle or period
+        self._parts = _parts_of(season, interval) if season else 0
         self._harmonics = harmonics_for(M) or 0
-        self._phases = _phases(T, interval, start, period)
-        self.course, rest = _course(readings, self._parts, self._phases)
-        own = rest.var(axis=0)
+        self._phases = _phases(T, interval, start, season)
+        self.course, rest = _course(
+            readings,
+            _parts_of(period, interval) if period else 0,
+            _cycles(period, interval),
+            _phases(T, interval, start, period),
+        )
+        variance = float(readings[recorded].var(axis=0).sum())
+        self.course_predicts = float((rest[recorded] ** 2).mean(axis=0).sum()) < variance
+        own = rest[recorded].var(axis=0)
         self.spread = np.sqrt(OWN_SHARE * own + (1.0 - OWN_SHARE) * own.mean())
         scaled = rest / self.spread
-        self.liveliness = _liveliness(scaled, self._phases)
-        self.correlation = _correlation(scaled)
+        self.liveliness = _liveliness(scaled[recorded], self._phases[recorded])
+        self.correlation = _correlation(scaled[recorded])
         eigenvalues, self._vectors = np.linalg.eigh(self.correlation)
         self._eigenvalues = np.maximum(eigenvalues, MIN_EIGENVALUE)
         self._rows = np.ascontiguousarray(scaled @ self._vectors)
+        self._rows[~recorded] = np.nan
         n = 4 + 2 * self._harmonics
         self._mean, self._covariances = np.zeros((M, n)), np.zeros((M, n, n))
         self._loads = self._loadings()
@@ -199,28 +328,34 @@ class _Fit:
             step = step**0.5
 
     def log_density(self) -> float:
-        """Return the mean log density of the training rows, in model units."""
+        """Return the mean log density of the judged rows, in model units."""
+        counted = max(1, int(self._recorded[-self.judged() :].sum()))
+        return self._score / counted - float(np.log(self.spread).sum())
+
+    def judged(self) -> int:
+        """Return the number of the newest rows that count for the score."""
         T = len(self._rows[self._searched])
-        return self._score / (T - int(BURN_IN * T)) - float(np.log(self.spread).sum())
+        return T - int(BURN_IN * T)
 
     def model(self) -> StructuralModel:
         """Return the structural model that was found, with its state after the training rows."""
         self._score_of(self._parameters, slice(None))
         T = len(self._rows)
         return StructuralModel(
-            period=self._period,
+            period=self.period,
             interval=self._interval,
             course=self.course,
             spread=self.spread,
             liveliness=self.liveliness,
             correlation=self.correlation,
             components=self._parameters.components(self._interval),
-            rows=T,
+            rows=int(self._recorded.sum()),
             state=TrainedState(
                 end=self._start + T * self._interval,
                 mean=np.ascontiguousarray((self._vectors @ self._mean).T),
                 covariances=self._covariances.copy(),
             ),
+            cycle=self._cycle,
         )
 
     def _follow(self, name: str, factor: float) -> bool:
@@ -264,12 +399,10 @@ class _Fit:
 
 def _phases(T: int, interval: float, start: float, period: float) -> Array:
     """Return the phase of each row, 0 to 1; -1 if there is no season."""
-    if not period:
-        return np.full(T, -1.0)
     return np.array([phase_of(start + t * interval, period) for t in range(T)])
 
 
-def _course(readings: Array, parts: int, phases: Array) -> tuple[Array, Array]:
+def _course(readings: Array, parts: int, cycles: int, phases: Array) -> tuple[Array, Array]:
     """Return the course (P, M), and the rows minus the course of the other seasons (T, M)."""
     mean = readings.mean(axis=0)
     rest = readings - mean
@@ -278,11 +411,11 @@ def _course(readings: Array, parts: int, phases: Array) -> tuple[Array, Array]:
     seasons = len(readings) // parts
     first = len(readings) - seasons * parts
     whole = rest[first:].reshape(seasons, parts, -1).copy()
-    shares = _harmonic_shares(whole)
+    shares = _harmonic_shares(whole, cycles)
     course = _smoothed(whole.mean(axis=0), shares)
     for season in range(seasons):
         others = np.delete(whole, season, axis=0)
-        used = _harmonic_shares(others) if seasons > 2 else shares
+        used = _harmonic_shares(others, cycles) if seasons > 2 else shares
         begin = first + season * parts
         rest[begin : begin + parts] -= _smoothed(others.mean(axis=0), used)
     before = np.arange(first) - first
@@ -296,23 +429,45 @@ def _columns(parts: int, phases: Array, first: int) -> Int64Array:
     return (np.arange(parts) - begins_at) % parts
 
 
-def _harmonic_shares(seasons: Array) -> Array:
+def _harmonic_shares(seasons: Array, cycles: int) -> Array:
     """Return for each harmonic the share of its mean over the seasons that is no chance.
+
+    If a season has several cycles, the harmonics that all its cycles have in common are judged from
+    the single cycles. So the course of a week is the course of a day, and of what differs between
+    the days of the week as much as is no chance.
+    """
+    amplitudes = np.fft.rfft(seasons, axis=1)
+    shares = np.empty(amplitudes.shape[1])
+    n, parts, M = seasons.shape
+    each = np.fft.rfft(seasons.reshape(n * cycles, parts // cycles, M), axis=1)
+    in_common = np.arange(len(shares)) % cycles == 0
+    shares[in_common] = _shares(each)
+    if cycles > 1:
+        shares[~in_common] = _shares(amplitudes[:, ~in_common])
+    shares[0] = 1.0
+    return shares
+
+
+def _shares(amplitudes: NDArray[np.complex128]) -> Array:
+    """Return for each harmonic the share of its mean over the n seasons that is no chance.
 
     The mean of a harmonic is shrunk by its variance between seasons (James & Stein 1961), with the
     powers averaged over all sensors and over neighbouring harmonics.
+
+    Parameters
+    ----------
+    amplitudes : complex array (n, harmonics, M)
+        Amplitudes of the harmonics in each season.
     """
-    amplitudes = np.fft.rfft(seasons, axis=1)
     mean = amplitudes.mean(axis=0)
-    between = (np.abs(amplitudes - mean) ** 2).sum(axis=0) / (len(seasons) - 1)
-    chance = between.mean(axis=1) / len(seasons)
+    between = (np.abs(amplitudes - mean) ** 2).sum(axis=0) / (len(amplitudes) - 1)
+    chance = between.mean(axis=1) / len(amplitudes)
     power = (np.abs(mean) ** 2).mean(axis=1)
     shares = np.empty(len(power))
     for k in range(len(power)):
         beside = slice(max(0, k - max(1, k // 4)), k + max(1, k // 4) + 1)
         noise, signal = float(chance[beside].mean()), float(power[beside].mean())
         shares[k] = 1.0 - noise / signal if signal > noise else 0.0
-    shares[0] = 1.0
     return shares
 
 

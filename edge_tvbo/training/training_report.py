@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edge_tvbo.messages.formatting import duration, season_text
+from edge_tvbo.errors import DataError
+from edge_tvbo.messages.formatting import duration, season_text, significant
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.likelihood import fit_temporal_model
 from edge_tvbo.models.structure import DAY, StructuralModel, part_of, phase_of
@@ -13,7 +14,7 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.auto import AutoPolicy
 from edge_tvbo.training.covariance import with_model
-from edge_tvbo.training.structural_fit import fit_structure
+from edge_tvbo.training.structural_fit import fit_structure, recorded_rows
 
 MAX_LAG = 72  # largest lag of the autocorrelation, in intervals
 MAX_FIT_INTERVALS = 288  # largest number of intervals to which the rate of change is fitted
@@ -30,7 +31,10 @@ class TrainingReport:
     """The results of training a field; residuals are the readings minus the course."""
 
     field: SensorField
+    average: float  # of all training readings, in the sensors' unit
+    std: float  # of all training readings, in the sensors' unit
     days: float  # number of training days
+    silent: float  # share of the intervals in which no sensor was read
     explained: float  # share of the variance that the course explains, or 0
     epsilon: float  # rate of change of the residuals, ε of [B16]
     momentum: tuple[float, float]  # ε and α of the residuals in the MTV model of [M24]
@@ -42,16 +46,26 @@ class TrainingReport:
         field, structure = self.field, self.field.structure
         unit = f" {field.unit}" if field.unit else ""
         lines = [
-            f"{len(field)} sensors over {self.days:.1f} days: {field.center:.4g}{unit} on average, "
-            f"standard deviation {field.scale:.3g}{unit}",
+            f"{len(field)} sensors over {self.days:.1f} days: {self.average:.4g}{unit} on average, "
+            f"standard deviation {self.std:.3g}{unit}",
             f"rate of change of the residuals: {self.epsilon:.2g} of their variance is new each "
             "interval (epsilon of tv-gp-ucb, by marginal likelihood)",
             "rate of change with momentum (mtv-gp-ucb): epsilon = {:.3g}, alpha = {:.2g}".format(
                 *self.momentum
             ),
         ]
+        if self.silent:
+            lines.append(
+                f"no sensor was read in {100 * self.silent:.0f} % of the intervals, such as at "
+                "night; nothing was learned from them, but time passed"
+            )
         if structure is None:
             return [*lines, NO_STRUCTURE]
+        if field.log1p_scale is not None:
+            lines.append(
+                "the model works on a log scale, log(1 + reading / "
+                f"{significant(field.log1p_scale)}{unit}), so estimates are medians"
+            )
         lines += [*self._structure_lines(structure, unit)]
         if self.coverage is not None:
             lines.append(
@@ -61,29 +75,34 @@ class TrainingReport:
         return lines
 
     def _structure_lines(self, structure: StructuralModel, unit: str) -> list[str]:
-        scale, components = self.field.scale, structure.components
+        components = structure.components
         season = season_text(structure.period)
-        spread = float(structure.spread.mean()) * scale
+        spread = self.field.std_to_unit(0.0, float(structure.spread.mean()))
         shorter, longer = sorted((components.fast.time, components.slow.time))
         lines = [
-            "there is no season that the rows hold twice; the mean of each sensor explains "
-            f"{100 * self.explained:.0f} % of the variance"
-            if not structure.period
-            else f"the course of {season} explains {100 * self.explained:.0f} % of the variance",
+            f"the course of {season} explains {100 * self.explained:.0f} % of the variance"
+            if structure.period
+            else "there is no season; the mean of each sensor explains "
+            f"{100 * self.explained:.0f} % of the variance",
             f"readings differ from that by ±{spread:.2g}{unit}; the differences change within "
             f"{duration(shorter)} and {duration(longer)}",
         ]
         if structure.period:
             quiet, busy = structure.liveliness.min(), structure.liveliness.max()
             lines.append(
-                f"the field is {busy / quiet:.1f} times as lively at the busiest time of {season} "
-                "as at the quietest"
+                f"the field is {busy / quiet:.1f} times as lively at the busiest time of "
+                f"{season_text(structure.season_period)} as at the quietest"
             )
         return lines
 
 
 def make_training_report(
-    field: SensorField, readings: Array, interval: float, start: float
+    field: SensorField,
+    readings: Array,
+    interval: float,
+    start: float,
+    *,
+    period: float | None = None,
 ) -> TrainingReport:
     """Return the training report of a field and its training readings.
 
@@ -93,12 +112,13 @@ def make_training_report(
         The trained field, with a structural model if one could be fitted.
     readings : (T, M) array
         The training readings, in the sensors' unit.
-    interval, start : float
-        As for `fit_structure`.
+    interval, start, period
+        As for `best_fit`.
     """
-    modelled = np.vectorize(field.to_model)(readings)
-    rest = _residuals(field, modelled, interval, start)
-    total = float((modelled - modelled.mean()).var())
+    recorded = recorded_rows(readings)
+    modelled = field.to_model(readings)
+    rest = _residuals(field, modelled, interval, start)[recorded]
+    total = float(modelled[recorded].var())
     explained = 0.0 if field.structure is None else 1.0 - float((rest**2).mean()) / total
     times = np.arange(min(len(rest), MAX_FIT_INTERVALS), dtype=np.float64)
     lead = _leading_component(rest)[: len(times)]
@@ -108,17 +128,25 @@ def make_training_report(
     moving = fit_temporal_model(Momentum(0.95, 0.5), *data, restarts=2, rng=rng)
     return TrainingReport(
         field,
+        float(np.nanmean(readings)),
+        float(np.nanstd(readings)),
         len(readings) * interval / DAY,
+        1.0 - float(recorded.mean()),
         explained,
         steady.epsilon,
         (moving.epsilon, moving.alpha),
         _autocorrelation(rest),
-        held_out_coverage(field, modelled, interval, start),
+        held_out_coverage(field, modelled, interval, start, period=period),
     )
 
 
 def held_out_coverage(
-    field: SensorField, modelled: Array, interval: float, start: float
+    field: SensorField,
+    modelled: Array,
+    interval: float,
+    start: float,
+    *,
+    period: float | None = None,
 ) -> float | None:
     """Return the coverage of the 90 % intervals of `auto` on the last quarter of the rows.
 
@@ -126,27 +154,32 @@ def held_out_coverage(
     `modelled` holds the training readings, (T, M), in model units.
     """
     first = int(TRAINED_SHARE * len(modelled))
-    structure = fit_structure(modelled[:first], interval, start)
-    if structure is None:
+    try:
+        structure = fit_structure(modelled[:first], interval, start, period=period)
+    except DataError:  # too few rows for the period
+        structure = None
+    recorded = np.flatnonzero(recorded_rows(modelled[first:])) + first
+    if structure is None or not len(recorded):
         return None
     policy = make_policy("auto", with_model(field, structure))
     assert isinstance(policy, AutoPolicy)
     covered = 0
-    for t, row in enumerate(modelled[first:], first):
+    for t in recorded:
+        row = modelled[t]
         policy.set_time(start + t * interval)
         arm = policy.select().arm
         low, high = policy.prediction_interval(arm, COVERAGE)
         covered += low <= row[arm] <= high
         policy.observe(arm, float(row[arm]))
         policy.advance()
-    return covered / (len(modelled) - first)
+    return covered / len(recorded)
 
 
 def _residuals(field: SensorField, modelled: Array, interval: float, start: float) -> Array:
     """Return readings minus the course; if there is no structural model, minus the means."""
     structure = field.structure
     if structure is None:
-        return np.asarray(modelled - modelled.mean(axis=0))
+        return np.asarray(modelled - np.nanmean(modelled, axis=0))
     if not structure.period:
         return np.asarray(modelled - structure.course)
     P = len(structure.course)

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +33,8 @@ from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.policy import policies
 from edge_tvbo.policy.registry import parameters_of, settings_class
 from edge_tvbo.policy.settings import AutoSettings, EtGpUcbSettings, PolicySettings
+from edge_tvbo.training.covariance import train, with_structure
+from edge_tvbo.training.model_file import write
 
 EXAMPLE = DEPLOY / "config.example.toml"
 PAYLOADS = ("number", "json")
@@ -911,6 +914,70 @@ def test_a_kernel_other_than_exchangeable_needs_a_length_scale(tmp_path):
     (found,) = findings(tmp_path, PLAIN.replace("length_scale = 6, ", ""))
 
     assert (found.key, found.code) == ("fields.heat.kernel.length_scale", "E104")
+
+
+# --- season and scale ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "season"),
+    [
+        ("", 86_400.0),
+        ('period = "auto"', 86_400.0),
+        ('period = "day"', 86_400.0),
+        ('period = "week"', 86_400.0),  # the course of a week is learned from training readings
+        ('period = "year"', 31_557_600.0),
+        ('period = "none"', 0.0),
+        ('period = "28d"', 2_419_200.0),
+    ],
+)
+def test_the_season_without_a_model_is_that_of_the_setting(tmp_path, line, season):
+    (controller,) = controllers(load(tmp_path, with_line(line) if line else PLAIN)).values()
+    assert controller.policy.field.structure.period == season
+
+
+@pytest.mark.parametrize("value", ['"fortnight"', '"2"', "7", '"400d"', '"Day"', "true"])
+def test_an_invalid_period_is_rejected_with_what_is_allowed(tmp_path, value):
+    (found,) = findings(tmp_path, with_line(f"period = {value}"))
+    assert found.key == "fields.heat.period"
+    assert '"auto", "day", "week", "year", "none" or a duration, 1s to 366d' in found.message
+
+
+def test_a_log_scale_without_a_model_is_that_of_the_kernel(tmp_path):
+    (controller,) = controllers(load(tmp_path, with_line('transform = "log1p"'))).values()
+    field = controller.policy.field
+    assert field.log1p_scale == field.scale == 12.0**0.5
+    assert field.to_model(21.0) == 0.0
+
+
+def test_a_log_scale_needs_a_mean_of_at_least_0(tmp_path):
+    text = with_line('transform = "log1p"').replace("mean = 21", "mean = -4")
+    with pytest.raises(ConfigError, match="heat.* transform is .* the mean of the kernel is -4"):
+        controllers(load(tmp_path, text))
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_season_and_scale_must_be_those_of_the_model(tmp_path, log):
+    rng = np.random.default_rng(0)
+    readings = 20.0 + rng.standard_normal((60, 2))
+    transform = "log1p" if log else "none"
+    field = with_structure(
+        train(readings, ("a", "b")), readings, 3600.0, 0.0, period=86_400.0, transform=transform
+    )
+    write(tmp_path / "lab.json", field)
+    fitted = re.sub("(?m)^kernel = .*$", 'model = "lab.json"', PLAIN)
+    fitted = re.sub("(?m)^positions.*$", "", fitted)
+    for line in ("", 'period = "day"', f'transform = "{transform}"'):
+        (controller,) = controllers(load(tmp_path, fitted + line)).values()
+        assert (controller.policy.field.log1p_scale is not None) == log
+    other = "none" if log else "log1p"
+    for line, text in (
+        ('period = "week"', "period is a week, and the season of the model .* is a day"),
+        ('period = "none"', "period is none, and the season of the model .* is a day"),
+        (f'transform = "{other}"', f'transform is "{other}", and the model .* was fitted with'),
+    ):
+        with pytest.raises(ConfigError, match=text):
+            controllers(load(tmp_path, fitted + line))
 
 
 # --- the schema ---------------------------------------------------------------------------------

@@ -683,3 +683,55 @@ def test_unstamped_reply_of_the_same_value_to_a_new_activation_is_used():
 
     assert controller.health().refused == {}
     assert controller.health().answered == 5
+
+
+# --- a model on a log scale -----------------------------------------------------------------------
+
+LOG_SCALE = {"unit": "µg/m³", "center": 20.0, "scale": 10.0, "log1p_scale": 10.0}
+
+
+@pytest.mark.parametrize("objective", ["max", "min"])
+@pytest.mark.parametrize("name", policies())
+def test_all_that_leaves_a_model_on_a_log_scale_is_in_the_unit(name, objective):
+    field, rng = field_of(**LOG_SCALE, objective=objective), np.random.default_rng(3)
+    controller = controller_of(name, field)
+    for t in range(12):
+        decision = begin(controller, t * STEP)
+        value = float(rng.lognormal(3.0, 1.0))
+        assert decision.mean >= 0.0
+        assert decision.std >= 0.0
+        beyond = decision.ucb - decision.mean
+        assert beyond >= 0.0 if objective == "max" else beyond <= 0.0
+        (record,) = of(Record, controller.handle(reading(decision.sensor, value, t * STEP + 1.0)))
+        assert record.value == value
+        if name in ("gp-ucb", "auto"):
+            assert record.abs_error == pytest.approx(abs(value - decision.mean), abs=0.051)
+    hotspot = controller.hotspot(12 * STEP)
+    assert hotspot is None or hotspot.value >= 0.0
+
+
+def test_estimates_on_a_log_scale_are_the_medians():
+    controller = controller_of("gp-ucb", field_of(**LOG_SCALE))
+    decision = begin(controller, 0.0)
+    assert decision.mean == 20.0
+    mean, std = controller.policy.posterior()
+    field = controller.policy.field
+    low, high = field.to_unit(float(mean[0] - std[0])), field.to_unit(float(mean[0] + std[0]))
+    assert decision.std == pytest.approx((high - low) / 2, abs=0.06)
+    controller.handle(reading(decision.sensor, 30.0, 1.0))
+    assert "estimates are medians" in begin(controller, STEP).factors[-1]
+    assert "estimates are medians" in controller.health().model
+
+
+def test_readings_below_0_count_as_0_on_a_log_scale_unless_they_are_far_below():
+    controllers = [controller_of("round-robin", field_of(**LOG_SCALE)) for _ in range(2)]
+    for each, value in zip(controllers, (-0.5, 0.0), strict=True):
+        begin(each, 0.0)
+        (record,) = of(Record, each.handle(reading("a", value, 1.0)))
+        assert record.value == value
+    one, other = controllers
+    assert one.policy.snapshot() == other.policy.snapshot()
+    begin(one, STEP)
+    (rejected,) = of(Reject, one.handle(reading("b", -11.0, STEP + 1.0)))
+    assert (rejected.reason, rejected.detail) == ("implausible", "-11; plausible: -10 to 2.356e+04")
+    assert one.health().refused == {"implausible": 1}

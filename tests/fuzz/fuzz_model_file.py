@@ -15,17 +15,19 @@ from edge_tvbo.policy import make_policy
 from edge_tvbo.training import model_file
 
 MODEL = {
-    "format": 3,
+    "format": 4,
     "unit": "°C",
     "objective": "max",
     "center": 21.0,
     "scale": 2.0,
+    "log1p_scale": 3.0,
     "noise_variance": 0.01,
     "sensors": ["a", "b"],
     "kernel": [[1.0, 0.5], [0.5, 1.0]],
     "positions": [[0.0, 0.0], [1.0, 2.0]],
     "structure": {
-        "period": 86400.0,
+        "period": 604800.0,
+        "cycle": 86400.0,
         "interval": 21600.0,
         "rows": 8,
         "course": [[0.0, 0.1], [0.2, 0.3], [0.1, 0.1], [0.0, 0.2]],
@@ -69,8 +71,10 @@ def check(data: bytes) -> None:
         policy = make_policy("auto", field)
     except ConfigError:
         return
+    policy.set_time(2e9)
     choice = policy.select()
-    policy.observe(choice.arm, 0.5)
+    policy.observe(choice.arm, field.to_model(field.to_unit(0.5)))
+    assert isfinite(field.std_to_unit(choice.mean, choice.std))
     policy.advance()
     assert all(map(isfinite, (choice.mean, choice.std, choice.ucb, policy.select().ucb)))
     model_file.write(file, field)

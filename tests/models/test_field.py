@@ -38,6 +38,73 @@ def test_the_better_reading_is_higher_in_model_units(one, other, center, scale, 
     assert not better or a >= b
 
 
+LOG_FIELDS = st.builds(
+    lambda center, scale, log1p_scale, objective: field(
+        center=center, scale=scale, log1p_scale=log1p_scale, objective=objective
+    ),
+    st.floats(0, 1e4),
+    SCALES,
+    SCALES,
+    st.sampled_from(["max", "min"]),
+)
+READINGS = st.floats(0, 1e5)
+
+
+@given(LOG_FIELDS, READINGS)
+def test_conversion_to_a_log_scale_round_trips(f, reading):
+    near = f.center + f.log1p_scale
+    assert f.to_unit(f.to_model(reading)) == pytest.approx(reading, rel=1e-7, abs=1e-7 * near)
+
+
+@given(LOG_FIELDS, st.floats(-1e5, 1e5), st.floats(-1e5, 1e5))
+def test_the_better_reading_is_higher_on_a_log_scale(f, one, other):
+    a, b = f.to_model(one), f.to_model(other)
+    better = one > other if f.objective == "max" else one < other
+    assert not better or a >= b
+    assert math.isfinite(a)
+
+
+@given(LOG_FIELDS, st.floats(1e-2, 1e4))
+def test_the_log_slope_is_that_of_the_conversion(f, reading):
+    step = 1e-5 * (reading + f.log1p_scale)
+    rise = abs(f.to_model(reading + step) - f.to_model(reading - step)) / (2 * step)
+    assert f.log_slope(np.array([reading]))[0] == pytest.approx(math.log(rise), abs=1e-3)
+
+
+@given(LOG_FIELDS, st.floats(-1e9, 1e9), st.floats(0, 1e9))
+def test_any_value_on_a_log_scale_is_a_finite_reading_of_at_least_0(f, value, std):
+    assert 0.0 <= f.to_unit(value) < math.inf
+    assert 0.0 <= f.std_to_unit(value, std) < math.inf
+    values = np.array([value, value])
+    assert np.array_equal(f.to_unit(values), [f.to_unit(value)] * 2)
+
+
+def test_a_log_scale_is_that_of_log1p():
+    f = field(center=3.0, scale=2.0, log1p_scale=0.5)
+    assert f.to_model(3.0) == 0.0
+    rise = (f.to_model(3.0 + 1e-6) - f.to_model(3.0 - 1e-6)) / 2e-6
+    assert rise == pytest.approx(1 / 2.0, rel=1e-6)  # a model unit is `scale` at `center`
+    ratio = (f.to_model(9.0) - f.to_model(3.0)) / (f.to_model(3.0) - f.to_model(1.0))
+    assert ratio == pytest.approx(math.log(9.5 / 3.5) / math.log(3.5 / 1.5))
+    assert f.to_model(-0.2) == f.to_model(0.0)
+    assert f.bounds(1e3)[0] == -0.5
+    assert field(center=3.0, scale=2.0, objective="min").bounds(2.0) == (-1.0, 7.0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"log1p_scale": 0.0}, {"log1p_scale": math.nan}, {"log1p_scale": 1.0, "center": -1.0}],
+)
+def test_an_impossible_log_scale_is_rejected(changes):
+    with pytest.raises(ConfigError, match=r"log1p_scale|log scale"):
+        field(**changes)
+
+
+def test_only_a_log_scale_changes_the_fingerprint():
+    assert field().fingerprint() == field(log1p_scale=None).fingerprint()
+    assert field().fingerprint() != field(log1p_scale=1.0).fingerprint()
+
+
 def test_objective_min_negates_model_units():
     f = field(center=20.0, scale=2.0, objective="min")
     assert (f.to_model(16.0), f.to_unit(2.0)) == (2.0, 16.0)

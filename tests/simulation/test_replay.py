@@ -99,10 +99,36 @@ def test_replay_of_a_range_counts_intervals_from_0():
     assert recorder.regret.tolist() == [7.0, 0.0]
 
 
-def test_row_without_observations_uses_the_filled_values():
+def test_rows_without_observations_are_left_out():
+    """Intervals keep their numbers and times, and each policy advances over the gap."""
+    recording, seen = small_recording(), []
+    recording.observed[[0, 2, 3]] = False
+    recorder = run(recording, watch=seen.append)
+    assert recorder.regret.tolist() == [2.0, 10.0]
+    assert [c.decision.interval for c in seen if isinstance(c, PublishState)] == [1, 4]
+    times = [(c.at - MIDNIGHT) / 600.0 for c in seen if isinstance(c, Activate)]
+    assert times == [1.0, 4.0]
+
+
+@pytest.mark.parametrize("name", ["tv-gp-ucb", "auto"])
+def test_a_policy_advances_over_rows_without_observations(name):
+    """The standard deviation grows as if the interval had passed without a reply."""
+    stds = []
+    for gap in (1, 30):
+        observed = np.ones((40, 1), bool)
+        observed[1 : 1 + gap] = False
+        values = np.full(observed.shape, 10.0)
+        recording = small_recording(sensors=("a",), values=values, observed=observed)
+        stds.append(run(recording, name).steps["std"][1])
+    assert stds[1] > stds[0]
+
+
+def test_rows_without_observations_are_not_trained_on():
     recording = small_recording()
-    recording.observed[0] = False
-    assert run(recording).regret[0] == 5.0
+    recording.observed[1] = False
+    rows = training_rows(recording, RowRange(0, 3))
+    assert np.isnan(rows[1]).all()
+    np.testing.assert_array_equal(rows[[0, 2]], recording.values[[0, 2]])
 
 
 def test_watch_sees_all_commands_with_the_times_of_the_recording():

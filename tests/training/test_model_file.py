@@ -10,6 +10,7 @@ from support.naive import se
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.structure import DAY, WEEK
 from edge_tvbo.training.covariance import train, with_structure
 from edge_tvbo.training.model_file import read, write
 
@@ -44,6 +45,27 @@ def test_a_field_round_trips_through_a_file_bit_for_bit(tmp_path, field):
     for name in ("sensors", "noise_variance", "unit", "scale", "objective"):
         assert getattr(back, name) == getattr(field, name)
     assert back.fingerprint() == field.fingerprint()
+
+
+@pytest.mark.parametrize("transform", ["none", "log1p"])
+def test_a_trained_field_of_a_week_round_trips_bit_for_bit(tmp_path, transform):
+    rng = np.random.default_rng(2)
+    readings = 50.0 + rng.standard_normal((15 * 24, 2))
+    field = train(readings, ("a", "b"))
+    field = with_structure(field, readings, 3600.0, 0.0, period=WEEK, transform=transform)
+    write(tmp_path / "lab.json", field)
+    back = read(tmp_path / "lab.json")
+    assert (back.structure.period, back.structure.cycle) == (WEEK, DAY)
+    assert (back.log1p_scale is None) == (transform == "none")
+    assert back.fingerprint() == field.fingerprint()
+    assert back.to_model(51.0) == field.to_model(51.0)
+
+
+def test_a_file_of_format_3_is_read(path):
+    document = json.loads(path.read_text(encoding="utf-8"))
+    del document["log1p_scale"]
+    path.write_text(json.dumps({**document, "format": 3}), encoding="utf-8")
+    assert read(path).fingerprint() == FIELD.fingerprint()
 
 
 FIELD = SensorField(("a", "b"), [[1.0, 0.5], [0.5, 1.0]], 0.01, unit="°C", center=20.0, scale=2.0)
@@ -98,7 +120,7 @@ def test_a_damaged_file_is_rejected_or_another_field(path, tmp_path, data):
 def test_a_document_that_is_not_a_field_is_rejected_by_path(path):
     original = json.loads(path.read_text(encoding="utf-8"))
     for key, value in (
-        ("format", 4),
+        ("format", 5),
         ("format", "1"),
         ("unit", None),
         ("objective", "most"),

@@ -89,7 +89,7 @@ class StructuralPosterior(FiniteArmsMixin):
     @property
     def in_first_half_season(self) -> bool:
         """Whether the model has no training rows, and half a season has not passed yet."""
-        return self._model.rows == 0 and self._seen < self._model.period / 2
+        return self._model.rows == 0 and self._seen < self._model.season_period / 2
 
     def set_time(self, at: float) -> None:
         """Set the time at which the current interval began, in s since 1970, UTC."""
@@ -228,22 +228,27 @@ class StructuralPosterior(FiniteArmsMixin):
 
     def _phase(self) -> float:
         """Return the phase of the season in the current interval; -1 if there is no season."""
-        if self._at < 0.0 or not self._model.period:
-            return -1.0
-        return phase_of(self._at + self._waited * self._model.interval, self._model.period)
+        return self._phase_of(self._model.season_period)
 
-    def _part(self, parts: int) -> int:
-        """Return the present part of the season, if the season has so many parts."""
-        return part_of(self._phase(), parts)
+    def _phase_of(self, period: float) -> float:
+        """Return the phase of `period` in the current interval; -1 if `period` is 0."""
+        if self._at < 0.0:
+            return -1.0
+        return phase_of(self._at + self._waited * self._model.interval, period)
+
+    def _bin(self) -> int:
+        """Return the part of the season that has the present liveliness."""
+        return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:
-        row: Array = self._model.course[self._part(len(self._model.course))]
+        course = self._model.course
+        row: Array = course[part_of(self._phase_of(self._model.period), len(course))]
         return row
 
     def _refresh(self) -> None:
         """Compute `mean` and `variance` of the current interval."""
         phase = self._phase()
-        liveliness = float(self.liveliness[self._part(LIVELINESS_BINS)]) if phase >= 0.0 else 1.0
+        liveliness = float(self.liveliness[self._bin()]) if phase >= 0.0 else 1.0
         table = self._table
         structural.loadings(table.harmonic, table.kind, phase, liveliness, self._load)
         structural.moments(self._state, self._covariance, self._load, self.mean, self.variance)
@@ -267,7 +272,7 @@ class StructuralPosterior(FiniteArmsMixin):
         share of the prior variance. Otherwise many small errors at a sensor that is selected all
         the time would hide how much the other sensors differ from it.
         """
-        part = self._part(LIVELINESS_BINS)
+        part = self._bin()
         self._squares[part] += square
         self._counts[part] += 1.0
         untrained = PRIOR_COUNT / (PRIOR_COUNT + self._model.rows)
@@ -280,8 +285,9 @@ class StructuralPosterior(FiniteArmsMixin):
 
         s² of each part of the season moves towards the squared errors in this part and beside it.
         """
-        is_first = self._model.rows == 0 and self._seen < self._model.period
-        length = self._model.period / (FIRST_SEASON_PARTS if is_first else 1)
+        period = self._model.season_period
+        is_first = self._model.rows == 0 and self._seen < period
+        length = period / (FIRST_SEASON_PARTS if is_first else 1)
         if not length or int(at // length) <= int(self._at // length):
             return
         squares = sum(np.roll(self._squares, shift) for shift in (-1, 0, 1))
@@ -333,9 +339,10 @@ class StructuralPosterior(FiniteArmsMixin):
     def _identity(self) -> State:
         """Return what the state of a sensor depends on besides its own readings."""
         field = self._field
+        logarithmic = [] if field.log1p_scale is None else [field.log1p_scale]
         return {
             "sensors": list(field.sensors),
-            "unit": [field.center, field.scale, field.objective],
+            "unit": [field.center, field.scale, field.objective, *logarithmic],
             "rows": self._model.rows,
         }
 

@@ -47,8 +47,7 @@ from edge_tvbo.research.experiments.base import (
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.simulation.dataset_lookup import DataSource, search_directories
 from edge_tvbo.simulation.recording import Recording
-from edge_tvbo.training.covariance import train, with_model
-from edge_tvbo.training.structural_fit import fit_structure
+from edge_tvbo.training.covariance import train, with_model, with_structure
 from edge_tvbo.training.textbook_fit import best_width, fit_textbook
 
 STREET_SENSORS = 50  # number of sensors that are drawn from a street network
@@ -277,9 +276,9 @@ def _rows_on_recording(run: int, place: str, split: TrainTestSplit) -> Iterator[
     names = tuple(f"s{arm}" for arm in range(training.shape[1]))
     positions = None if split.positions is None else split.positions[varies]
     field = train(training, names, positions=positions)
-    days = (training - field.center) / field.scale, split.interval, split.start
+    days = field.to_model(training), split.interval, split.start
     own = {
-        "auto": with_model(field, fit_structure(*days)),
+        "auto": with_structure(field, training, split.interval, split.start),
         "kalman-ucb": with_model(field, fit_textbook(*days)),
     }
     chosen: dict[str, dict[str, Any]] = {
@@ -287,35 +286,35 @@ def _rows_on_recording(run: int, place: str, split: TrainTestSplit) -> Iterator[
         "static": {"sensor": names[int(training.mean(axis=0).argmax())]},
     }
     start = split.start + len(training) * split.interval
-    truth = (test - field.center) / field.scale
     for name, settings in {"auto": {}, **PUBLISHED, **chosen}.items():
         policy = make_policy(name, own.get(name, field), seed=run, **settings)
-        regret, covered = _regret_and_coverage(policy, truth, start, split.interval)
-        numbers = {"R_T/T": float(regret.mean())}
+        regret, covered = _regret_and_coverage(policy, test, start, split.interval)
+        numbers = {"R_T/T": float(regret.mean()) / field.scale}
         if name == "auto":
             numbers["covered"] = covered
         yield Row(run, _case(place, name), numbers)
 
 
 def _regret_and_coverage(
-    policy: Policy, truth: Array, start: float, interval: float
+    policy: Policy, readings: Array, start: float, interval: float
 ) -> tuple[Array, float]:
     """Return the regrets of a policy (T,), and the share of readings in its predictive intervals.
 
-    Only `auto` has predictive intervals; for other policies the share is 0.
+    The regrets are in the unit of the readings. Only `auto` has predictive intervals; for other
+    policies the share is 0.
     """
-    regret, covered = np.empty(len(truth)), 0.0
-    for t, values in enumerate(truth):
+    regret, covered = np.empty(len(readings)), 0.0
+    for t, values in enumerate(readings):
         policy.set_time(start + t * interval)
         arm = policy.select().arm
-        y = float(values[arm])
+        y = policy.field.to_model(float(values[arm]))
         if isinstance(policy, Auto):
             low, high = policy.prediction_interval(arm, COVERAGE)
             covered += low <= y <= high
         policy.observe(arm, y)
         policy.advance()
-        regret[t] = float(values.max()) - y
-    return regret, covered / len(truth)
+        regret[t] = float(values.max() - values[arm])
+    return regret, covered / len(readings)
 
 
 def _cold_start(run: int, split: TrainTestSplit) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from edge_tvbo import __version__
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.simulation.backtest import ORACLE, STATIC, TEXTBOOK, UNIT_TEXT, Backtest, Result
-from edge_tvbo.simulation.replay import RowRange, best_arm
+from edge_tvbo.simulation.replay import RowRange, best_arm, recorded_rows
 
 SIMPLE_BASELINES = ("random", "round-robin", STATIC, TEXTBOOK)
 
@@ -93,14 +93,19 @@ class ComparisonSummary:
         return self.backtest.test_span
 
     @cached_property
+    def replayed(self) -> NDArray[np.intp]:
+        """The rows of the recording that were replayed, (T,)."""
+        return recorded_rows(self.backtest.recording, self.span)
+
+    @cached_property
     def values(self) -> Array:
         """Readings of the test days, (T, M), in the recording's unit."""
-        return np.asarray(self.backtest.recording.values[self.span.first : self.span.last])
+        return np.asarray(self.backtest.recording.values[self.replayed])
 
     @cached_property
     def best(self) -> NDArray[np.intp]:
         """The best arm in each interval of the test days, (T,)."""
-        return best_arm(self.backtest.recording, self.span)
+        return best_arm(self.backtest.recording, self.replayed)
 
     @cached_property
     def behind(self) -> Array:
@@ -113,7 +118,7 @@ class ComparisonSummary:
     def times(self) -> list[float]:
         """Start of each interval of the test days, s since 1970."""
         recording = self.backtest.recording
-        rows = range(self.span.first, self.span.last)
+        rows = self.replayed.tolist()
         return [recording.start + row * recording.interval for row in rows]
 
     @property

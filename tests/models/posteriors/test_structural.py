@@ -17,6 +17,7 @@ from edge_tvbo.models.posteriors.structural import StructuralPosterior
 from edge_tvbo.models.structure import (
     DAY,
     LIVELINESS_BINS,
+    WEEK,
     YEAR,
     Component,
     Components,
@@ -127,6 +128,57 @@ def test_it_is_gaussian_process_regression(history, start):
         mean, variance = twin.predict(arm, at)
         assert posterior.mean[arm] == pytest.approx(mean, abs=1e-7)
         assert posterior.variance[arm] == pytest.approx(posterior._scale * variance, abs=1e-7)
+
+
+@given(
+    history=st.lists(st.tuples(st.integers(0, M - 1), st.floats(-2, 2)), max_size=8),
+    start=st.integers(0, 10**5),
+    pieces=st.lists(st.integers(1, 30), min_size=1, max_size=5),
+    advances=st.integers(0, 4),
+)
+@settings(max_examples=40)
+def test_a_gap_is_the_same_in_one_piece_in_several_and_in_intervals(
+    history, start, pieces, advances
+):
+    whole, parts, ticks = (StructuralPosterior(field_of(MODEL)) for _ in range(3))
+    at = start * HOUR
+    for posterior in (whole, parts, ticks):
+        posterior.set_time(at)
+        for arm, y in history:
+            posterior.observe(arm, y)
+    whole.set_time(at + sum(pieces) * HOUR)
+    for piece in pieces:
+        at += piece * HOUR
+        parts.set_time(at)
+    for _ in range(min(advances, sum(pieces))):
+        ticks.advance()
+    ticks.set_time(at)
+    for other in (parts, ticks):
+        np.testing.assert_allclose(other.mean, whole.mean, atol=1e-9)
+        np.testing.assert_allclose(other.variance, whole.variance, atol=1e-9)
+        np.testing.assert_allclose(other.liveliness, whole.liveliness, atol=1e-12)
+
+
+def test_a_course_of_a_week_has_the_season_and_liveliness_of_a_day():
+    rng = np.random.default_rng(4)
+    model = replace(MODEL, period=WEEK, cycle=DAY, course=rng.normal(size=(7 * P, M)))
+    weekly, daily = StructuralPosterior(field_of(model)), StructuralPosterior(field_of(MODEL))
+    for at in (DAY / P, 3.5 * DAY, 100 * WEEK + DAY):
+        weekly.set_time(at)
+        daily.set_time(at)
+        np.testing.assert_allclose(weekly.variance, daily.variance)
+        part = round(at % WEEK / DAY * P)
+        np.testing.assert_allclose(weekly.mean, model.course[part])
+
+
+def test_without_a_season_the_time_of_day_has_no_effect():
+    posterior = StructuralPosterior(field_of(prior_structure(np.eye(M), HOUR, 0.0)))
+    posterior.set_time(0.0)
+    variance = posterior.variance.copy()
+    posterior.set_time(HOUR * 7)
+    np.testing.assert_allclose(posterior.variance, variance)
+    assert not posterior.in_first_half_season
+    assert posterior.facts()[0].period == 0.0
 
 
 def test_density_and_quantiles_are_those_of_the_normal_distribution():

@@ -15,6 +15,7 @@ from edge_tvbo.control.facts import (
     LowBattery,
     OutOfEnergy,
     SensorsWithEnergy,
+    WasActivated,
 )
 from edge_tvbo.messages.documents import Decision, Hotspot, ModelState, NoticeKind, Reason
 from edge_tvbo.messages.formatting import duration, rfc3339, season_text, significant
@@ -85,8 +86,9 @@ class DecisionBuilder:
         model: ModelState,
         ineligible_reason: Callable[[int], Ineligible],
         energy: EnergyFact | None = None,
+        earlier: Sequence[int] = (),
     ) -> Decision:
-        """Return the decision of an interval.
+        """Return the decision about one activation of an interval.
 
         Parameters
         ----------
@@ -107,6 +109,8 @@ class DecisionBuilder:
             Returns the reason why a sensor is not eligible.
         energy : EnergyFact, optional
             The energy that is left; None if the field has no energy budget.
+        earlier : sequence of int
+            The sensors that were activated before in the same interval.
         """
         mean, std = self._policy.posterior()
         reason = because or self._reason(choice, mean, eligible)
@@ -132,6 +136,7 @@ class DecisionBuilder:
             factors=factors,
             text=self._text(choice, figures, mean, reason) if self._with_text else "",
             model=model,
+            earlier=[self._field.sensors[arm] for arm in earlier] if earlier else [],
         )
 
     def argmax_mean(self, before: int) -> Choice:
@@ -198,7 +203,7 @@ class DecisionBuilder:
             bound[~eligible] = -inf
         factors = [f"its bound is {self._quantity(figures.bound)}"]
         runner_up = bound.argmax()
-        if (highest := float(bound[runner_up])) > -inf:
+        if -inf < (highest := float(bound[runner_up])) <= choice.ucb:
             next_bound = self._quantity(self._value(highest))
             factors.append(f"next is {self._field.sensors[runner_up]} with {next_bound}")
         if reason is Reason.EXPLORE:
@@ -320,6 +325,8 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
             return f"{sensor} has {significant(percent)} % battery left"
         case OutOfEnergy(left, unit):
             return f"{sensor} has {significant(left)} {unit} left"
+        case WasActivated():
+            return f"{sensor} was already activated in this interval"
 
 
 def energy_text(fact: EnergyFact) -> str:

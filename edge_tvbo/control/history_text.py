@@ -37,6 +37,9 @@ def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
         f"The model of {decision.policy} had {_counted(model.observations, 'reading')}, after "
         f"{_counted(model.resets, 'reset')}{last}."
     )
+    if decision.earlier:
+        yield "Activated before in the same interval:"
+        yield from (f"  - {each}" for each in _earlier(entry))
     yield _ending(entry, now)
     yield from (f"  - {each.at} {each.event}: {each.text}" for each in entry.notices)
 
@@ -45,8 +48,21 @@ def one_line(entry: HistoryEntry) -> str:
     """Return a history entry as one line: the decision, and how the interval ended."""
     decision, record = entry.decision, entry.record
     ended = "" if record is None else f"; {_short_ending(record, _unit(entry))}"
+    ended += "".join(f"; before: {each}" for each in _earlier(entry))
     events = "".join(f"; {each.event}" for each in entry.notices)
     return f"{decision.interval} {decision.at} {decision.reason} {decision.text}{ended}{events}"
+
+
+def _earlier(entry: HistoryEntry) -> Iterator[str]:
+    """Yield a text for each earlier activation of the interval; at least the sensor is known."""
+    known = {each.decision.sensor: each for each in entry.earlier}
+    for sensor in entry.decision.earlier:
+        if sensor not in known:
+            yield sensor
+            continue
+        decision, record = known[sensor].decision, known[sensor].record
+        ended = "" if record is None else f"; {_short_ending(record, _unit(entry))}"
+        yield f"{decision.text}{ended}"
 
 
 def _short_ending(record: Record, unit: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from math import inf
 
-from edge_tvbo.control.controller import MIN_REPLY_SHARE
+from edge_tvbo.control.activations import MIN_REPLY_SHARE
 from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.messages.commands import Activate, Command, Record
 from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed
@@ -76,17 +76,20 @@ class Scheduler:
                 yield name, timer.begin(self._clock)
 
     def note(self, field: str, command: Command) -> None:
-        """Set the reply deadline of `field` after `Activate`; clear the deadline after `Record`."""
+        """Set the deadline of `field` after `Activate`; clear it if no sensor is awaited."""
         timer = self._timers[field]
         match command:
             case Activate(interval=interval, at=at, expires_at=expires_at):
+                timer.awaited = 1 if command.replaces else timer.awaited + 1
                 now = self._clock.elapsed()
                 share = MIN_REPLY_SHARE * (expires_at - at)
                 least = max(share, self._clock.min_reply_time)  # if the daemon is late
                 left = expires_at - self._clock.wall(now)
                 timer.await_reply(interval, now, max(left, least))
             case Record(interval=interval) if interval == timer.activated_in:
-                timer.deadline = inf
+                timer.awaited -= 1
+                if timer.awaited <= 0:
+                    timer.deadline = inf
             case _:
                 pass
 
@@ -105,6 +108,7 @@ class _FieldTimer:
         self.left = left  # number of intervals that have not begun yet
         self.skipped = 0  # intervals that elapsed before this scheduler existed
         self.deadline = inf
+        self.awaited = 0  # number of sensors whose replies the deadline is for
         self.max_deadline = inf  # of a sensor that is activated at the end of the interval
         self.activated_in = -1  # number of the last interval with an activation
 

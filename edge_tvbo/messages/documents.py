@@ -27,7 +27,7 @@ class ModelState(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The sensor selected for one interval, with the reason: topic `<field>/selected`."""
+    """The sensor selected last in an interval, with the reason: topic `<field>/selected`."""
 
     interval: int
     at: str  # RFC 3339, UTC: the interval's start
@@ -42,6 +42,7 @@ class Decision(msgspec.Struct, frozen=True):
     factors: list[str]  # short statements, the most important first
     text: str  # one sentence for the user
     model: ModelState
+    earlier: list[str] = []  # sensors that were activated before in the same interval
 
 
 NoticeKind = Literal[
@@ -110,12 +111,13 @@ class FieldHealth(msgspec.Struct, frozen=True):
 
     interval: int
     selected: str | None
-    answered: int  # intervals whose sensor replied in time, since the first start
-    missed: int  # intervals whose sensor timed out
+    answered: int  # activations whose sensor replied in time, since the first start
+    missed: int  # activations whose sensor timed out
     suspects: list[str]  # unresponsive sensors: they timed out when last activated
     refused: dict[str, int]  # rejected readings and messages, by reason
     paused: bool = False  # whether a command has paused the field: no sensor is activated
     energy: EnergyState | None = None  # None if no energy is counted
+    survey: int = 0  # intervals of the survey that have not begun
 
 
 class Health(msgspec.Struct, frozen=True):

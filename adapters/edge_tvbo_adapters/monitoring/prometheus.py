@@ -33,7 +33,7 @@ COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (he
         "Intervals in which the sensor replied in time.",
         lambda field: field.health.answered,
     ),
-    "missed": ("Intervals in which the sensor timed out.", lambda field: field.health.missed),
+    "missed": ("Activations whose sensor timed out.", lambda field: field.health.missed),
     "resets": ("Resets of the model.", lambda field: field.resets),
 }
 

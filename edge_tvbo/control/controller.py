@@ -303,11 +303,14 @@ class Controller:
         """Treat all interval numbers up to `interval` as used.
 
         An earlier process may have begun intervals with these numbers after the snapshot was made.
-        It activated sensors in at most `unknown` of these intervals.
+        It activated sensors in at most `unknown` of these intervals, and may have continued the
+        interval of the snapshot.
         """
         self._used = max(self._used, interval)
+        continued = not self.begun and self._activations.left > 0
+        self._activations.left = self._activations.left if self.begun else 0
         if self._energy:
-            self._energy.add_unknown_spending(unknown)
+            self._energy.add_unknown_spending(unknown + continued)
 
     # --- the interval ---------------------------------------------------------------------------
 

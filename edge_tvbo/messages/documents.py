@@ -86,7 +86,7 @@ class PublishedPosterior(msgspec.Struct, frozen=True):
 
     interval: int
     at: str  # RFC 3339, UTC
-    ending: Literal["answered", "missed"] | None  # how the interval ended; None while it runs
+    ending: Literal["answered", "missed"] | None  # of the last activation; None while it runs
     unit: str
     sensors: tuple[str, ...]
     mean: list[float]  # one value for each sensor, in the order of `sensors`

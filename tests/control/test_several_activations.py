@@ -301,6 +301,19 @@ def test_restored_interval_continues_after_a_stop_but_not_after_a_kill():
     assert [type(each) for each in reply(killed, first.sensor, 1.0)] == [Record]
 
 
+def test_activations_that_a_killed_process_may_have_made_are_charged():
+    budgets = BudgetSettings((1.0,) * 5, (6.0,) * 5, period=PERIOD, field=5.0)
+    one, stopped, killed = (controller_of("random", 3, budgets) for _ in range(3))
+    one.handle(IntervalElapsed(0.0))
+    for other, used in ((stopped, 0), (killed, 9)):
+        other.restore(one.snapshot())
+        other.reserve_numbers(used)
+        other.handle(PauseRequested(1.0))
+        other.handle(IntervalElapsed(INTERVAL))
+    assert stopped.health().energy.spent == 1.0
+    assert killed.health().energy.spent == 1.0 + 3.0  # two sensors at most, which are unknown
+
+
 def test_snapshot_with_one_activation_per_interval_can_be_restored():
     before, after = controller_of(per_interval=1), controller_of(per_interval=2)
     (first, _) = before.handle(IntervalElapsed(0.0))

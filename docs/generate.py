@@ -92,7 +92,8 @@ TOPICS = (
         f"{BASE}/<field>/selected",
         True,
         1,
-        "when an interval begins, and when `cmd/activate` names another sensor",
+        "when a sensor is selected: when an interval begins, for its further activations, and by"
+        " `cmd/activate`",
         Decision,
     ),
     Topic(

@@ -245,7 +245,8 @@ def _field_lines(
 def _decision_text(decision: "Decision | None") -> str:
     if decision is None:
         return "no decision yet"
-    return f"{decision.text} (interval {decision.interval}, since {decision.at})"
+    before = f", after {', '.join(decision.earlier)}" if decision.earlier else ""
+    return f"{decision.text} (interval {decision.interval}{before}, since {decision.at})"
 
 
 def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
@@ -254,9 +255,11 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
     each = health.fields[field]
     suspects = ", ".join(names.get(sensor, sensor) for sensor in each.suspects)
     rejected = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
+    survey = f"; survey: {each.survey} intervals left" if each.survey else ""
     return (
         f"{'paused; ' if each.paused else ''}{history_text.replies(each)}; "
         f"unresponsive: {suspects or 'none'}; rejected: {rejected or 'none'}"
+        f"{survey}"
     )
 
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -129,9 +129,11 @@ def backtest_of(
     noise: float,
     gaps: str,
     budget: float | None = None,
+    per_interval: int = 1,
+    next_activation: Literal["after-reply", "at-once"] = "after-reply",
 ) -> "Backtest":
     from edge_tvbo.simulation.backtest import Backtest
-    from edge_tvbo.simulation.replay import days, split
+    from edge_tvbo.simulation.replay import Pace, days, split
 
     recording = data_source(data_dir).load(dataset, gaps)
     train_span, test_span = split(recording, 0.75)
@@ -140,7 +142,13 @@ def backtest_of(
         test_span = type(test_span)(train_span.last, len(recording.values))
     if test is not None:
         test_span = days(recording, test)
-    return Backtest(recording, train_span, test_span, noise, budget)
+    if per_interval > len(recording.sensors):
+        raise ConfigError(
+            f"--per-interval is {per_interval}; allowed: at most the number of sensors, "
+            f"{len(recording.sensors)}."
+        )
+    pace = Pace(budget, per_interval, next_activation)
+    return Backtest(recording, train_span, test_span, noise, pace)
 
 
 def data_source(data_dir: Iterable[str] = ()) -> "DataSource":

@@ -3,7 +3,7 @@
 import logging
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -39,9 +39,31 @@ out_option = click.option(
     help="Directory for a report: an HTML page and CSV files.",
 )
 
-budget_option = click.option(
-    "--budget", type=click.FloatRange(0), help="Activations per day.  [default: one per interval]"
-)
+
+def pace_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option(
+            "--next-activation",
+            type=click.Choice(["after-reply", "at-once"]),
+            default="after-reply",
+            show_default=True,
+            help="When the other sensors of an interval are activated, with --per-interval.",
+        ),
+        click.option(
+            "--per-interval",
+            type=click.IntRange(1, 16),
+            default=1,
+            show_default=True,
+            help="Number of sensors that are activated in each interval.",
+        ),
+        click.option(
+            "--budget",
+            type=click.FloatRange(0),
+            help="Maximum number of activations per day.  [default: no limit]",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command()
@@ -93,7 +115,7 @@ budget_option = click.option(
     type=SPEED,
     help="Speed of the replay, as a multiple of real time, for --via mqtt.",
 )
-@budget_option
+@pace_options
 @out_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def replay(
@@ -151,7 +173,7 @@ def replay(
 )
 @jobs_option
 @cluster_option
-@budget_option
+@pace_options
 @out_option
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def compare(

@@ -4,6 +4,7 @@ A field is one quantity that several sensors measure.
 """
 
 from collections.abc import Mapping
+from math import ceil
 from typing import Annotated, Literal
 
 import msgspec
@@ -14,6 +15,29 @@ from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.config.field_types import duration
 
 Interval = float | Literal["on-reading"]  # s
+MAX_PER_INTERVAL = 16
+ROUNDING = 1e-9  # intervals; the rounding error of a quotient of two durations
+
+
+class SurveySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a survey: the first days of a field, in which more sensors are activated."""
+
+    length: Annotated[
+        float,
+        Meta(
+            description="How long the survey takes, from the first interval of the field.",
+            extra=duration("1min"),
+        ),
+    ] = msgspec.field(default=86400.0, name="for")
+    per_interval: Annotated[
+        int,
+        Meta(
+            ge=2,
+            le=MAX_PER_INTERVAL,
+            description="How many sensors are activated in each interval of the survey. If the"
+            " field has fewer, all are activated.",
+        ),
+    ] = 4
 
 
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,9 +58,37 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             description="How long an activated sensor may take to reply; at most the interval.",
-            extra=duration("1ms", default="1/5 of the interval; 2min with on-reading"),
+            extra=duration(
+                "1ms",
+                default="1/5 of the interval, or less if more than 5 sensors are activated in it;"
+                " 2min with on-reading",
+            ),
         ),
     ]
+    per_interval: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MAX_PER_INTERVAL,
+            description="How many different sensors are activated in each interval.",
+        ),
+    ] = 1
+    next_activation: Annotated[
+        Literal["after-reply", "at-once"],
+        Meta(
+            description="When the other sensors of an interval are activated, if there are several."
+            " after-reply: each is selected after the one before has replied or timed out, so that"
+            " the selection uses its reading. at-once: all are selected and activated when the"
+            " interval begins."
+        ),
+    ] = "after-reply"
+    survey: Annotated[
+        SurveySettings | None,
+        Meta(
+            description="A time after the first interval of the field in which more sensors are"
+            " activated in each interval, as far as the energy budget allows it."
+        ),
+    ] = None
     learn_from: Annotated[
         Literal["all", "activated"],
         Meta(
@@ -102,6 +154,18 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     def sensor_names(self) -> Mapping[str, str]:
         """Names of sensors for people, by their ids; a sensor without a name is not in it."""
         return {}
+
+    @property
+    def max_per_interval(self) -> int:
+        """The highest number of sensors that are activated in an interval."""
+        return max(self.per_interval, self.survey.per_interval if self.survey else 1)
+
+    @property
+    def survey_intervals(self) -> int:
+        """Number of intervals that begin in the survey; 0 without a survey."""
+        if self.survey is None or self.interval == "on-reading":
+            return 0
+        return ceil(self.survey.length / self.interval - ROUNDING)
 
     @property
     def commands_wait(self) -> bool:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_tvbo.config import credentials, sensor_positions
+from edge_tvbo.config.controller_settings import ROUNDING
 from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, listed, shown
 from edge_tvbo.config.field_types import OWN_TOPICS, Secret, duration_text
 from edge_tvbo.config.reader import Values
@@ -153,7 +154,8 @@ class CrossChecks:
             return
         interval = field["interval"]
         on_reading = interval == "on-reading"
-        field.setdefault("reply_timeout", 120.0 if on_reading else interval / 5)
+        sensors = self._per_interval(field, path)
+        field.setdefault("reply_timeout", 120.0 if on_reading else interval / max(5, sensors))
         field.setdefault("max_age", 600.0 if on_reading else interval)
         if not on_reading and field["reply_timeout"] > interval:
             self.report.add(
@@ -162,6 +164,48 @@ class CrossChecks:
                 f"{duration_text(interval)}",
                 code=Code.CONTRADICTION,
             )
+        elif not on_reading and field["reply_timeout"] * sensors > interval * (1 + ROUNDING):
+            self.report.add(
+                (*path, "reply_timeout"),
+                f"is {duration_text(field['reply_timeout'])}, but up to {sensors} sensors are "
+                "activated in an interval, one after the other; allowed: at most the interval / "
+                f"{sensors}, {duration_text(interval / sensors)}",
+                'next_activation = "at-once" allows the whole interval',
+                code=Code.CONTRADICTION,
+            )
+
+    def _per_interval(self, field: Values, path: KeyPath) -> int:
+        """Check how many sensors are activated in an interval.
+
+        Return the highest number of sensors that are activated one after the other.
+        """
+        survey, each = field.get("survey"), field.get("per_interval", 1)
+        planned = {(*path, "per_interval"): each}
+        if survey:
+            planned[*path, "survey", "per_interval"] = survey.get("per_interval", 2)
+        M = len(field.get("sensors", ()))
+        for key, number in planned.items():
+            if number > 1 and field["interval"] == "on-reading":
+                self.report.add(
+                    key,
+                    f'is {number}, which cannot be combined with interval = "on-reading": each '
+                    "reply begins the next interval, which activates one sensor; set a duration, "
+                    'such as interval = "10min"',
+                    code=Code.CONTRADICTION,
+                )
+        if each > M > 0:
+            self.report.add(
+                (*path, "per_interval"),
+                f"is {each}; allowed: at most the number of sensors, {M}",
+                code=Code.CONTRADICTION,
+            )
+        if survey and survey.get("per_interval", each + 1) <= each:
+            self.report.add(
+                (*path, "survey", "per_interval"),
+                f"is {survey['per_interval']}; allowed: more than the {each} of per_interval",
+                code=Code.CONTRADICTION,
+            )
+        return 1 if field.get("next_activation") == "at-once" else max(planned.values())
 
     def _prior(self, field: Values, path: KeyPath) -> None:
         if not {"model", "kernel", "positions"} <= set(field):

@@ -122,7 +122,7 @@ def _setting(one: msgspec.structs.FieldInfo) -> Setting:
     extra = meta.extra or {}
     default = one.default_factory() if callable(one.default_factory) else one.default
     return Setting(
-        name=one.name,
+        name=one.encode_name,
         declared=one.type,
         description=meta.description or "",
         extra=extra,

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from edge_tvbo.config.controller_settings import SurveySettings
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
 from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, listed, shown
 from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
@@ -33,6 +34,7 @@ _HOMES: dict[type[msgspec.Struct], str] = {  # where a misplaced setting belongs
     ReadingSettings: "in reading",
     ActivateSettings: "in activate",
     EnergySettings: "in energy",
+    SurveySettings: "in survey",
     BatterySettings: "in energy.battery",
     **dict.fromkeys(BUILT_IN, "in policy"),
 }
@@ -61,7 +63,10 @@ def read_table(kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: R
 def build(kind: type[msgspec.Struct], good: Values) -> Any:
     """Return the frozen struct `kind`, made from the values `good`, which are all valid."""
     known = settings_of(kind)
-    return kind(**{name: _built(known.get(name), value) for name, value in good.items()})
+    attributes = {each.encode_name: each.name for each in msgspec.structs.fields(kind)}
+    return kind(
+        **{attributes[name]: _built(known.get(name), value) for name, value in good.items()}
+    )
 
 
 def _built(setting: Setting | None, value: Any) -> Any:

@@ -9,9 +9,14 @@ of the sensor:
                                                      off if it is unresponsive (see
                                                      `sensor_health`), unless the broker was away
 
-`ActivationRequested` activates another sensor in the running interval. The controller then no
-longer waits for the reply of the sensor that was activated before. After `PauseRequested`, no
-sensor is activated until `ResumeRequested`.
+If the field has the setting `per_interval` or a survey, several different sensors are activated in
+an interval. With ``next_activation = "after-reply"``, each is selected after the one before has
+replied or timed out; sensor number j has to reply by j reply timeouts after the interval's start.
+With ``next_activation = "at-once"``, all are selected and activated when the interval begins.
+
+`ActivationRequested` activates another sensor in the running interval, and is the last activation
+of this interval. The controller then no longer waits for replies of sensors that were activated
+before. After `PauseRequested`, no sensor is activated until `ResumeRequested`.
 
 If the settings say that no commands are sent (the mode "advise"), the selected sensor is only
 recommended. Then no sensor can time out, and no energy is charged, because the controller cannot
@@ -32,9 +37,10 @@ the sensor off. While the clock is not set (`ClockUnset`), the age of a reading 
 are unknown, and each reading is treated as if it was measured on arrival.
 
 A controller that is restored from a snapshot continues the interval that was running when the
-snapshot was made. The sensor of this interval is not activated again. If the sensor times out, it
-is not backed off, because its reply may have been lost when the process ended. The next interval
-gets a number that was not used before.
+snapshot was made. The sensors of this interval are not activated again. If one of them times out,
+it is not backed off, because its reply may have been lost when the process ended. The next interval
+gets a number that was not used before. After a kill, the restored interval has no more activations,
+because the killed process may have made them already.
 """
 
 from math import copysign, inf, sqrt
@@ -43,6 +49,7 @@ from typing import assert_never
 import numpy as np
 
 from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.control.activations import MIN_REPLY_SHARE, Activations, ActivationsState
 from edge_tvbo.control.controller_state import KIND, MAX_REASONS, ControllerState
 from edge_tvbo.control.decision_text import (
     ADVICE_NOTICES,
@@ -52,7 +59,7 @@ from edge_tvbo.control.decision_text import (
     silence_text,
 )
 from edge_tvbo.control.energy_budget import EnergyBudget
-from edge_tvbo.control.facts import BackedOff, Ineligible
+from edge_tvbo.control.facts import BackedOff, Ineligible, WasActivated
 from edge_tvbo.control.reading_filter import ReadingFilter
 from edge_tvbo.control.report_times import ReportTimes
 from edge_tvbo.control.sensor_health import SensorHealth
@@ -104,8 +111,6 @@ from edge_tvbo.models.snapshot import (
 from edge_tvbo.numerics.types import Mask
 from edge_tvbo.policy.base import Choice, ObserveResult, Policy
 
-MIN_REPLY_SHARE = 0.5  # share of the reply timeout; with less time, a sensor is not backed off
-
 
 class Controller:
     """Controller of one field: selects sensors, updates the model, counts rejected messages.
@@ -143,7 +148,7 @@ class Controller:
         self._used = -1  # see `used`
         self._began = 0.0
         self._selected = -1
-        self._waiting = False
+        self._activations = Activations(settings)
         self._paused = False
         self._online = True
         self._timeout_counts = True  # whether a time-out shows that the sensor is unresponsive
@@ -160,9 +165,9 @@ class Controller:
             case IntervalElapsed(at=at, intervals=intervals):
                 return self._next_interval(at, intervals)
             case DeadlineElapsed(interval=interval, at=at):
-                if not self._waiting or interval != self._interval:
+                if not self._activations.awaited or interval != self._interval:
                     return []
-                return [*self._end_waiting(at), *self._begin_if_on_reading(at)]
+                return [*self._end_waiting(at), *self._continue_interval(at)]
             case Unreadable(reason=reason, topic=topic, detail=detail):
                 return self._reject(reason, topic, detail)
             case LinkLost():
@@ -205,6 +210,7 @@ class Controller:
             energy=self._energy.status(sensors) if self._energy else None,
             recommends=self._recommends,
             model="; ".join(self._decisions.model_facts()),
+            survey=self._activations.survey_left,
         )
 
     @property
@@ -233,7 +239,7 @@ class Controller:
             interval=self._interval,
             began=self._began,
             selected=self._selected,
-            waiting=self._waiting,
+            waiting=bool(self._activations.awaited),
             answered=self._replies,
             missed=self._timeouts,
             last_reset=self._last_reset,
@@ -251,6 +257,8 @@ class Controller:
             **self._health.snapshot(),
             **(self._reports.snapshot() if self._recommends else {}),
         }
+        if self.settings.max_per_interval > 1:
+            state["activations"] = encode_struct(self._activations.state())
         if self._energy:
             state |= self._energy.snapshot() | {"sensors": list(self.policy.field.sensors)}
         return encode_snapshot(KIND, self.policy.field.fingerprint(), state)
@@ -262,6 +270,7 @@ class Controller:
         """
         state = decode_snapshot(KIND, self.policy.field.fingerprint(), blob)
         held = ControllerState.decode(read_bytes(state, "progress"), len(self.policy.field))
+        activations = ActivationsState.decode(state, held, len(self.policy.field))
         self._filter.check(*held.filter_state)
         self._health.check(state)
         energy = self._energy if "energy" in state else None  # absent if energy was not counted
@@ -278,7 +287,8 @@ class Controller:
             self._reports.restore(state)
         self._interval = self._used = held.interval
         self._began = held.began
-        self._selected, self._waiting = held.selected, held.waiting
+        self._selected = held.selected
+        self._activations.restore(activations)
         self._timeout_counts = False  # a reply may have been lost
         self._replies, self._timeouts = held.answered, held.missed
         self._last_reset, self._rejected = held.last_reset, dict(held.refused)
@@ -288,15 +298,18 @@ class Controller:
     def restore_partial(self, blob: bytes) -> int:
         """Restore what a snapshot of another model or other sensors has in common with the field.
 
-        These are the pause, and the energy of each sensor of the same name. If the policy is the
-        same and can do so, what it knows of these sensors is restored too. Return the number of
-        sensors of which the policy knows something. Raises `SnapshotError` for an invalid snapshot.
+        These are the pause, the age of the field, and the energy of each sensor of the same name.
+        If the policy is the same and can do so, what it knows of these sensors is restored too.
+        Return the number of sensors of which the policy knows something. Raises `SnapshotError` for
+        an invalid snapshot.
         """
         state = decode_snapshot(KIND, None, blob)
         held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
+        begun = ActivationsState.decode(state, held, MAX_COUNT).begun
         if self._energy and "sensors" in state:
             self._energy.restore_partial(state, self.policy.field.sensors)
         self._paused = held.paused
+        self._activations.begun = begun
         return self.policy.restore_sensors(read_bytes(state, "policy"))
 
     @property
@@ -321,22 +334,26 @@ class Controller:
         """Treat all interval numbers up to `interval` as used.
 
         An earlier process may have begun intervals with these numbers after the snapshot was made.
-        It activated a sensor in at most `unknown` of these intervals.
+        It activated sensors in at most `unknown` of these intervals, and may have continued the
+        interval of the snapshot.
         """
         self._used = max(self._used, interval)
+        continued = not self.begun and self._activations.left > 0
+        self._activations.left = self._activations.left if self.begun else 0
         if self._energy and self.settings.sends_commands:
-            self._energy.add_unknown_spending(unknown)
+            self._energy.add_unknown_spending(unknown + continued)
 
     # --- the interval ---------------------------------------------------------------------------
 
     def _next_interval(self, at: float, intervals: int) -> list[Command]:
-        commands = self._end_waiting(at) if self._waiting else []
+        commands = self._end_waiting(at)
         resets = self.policy.resets
         if self._selected >= 0:
             for _ in range(intervals):
                 self.policy.advance()
         self._interval = self._used = self._used + intervals
-        self._reports.recommend(-1, at)
+        self._reports.recommend([], at)
+        self._activations.begin_interval(intervals)
         if self._energy:
             self._energy.advance(intervals)
         if self.policy.resets != resets:
@@ -346,27 +363,74 @@ class Controller:
     def _begin_interval(self, at: float) -> list[Command]:
         if self._filter.clock_is_set:
             self.policy.set_time(at)
-        return [*self._back_off_silent(at), *self._select(at)]
+        self._began = at
+        return [*self._back_off_silent(at), *self._begin_activations(at)]
 
-    def _select(self, at: float) -> list[Command]:
+    def _begin_activations(self, at: float) -> list[Command]:
+        """Activate the first sensor of the interval, or all its sensors if they are selected so."""
+        sensors = self._activations.planned
+        if sensors > 1 and self.settings.next_activation == "at-once":
+            return self._activate_several(sensors, at) or self._skip_activation(at)
+        activated = self._activate_one(at, at + self.settings.reply_timeout)
+        self._activations.left = sensors - 1 if activated else 0
+        return activated or self._skip_activation(at)
+
+    def _continue_interval(self, at: float) -> list[Command]:
+        """Activate the next sensor of the interval, if another one can be activated in it.
+
+        With ``interval = "on-reading"``, begin the next interval instead.
+        """
+        if self.settings.follows_readings:
+            return self._next_interval(at, 1)
+        if not self._activations.left or self._paused or not self.begun:
+            return []
+        expires_at = self._activations.next_deadline(self._began, at)
+        if expires_at is None:
+            return []
+        self._activations.left -= 1
+        return self._activate_one(at, expires_at)
+
+    def _activate_one(self, at: float, expires_at: float) -> list[Command]:
+        """Activate the sensor that is selected next; do nothing if none is worth its energy."""
         eligible, because = self._eligible(), None
         if eligible is not None and not eligible.any():
-            return self._skip_activation(at)
+            return []
         if eligible is not None and self._health.all_unresponsive:
             eligible = self._only(self._health.next_in_turn(eligible))
             because = Reason.PROBE
         choice = self.policy.select(eligible)
         if self._energy and not self._energy.is_worth_activating(choice.arm, choice.std):
-            return self._skip_activation(at)
-        return self._activate(choice, eligible, because, at)
+            return []
+        return self._activate(choice, eligible, because, at, expires_at)
+
+    def _activate_several(self, sensors: int, at: float) -> list[Command]:
+        """Select several sensors and activate them; leave out those not worth their energy."""
+        expires_at = at + self.settings.reply_timeout
+        if self._health.all_unresponsive:
+            return [each for _ in range(sensors) for each in self._activate_one(at, expires_at)]
+        eligible = self._eligible()
+        if eligible is not None and not eligible.any():
+            return []
+        commands: list[Command] = []
+        for choice in self.policy.select_many(sensors, eligible):
+            left = self._eligible()
+            if left is not None and not left[choice.arm]:  # the energy is spent
+                continue
+            if self._energy and not self._energy.is_worth_activating(choice.arm, choice.std):
+                continue
+            commands += self._activate(choice, left, None, at, expires_at)
+        return commands
 
     def _eligible(self) -> Mask | None:
         """Return a mask of the sensors that can be activated, of shape (M,); None for all."""
         eligible = self._health.eligible(self._interval) if self._health.any_unresponsive else None
-        if self._energy is None:
-            return eligible
-        affordable = self._energy.affordable()
-        return affordable if eligible is None else eligible & affordable
+        if self._energy:
+            affordable = self._energy.affordable()
+            eligible = affordable if eligible is None else eligible & affordable
+        if self._activations.arms:
+            eligible = np.ones(len(self.policy.field), np.bool_) if eligible is None else eligible
+            eligible[self._activations.arms] = False
+        return eligible
 
     def _activate(
         self,
@@ -374,49 +438,54 @@ class Controller:
         eligible: Mask | None,
         because: Reason | None,
         at: float,
+        expires_at: float,
     ) -> list[Command]:
-        self._selected, self._waiting, self._began = choice.arm, True, at
+        replaces = not self._activations.awaited
+        self._activations.add(choice.arm, at)
+        self._selected = choice.arm
         self._timeout_counts = self._online
         if because is Reason.PROBE:
             self._health.mark_probed(choice.arm)
+        decision = PublishState(self._decision(choice, eligible, because, expires_at))
         if self._recommends:
-            self._reports.recommend(choice.arm, at)
-        kind = Recommend if self._recommends else Activate
-        is_sent = not self._recommends and (self._online or self.settings.commands_wait)
-        if self._energy and is_sent:
+            self._reports.recommend(self._activations.awaited, at)
+            return [Recommend(choice.sensor, self._interval, at, expires_at), decision]
+        if self._energy and (self._online or self.settings.commands_wait):
             self._energy.charge(choice.arm)
-        decision = self._decision(choice, eligible, because, at)
-        command = kind(choice.sensor, self._interval, at, at + self.settings.reply_timeout)
-        return [command, PublishState(decision)]
+        return [Activate(choice.sensor, self._interval, at, expires_at, replaces), decision]
 
     def _skip_activation(self, at: float) -> list[Command]:
         assert self._energy
         self._energy.skip_interval()
         choice = self._decisions.argmax_mean(self._selected)
-        self._selected, self._began = choice.arm, at
-        return [PublishState(self._decision(choice, None, Reason.SAVED, at))]
+        self._selected = choice.arm
+        expires_at = at + self.settings.reply_timeout
+        return [PublishState(self._decision(choice, None, Reason.SAVED, expires_at))]
 
     def _decision(
         self,
         choice: Choice,
         eligible: Mask | None,
         because: Reason | None,
-        at: float,
+        expires_at: float,
     ) -> Decision:
         return self._decisions.decision(
             choice,
             eligible,
             because=because,
             interval=self._interval,
-            at=at,
-            expires_at=at + self.settings.reply_timeout,
+            at=self._began,
+            expires_at=expires_at,
             model=ModelState(self.policy.observations, self.policy.resets, self._last_reset),
             ineligible_reason=self._ineligible_reason,
             energy=self._energy.fact() if self._energy else None,
+            earlier=self._activations.arms[:-1],
         )
 
     def _ineligible_reason(self, arm: int) -> Ineligible:
-        """Return the reason why the sensor `arm` cannot be activated in this interval."""
+        """Return the reason why the sensor `arm` cannot be activated now."""
+        if arm in self._activations.arms:
+            return WasActivated()
         until = self._health.retry_interval(arm)
         if self._energy and until <= self._interval:
             return self._energy.ineligible_reason(arm)
@@ -433,22 +502,29 @@ class Controller:
         return self._next_interval(at, 1) if self.settings.follows_readings else []
 
     def _end_waiting(self, at: float) -> list[Command]:
-        """Stop waiting for a reading of the selected sensor; return the records and notices."""
-        self._waiting = False
+        """Stop waiting for readings of the selected sensors; return the records and notices."""
+        arms = self._activations.end_all()
         if not self._recommends:
-            return self._time_out(at)
-        if self._health.is_unresponsive(self._selected):
-            self._health.back_off(self._selected, self._interval)  # it is still silent
+            return self._time_out(arms, at)
+        for arm in arms:
+            if self._health.is_unresponsive(arm):
+                self._health.back_off(arm, self._interval)  # it is still silent
         return []
 
-    def _time_out(self, at: float) -> list[Command]:
-        arm = self._selected
-        sensor = self.policy.field.sensors[arm]
-        self._timeouts += 1
-        record = Record(self._interval, self._began, sensor, Ending.MISSED, None, None, None, False)
-        had_time = at - self._began >= MIN_REPLY_SHARE * self.settings.reply_timeout
+    def _time_out(self, arms: list[int], at: float) -> list[Command]:
+        """Count, record and back off the sensors `arms`, which did not reply in time."""
+        had_time = at - self._activations.at >= MIN_REPLY_SHARE * self.settings.reply_timeout
         unresponsive = had_time and self._timeout_counts
-        return [record, *self._back_off(arm, sensor, at)] if unresponsive else [record]
+        commands: list[Command] = []
+        for arm in arms:
+            sensor = self.policy.field.sensors[arm]
+            self._timeouts += 1
+            commands.append(
+                Record(self._interval, self._began, sensor, Ending.MISSED, None, None, None, False)
+            )
+            if unresponsive:
+                commands += self._back_off(arm, sensor, at)
+        return commands
 
     def _back_off(self, arm: int, sensor: str, at: float) -> list[Command]:
         was_unresponsive = self._health.is_unresponsive(arm)
@@ -477,6 +553,7 @@ class Controller:
 
     def _shift_timestamps(self, by: float, at: float) -> None:
         self._began += by
+        self._activations.at += by
         self._filter.shift_timestamps(by, at)
         self._reports.shift_timestamps(by)
         self._timeout_counts = False  # a reply on its way may have a time of the old clock
@@ -495,14 +572,17 @@ class Controller:
             return []
         self._paused = False
         resumed = self._notice("resumed", at)
-        idle = self._interval >= 0 and not self._waiting
+        idle = self._interval >= 0 and not self._activations.awaited
         return [resumed, *(self._begin_if_on_reading(at) if idle else [])]
 
     def _force_sensor(self, arm: int, at: float) -> list[Command]:
         if not self.can_afford(self.policy.field.sensors[arm]):
             return self._reject("no-energy", self.policy.field.sensors[arm])
-        only = self._only(arm)
-        return self._activate(self.policy.select(only), only, Reason.ASKED, at)
+        self._activations.end_all()
+        self._activations.left = 0
+        self._began = at
+        only, expires_at = self._only(arm), at + self.settings.reply_timeout
+        return self._activate(self.policy.select(only), only, Reason.ASKED, at, expires_at)
 
     def _reset_model(self, at: float) -> list[Command]:
         self.policy.reset()
@@ -513,14 +593,15 @@ class Controller:
 
     def _handle_reading(self, reading: Reading) -> list[Command]:
         arm = self._arms.get(reading.sensor, -1)
-        is_reply = self._waiting and arm == self._selected
+        is_reply = arm in self._activations.awaited
         if reason := self._reject_reason(arm, reading, is_reply=is_reply):
             if is_reply and reason == "implausible" and not self._recommends:
                 self._health.mark_implausible(arm)
             return self._reject(reason, reading.sensor, self._filter.detail(reason, reading))
         heard = self._note_report(arm, reading, is_reply=is_reply) if self._recommends else []
         if not is_reply and self.settings.learn_from == "activated":
-            reason = "late" if arm == self._selected else "unsolicited"
+            activated = arm == self._selected or arm in self._activations.arms
+            reason = "late" if activated else "unsolicited"
             return [*heard, *self._reject(reason, reading.sensor, f"{reading.value:g}")]
         self._filter.accept(arm, reading)
         value = self.policy.field.to_model(reading.value)
@@ -533,13 +614,13 @@ class Controller:
         if result.reset:
             commands.append(self._model_reset_notice(reading))
         if is_reply:
-            commands += self._handle_reply(reading, result, estimate, value)
+            commands += self._handle_reply(arm, reading, result, estimate, value)
         return commands
 
     def _reject_reason(self, arm: int, reading: Reading, *, is_reply: bool) -> str | None:
         if arm < 0:
             return "unknown-sensor"
-        activated_at = self._began if is_reply else None
+        activated_at = self._activations.at if is_reply else None
         return self._filter.reject_reason(arm, reading, activated_at)
 
     def _note_report(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
@@ -547,7 +628,7 @@ class Controller:
 
         A reading soon after the recommendation may be a reply to other software.
         """
-        prompt = is_reply and reading.received - self._began <= self.settings.reply_timeout
+        prompt = is_reply and reading.received - self._activations.at <= self.settings.reply_timeout
         self._reports.observe(arm, reading.received, prompt=prompt)
         return self._sensor_recovered(arm, reading.received)
 
@@ -566,12 +647,12 @@ class Controller:
         return self._notice("model-reset", reading.received, reading.sensor)
 
     def _handle_reply(
-        self, reading: Reading, result: ObserveResult, estimate: float, value: float
+        self, arm: int, reading: Reading, result: ObserveResult, estimate: float, value: float
     ) -> list[Command]:
         """Handle the reply `value`, of which the estimate was `estimate`, both in model units."""
         field, side = self.policy.field, copysign(1.0, value - estimate)
         threshold = result.threshold
-        self._waiting = False
+        self._activations.end(arm)
         self._replies += 1
         record = Record(
             self._interval,
@@ -583,7 +664,7 @@ class Controller:
             None if threshold is None else field.distance_to_unit(estimate, side * threshold),
             result.reset,
         )
-        return [record, *self._begin_if_on_reading(reading.received)]
+        return [record, *self._continue_interval(reading.received)]
 
     def _sensor_recovered(self, arm: int, at: float) -> list[Command]:
         all_were_unresponsive = self._health.all_unresponsive

@@ -16,6 +16,7 @@ from edge_tvbo.control.facts import (
     OutOfEnergy,
     SensorsWithEnergy,
     Silence,
+    WasActivated,
 )
 from edge_tvbo.messages.documents import Decision, Hotspot, ModelState, NoticeKind, Reason
 from edge_tvbo.messages.formatting import duration, rfc3339, season_text, significant
@@ -132,8 +133,9 @@ class DecisionBuilder:
         model: ModelState,
         ineligible_reason: Callable[[int], Ineligible],
         energy: EnergyFact | None = None,
+        earlier: Sequence[int] = (),
     ) -> Decision:
-        """Return the decision of an interval.
+        """Return the decision about one activation of an interval.
 
         Parameters
         ----------
@@ -154,6 +156,8 @@ class DecisionBuilder:
             Returns the reason why a sensor is not eligible.
         energy : EnergyFact, optional
             The energy that is left; None if the field has no energy budget.
+        earlier : sequence of int
+            The sensors that were activated before in the same interval.
         """
         mean, std = self._policy.posterior()
         reason = because or self._reason(choice, mean, eligible)
@@ -180,6 +184,7 @@ class DecisionBuilder:
             text=self._text(choice, figures, mean, reason) if self._with_text else "",
             model=model,
             recommended=self._recommends,
+            earlier=[self._field.sensors[arm] for arm in earlier] if earlier else [],
         )
 
     def argmax_mean(self, before: int) -> Choice:
@@ -251,7 +256,7 @@ class DecisionBuilder:
             bound[~eligible] = -inf
         factors = [f"its bound is {self._quantity(figures.bound)}"]
         runner_up = bound.argmax()
-        if (highest := float(bound[runner_up])) > -inf:
+        if -inf < (highest := float(bound[runner_up])) <= choice.ucb:
             next_bound = self._quantity(self._value(highest))
             factors.append(f"next is {self._names[runner_up]} with {next_bound}")
         if reason is Reason.EXPLORE:
@@ -379,6 +384,8 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
             return f"{sensor} has {significant(percent)} % battery left"
         case OutOfEnergy(left, unit):
             return f"{sensor} has {significant(left)} {unit} left"
+        case WasActivated():
+            return f"{sensor} was already activated in this interval"
 
 
 def energy_text(fact: EnergyFact) -> str:

@@ -70,6 +70,7 @@ class BudgetSettings(msgspec.Struct, frozen=True):
     unit: str = "J"
     least_battery: float = 0.0  # %; a sensor with a lower charge is not activated
     battery_age: int = 0  # intervals after which a reported charge is ignored
+    per_interval: int = 1  # the highest number of sensors that are activated in an interval
 
 
 class EnergyBudget:
@@ -126,6 +127,7 @@ class EnergyBudget:
                 unit=energy.unit,
                 least_battery=battery.least if battery else 0.0,
                 battery_age=ceil(battery.max_age / interval) if battery else 0,
+                per_interval=settings.max_per_interval,
             )
         )
 
@@ -291,7 +293,8 @@ class EnergyBudget:
     def _charge_unknown(self, row: int) -> None:
         """Charge intervals added by `add_unknown_spending` to the current slot, number `row`."""
         self._spent[row, :-1] += self._unknown * self._costs
-        self._spent[row, -1] += self._unknown * self._costs.max()
+        most = np.sort(self._costs)[-self._budgets.per_interval :].sum()
+        self._spent[row, -1] += self._unknown * most
         self._unknown = 0
 
     def _left(self) -> Array:

@@ -31,7 +31,11 @@ class OutOfEnergy(msgspec.Struct, frozen=True):
     unit: str
 
 
-Ineligible = BackedOff | LowBattery | OutOfEnergy
+class WasActivated(msgspec.Struct, frozen=True):
+    """The sensor was already activated in this interval."""
+
+
+Ineligible = BackedOff | LowBattery | OutOfEnergy | WasActivated
 
 
 class FieldEnergyLeft(msgspec.Struct, frozen=True):

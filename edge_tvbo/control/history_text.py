@@ -38,6 +38,9 @@ def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
         f"The model of {decision.policy} had {_counted(model.observations, 'reading')}, after "
         f"{_counted(model.resets, 'reset')}{last}."
     )
+    if decision.earlier:
+        yield "Activated before in the same interval:"
+        yield from (f"  - {each}" for each in _earlier(entry))
     yield _ending(entry, now)
     yield from (f"  - {each.at} {each.event}: {each.text}" for each in entry.notices)
 
@@ -45,7 +48,8 @@ def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
 def one_line(entry: HistoryEntry) -> str:
     """Return a history entry as one line: the decision, and how the interval ended."""
     decision, record = entry.decision, entry.record
-    ended = "" if record is None else f"; {_short_ending(entry, record)}"
+    ended = "" if record is None else f"; {_short_ending(decision, record, _unit(entry))}"
+    ended += "".join(f"; before: {each}" for each in _earlier(entry))
     events = "".join(f"; {each.event}" for each in entry.notices)
     return f"{decision.interval} {decision.at} {decision.reason} {decision.text}{ended}{events}"
 
@@ -57,12 +61,24 @@ def replies(health: FieldHealth) -> str:
     return f"{health.answered} replies, {health.missed} timed out"
 
 
-def _short_ending(entry: HistoryEntry, record: Record) -> str:
+def _earlier(entry: HistoryEntry) -> Iterator[str]:
+    """Yield a text for each earlier activation of the interval; at least the sensor is known."""
+    known = {each.decision.sensor: each for each in entry.earlier}
+    for sensor in entry.decision.earlier:
+        if sensor not in known:
+            yield sensor
+            continue
+        decision, record = known[sensor].decision, known[sensor].record
+        ended = "" if record is None else f"; {_short_ending(decision, record, _unit(entry))}"
+        yield f"{decision.text}{ended}"
+
+
+def _short_ending(decision: Decision, record: Record, unit: str) -> str:
     if record.ending is Ending.MISSED or record.value is None:
         return "timed out"
-    replied = "reported" if entry.decision.recommended else "replied"
-    value = _rounded(record.value, entry.decision)
-    return f"{replied} {value}{_unit(entry)}{', reset' if record.reset else ''}"
+    replied = "reported" if decision.recommended else "replied"
+    value = _rounded(record.value, decision)
+    return f"{replied} {value}{unit}{', reset' if record.reset else ''}"
 
 
 def _ending(entry: HistoryEntry, now: float) -> str:

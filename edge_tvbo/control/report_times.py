@@ -16,6 +16,7 @@ it is not recommended. Therefore two usual times are learned:
 A time without a connection does not count.
 """
 
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
@@ -114,8 +115,8 @@ class ReportTimes:
         self._recommended = UsualTimes(sensors)
         self._unanswered = np.zeros(sensors)  # s for which it was recommended since its reading
         self._last = np.full(sensors, -inf)  # last readings since `listen`, s since 1970
-        self._arm = -1  # the recommended sensor; -1 for none
-        self._since = 0.0  # when the recommended sensor was recommended, or sent a reading
+        self._arms: list[int] = []  # the recommended sensors
+        self._since = 0.0  # when they were recommended, or one of them sent a reading
         self._listening_since: float | None = None  # s since 1970; None without a connection
 
     def listen(self, at: float) -> None:
@@ -127,14 +128,13 @@ class ReportTimes:
         """Stop counting the silence of the sensors, because their readings do not arrive."""
         self._listening_since = None
         self._last[:] = -inf
-        self._arm = -1
+        self._arms = []
         self._unanswered[:] = 0.0
 
-    def recommend(self, arm: int, at: float) -> None:
-        """Count the time of the recommendation of `arm` from `at` on; -1 for no sensor."""
-        if self._arm >= 0:
-            self._unanswered[self._arm] += max(0.0, at - self._since)
-        self._arm, self._since = arm, at
+    def recommend(self, arms: Sequence[int], at: float) -> None:
+        """Count the time for which the sensors `arms` are recommended from `at` on."""
+        self._unanswered[self._arms] += max(0.0, at - self._since)
+        self._arms, self._since = list(arms), at
 
     def shift_timestamps(self, by: float) -> None:
         """Add `by` seconds to the stored times, because the clock was set."""
@@ -148,8 +148,8 @@ class ReportTimes:
 
         `prompt` tells whether the reading may be a reply to other software.
         """
-        if arm == self._arm:
-            self.recommend(arm, at)
+        if arm in self._arms:
+            self.recommend(self._arms, at)
         before, self._last[arm] = float(self._last[arm]), at
         unanswered, self._unanswered[arm] = float(self._unanswered[arm]), 0.0
         if self._listening_since is None or not self._listening_since <= before < at:

@@ -87,7 +87,7 @@ class ReplayClock:
     A replay must not depend on the load of the machine. If an interval begins late, the clock is
     turned back to the time when the interval was due. An activated sensor has at least `reply_time`
     real seconds to reply. Until the next interval begins, the wall time does not exceed the end of
-    the running interval.
+    the running interval, nor the time that was passed to `hold` last.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class ReplayClock:
         self.speed = speed
         self.min_reply_time = reply_time * speed
         self._start = start
-        self._interval_end = 0.0  # elapsed
+        self._last = 0.0  # elapsed
         self._origin = time.monotonic()
 
     def elapsed(self) -> float:
@@ -114,7 +114,11 @@ class ReplayClock:
 
     def wall(self, elapsed: float) -> float:
         """Return the recording's wall time, in seconds since 1970; whole seconds are exact."""
-        return self._start + min(elapsed, self._interval_end)
+        return self._start + min(elapsed, self._last)
+
+    def hold(self, at: float) -> None:
+        """Stop the wall time at the time `at`, s since 1970, until the next interval begins."""
+        self._last = at - self._start
 
     def resync(self) -> float:
         """Return 0, because the clock of a recording is never set."""
@@ -123,5 +127,5 @@ class ReplayClock:
     def catch_up(self, due: float, interval: float) -> int:
         """Turn the clock back to `due`, and return 1 because a replay skips no interval."""
         self._origin += max(0.0, self.elapsed() - due) / self.speed
-        self._interval_end = due + interval
+        self._last = due + interval
         return 1

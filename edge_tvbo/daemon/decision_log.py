@@ -7,13 +7,14 @@ from msgspec.structs import replace
 
 from edge_tvbo.control import history_text
 from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState, Recommend, Record
-from edge_tvbo.messages.documents import Decision, Notice
-from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot
+from edge_tvbo.messages.documents import Decision, Notice, Reason
+from edge_tvbo.messages.history import EarlierActivation, HistoryEntry, PosteriorSnapshot
 
 log = logging.getLogger(__name__)
 
 MAX_DECISIONS = 50  # decisions of all fields together that the log keeps
 MAX_NOTICES = 64  # notices of one interval that the log keeps
+MAX_EARLIER = 16  # activations of one interval that the log keeps, besides the last one
 
 
 class DecisionLog:
@@ -64,7 +65,7 @@ class DecisionLog:
                 entry = self._newest.get(field)
                 if entry is None or entry.decision.interval != interval:
                     return None
-                return self._store(replace(entry, record=command))
+                return self._store(_with_record(entry, command))
             case Notify(notice=notice):
                 return self._add_notice(field, notice)
             case _:
@@ -74,8 +75,9 @@ class DecisionLog:
         before = self._newest.get(field)
         same = before is not None and before.decision.interval == decision.interval
         notices = before.notices if before is not None and same else ()
+        earlier = _activations(before) if before is not None and same else ()
         posterior = self.posterior(field) if self.posterior else None
-        entry = self._store(HistoryEntry(field, decision, None, notices, posterior))
+        entry = self._store(HistoryEntry(field, decision, None, notices, posterior, earlier))
         if len(self._recent) > self._size:
             del self._recent[next(iter(self._recent))]
         return entry
@@ -92,18 +94,37 @@ class DecisionLog:
         return entry
 
 
+def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
+    """Return the last activations of an interval, which has now another one."""
+    if entry.decision.reason is Reason.SAVED:
+        return ()
+    return (*entry.earlier, EarlierActivation(entry.decision, entry.record))[-MAX_EARLIER:]
+
+
+def _with_record(entry: HistoryEntry, record: Record) -> HistoryEntry:
+    """Return `entry` with the end of one of its activations."""
+    if record.sensor == entry.decision.sensor:
+        return replace(entry, record=record)
+    earlier = (
+        replace(each, record=record) if each.decision.sensor == record.sensor else each
+        for each in entry.earlier
+    )
+    return replace(entry, earlier=tuple(earlier))
+
+
 class DecisionLogger:
     """Logger of notices and changes of the selected sensor; logs the rest at debug level."""
 
     def __init__(self) -> None:
-        self._selected: dict[str, str] = {}  # the sensor that was logged last, by field
+        self._selected: dict[tuple[str, int], str] = {}  # by field and place in the interval
 
     def __call__(self, field: str, command: Command) -> None:
         """Log a command of a field's controller."""
         match command:
             case PublishState(decision=decision):
-                changed = self._selected.get(field) != decision.sensor
-                self._selected[field] = decision.sensor
+                place = field, len(decision.earlier)
+                changed = self._selected.get(place) != decision.sensor
+                self._selected[place] = decision.sensor
                 log.log(logging.INFO if changed else logging.DEBUG, "%s: %s", field, decision.text)
             case Activate(sensor=sensor, interval=interval):
                 log.debug("%s: interval %d: %s is activated", field, interval, sensor)

@@ -31,14 +31,22 @@ class PosteriorPublisher:
         self._publish = publish
         self._controllers = controllers
         self._wall = wall
+        self._last: dict[str, tuple[str, Ending | None]] = {}  # sensor selected last, by field
 
     def __call__(self, field: str, command: Command) -> None:
-        """Publish the posterior of `field` after a decision and after the end of an interval."""
+        """Publish the posterior of `field` after a decision and after the end of an activation.
+
+        The ending is that of the sensor that was selected last.
+        """
         match command:
             case PublishState(decision=decision):
+                self._last[field] = decision.sensor, None
                 self._update(field, decision.interval, None)
-            case Record(interval=interval, ending=ending):
-                self._update(field, interval, ending)
+            case Record(sensor=sensor, interval=interval, ending=ending):
+                last, last_ending = self._last.get(field, (sensor, None))
+                if sensor == last:
+                    self._last[field] = last, (last_ending := ending)
+                self._update(field, interval, last_ending)
             case _:
                 pass
 

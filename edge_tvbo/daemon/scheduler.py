@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from math import inf
 
-from edge_tvbo.control.controller import MIN_REPLY_SHARE
+from edge_tvbo.control.activations import MIN_REPLY_SHARE
 from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.messages.commands import Activate, Command, Recommend, Record
 from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed
@@ -76,7 +76,7 @@ class Scheduler:
                 yield name, timer.begin(self._clock)
 
     def note(self, field: str, command: Command) -> None:
-        """Set the reply deadline of `field` after `Activate`; clear the deadline after `Record`.
+        """Set the reply deadline of `field` after `Activate`; clear it if no sensor is awaited.
 
         A recommendation has a deadline only if the intervals of `field` follow the readings.
         """
@@ -86,11 +86,15 @@ class Scheduler:
                 if timer.interval is None or isinstance(command, Activate):
                     self._await_reply(timer, command)
             case Record(interval=interval) if interval == timer.activated_in:
-                timer.deadline = inf
+                timer.awaited -= 1
+                if timer.awaited <= 0:
+                    timer.deadline = inf
             case _:
                 pass
 
     def _await_reply(self, timer: "_FieldTimer", command: Activate | Recommend) -> None:
+        replaces = isinstance(command, Recommend) or command.replaces
+        timer.awaited = 1 if replaces else timer.awaited + 1
         now = self._clock.elapsed()
         share = MIN_REPLY_SHARE * (command.expires_at - command.at)
         least = max(share, self._clock.min_reply_time)  # if the daemon is late
@@ -112,6 +116,7 @@ class _FieldTimer:
         self.left = left  # number of intervals that have not begun yet
         self.skipped = 0  # intervals that elapsed before this scheduler existed
         self.deadline = inf
+        self.awaited = 0  # number of sensors whose replies the deadline is for
         self.max_deadline = inf  # of a sensor that is activated at the end of the interval
         self.activated_in = -1  # number of the last interval with an activation
 

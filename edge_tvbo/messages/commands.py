@@ -17,6 +17,7 @@ class Activate(msgspec.Struct, frozen=True):
     interval: int
     at: float
     expires_at: float
+    replaces: bool = True  # whether replies of sensors activated before are no longer awaited
 
 
 class Recommend(msgspec.Struct, frozen=True):
@@ -44,14 +45,14 @@ class Notify(msgspec.Struct, frozen=True):
 
 
 class Ending(StrEnum):
-    """Ending of an interval: a reply of the activated sensor, or a time-out."""
+    """Ending of an activation: a reply of the activated sensor, or a time-out."""
 
     ANSWERED = "answered"  # the activated sensor replied in time
     MISSED = "missed"  # the activated sensor timed out
 
 
 class Record(msgspec.Struct, frozen=True):
-    """Command to record how one interval ended."""
+    """Command to record how one activation ended."""
 
     interval: int
     at: float  # the interval's start

@@ -27,7 +27,7 @@ class ModelState(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The sensor selected for one interval, with the reason: topic `<field>/selected`."""
+    """The sensor selected last in an interval, with the reason: topic `<field>/selected`."""
 
     interval: int
     at: str  # RFC 3339, UTC: the interval's start
@@ -43,6 +43,7 @@ class Decision(msgspec.Struct, frozen=True):
     text: str  # one sentence for the user
     model: ModelState
     recommended: bool = False  # mode advise: the sensor is only recommended, no command was sent
+    earlier: list[str] = []  # sensors that were activated before in the same interval
 
 
 NoticeKind = Literal[
@@ -86,7 +87,7 @@ class PublishedPosterior(msgspec.Struct, frozen=True):
 
     interval: int
     at: str  # RFC 3339, UTC
-    ending: Literal["answered", "missed"] | None  # how the interval ended; None while it runs
+    ending: Literal["answered", "missed"] | None  # of the last activation; None while it runs
     unit: str
     sensors: tuple[str, ...]
     mean: list[float]  # one value for each sensor, in the order of `sensors`
@@ -111,14 +112,15 @@ class FieldHealth(msgspec.Struct, frozen=True):
 
     interval: int
     selected: str | None
-    answered: int  # intervals whose sensor replied in time, since the first start
-    missed: int  # intervals whose sensor timed out; in mode advise, no sensor times out
+    answered: int  # activations whose sensor replied in time, since the first start
+    missed: int  # activations whose sensor timed out; in mode advise, no sensor times out
     suspects: list[str]  # unresponsive sensors; in mode advise, silent ones
     refused: dict[str, int]  # rejected readings and messages, by reason
     paused: bool = False  # whether a command has paused the field: no sensor is activated
     energy: EnergyState | None = None  # None if no energy is counted
     recommends: bool = False  # mode advise: sensors are only recommended, no command is sent
     model: str = ""  # facts about the model in words: its season, its rates, its scale
+    survey: int = 0  # intervals of the survey that have not begun
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -33,11 +33,19 @@ class PosteriorSnapshot(msgspec.Struct, frozen=True):
     std: QuantizedArray
 
 
+class EarlierActivation(msgspec.Struct, frozen=True):
+    """An activation that was not the last one of its interval."""
+
+    decision: Decision
+    record: Record | None = None  # None if no end is known, as in `HistoryEntry`
+
+
 class HistoryEntry(msgspec.Struct, frozen=True):
-    """One interval of one field: the decision, and how the interval ended."""
+    """One interval of one field: its last decision, and how the activation ended."""
 
     field: str
     decision: Decision
     record: Record | None = None  # None while the interval runs, or if the daemon was killed in it
     notices: tuple[Notice, ...] = ()  # published while the interval ran
     posterior: PosteriorSnapshot | None = msgspec.field(default=None, name="beliefs")
+    earlier: tuple[EarlierActivation, ...] = ()  # in the same interval, the oldest first

@@ -15,6 +15,7 @@ from edge_tvbo.policy.base import Choice, UpperConfidence
 from edge_tvbo.policy.settings import AutoSettings
 
 FIRST_WIDTH, LAST_WIDTH = 1.0, 0.5  # of the bound, without readings and with many
+NEXT_WIDTH = 3.0  # of the bound, for the other sensors of an interval with several activations
 LEARNED_AFTER = 100.0  # readings of each sensor, after which 1/e of the difference is left
 MAX_TURNS = 3  # readings of each sensor, after which the sensors no longer take turns
 TURN_WIDTH = 1e6  # selects the sensor about which least is known
@@ -97,7 +98,9 @@ class LearningWidth:
 class AutoPolicy(UpperConfidence):
     """The policy `auto`: selects the arm with the highest bound of a learning posterior.
 
-    In the first half season without training readings, the sensors take turns.
+    In the first half season without training readings, the sensors take turns. If an interval has
+    several activations, the first sensor is selected as in an interval with one activation. The
+    others have wide bounds: their readings show which sensors the model underestimates.
     """
 
     def __init__(
@@ -110,6 +113,7 @@ class AutoPolicy(UpperConfidence):
         beta = width if settings.beta is None else beta_schedule(settings.beta)
         super().__init__(settings.name, field, posterior, beta, Never(), seed=settings.seed)
         self._learned = posterior
+        self._next_width = NEXT_WIDTH if isinstance(beta, LearningWidth) else None
 
     def set_time(self, at: float) -> None:
         """Set the time at which the current interval began, in s since 1970, UTC."""
@@ -130,6 +134,11 @@ class AutoPolicy(UpperConfidence):
             return super()._best_choice(eligible)
         unknown = self._learned.highest(TURN_WIDTH, eligible, self._seed, self._events)
         return None if unknown is None else self._choice(unknown)
+
+    def _width(self) -> float:
+        if self._replies and self._next_width is not None:
+            return self._next_width
+        return super()._width()
 
     def _takes_turns(self) -> bool:
         is_new = self._learned.in_first_half_season

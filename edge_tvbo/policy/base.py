@@ -289,6 +289,7 @@ class UpperConfidence:
         self._events = 0  # number of readings and intervals, the counter of tie-breaking draws
         self.resets = 0
         self._selected: list[Arm] = []  # arms whose first reading goes to the trigger
+        self._replies = 0  # number of replies in this interval
 
     @property
     def observations(self) -> int:
@@ -311,13 +312,15 @@ class UpperConfidence:
         Desautels, Krause & Burdick 2014; [M24] section 11.1 considers the same situation).
         """
         left = self._mask(eligible).copy()
-        before = self._posterior.snapshot()
+        before, replies = self._posterior.snapshot(), self._replies
         choices: list[Choice] = []
         while len(choices) < k and (choice := self._best_choice(left)) is not None:
             choices.append(choice)
             self._posterior.observe(choice.arm, choice.mean)
+            self._replies += 1
             left[self.field.index(choice.arm)] = False
         self._posterior.restore(before)
+        self._replies = replies
         if not choices:
             raise ValueError("no arm is eligible")
         self._selected = [choice.arm for choice in choices]
@@ -333,6 +336,7 @@ class UpperConfidence:
             posterior.observe(arm, y)
             return ObserveResult(False, abs_error, None, self._trigger.age)
         self._selected.remove(arm)
+        self._replies += 1
         reply = TriggerInput(y, before.mean, before.std, posterior.prior_std(arm))
         result = self._trigger.check(reply)
         if result.stale:
@@ -346,7 +350,7 @@ class UpperConfidence:
         self._posterior.advance()
         self._time += 1
         self._events += 1
-        self._selected = []
+        self._selected, self._replies = [], 0
         if self._trigger.expires(self._time):
             self.reset()
 
@@ -377,6 +381,8 @@ class UpperConfidence:
             "resets": self.resets,
             "posterior": self._posterior.snapshot(),
         }
+        if self._replies:
+            state["replies"] = self._replies
         return encode_snapshot(self.name, self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
@@ -385,8 +391,10 @@ class UpperConfidence:
         time, events = read_count(state, "time"), read_count(state, "events")
         selected = list(arms_from_state(self.field, state.get("asked")))
         age, resets = read_count(state, "age"), read_count(state, "resets")
+        replies = read_count(state, "replies") if "replies" in state else 0
         self._posterior.restore(read_bytes(state, "posterior"))
         self._time, self._events, self._selected = time, events, selected
+        self._replies = replies
         self._trigger.age, self.resets = age, resets
 
     def restore_sensors(self, blob: bytes) -> int:

@@ -20,6 +20,8 @@ from edge_tvbo.policy.base import Policy
 from edge_tvbo.policy.baselines import ModelFreePolicy
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.replay import (
+    ONE_PER_INTERVAL,
+    Pace,
     RowRange,
     Run,
     best_arm,
@@ -69,24 +71,29 @@ class Result:
     missed: list[int]  # activations that timed out
     digests: list[str]
     sensors: int  # M
+    per_interval: int = 1  # sensors that are activated in each interval
 
     def saved_shares(self) -> dict[str, float]:
         """Return the shares of activations that the policy saves, compared with two baselines.
 
-        The baselines are always-on and round-robin. The dict is empty for the oracle, because the
-        oracle uses readings of sensors that it did not activate.
+        The baselines are always-on, and round-robin with as many sensors in each interval. The dict
+        is empty for the oracle, because the oracle uses readings of sensors that it did not
+        activate.
         """
         if self.policy == ORACLE:
             return {}
         intervals, activations = self.regret.shape[1], float(np.mean(self.activations))
         return {
             "always-on": 1.0 - activations / (intervals * self.sensors),
-            "round-robin": 1.0 - activations / intervals,
+            "round-robin": 1.0 - activations / (intervals * self.per_interval),
         }
 
     @property
     def picks(self) -> NDArray[np.int64]:
-        """The activated arms, of shape (seeds, T); -1 if an interval has no activation."""
+        """The activated arms, of shape (seeds, T); -1 if an interval has no activation.
+
+        If an interval has several activations, the best of them is returned.
+        """
         return np.asarray(self.steps["pick"])
 
     def document(self) -> dict[str, Any]:
@@ -124,8 +131,8 @@ class Backtest:
         The rows on which the field is trained, and the rows on which policies are replayed.
     noise_variance : float
         Noise variance of a reading, as a share of the training variance.
-    budget : float, optional
-        Maximum number of activations per day. If it is None, each interval has one activation.
+    pace : Pace
+        How many sensors are activated; by default, one in each interval.
 
     Raises
     ------
@@ -139,7 +146,7 @@ class Backtest:
         train_span: RowRange,
         test_span: RowRange,
         noise_variance: float = NOISE_VARIANCE,
-        budget: float | None = None,
+        pace: Pace = ONE_PER_INTERVAL,
     ) -> None:
         if not len(recorded_rows(recording, test_span)):
             raise DataError(
@@ -148,7 +155,7 @@ class Backtest:
             )
         self.recording = recording
         self.test_span = test_span
-        self.budget = budget
+        self.pace = pace
         self.train_span = train_span
         self._training = training_rows(recording, train_span)
         self.field: SensorField = train(
@@ -245,6 +252,7 @@ class Backtest:
             missed=[run.missed for run in runs],
             digests=[run.digest for run in runs],
             sensors=len(self.field),
+            per_interval=self.pace.per_interval,
         )
 
     def oracle(self) -> Result:
@@ -268,12 +276,13 @@ class Backtest:
         arrays = (self._training, recording.values[rows], recording.observed[rows])
         numbers = (self.train_span, self.test_span, recording.start, recording.interval)
         parts = (array.tobytes() for array in arrays)
-        settings = f"{self.field.fingerprint()} {numbers!r} {self.budget}".encode()
+        pace = "" if self.pace == Pace(self.pace.budget) else repr(self.pace)
+        settings = f"{self.field.fingerprint()} {numbers!r} {self.pace.budget}{pace}".encode()
         return sha256(b"\0".join((*parts, settings))).hexdigest()[:16]
 
     @property
     def _controller_settings(self) -> ControllerSettings:
-        return controller_settings(self.recording, self.budget)
+        return controller_settings(self.recording, self.pace)
 
     @property
     def _train_start(self) -> float:

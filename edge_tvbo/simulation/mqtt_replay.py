@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import IO, Protocol
+from typing import IO, Any, Protocol, cast
 
 from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
 from edge_tvbo.config.mqtt_settings import Mqtt
@@ -19,10 +19,11 @@ from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.signals import stop_on_signal
 from edge_tvbo.daemon.status import Connection, StatusCollector
 from edge_tvbo.errors import EdgeTvboError
-from edge_tvbo.messages.commands import Command
+from edge_tvbo.messages.commands import Activate, Command
+from edge_tvbo.messages.events import Event, Reading
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.recording import Recording
-from edge_tvbo.simulation.replay import ReplayRecorder
+from edge_tvbo.simulation.replay import ReplayRecorder, SimulatedSensors
 
 FIELD = "replay"
 READING_TOPIC = "lab/{sensor}/reading"
@@ -38,6 +39,43 @@ class ReplayLink(Link, Connection, Protocol):
     def close(self) -> None:
         """Publish that the replay is offline, and disconnect."""
         ...
+
+
+class OrderedReplies:
+    """Link of a replay that yields the replies to activations in the order of the activations.
+
+    The order affects the model, and must not depend on the network if sensors are activated at
+    once. A sensor that does not reply, because the recording has a gap, is not waited for.
+    """
+
+    def __init__(self, link: ReplayLink, recording: Recording) -> None:
+        self._link = link
+        self._sensors = SimulatedSensors(recording)
+        self._expected: list[str] = []  # sensors that will reply, in the order of activation
+        self._early: dict[str, tuple[str, Event]] = {}  # replies that wait for others, by sensor
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the link itself."""
+        return getattr(self._link, name)
+
+    def send(self, field: str, command: Command) -> None:
+        """Carry out a command of the controller, and note which reply to expect."""
+        if isinstance(command, Activate):
+            if command.replaces:
+                self._expected, self._early = [], {}
+            if isinstance(self._sensors.reply(command), Reading):
+                self._expected.append(command.sensor)
+        self._link.send(field, command)
+
+    def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
+        """Do the network I/O that is due; yield new events, the replies in their order."""
+        for field, event in self._link.service(mask, now):
+            if not (isinstance(event, Reading) and event.sensor in self._expected):
+                yield field, event
+                continue
+            self._early[event.sensor] = field, event
+            while self._expected and self._expected[0] in self._early:
+                yield self._early.pop(self._expected.pop(0))
 
 
 class Connect(Protocol):
@@ -70,9 +108,12 @@ def replay_over_mqtt(
     recorder = ReplayRecorder(recording, span)
     intervals = span.last - span.first
     clock = ReplayClock(recording.start + span.first * recording.interval, speed)
-    link = connect({FIELD: _field(recording)}, wall=lambda: clock.wall(clock.elapsed()))
+    connection = connect({FIELD: _field(recording)}, wall=lambda: clock.wall(clock.elapsed()))
+    link = cast(ReplayLink, OrderedReplies(connection, recording))
 
     def record(field: str, command: Command) -> None:
+        if isinstance(command, Activate):  # on a slow machine, its reply must not seem to be late
+            clock.hold(command.expires_at)
         recorder.record(command)
         watch(command)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from hashlib import sha256
 from math import nan
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -26,7 +27,8 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.simulation.recording import Recording
 
 DAY = 86_400.0  # s
-REPLY_SHARE = 0.2  # reply timeout, as a share of the interval
+REPLY_SHARE = 0.2  # reply timeout, as a share of the interval; less for many activations
+ROUNDING = 1e-6  # of an interval: the rounding error of a quotient of two times
 STEP_DTYPE = np.dtype(  # one interval; values in the recording's unit, NaN for no value
     [
         ("pick", np.int64),  # the arm that was activated; -1 if none was
@@ -39,7 +41,8 @@ STEP_DTYPE = np.dtype(  # one interval; values in the recording's unit, NaN for 
         ("reset", np.bool_),  # whether the model was reset, by the trigger or before the selection
     ]
 )
-NAN_COLUMNS = ("reply", "mean", "std", "error", "threshold")
+ENDING_COLUMNS = ("reply", "error", "threshold")
+NAN_COLUMNS = (*ENDING_COLUMNS, "mean", "std")
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ class ReplayRecorder:
     selected sensor, in the recording's unit and at least 0. Intervals in which no sensor was
     observed are left out. The best sensor is the hottest of the
     sensors that were observed in the interval. If the objective is "min", the best sensor is the
-    coldest of these sensors.
+    coldest of these sensors. If several sensors are selected in an interval, the results of the
+    interval are those of the best of them.
     """
 
     def __init__(self, recording: Recording, span: RowRange) -> None:
@@ -91,6 +95,7 @@ class ReplayRecorder:
         self.resets = 0
         self.activations = 0
         self.missed = 0
+        self._best_selected = ""  # of the sensors that were selected in the interval
 
     def record(self, command: Command) -> None:
         """Record the content of one command of the controller."""
@@ -107,19 +112,26 @@ class ReplayRecorder:
     def _record_decision(self, decision: Decision) -> None:
         arm, columns = self._arms[decision.sensor], self._columns
         if (step := self._steps.get(decision.interval)) is not None:
-            self.picks[step] = -1 if decision.reason is Reason.SAVED else arm
-            self.regret[step] = max(0.0, self._best[step] - self._values[step, arm])
-            columns["mean"][step], columns["std"][step] = decision.mean, decision.std
-            columns["reset"][step] = decision.model.resets > self.resets
+            regret = max(0.0, self._best[step] - self._values[step, arm])
+            if not decision.earlier or regret < self.regret[step]:
+                self._best_selected = decision.sensor
+                self.picks[step] = -1 if decision.reason is Reason.SAVED else arm
+                self.regret[step] = regret
+                columns["mean"][step], columns["std"][step] = decision.mean, decision.std
+                if decision.earlier:
+                    for name in ENDING_COLUMNS:
+                        columns[name][step] = nan
+            columns["reset"][step] |= decision.model.resets > self.resets
         self.resets = decision.model.resets
         self._hash.update(msgspec.json.encode(_facts(decision)) + b"\n")
 
     def _record_end(self, record: Record) -> None:
         columns = self._columns
         if (step := self._steps.get(record.interval)) is not None:
-            columns["reply"][step] = _or_nan(record.value)
-            columns["error"][step] = _or_nan(record.abs_error)
-            columns["threshold"][step] = _or_nan(record.threshold)
+            if record.sensor == self._best_selected:
+                columns["reply"][step] = _or_nan(record.value)
+                columns["error"][step] = _or_nan(record.abs_error)
+                columns["threshold"][step] = _or_nan(record.threshold)
             columns["reset"][step] |= record.reset
             self.missed += record.ending is Ending.MISSED
         self.resets += record.reset
@@ -180,12 +192,16 @@ def replay(
     for row in recorded_rows(recording, span).tolist():
         pending: list[Event] = [IntervalElapsed(start + row * interval, row - before)]
         before = row
-        for event in pending:
-            for command in controller.handle(event):
+        gaps: list[Event] = []  # the deadlines of sensors that do not reply, after the replies
+        while pending:
+            for command in controller.handle(pending.pop(0)):
                 recorder.record(command)
                 watch(command)
                 if isinstance(command, Activate):
-                    pending.append(sensors.reply(command))
+                    reply = sensors.reply(command)
+                    (pending if isinstance(reply, Reading) else gaps).append(reply)
+            if not pending and gaps:
+                pending, gaps = gaps, pending
     return recorder
 
 
@@ -199,7 +215,7 @@ class SimulatedSensors:
 
     def reply(self, activate: Activate) -> Event:
         """Return the reading of the activated sensor, or `DeadlineElapsed` in a gap."""
-        row = round((activate.at - self._start) / self._interval)
+        row = int((activate.at - self._start) / self._interval + ROUNDING)
         arm = self._arms[activate.sensor]
         if not self._observed[row, arm]:
             return DeadlineElapsed(activate.interval, activate.expires_at)
@@ -207,17 +223,30 @@ class SimulatedSensors:
         return Reading(activate.sensor, value, at=activate.at, received=activate.at)
 
 
-def controller_settings(recording: Recording, budget: float | None = None) -> ControllerSettings:
-    """Return the settings of a replay's controller; `budget` is in activations per day."""
+class Pace(msgspec.Struct, frozen=True):
+    """Limits on the number of sensors that a replay activates."""
+
+    budget: float | None = None  # activations per day; None for no limit
+    per_interval: int = 1
+    next_activation: Literal["after-reply", "at-once"] = "after-reply"
+
+
+ONE_PER_INTERVAL = Pace()
+
+
+def controller_settings(recording: Recording, pace: Pace = ONE_PER_INTERVAL) -> ControllerSettings:
+    """Return the settings of a replay's controller."""
     each_costs_1 = EnergySettings(
-        unit="activations", cost=1.0, field_budget=budget or 0.0, period=DAY
+        unit="activations", cost=1.0, field_budget=pace.budget or 0.0, period=DAY
     )
     return ControllerSettings(
         interval=recording.interval,
-        reply_timeout=recording.interval * REPLY_SHARE,
+        reply_timeout=recording.interval * min(REPLY_SHARE, 1.0 / pace.per_interval),
         max_age=recording.interval,
         learn_from="activated",
-        energy=None if budget is None else each_costs_1,
+        energy=None if pace.budget is None else each_costs_1,
+        per_interval=pace.per_interval,
+        next_activation=pace.next_activation,
     )
 
 

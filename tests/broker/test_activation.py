@@ -72,6 +72,28 @@ def test_the_retained_command_is_cleared_when_its_interval_has_ended(broker, dri
     assert retained_commands(peer, broker.port, "gone") == []
 
 
+def test_sensors_activated_at_once_find_their_commands_until_each_has_replied(broker, drive, peer):
+    link = link_to(broker.port, field=sleepy_field("both"))
+    driver = drive(link)
+    driver.online()
+    both = [("both/a/todo", 3), ("both/b/todo", 3)]
+    link.send("lab", Activate("a", 3, 0.0, 60.0))
+    link.send("lab", Activate("b", 3, 0.0, 60.0, replaces=False))
+    for ended in ("a", "b"):
+        empty_outbox(driver, link)
+        found = retained_commands(peer, broker.port, "both")
+        assert sorted((topic, command["seq"]) for topic, command in found) == both
+        link.send("lab", record(3, ended))
+        both.remove((f"both/{ended}/todo", 3))
+    empty_outbox(driver, link)
+    assert retained_commands(peer, broker.port, "both") == []
+    link.send("lab", Activate("a", 4, 600.0, 660.0))
+    link.send("lab", Activate("b", 4, 600.0, 660.0, replaces=False))
+    link.send("lab", Activate("a", 4, 601.0, 661.0))  # requested by a user
+    empty_outbox(driver, link)
+    assert [topic for topic, _ in retained_commands(peer, broker.port, "both")] == ["both/a/todo"]
+
+
 intervals = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(Ending)), max_size=8)
 
 

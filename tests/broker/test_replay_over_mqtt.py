@@ -11,7 +11,7 @@ from support.settings import mqtt_settings
 from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
 from edge_tvbo.simulation import mqtt_replay
 from edge_tvbo.simulation.backtest import Backtest
-from edge_tvbo.simulation.replay import split
+from edge_tvbo.simulation.replay import Pace, RowRange, split
 
 SPEED = 6000.0  # an interval of ten minutes in a tenth of a second
 
@@ -62,6 +62,33 @@ def test_replay_over_mqtt_gives_the_decisions_of_a_replay_without_broker(backtes
     assert [each["interval"] for each in decisions] == list(range(288))
     activated = [topic.split("/")[1] for topic, _, _ in received if topic.endswith("/activate")]
     assert activated == [each["sensor"] for each in decisions]
+
+
+@pytest.mark.parametrize("order", ["after-reply", "at-once"])
+def test_replay_over_mqtt_with_two_sensors_in_an_interval_gives_the_same_decisions(
+    backtest, broker, peer, order
+):
+    """In a gap of the recording, the sensor times out."""
+    at, span = (
+        settings_of(broker),
+        RowRange(backtest.test_span.first, backtest.test_span.first + 72),
+    )
+    twice = Backtest(backtest.recording, backtest.train_span, span, pace=Pace(None, 2, order))
+    (offline,) = twice.run("et-gp-ucb", {}, 1).digests
+    listener = peer(broker.port, "lab/+/activate", "edge_tvbo/#")
+    controller = twice.controller("et-gp-ucb", {}, seed=0)
+    with sensors(at):
+        recorder = mqtt_replay.replay_over_mqtt(twice, controller, link_to(at), SPEED)
+    received = listener.received
+    listener.wait(lambda: received[-1][:2] == ("edge_tvbo/test/status", b"offline"))
+    activations = [
+        (json.loads(payload)["interval"], topic.split("/")[1])
+        for topic, payload, _ in received
+        if topic.endswith("/activate")
+    ]
+    assert recorder.digest() == offline
+    assert [interval for interval, _ in activations] == [n // 2 for n in range(144)]
+    assert len(set(activations)) == 144
 
 
 def test_killed_broker_costs_only_the_intervals_without_it(backtest, broker, peer):

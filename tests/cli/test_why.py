@@ -22,6 +22,7 @@ from edge_tvbo.control.decision_text import MAX_INELIGIBLE
 from edge_tvbo.messages.commands import Ending, PublishState, Record
 from edge_tvbo.messages.documents import FieldHealth, Health, Notice, Reason
 from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.messages.history import EarlierActivation
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
 
@@ -164,6 +165,11 @@ def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     assert "The daemon waits for the reply until" in words(record=None)
     late = "\n".join(history_text.describe(history_entry(7, ended=False), 2e9))
     assert "The end of the interval is not stored yet" in late
+    both = REPLACE(history_entry(7).decision, earlier=["mote-8", "mote-9"])
+    before = EarlierActivation(REPLACE(both, sensor="mote-9", text="mote-9: why"), missed)
+    text = words(decision=both, earlier=(before,))
+    before = "Activated before in the same interval:\n  - mote-8\n  - mote-9: why; timed out\n"
+    assert before in text
     notice = Notice("sensor-lost", "2026-11-21T00:00:07Z", "mote-1 did not reply in time")
     assert "  - 2026-11-21T00:00:07Z sensor-lost: mote-1" in words(notices=(notice,))
 

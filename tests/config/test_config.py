@@ -95,6 +95,67 @@ def test_without_a_fixed_interval_the_timeouts_are_fixed(tmp_path):
     assert (field.interval, field.reply_timeout, field.max_age) == ("on-reading", 120.0, 600.0)
 
 
+@pytest.mark.parametrize(
+    ("lines", "key", "told"),
+    [
+        (
+            ["per_interval = 2", 'reply_timeout = "6min"'],
+            "reply_timeout",
+            "at most the interval / 2, 5min",
+        ),
+        (
+            ["survey = { per_interval = 2 }", 'reply_timeout = "6min"'],
+            "reply_timeout",
+            'next_activation = "at-once" allows the whole interval',
+        ),
+        (["per_interval = 2", 'interval = "on-reading"'], "per_interval", 'as interval = "10min"'),
+        (
+            ["survey = { per_interval = 2 }", 'interval = "on-reading"'],
+            "survey.per_interval",
+            'interval = "on-reading"',
+        ),
+        (
+            ["per_interval = 2", "survey = { per_interval = 2 }"],
+            "survey.per_interval",
+            "allowed: more than the 2 of per_interval",
+        ),
+    ],
+)
+def test_settings_of_several_activations_that_contradict_each_other(tmp_path, lines, key, told):
+    text = PLAIN
+    for line in lines:
+        text = with_line(line, text)
+    (finding,) = findings(tmp_path, text)
+    assert finding.key == f"fields.heat.{key}"
+    assert told in str(finding)
+
+
+@pytest.mark.parametrize(
+    ("number", "order", "timeout"),
+    [(5, "after-reply", 120.0), (10, "after-reply", 60.0), (10, "at-once", 120.0)],
+)
+def test_default_reply_timeouts_of_all_activations_fit_in_the_interval(
+    tmp_path, number, order, timeout
+):
+    sensors = [f"s{n}" for n in range(10)]
+    text = with_line(f"sensors = {json.dumps(sensors)}", with_line(f"per_interval = {number}"))
+    text = "\n".join(each for each in text.splitlines() if not each.startswith("positions"))
+    text = with_line(
+        'kernel = { name = "exchangeable", variance = 4.0, noise_variance = 1, mean = 9 }', text
+    )
+    field = load(tmp_path, with_line(f'next_activation = "{order}"', text)).fields["heat"]
+    assert field.reply_timeout == timeout
+    assert field.max_per_interval == number
+
+
+def test_survey_counts_the_intervals_that_begin_in_it(tmp_path):
+    line = 'survey = { for = "25min", per_interval = 2 }'
+    field = load(tmp_path, with_line(line)).fields["heat"]
+    assert (field.survey.length, field.survey.per_interval) == (1500.0, 2)
+    assert (field.survey_intervals, field.max_per_interval) == (3, 2)
+    assert load(tmp_path, PLAIN).fields["heat"].survey_intervals == 0
+
+
 def test_a_model_replaces_kernel_and_positions(tmp_path):
     lines = [each for each in PLAIN.splitlines() if not each.startswith(("kernel", "positions"))]
 
@@ -262,6 +323,12 @@ FIELD = [
     ('interval = "10 minutes"', "interval", 'did you mean "10min"?'),
     ('interval = "on_reading"', "interval", 'did you mean "on-reading"?'),
     ('reply_timeout = "11min"', "reply_timeout", "at most the interval, 10min"),
+    ("per_interval = 17", "per_interval", "1 to 16"),
+    ("per_interval = 3", "per_interval", "at most the number of sensors, 2"),
+    ("survey = { per_interval = 1 }", "survey.per_interval", "2 to 16"),
+    ('survey = { for = "1 day" }', "survey.for", "a duration, 1min to 366d"),
+    ("survey = { days = 1 }", "survey.days", "the settings of fields.heat.survey are for"),
+    ('next_activation = "at_once"', "next_activation", 'did you mean "at-once"?'),
     ('objective = "mx"', "objective", 'did you mean "max"?'),
     ('learn_from = "none"', "learn_from", '"all" or "activated"'),
     ("unit = 3", "unit", "a text"),

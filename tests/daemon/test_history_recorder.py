@@ -191,3 +191,19 @@ def test_a_second_decision_in_an_interval_replaces_the_first():
 def history_of(field, history):
     field.recorder.save()
     return history.latest("lab")
+
+
+@pytest.mark.parametrize("order", ["after-reply", "at-once"])
+def test_entry_holds_all_activations_of_its_interval_with_their_ends(order):
+    field = Field(Memory())
+    limits = controller_settings(20.0, 1e9, per_interval=2, next_activation=order)
+    field.controller = Controller(field.controller.policy, limits)
+    (first, *_) = field.handle(IntervalElapsed(0.0))
+    field.handle(Reading(first.sensor, 21.0, 5.0, 5.0))
+    field.handle(DeadlineElapsed(0, 45.0))
+    entry = field.decisions.newest("lab")
+    (before,) = entry.earlier
+    assert (before.decision.sensor, before.record.ending) == (first.sensor, Ending.ANSWERED)
+    assert (entry.decision.earlier, entry.record.ending) == ([first.sensor], Ending.MISSED)
+    assert entry.record.sensor == entry.decision.sensor != first.sensor
+    assert msgspec.json.decode(msgspec.json.encode(entry), type=type(entry)) == entry

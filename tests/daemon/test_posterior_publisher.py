@@ -9,18 +9,20 @@ from support.controllers import controller_settings
 from edge_tvbo import SensorField, make_policy
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.posterior_publisher import PosteriorPublisher, posterior
+from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.documents import PublishedPosterior
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
 
 SENSORS = ("a", "b", "c")
 
 
-def controller_of_three():
+def controller_of_three(**limits):
     X = np.array([0.0, 1.0, 4.0])
     kernel = np.exp(-0.5 * (X[:, None] - X) ** 2)
     field = SensorField(SENSORS, kernel, 0.01, unit="°C", center=20.0, scale=2.0)
     return Controller(
-        make_policy("et-gp-ucb", field, seed=0), controller_settings(reply_timeout=1.0, max_age=9.0)
+        make_policy("et-gp-ucb", field, seed=0),
+        controller_settings(reply_timeout=1.0, max_age=9.0, **limits),
     )
 
 
@@ -73,6 +75,21 @@ def test_posterior_is_published_after_a_decision_and_at_the_end_of_the_interval(
     publish_after(controller, publisher, IntervalElapsed(10.0))
     publish_after(controller, publisher, DeadlineElapsed(1, 11.0))
     assert link.shown[-1][1].ending == "missed" and len(link.shown) == 4
+
+
+def test_published_ending_is_that_of_the_sensor_that_was_selected_last():
+    controller = controller_of_three(per_interval=2, next_activation="at-once")
+    link, endings = Link(), []
+    publisher = PosteriorPublisher(link.show, {"heat": controller}, lambda: 5.0)
+    for begin, order in ((0.0, (0, 1)), (60.0, (1, 0))):
+        commands = controller.handle(IntervalElapsed(begin))
+        for command in commands:
+            publisher("heat", command)
+        activated = [each.sensor for each in commands if isinstance(each, Activate)]
+        for n in order:
+            publish_after(controller, publisher, Reading(activated[n], 21.0, begin + n, begin + n))
+            endings.append(link.shown[-1][1].ending)
+    assert endings == [None, "answered", "answered", "answered"]
 
 
 def test_posterior_of_an_unlisted_field_is_not_published():

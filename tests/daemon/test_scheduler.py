@@ -6,6 +6,7 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from edge_tvbo.daemon.clock import LiveClock, ReplayClock
 from edge_tvbo.daemon.scheduler import Scheduler
@@ -283,3 +284,34 @@ def test_wall_time_of_a_replay_clock_stops_at_the_end_of_the_interval():
     clock.catch_up(0.0, 600.0)
 
     assert clock.wall(clock.elapsed() + 1e6) == EPOCH + 600.0
+
+
+def test_deadline_stays_until_each_sensor_that_was_activated_at_once_has_replied():
+    clock = FakeClock()
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0)
+    at(schedule, clock, 0.0)
+    schedule.note("t", activation(0, 0.0))
+    schedule.note("t", replace(activation(0, 0.0, sensor="b"), replaces=False))
+    schedule.note("t", reply(0))
+    assert schedule.next_due() == 20.0
+    schedule.note("t", reply(0))
+    assert schedule.next_due() == 60.0
+
+
+def test_deadline_of_a_replaced_activation_is_not_awaited():
+    clock = FakeClock()
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0)
+    at(schedule, clock, 0.0)
+    schedule.note("t", activation(0, 0.0))
+    schedule.note("t", activation(0, 1.0, sensor="b"))
+    schedule.note("t", reply(0))
+    assert schedule.next_due() == 60.0
+
+
+def test_replay_clock_stands_still_at_the_time_of_hold_until_the_next_interval():
+    clock = ReplayClock(EPOCH, speed=1e6)
+    clock.catch_up(0.0, 600.0)
+    clock.hold(EPOCH + 120.0)
+    assert clock.wall(5000.0) == EPOCH + 120.0
+    clock.catch_up(600.0, 600.0)
+    assert clock.wall(5000.0) == EPOCH + 1200.0

@@ -33,10 +33,7 @@ COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (he
         "Intervals in which the selected sensor replied in time.",
         lambda field: field.health.answered,
     ),
-    "missed": (
-        "Intervals in which the activated sensor timed out.",
-        lambda field: field.health.missed,
-    ),
+    "missed": ("Activations whose sensor timed out.", lambda field: field.health.missed),
     "resets": ("Resets of the model.", lambda field: field.resets),
 }
 

@@ -241,7 +241,7 @@ class MqttLink:
     def close(self) -> None:
         """Publish ``offline``, wait up to `SHUTDOWN_TIMEOUT_S` until it is sent, and disconnect."""
         for field in self._fields:
-            self._publisher.cancel_command(field)
+            self._publisher.cancel_commands(field)
         session = self._session
         if session is not None and session.state is State.CONNECTED:
             self._publisher.status(b"offline")

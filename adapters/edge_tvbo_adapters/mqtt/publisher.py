@@ -31,7 +31,8 @@ class Publisher:
         self._fields = dict(fields)
         self._activations = {name: activation(name, each) for name, each in fields.items()}
         self._outbox = outbox
-        self._pending: dict[str, str] = {}  # field: topic of its unanswered activation
+        # Topics of the unanswered activations of each field, by sensor.
+        self._pending: dict[str, dict[str, str]] = {field: {} for field in fields}
 
     def status(self, word: bytes) -> None:
         """Publish the daemon's status, ``online`` or ``offline``, as a retained message."""
@@ -46,8 +47,8 @@ class Publisher:
                 self._document(f"{field}/selected", decision)
             case Notify(notice=notice):
                 self.event(notice, field)
-            case Record():
-                self.cancel_command(field)
+            case Record(sensor=sensor):
+                self._cancel_command(field, sensor)
 
     def show(self, field: str, document: Hotspot | PublishedPosterior) -> None:
         """Publish the hot spot or the posterior of `field` as a retained message."""
@@ -70,12 +71,17 @@ class Publisher:
         """Publish the response to a user's command; the message is not retained."""
         self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
 
-    def cancel_command(self, field: str) -> None:
-        """Withdraw the activation that is pending in `field`, if there is one.
+    def cancel_commands(self, field: str) -> None:
+        """Withdraw all activations that are pending in `field`."""
+        for sensor in list(self._pending[field]):
+            self._cancel_command(field, sensor)
+
+    def _cancel_command(self, field: str, sensor: str) -> None:
+        """Withdraw the activation of `sensor`, if it is pending.
 
         The sensor has replied, or the activation has expired.
         """
-        topic, activation = self._pending.pop(field, None), self._activations[field]
+        topic, activation = self._pending[field].pop(sensor, None), self._activations[field]
         if topic is None or activation is None:
             return
         if activation.mode == "sleepy":
@@ -104,8 +110,9 @@ class Publisher:
         if not publishable(topic) or not (is_sleepy or self._outbox.open):
             self._outbox.lost += 1
             return
-        self.cancel_command(field)
-        self._pending[field] = topic
+        if activate.replaces:
+            self.cancel_commands(field)
+        self._pending[field][activate.sensor] = topic
         payload = activation_payload(settings, activation.payload, activate).encode()
         if is_sleepy:
             self._outbox.state(topic, payload)

@@ -14,7 +14,8 @@ The synthetic fields have 10 x 10 places, a squared exponential kernel with the 
 l = 0.2, the noise variance σ² = .02 and T = 400 intervals. On these fields, all policies have
 β_t = .4 ln(4t). In the cold start, `auto` has no training days, and does not know which sensors are
 similar. Its assumptions about the mean and the standard deviation are wrong by 5 °C and by a factor
-of 2.
+of 2. The cold start is repeated with two readings in each interval: the regret of an interval is
+then that of the better one.
 """
 
 import math
@@ -81,6 +82,7 @@ FIELD_RUNS = 2  # little is random
 MAX_OF_TEXTBOOK = 0.85  # geometric mean of the regrets of auto as a share of the textbook's
 NO_REGRET = 0.01  # added to the regrets in this mean, because a regret can be 0
 MAX_COLD = {"days 3-8": 0.22, "days 7-8": 0.28}
+MAX_COLD_TWO = {"days 3-8": 0.11, "days 7-8": 0.16}  # two readings in each interval
 PUBLISHED: dict[str, dict[str, Any]] = {
     "gp-ucb": {},
     "r-gp-ucb": {"period": 15},
@@ -138,7 +140,12 @@ class AutoPolicy(Experiment):
             *(_field_goal(results, place) for place in FIELDS),
             _textbook_goal(results),
             *(_synthetic_goal(results, change) for change in _kinds_of_change()),
-            *(_cold_start_goal(results, days) for days in MAX_COLD),
+            *(_cold_start_goal(results, "cold", days, MAX_COLD) for days in MAX_COLD),
+            *(
+                _cold_start_goal(results, f"cold, two readings {order}", days, MAX_COLD_TWO)
+                for order in TWO_READINGS
+                for days in MAX_COLD_TWO
+            ),
             *(_coverage_goal(results, place) for place in (*ROOMS, *STREETS, *FIELDS)),
         ]
 
@@ -324,12 +331,44 @@ def _cold_start(run: int, split: TrainTestSplit) -> Iterator[Row]:
     kernel = exchangeable(values.shape[1], GUESSED_CORRELATION)
     names = tuple(f"s{arm}" for arm in range(len(kernel)))
     structure = prior_structure(kernel, split.interval)
-    policy = make_policy("auto", SensorField(names, kernel, 0.01, structure=structure), seed=run)
+    field = SensorField(names, kernel, 0.01, structure=structure)
     truth = (values - mean - GUESS_OFFSET) / scale
-    regret, _ = _regret_and_coverage(policy, truth, split.start, split.interval)
-    by_day = (regret * GUESS_FACTOR).reshape(8, -1).mean(axis=1)
-    yield Row(run, _case("cold, days 3-8", "auto"), {"R_T/T": float(by_day[2:].mean())})
-    yield Row(run, _case("cold, days 7-8", "auto"), {"R_T/T": float(by_day[6:].mean())})
+    ways = {"cold": _one_reading, **{f"cold, two readings {n}": f for n, f in TWO_READINGS.items()}}
+    for label, activate in ways.items():
+        policy, regret = make_policy("auto", field, seed=run), np.empty(len(truth))
+        for t, row in enumerate(truth):
+            policy.set_time(split.start + t * split.interval)
+            regret[t] = row.max() - row[activate(policy, row)].max()
+            policy.advance()
+        by_day = (regret * GUESS_FACTOR).reshape(8, -1).mean(axis=1)
+        yield Row(run, _case(f"{label}, days 3-8", "auto"), {"R_T/T": float(by_day[2:].mean())})
+        yield Row(run, _case(f"{label}, days 7-8", "auto"), {"R_T/T": float(by_day[6:].mean())})
+
+
+def _one_reading(policy: Policy, values: Array) -> list[int]:
+    """Activate one sensor; return it."""
+    arm = policy.select().arm
+    policy.observe(arm, float(values[arm]))
+    return [arm]
+
+
+def _two_after_reply(policy: Policy, values: Array) -> list[int]:
+    """Activate two sensors, the second after the reply of the first; return them."""
+    (first,) = _one_reading(policy, values)
+    second = policy.select(np.arange(len(values)) != first).arm
+    policy.observe(second, float(values[second]))
+    return [first, second]
+
+
+def _two_at_once(policy: Policy, values: Array) -> list[int]:
+    """Activate two sensors at once; return them."""
+    arms = [choice.arm for choice in policy.select_many(2)]
+    for arm in arms:
+        policy.observe(arm, float(values[arm]))
+    return arms
+
+
+TWO_READINGS = {"after-reply": _two_after_reply, "at-once": _two_at_once}
 
 
 def _kinds_of_change() -> dict[str, float | int]:
@@ -427,13 +466,15 @@ def _textbook_goal(results: ResultTable) -> Expectation:
     return Expectation(text, ratio <= MAX_OF_TEXTBOOK)
 
 
-def _cold_start_goal(results: ResultTable, days: str) -> Expectation:
-    cell = results.cell("R_T/T", _case(f"cold, {days}", "auto"))
+def _cold_start_goal(
+    results: ResultTable, start: str, days: str, goals: dict[str, float]
+) -> Expectation:
+    cell = results.cell("R_T/T", _case(f"{start}, {days}", "auto"))
     text = (
-        f"cold start, {days}: R_T/T of auto is {cell.mean:.3f} ± {1.96 * cell.error:.3f}; the goal "
-        f"is at most {MAX_COLD[days]}"
+        f"{start}, {days}: R_T/T of auto is {cell.mean:.3f} ± {1.96 * cell.error:.3f}; the goal "
+        f"is at most {goals[days]}"
     )
-    return Expectation(text, cell.mean <= MAX_COLD[days])
+    return Expectation(text, cell.mean <= goals[days])
 
 
 def _coverage_goal(results: ResultTable, place: str) -> Expectation:

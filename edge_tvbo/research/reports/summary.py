@@ -202,11 +202,10 @@ class ComparisonSummary:
         numbers = {round(row.activations) for row in self.rows}
         if len(numbers) != 1:
             return []
-        activations, intervals = numbers.pop(), len(self.values)
+        activations = numbers.pop()
+        full = len(self.values) * self.backtest.pace.per_interval
         turns = (
-            "as many as"
-            if activations == intervals
-            else f"{percent(activations / intervals)} of those of"
+            "as many as" if activations == full else f"{percent(activations / full)} of those of"
         )
         return [
             f"{subject} activated a sensor {activations} times: "

@@ -1,0 +1,144 @@
+"""Activations of the running interval: which sensors were activated, and how many may follow."""
+
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.control.controller_state import ControllerState
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.snapshot import MAX_COUNT, decode_struct, read_bytes
+
+MIN_REPLY_SHARE = 0.5  # share of the reply timeout; with less time, a sensor is not backed off
+
+
+class ActivationsState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The activations of an interval in a snapshot; see `Activations`."""
+
+    arms: list[int]
+    awaited: list[int]
+    at: float
+    left: int
+    begun: int
+
+    @classmethod
+    def decode(
+        cls, snapshot: dict[str, Any], held: ControllerState, sensors: int
+    ) -> "ActivationsState":
+        """Return the activations in a snapshot of a field with `sensors` sensors.
+
+        If the field had at most one activation in each interval, its snapshot contains only the
+        controller state `held`. Raises `SnapshotError` for invalid activations.
+        """
+        if "activations" not in snapshot:
+            arms = [held.selected] if held.waiting else []
+            return cls(arms, arms, held.began, 0, held.interval + 1)
+        blob = read_bytes(snapshot, "activations")
+        state = decode_struct("The controller's snapshot", cls, blob)
+        if not state._is_valid(sensors):
+            raise SnapshotError("The controller's snapshot contains invalid activations.")
+        return state
+
+    def _is_valid(self, sensors: int) -> bool:
+        arms, awaited = set(self.arms), set(self.awaited)
+        return (
+            all(0 <= arm < sensors for arm in arms)
+            and awaited <= arms
+            and len(arms) == len(self.arms)
+            and len(awaited) == len(self.awaited)
+            and isfinite(self.at)
+            and 0 <= self.left <= MAX_COUNT
+            and 0 <= self.begun <= MAX_COUNT
+        )
+
+
+class Activations:
+    """The activations of one interval, and the number of intervals before it.
+
+    Parameters
+    ----------
+    settings : ControllerSettings
+        How many sensors are activated in an interval, and how long each may take to reply.
+
+    Attributes
+    ----------
+    arms : list of int
+        The sensors that were activated in the interval, in this order.
+    awaited : list of int
+        The sensors whose replies the controller waits for. They were activated at the same time.
+    at : float
+        When the awaited sensors were activated, in s since 1970.
+    left : int
+        Number of sensors that may still be activated in the interval, each after a reply.
+    begun : int
+        Number of intervals since the field's first interval, which is included.
+    """
+
+    def __init__(self, settings: ControllerSettings) -> None:
+        self._settings = settings
+        self.arms: list[int] = []
+        self.awaited: list[int] = []
+        self.at = 0.0
+        self.left = 0
+        self.begun = 0
+
+    @property
+    def planned(self) -> int:
+        """Number of sensors to activate in the interval, if enough of them are eligible."""
+        survey = self._settings.survey
+        if survey and self.begun <= self._settings.survey_intervals:
+            return survey.per_interval
+        return self._settings.per_interval
+
+    @property
+    def survey_left(self) -> int:
+        """Number of intervals of the survey that have not begun; 0 without a survey."""
+        return max(0, self._settings.survey_intervals - self.begun)
+
+    def next_deadline(self, began: float, at: float) -> float | None:
+        """Return the deadline of the next activation of the interval, if it is made at time `at`.
+
+        Sensor number j has to reply by j reply timeouts after the interval `began`, so that all
+        activations of the interval fit in it. The result is None if too little time is left, or if
+        the controller still waits for a reply.
+        """
+        if self.awaited:
+            return None
+        timeout = self._settings.reply_timeout
+        deadline = began + (len(self.arms) + 1) * timeout
+        return deadline if deadline - at >= MIN_REPLY_SHARE * timeout else None
+
+    def begin_interval(self, intervals: int) -> None:
+        """Begin an interval without activations, `intervals` intervals after the one before."""
+        self.arms.clear()
+        self.awaited.clear()
+        self.left = 0
+        self.begun += intervals
+
+    def add(self, arm: int, at: float) -> None:
+        """Add an activation of the sensor `arm` at time `at`, and wait for its reply."""
+        if arm in self.arms:  # a user can activate a sensor again
+            self.arms.remove(arm)
+        self.arms.append(arm)
+        self.awaited.append(arm)
+        self.at = at
+
+    def end(self, arm: int) -> None:
+        """Stop waiting for a reply of the sensor `arm`."""
+        self.awaited.remove(arm)
+
+    def end_all(self) -> list[int]:
+        """Stop waiting for replies; return the sensors that were awaited."""
+        awaited, self.awaited = self.awaited, []
+        return awaited
+
+    def state(self) -> ActivationsState:
+        """Return the activations for a snapshot."""
+        return ActivationsState(self.arms, self.awaited, self.at, self.left, self.begun)
+
+    def restore(self, state: ActivationsState) -> None:
+        """Restore the activations from a checked state."""
+        self.arms, self.awaited = list(state.arms), list(state.awaited)
+        self.at, self.begun = state.at, state.begun
+        self.left = min(state.left, max(0, self._settings.max_per_interval - len(self.arms)))

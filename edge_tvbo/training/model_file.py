@@ -10,9 +10,14 @@ import numpy as np
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import Components, StructuralModel, TrainedState
+from edge_tvbo.numerics.types import Array
 
 FORMAT = 3
-READABLE_FORMATS = (1, 2, 3)  # 1 had no positions; 2 had a daily profile, which is not read
+PACKED_FORMAT = 4  # large matrices are base64 of little-endian doubles, row by row
+READABLE_FORMATS = (1, 2, 3, 4)  # 1 had no positions; 2 had a daily profile, which is not read
+MAX_LISTED = 500  # sensors; the matrices of more sensors are packed
+
+Matrix = list[list[float]] | bytes
 
 
 class StateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,10 +34,10 @@ class StructureTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     period: float  # length of the season, s
     interval: float  # s
     rows: int  # number of training rows
-    course: list[list[float]]  # mean by part of the season and sensor, in model units
+    course: Matrix  # mean by part of the season and sensor, in model units
     spread: list[float]  # by sensor, in model units
     liveliness: list[float]  # by part of the season
-    correlation: list[list[float]]
+    correlation: Matrix
     components: Components
     state: StateTable | None = None  # after the training rows
 
@@ -47,7 +52,7 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: float  # size of one model unit, in `unit`
     noise_variance: float  # noise variance of a reading, in model units²
     sensors: list[str]
-    kernel: list[list[float]]  # prior covariance, in model units²
+    kernel: Matrix  # prior covariance, in model units²
     positions: list[list[float]] | None = None  # of the sensors, in m
     structure: StructureTable | None = None
     daily_profile: dict[str, object] | None = msgspec.field(
@@ -61,14 +66,14 @@ def write(path: Path, field: SensorField) -> None:
     Raises OSError if the file cannot be written.
     """
     document = ModelFile(
-        format=FORMAT,
+        format=FORMAT if len(field) <= MAX_LISTED else PACKED_FORMAT,
         unit=field.unit,
         objective=field.objective,
         center=field.center,
         scale=field.scale,
         noise_variance=field.noise_variance,
         sensors=list(field.sensors),
-        kernel=field.kernel.tolist(),
+        kernel=_matrix(field.kernel),
         positions=None if field.positions is None else field.positions.tolist(),
         structure=None if field.structure is None else _table(field.structure),
     )
@@ -103,14 +108,14 @@ def read(path: Path) -> SensorField:
             "Train one from recorded days:  edge-tvbo fit --help"
         ) from error
     if document.format not in READABLE_FORMATS:
-        formats = " and ".join(map(str, READABLE_FORMATS))
+        formats = f"{READABLE_FORMATS[0]} to {READABLE_FORMATS[-1]}"
         raise ConfigError(
             f"{path}: the model file has format {document.format}; this version reads {formats}."
         )
     try:
         return SensorField(
             document.sensors,
-            document.kernel,
+            _array(document.kernel, len(document.sensors)),
             document.noise_variance,
             unit=document.unit,
             center=document.center,
@@ -123,16 +128,28 @@ def read(path: Path) -> SensorField:
         raise ConfigError(f"{path}: {error}") from error
 
 
+def _matrix(array: Array) -> Matrix:
+    """Return a matrix with a column for each sensor as lists, or as bytes if it is large."""
+    return array.tolist() if array.shape[1] <= MAX_LISTED else array.astype("<f8").tobytes()
+
+
+def _array(matrix: Matrix, sensors: int) -> Array:
+    """Return the array of a matrix with so many columns."""
+    if isinstance(matrix, bytes):
+        return np.frombuffer(matrix, "<f8").astype(np.float64, copy=False).reshape(-1, sensors)
+    return np.array(matrix, np.float64)
+
+
 def _table(model: StructuralModel) -> StructureTable:
     state = model.state
     return StructureTable(
         period=model.period,
         interval=model.interval,
         rows=model.rows,
-        course=model.course.tolist(),
+        course=_matrix(model.course),
         spread=model.spread.tolist(),
         liveliness=model.liveliness.tolist(),
-        correlation=model.correlation.tolist(),
+        correlation=_matrix(model.correlation),
         components=model.components,
         state=None
         if state is None
@@ -145,10 +162,10 @@ def _structure(table: StructureTable) -> StructuralModel:
     return StructuralModel(
         period=table.period,
         interval=table.interval,
-        course=np.array(table.course, np.float64),
+        course=_array(table.course, len(table.spread)),
         spread=np.array(table.spread, np.float64),
         liveliness=np.array(table.liveliness, np.float64),
-        correlation=np.array(table.correlation, np.float64),
+        correlation=_array(table.correlation, len(table.spread)),
         components=table.components,
         rows=table.rows,
         state=None

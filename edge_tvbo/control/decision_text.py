@@ -22,6 +22,7 @@ from edge_tvbo.messages.documents import Decision, Hotspot, ModelState, NoticeKi
 from edge_tvbo.messages.formatting import duration, rfc3339, season_text, significant
 from edge_tvbo.models.facts import (
     Fact,
+    FactorApproximation,
     LearnedStructure,
     LikeliestModel,
     LowRankApproximation,
@@ -349,6 +350,8 @@ def fact_text(fact: Fact) -> str:
 
     >>> fact_text(LikeliestModel(0.41, 0.03, None, None))
     'the likeliest model (time-varying with ε = 0.03) has weight 41 %'
+    >>> fact_text(FactorApproximation(9, 600, 0.0123)).partition("; ")[2]
+    'the correlation of two sensors is off by at most 0.01'
     >>> fact_text(LearnedStructure(86400.0, 7854.0, 86400.0, 288))
     'learned from 288 readings: a course of a day, changes within 2 h and 24 h'
     """
@@ -357,6 +360,11 @@ def fact_text(fact: Fact) -> str:
             return (
                 f"{components} components represent the {sensors} sensors; the variance they leave "
                 f"out is at most {_percent(noise_share)} of a reading's noise variance"
+            )
+        case FactorApproximation(factors, sensors, error):
+            return (
+                f"the model of the {sensors} sensors has low rank (factors: {factors}); "
+                f"the correlation of two sensors is off by at most {significant(error, 1)}"
             )
         case LikeliestModel():
             return f"the likeliest model ({_model_text(fact)}) has weight {fact.weight * 100:.0f} %"

@@ -11,6 +11,14 @@ class LowRankApproximation(msgspec.Struct, frozen=True):
     noise_share: float  # largest omitted variance of a sensor, as a share of the noise variance
 
 
+class FactorApproximation(msgspec.Struct, frozen=True):
+    """The number of factors that represent the correlations of very many sensors."""
+
+    factors: int
+    sensors: int
+    error: float  # largest difference of the correlation of two sensors
+
+
 class LikeliestModel(msgspec.Struct, frozen=True):
     """The model with the largest weight in a mixture of models, as a fact for explanations."""
 
@@ -38,4 +46,4 @@ class RateOfChange(msgspec.Struct, frozen=True):
     epsilon: float
 
 
-Fact = LowRankApproximation | LikeliestModel | LearnedStructure | RateOfChange
+Fact = LowRankApproximation | FactorApproximation | LikeliestModel | LearnedStructure | RateOfChange

@@ -1,6 +1,7 @@
 """Sensor field: the sensors, their prior covariance, and the conversion to model units."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from hashlib import sha256
 from typing import Literal, TypeVar
 
@@ -102,7 +103,7 @@ class SensorField:
         self._sign = 1.0 if objective == "max" else -1.0
         if structure is not None and (found := len(structure.spread)) != M:
             raise ConfigError(f"The structure has {found} sensors; the field has {M}.")
-        if structure is not None:
+        if structure is not None and structure.correlation is not kernel:
             _checked_covariance(structure.correlation, M)
         self.structure = structure
         self.positions = None if positions is None else _checked_positions(positions, M)
@@ -293,14 +294,19 @@ class SensorField:
         str
             Digest of 16 hex digits.
         """
-        parts = ("\0".join(self.sensors).encode(), self.kernel.tobytes())
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         numbers: tuple[float, ...] = (self.noise_variance, self.center, self.scale)
         if self.log1p_scale is not None:
             numbers = (*numbers, self.log1p_scale)
-        settings = f"{numbers!r} {self.objective}".encode()
-        structure = b"" if self.structure is None else self.structure.fingerprint()
-        places = b"" if self.positions is None else self.positions.tobytes()
-        return sha256(b"\0".join((*parts, settings, structure, places))).hexdigest()[:16]
+        digest = sha256("\0".join(self.sensors).encode() + b"\0")
+        digest.update(self.kernel.data)
+        digest.update(f"\0{numbers!r} {self.objective}\0".encode())
+        digest.update(b"" if self.structure is None else self.structure.fingerprint())
+        digest.update(b"\0" + (b"" if self.positions is None else self.positions.tobytes()))
+        return digest.hexdigest()[:16]
 
 
 def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField:
@@ -348,13 +354,17 @@ def _checked_covariance(kernel: ArrayLike, M: int) -> Array:
         raise ConfigError(
             f"kernel: its largest variance is {largest:g}; it must be {ALLOWED_RANGE}."
         )
-    if np.max(np.abs(K - K.T)) > 1e-9 * largest:
+    difference = K - K.T
+    if np.max(np.abs(difference, out=difference)) > 1e-9 * largest:
         raise ConfigError("kernel is not symmetric; if rounding is the cause, pass (K + K.T) / 2.")
-    K = (K + K.T) / 2
+    K = np.divide(np.add(K, K.T, out=difference), 2, out=difference)
+    variances = K.diagonal().copy()
+    np.fill_diagonal(K, variances + 1e-8 * largest * M)
     try:
-        np.linalg.cholesky(K + 1e-8 * largest * M * np.eye(M))
+        np.linalg.cholesky(K)
     except np.linalg.LinAlgError:
         raise ConfigError(
             "kernel is not positive semi-definite, so it is not a covariance matrix."
         ) from None
+    np.fill_diagonal(K, variances)
     return np.ascontiguousarray(K)

@@ -32,7 +32,7 @@ MAX_DAILY_INTERVAL = DAY / 4  # with longer intervals, there is no season of a d
 MAX_DRIFT = 0.005  # share of a period by which a whole number of rows may differ from it
 LIVELINESS_BINS = 24
 MAX_ROWS = 2**40
-HARMONICS = ((64, 3), (200, 1), (500, 0))  # up to so many sensors, so many harmonics of each
+HARMONICS = ((64, 3), (200, 1), (500, 0), (2000, 1))  # up to so many sensors, so many harmonics
 NAMES = ("level", "slow", "fast", "offset", "season")
 CONSTANT, SCALED, COSINE, SINE = range(4)  # kinds of loadings, as in `numerics.structural`
 
@@ -252,7 +252,10 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
             numbers.append(self.state.end)
         if self.cycle is not None:
             numbers.append(self.cycle)
-        return sha256(repr(numbers).encode() + b"".join(a.tobytes() for a in arrays)).digest()
+        digest = sha256(repr(numbers).encode())
+        for array in arrays:
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.digest()
 
     def of_sensors(self, arms: Indices | list[int]) -> "StructuralModel":
         """Return the structural model of the sensors with the indices `arms`.
@@ -317,10 +320,13 @@ def part_of(phase: float, parts: int) -> int:
 def harmonics_for(sensors: int) -> int | None:
     """Return the number of harmonics of each sensor; None if there are too many sensors.
 
-    The cost of an interval is quadratic in the number of sensors times the number of components.
+    Up to 500 sensors, the cost of an interval is quadratic in the number of sensors times the
+    number of components; above, the posterior is of low rank, and the cost is linear.
 
     >>> harmonics_for(46), harmonics_for(200), harmonics_for(500), harmonics_for(501)
-    (3, 1, 0, None)
+    (3, 1, 0, 1)
+    >>> harmonics_for(2001) is None
+    True
     """
     return next((harmonics for limit, harmonics in HARMONICS if sensors <= limit), None)
 
@@ -358,7 +364,11 @@ def prior_structure(
         course=np.zeros((1, M)),
         spread=spread,
         liveliness=np.ones(LIVELINESS_BINS),
-        correlation=kernel / np.outer(spread, spread),
+        correlation=(
+            np.ascontiguousarray(kernel, np.float64)  # for 2000 sensors, a copy takes 32 MB
+            if (spread == 1.0).all()
+            else kernel / np.outer(spread, spread)
+        ),
         components=_prior_components(interval, season or usual),
         rows=0,
     )

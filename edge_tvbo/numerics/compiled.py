@@ -17,6 +17,7 @@ LIBRARY_NAME = "_compiled"
 MODULES = (  # modules with the kernels that a gateway runs
     "acquisition",
     "low_rank",
+    "low_rank_structural",
     "model_bank",
     "state_space",
     "structural",

@@ -130,8 +130,8 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
     """Learns level, course, season and rates of change of each sensor from the readings.
 
     It needs no rate of change and no reset times. Recorded training days, if there are any, are
-    what it has heard first. In a field without a structural model, such as one with more than 500
-    sensors, it is a mixture of static and changing models.
+    what it has heard first. With more than 500 sensors, its model has low rank. In a field without
+    a structural model, it is a mixture of static and changing models.
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.auto:make_auto"

@@ -10,10 +10,14 @@ import numpy as np
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import Components, StructuralModel, TrainedState
+from edge_tvbo.numerics.types import Array
 
 FORMAT = 4
 READABLE_FORMATS = (1, 2, 3, 4)
-# 1 had no positions, 2 a daily profile, which is not read, and 3 no cycle and no log1p_scale
+# 1 had no positions, 2 a daily profile, which is not read, and 3 no cycle, log1p_scale and bytes
+MAX_LISTED = 500  # sensors; matrices of more are base64 of little-endian doubles, row by row
+
+Matrix = list[list[float]] | bytes
 
 
 class StateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,10 +34,10 @@ class StructureTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     period: float  # of the course, s
     interval: float  # s
     rows: int  # number of training rows
-    course: list[list[float]]  # mean by part of the season and sensor, in model units
+    course: Matrix  # mean by part of the season and sensor, in model units
     spread: list[float]  # by sensor, in model units
     liveliness: list[float]  # by part of the season
-    correlation: list[list[float]]
+    correlation: Matrix
     components: Components
     state: StateTable | None = None  # after the training rows
     cycle: float | None = None  # length of the season, s, if it is not `period`
@@ -49,7 +53,7 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: float  # size of one model unit, in `unit`; on a log scale, at `center`
     noise_variance: float  # noise variance of a reading, in model units²
     sensors: list[str]
-    kernel: list[list[float]]  # prior covariance, in model units²
+    kernel: Matrix  # prior covariance, in model units²
     positions: list[list[float]] | None = None  # of the sensors, in m
     structure: StructureTable | None = None
     daily_profile: dict[str, object] | None = msgspec.field(
@@ -72,7 +76,7 @@ def write(path: Path, field: SensorField) -> None:
         log1p_scale=field.log1p_scale,
         noise_variance=field.noise_variance,
         sensors=list(field.sensors),
-        kernel=field.kernel.tolist(),
+        kernel=_matrix(field.kernel),
         positions=None if field.positions is None else field.positions.tolist(),
         structure=None if field.structure is None else _table(field.structure),
     )
@@ -107,14 +111,14 @@ def read(path: Path) -> SensorField:
             "Train one from recorded days:  edge-tvbo fit --help"
         ) from error
     if document.format not in READABLE_FORMATS:
-        formats = " and ".join(map(str, READABLE_FORMATS))
+        formats = f"{READABLE_FORMATS[0]} to {READABLE_FORMATS[-1]}"
         raise ConfigError(
             f"{path}: the model file has format {document.format}; this version reads {formats}."
         )
     try:
         return SensorField(
             document.sensors,
-            document.kernel,
+            _array(document.kernel, len(document.sensors)),
             document.noise_variance,
             unit=document.unit,
             center=document.center,
@@ -128,16 +132,28 @@ def read(path: Path) -> SensorField:
         raise ConfigError(f"{path}: {error}") from error
 
 
+def _matrix(array: Array) -> Matrix:
+    """Return a matrix with a column for each sensor as lists, or as bytes if it is large."""
+    return array.tolist() if array.shape[1] <= MAX_LISTED else array.astype("<f8").tobytes()
+
+
+def _array(matrix: Matrix, sensors: int) -> Array:
+    """Return the array of a matrix with so many columns."""
+    if isinstance(matrix, bytes):
+        return np.frombuffer(matrix, "<f8").astype(np.float64, copy=False).reshape(-1, sensors)
+    return np.array(matrix, np.float64)
+
+
 def _table(model: StructuralModel) -> StructureTable:
     state = model.state
     return StructureTable(
         period=model.period,
         interval=model.interval,
         rows=model.rows,
-        course=model.course.tolist(),
+        course=_matrix(model.course),
         spread=model.spread.tolist(),
         liveliness=model.liveliness.tolist(),
-        correlation=model.correlation.tolist(),
+        correlation=_matrix(model.correlation),
         components=model.components,
         state=None
         if state is None
@@ -151,10 +167,10 @@ def _structure(table: StructureTable) -> StructuralModel:
     return StructuralModel(
         period=table.period,
         interval=table.interval,
-        course=np.array(table.course, np.float64),
+        course=_array(table.course, len(table.spread)),
         spread=np.array(table.spread, np.float64),
         liveliness=np.array(table.liveliness, np.float64),
-        correlation=np.array(table.correlation, np.float64),
+        correlation=_array(table.correlation, len(table.spread)),
         components=table.components,
         rows=table.rows,
         state=None

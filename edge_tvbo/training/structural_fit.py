@@ -48,6 +48,7 @@ SHRINKAGE = 0.02  # share by which correlations are shrunk to 0
 MIN_EIGENVALUE = 1e-6
 MIN_SHARE = 0.05  # smallest squared liveliness
 MAX_SEARCH_ROWS = 4032  # newest rows from which the parameters are found: four weeks of 10 min
+MAX_SEARCH_SERIES = 500  # of more sensors, at most so many count for the search
 BURN_IN = 0.1  # share of the rows that do not count for the score
 SWEEPS = 3  # of the search; each halves the step, as a power of the factor
 FACTOR = 4.0
@@ -279,6 +280,14 @@ class _Parameters(NamedTuple):
         )
 
 
+class _Series(NamedTuple):
+    """Independent series with their variances, and the loadings in each row."""
+
+    rows: Array  # (T, m)
+    eigenvalues: Array  # (m,)
+    loads: Array  # (T, n)
+
+
 class _Fit:
     """The search for the structural model of one possible season."""
 
@@ -314,7 +323,8 @@ class _Fit:
         self._mean, self._covariances = np.zeros((M, n)), np.zeros((M, n, n))
         self._loads = self._loadings()
         self._parameters = _Parameters.first(self._parts)
-        self._searched = slice(max(0, T - MAX_SEARCH_ROWS), None)
+        self._all = _Series(self._rows, self._eigenvalues, self._loads)
+        self._searched = self._series_to_search(scaled)
         self._score = self._score_of(self._parameters, self._searched)
 
     def search(self) -> None:
@@ -334,12 +344,12 @@ class _Fit:
 
     def judged(self) -> int:
         """Return the number of the newest rows that count for the score."""
-        T = len(self._rows[self._searched])
+        T = len(self._searched.rows)
         return T - int(BURN_IN * T)
 
     def model(self) -> StructuralModel:
         """Return the structural model that was found, with its state after the training rows."""
-        self._score_of(self._parameters, slice(None))
+        self._score_of(self._parameters, self._all)
         T = len(self._rows)
         return StructuralModel(
             period=self.period,
@@ -368,22 +378,39 @@ class _Fit:
             self._parameters, self._score, improved = changed, score, True
         return improved
 
-    def _score_of(self, parameters: _Parameters, rows: slice) -> float:
-        """Filter some of the rows; return their score, and keep the state after the last one."""
+    def _series_to_search(self, scaled: Array) -> "_Series":
+        """Return the newest rows of the series from which the parameters are found.
+
+        These are the series along all eigenvectors. With more sensors than rows, many of them are
+        zero, which would make the noise vanish; then these are the readings of each sensor by
+        itself (a composite likelihood, Varin, Reid & Firth 2011).
+        """
+        T, M = scaled.shape
+        newest = slice(max(0, T - MAX_SEARCH_ROWS), None)
+        if self._recorded.sum() > M and M <= MAX_SEARCH_SERIES:
+            return _Series(self._rows[newest], self._eigenvalues, self._loads[newest])
+        some = scaled[newest, :: -(-M // MAX_SEARCH_SERIES)].copy()
+        some[~self._recorded[newest]] = np.nan
+        return _Series(some, np.ones(some.shape[1]), self._loads[newest])
+
+    def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
+        """Filter some series, and keep their state after the last row.
+
+        Return the score of all series, as if the others had the mean score of these.
+        """
         table = state_table(parameters.components(self._interval), self._harmonics)
-        return float(
-            structural.filter_training(
-                self._rows[rows],
-                self._eigenvalues,
-                table.variance,
-                table.retain(self._interval),
-                parameters.noise,
-                self._loads[rows],
-                int(BURN_IN * len(self._rows[rows])),
-                self._mean,
-                self._covariances,
-            )
+        score = structural.filter_training(
+            series.rows,
+            series.eigenvalues,
+            table.variance,
+            table.retain(self._interval),
+            parameters.noise,
+            series.loads,
+            int(BURN_IN * len(series.rows)),
+            self._mean,
+            self._covariances,
         )
+        return float(score * (self._rows.shape[1] / series.rows.shape[1]))
 
     def _loadings(self) -> Array:
         table = state_table(self._first_components(), self._harmonics)

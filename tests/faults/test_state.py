@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +29,7 @@ from edge_tvbo.daemon import checkpoints
 from edge_tvbo.daemon.checkpoints import LARGE_DOCUMENT_BYTES, decode, encode
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy, policies
 from edge_tvbo.training.covariance import with_model, with_structure
@@ -376,6 +378,24 @@ def learned():
     field = with_structure(LAB, course + slow + noise, 600.0, NOW // DAY * DAY)
     assert field.structure is not None
     return field
+
+
+def test_auto_of_2000_sensors_writes_24_mib_a_day():
+    """With as many factors as there can be, of sensors whose neighbours are correlated."""
+    places = np.random.default_rng(0).uniform(0.0, 1.0, (2000, 2))
+    kernel = SpatialKernel(2.5, 0.1)(places, places)
+    names = tuple(f"s{arm}" for arm in range(len(places)))
+    structure = prior_structure(kernel, 300.0)
+    policy = make_policy("auto", SensorField(names, kernel, 0.01, structure=structure))
+    for t in range(20):
+        policy.set_time(NOW + 300.0 * t)
+        policy.observe(t % 7, float(t % 5))
+        policy.advance()
+    size = len(zlib.compress(policy.snapshot(), 1))
+    times = DAY / 900 / -(-len(policy.snapshot()) // LARGE_DOCUMENT_BYTES)
+    print(f"auto, 2000 sensors: {size / MIB:.2f} MiB, {times * size / MIB:.2f} MiB a day")
+    assert times * size <= 24 * MIB
+    assert size <= 8 * MIB
 
 
 @pytest.mark.parametrize(

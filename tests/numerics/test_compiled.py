@@ -22,14 +22,16 @@ RUNS = """
 import hashlib, json, sys
 import numpy as np
 from edge_tvbo import SensorField, make_policy, policies
+from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.numerics import jit
 from edge_tvbo.policy import needing_positions
 
-def run(name, sensors):
+def run(name, sensors, interval=None):
     rng = np.random.default_rng(sensors)
     X = rng.normal(size=(sensors, 2))
     K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1))
-    field = SensorField(tuple(f"s{i}" for i in range(sensors)), K, 0.01)
+    structure = interval and prior_structure(K, interval)
+    field = SensorField(tuple(f"s{i}" for i in range(sensors)), K, 0.01, structure=structure)
     policy = make_policy(name, field, seed=3)
     for _ in range(120):
         choice = policy.select()
@@ -44,6 +46,8 @@ print(json.dumps({
     "numba": "numba" in sys.modules,
     "snapshots": {f"{name} {n}": run(name, n) for name in names for n in (1, 5, 46)},
     "many": run("tv-gp-ucb", 600),
+    "structural": run("auto", 46, 600.0),
+    "low rank": run("auto", 501, 600.0),
 }))
 """
 

@@ -256,6 +256,45 @@ def test_decision_says_what_was_learned():
     assert any(each.startswith("learned from 3 readings: a course") for each in decision.factors)
 
 
+def test_decision_about_very_many_sensors_says_how_exact_their_model_is():
+    kernel, names = 0.5 * np.eye(501) + 0.5, [f"s{arm}" for arm in range(501)]
+    field = SensorField(names, kernel, NOISE, structure=prior_structure(kernel, HOUR))
+    controller = Controller(
+        make_policy("auto", field, seed=0), controller_settings(reply_timeout=60.0, max_age=600.0)
+    )
+    decision = None
+    for at in (0.0, HOUR):
+        for command in controller.handle(IntervalElapsed(at)):
+            if isinstance(command, PublishState):
+                decision = command.decision
+        controller.handle(Reading(decision.sensor, 0.5, at=at, received=at))
+    text = (
+        "the model of the 501 sensors has low rank (factors: 1); the correlation of two sensors "
+        "is off by at most 0.001"
+    )
+    assert text in decision.factors
+
+
+def test_many_sensors_share_their_course():
+    """Most sensors are never read; the course that all share says when they are hot."""
+    kernel, M = 0.5 * np.eye(600) + 0.5, 600
+    field = SensorField(range(M), kernel, NOISE, structure=prior_structure(kernel, HOUR))
+    policy, rng = make_policy("auto", field, seed=0), np.random.default_rng(0)
+    for t in range(6 * 24):
+        policy.set_time(t * HOUR)
+        arm = policy.select().arm
+        policy.observe(arm, float(2 * np.cos(2 * np.pi * t / 24) + 0.1 * rng.normal()))
+        policy.advance()
+    unread = np.flatnonzero(policy.posterior()[1] > np.quantile(policy.posterior()[1], 0.5))
+    means = []
+    for _ in range(24):
+        policy.set_time((t := t + 1) * HOUR)
+        means.append(policy.posterior()[0][unread].mean())
+        policy.advance()
+    wanted = 2 * np.cos(2 * np.pi * np.arange(24) / 24)
+    assert np.corrcoef(means, wanted)[0, 1] > 0.9
+
+
 def test_decision_names_the_most_probable_model():
     controller = Controller(
         make_policy("auto", PLAIN, seed=0), controller_settings(reply_timeout=60.0, max_age=600.0)

@@ -12,7 +12,7 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import DAY, WEEK
 from edge_tvbo.training.covariance import train, with_structure
-from edge_tvbo.training.model_file import read, write
+from edge_tvbo.training.model_file import MAX_LISTED, read, write
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=8)
 
@@ -173,6 +173,22 @@ def test_a_structural_model_is_read_back_bit_for_bit(tmp_path):
     write(path, field)
     assert read(path).fingerprint() == field.fingerprint()
     assert json.loads(path.read_text(encoding="utf-8"))["structure"]["rows"] == 96
+
+
+def test_matrices_of_very_many_sensors_are_packed_and_read_back_bit_for_bit(tmp_path):
+    names = tuple(f"s{i}" for i in range(MAX_LISTED + 1))
+    readings = np.random.default_rng(0).normal(size=(16, len(names)))
+    field = with_structure(train(readings, names, shrinkage=0.5), readings, 43_200.0, 0.0)
+    path = tmp_path / "many.model.json"
+    write(path, field)
+    assert read(path).fingerprint() == field.fingerprint()
+    assert path.stat().st_size < 3 * 8 * len(names) ** 2
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert isinstance(document["kernel"], str)
+    for damaged in ("", "AAAA", "not base64", document["kernel"][:-8]):
+        path.write_text(json.dumps({**document, "kernel": damaged}), encoding="utf-8")
+        with pytest.raises(ConfigError, match=r"many\.model\.json"):
+            read(path)
 
 
 def test_a_structure_of_another_number_of_sensors_is_rejected(tmp_path):

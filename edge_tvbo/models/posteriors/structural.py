@@ -14,11 +14,11 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.facts import Fact, LearnedStructure
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import FiniteArmsMixin
+from edge_tvbo.models.posteriors.component_covariance import make_covariance
 from edge_tvbo.models.snapshot import (
     AnyArray,
     State,
     check_arrays,
-    check_covariances,
     copy_arrays,
     decode_snapshot,
     encode_snapshot,
@@ -72,8 +72,7 @@ class StructuralPosterior(FiniteArmsMixin):
         n = len(self._table.kind)
         self._load = np.zeros(n)
         self._state = np.zeros(n * M)
-        self._covariance = np.zeros((n * M, n * M))
-        self._workspace = np.zeros(n * M)
+        self._covariance = make_covariance(self._model, self._table)
         self.liveliness = np.ones(LIVELINESS_BINS)
         self._squares = np.zeros(LIVELINESS_BINS)  # of standardised errors since the adaptation
         self._counts = np.zeros(LIVELINESS_BINS)
@@ -100,7 +99,7 @@ class StructuralPosterior(FiniteArmsMixin):
             self._adapt_liveliness(at)
             self._seen += max(0.0, at - self._at)
         if passed > SAME_TIME * self._model.interval:
-            self._evolve(self._table.retain(passed))
+            self._covariance.evolve(self._state, self._table.retain(passed))
         self._at, self._waited = at, 0
         self._refresh()
 
@@ -114,15 +113,8 @@ class StructuralPosterior(FiniteArmsMixin):
         spread = float(self._spread[arm])
         total = float(self.variance[arm]) + self._noise_of(arm)
         shifted = (y - float(self._course()[arm])) / spread
-        square = structural.condition(
-            self._state,
-            self._covariance,
-            self._load,
-            arm,
-            shifted,
-            self._noise,
-            self._scale,
-            self._workspace,
+        square = self._covariance.condition(
+            self._state, self._load, arm, shifted, self._noise, self._scale
         )
         far = sqrt(square)
         loss = square if far <= MAX_ERROR_STDS else MAX_ERROR_STDS * (2.0 * far - MAX_ERROR_STDS)
@@ -135,19 +127,14 @@ class StructuralPosterior(FiniteArmsMixin):
     def advance(self) -> None:
         """Advance the structural posterior by one interval."""
         if self._model.interval:
-            self._evolve(self._retain)
+            self._covariance.evolve(self._state, self._retain)
         self._waited += 1
         self._refresh()
 
     def reset(self) -> None:
         """Reset the structural posterior to the prior: forget all readings, but not the time."""
-        M, table = len(self._spread), self._table
         self._state[:] = 0.0
-        self._covariance[:] = 0.0
-        for a, (variance, common) in enumerate(zip(table.variance, table.common, strict=True)):
-            block = slice(a * M, a * M + M)
-            own = common + (1.0 - common) * self._model.correlation
-            self._covariance[block, block] = variance * own
+        self._covariance.reset()
         self.liveliness[:] = self._model.liveliness
         self._squares[:] = self._counts[:] = 0.0
         self._scale = 1.0  # σ²: by it the true variances differ from those of the components
@@ -156,12 +143,13 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the season of the model, its rates, and how many readings it has learned from."""
+        """Return the season and rates of the model, its readings, and its approximations."""
         components = self._model.components
         readings = self._model.rows * len(self._spread) + self.observations
         period = self._model.period if self._at >= 0.0 else 0.0
         shorter, longer = sorted((components.fast.time, components.slow.time))
-        return (LearnedStructure(period, shorter, longer, readings),)
+        learned = LearnedStructure(period, shorter, longer, readings)
+        return (learned, *self._covariance.facts())
 
     def quantile(self, arm: int, share: float) -> float:
         """Return the value below which a reading of `arm` lies with the probability `share`."""
@@ -180,6 +168,7 @@ class StructuralPosterior(FiniteArmsMixin):
         state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
         self._check(state, self._arrays())
         copy_arrays(self._arrays(), state)
+        self._covariance.follow_arrays()
         self._load_numbers(state)
         self._refresh()
 
@@ -200,17 +189,16 @@ class StructuralPosterior(FiniteArmsMixin):
         known = [arm for arm, name in enumerate(self._field.sensors) if name in before]
         if not known:
             return 0
-        old = np.array([before[self._field.sensors[arm]] for arm in known], np.intp)
-        self._check_sensors(state, n, len(names))
-        parts = np.arange(n)[:, None]
-        here, there = (parts * M + known).reshape(-1), (parts * len(names) + old).reshape(-1)
+        here = np.array(known, np.intp)
+        there = np.array([before[self._field.sensors[arm]] for arm in known], np.intp)
+        covariances = self._covariance.arrays_for(len(names), state)
+        self._check(state, {**self._arrays(), "state": np.zeros(n * len(names)), **covariances})
         self.reset()
-        average = state["state"].reshape(n, -1).mean(axis=1)
-        self._state[:] = np.repeat(self._table.common * average, M)
-        self._state[here] = state["state"][there]
-        self._covariance[here] = 0.0
-        self._covariance[:, here] = 0.0
-        self._covariance[np.ix_(here, here)] = state["covariance"][np.ix_(there, there)]
+        parts = state["state"].reshape(n, -1)
+        means = np.repeat(self._table.common * parts.mean(axis=1), M).reshape(n, M)
+        means[:, here] = parts[:, there]
+        self._state[:] = means.reshape(-1)
+        self._covariance.load_sensors(state, here, there)
         for name in ("liveliness", "squares", "counts"):
             self._arrays()[name][...] = state[name]
         self._load_numbers(state)
@@ -251,17 +239,10 @@ class StructuralPosterior(FiniteArmsMixin):
         liveliness = float(self.liveliness[self._bin()]) if phase >= 0.0 else 1.0
         table = self._table
         structural.loadings(table.harmonic, table.kind, phase, liveliness, self._load)
-        structural.moments(self._state, self._covariance, self._load, self.mean, self.variance)
+        self._covariance.moments(self._state, self._load, self.mean, self.variance)
         self.mean *= self._spread
         self.mean += self._course()
         self.variance *= self._scale * self._spread**2
-
-    def _evolve(self, retain: Array) -> None:
-        table = self._table
-        inject = table.variance * (1.0 - retain**2)
-        structural.evolve(
-            self._state, self._covariance, retain, inject, table.common, self._model.correlation
-        )
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -301,22 +282,9 @@ class StructuralPosterior(FiniteArmsMixin):
         trained = self._model.state
         if trained is None:
             return
-        n, M = trained.mean.shape
-        _, U = np.linalg.eigh(self._model.correlation)
-        both = np.einsum("ik,kab,jk->aibj", U, trained.covariances, U).reshape(n * M, n * M)
         self._state[:] = trained.mean.reshape(-1)
-        self._covariance[:] = (both + both.T) / 2
+        self._covariance.load_training(trained.covariances)
         self._refresh()
-
-    def _check_sensors(self, state: State, n: int, sensors: int) -> None:
-        """Check the state of a snapshot with so many sensors of n components each."""
-        size = n * sensors
-        arrays = {
-            **self._arrays(),
-            "state": np.zeros(size),
-            "covariance": np.zeros((size, size)),
-        }
-        self._check(state, arrays)
 
     def _check(self, state: State, arrays: dict[str, AnyArray]) -> None:
         """Raise `SnapshotError` unless `state` holds possible numbers and arrays like `arrays`."""
@@ -324,7 +292,7 @@ class StructuralPosterior(FiniteArmsMixin):
             read_count(state, name)
         numbers = {name: read_number(state, name) for name in NUMBERS}
         check_arrays(arrays, state)
-        check_covariances("covariance", self._covariance, state)
+        self._covariance.check(state)
         if numbers["scale"] <= 0.0 or numbers["weight"] <= 0.0 or numbers["seen"] < 0.0:
             raise SnapshotError("The snapshot's 'scale', 'weight' or 'seen' is not positive.")
         if (state["liveliness"] <= 0.0).any() or (state["counts"] < 0.0).any():
@@ -352,7 +320,7 @@ class StructuralPosterior(FiniteArmsMixin):
     def _arrays(self) -> dict[str, AnyArray]:
         return {
             "state": self._state,
-            "covariance": self._covariance,
+            **self._covariance.arrays(),
             "liveliness": self.liveliness,
             "squares": self._squares,
             "counts": self._counts,

@@ -290,8 +290,9 @@ def test_prior_assumes_a_day_or_a_year():
     assert prior_structure(kernel, 600.0).period == DAY
     assert prior_structure(kernel, None).interval == 0.0
     assert prior_structure(kernel, DAY).period == YEAR
-    assert prior_structure(np.eye(501), 600.0) is None
-    assert harmonics_for(501) is None
+    assert prior_structure(np.eye(501), 600.0).period == DAY
+    assert prior_structure(np.eye(2001), 600.0) is None
+    assert harmonics_for(2001) is None
 
 
 @pytest.mark.parametrize(

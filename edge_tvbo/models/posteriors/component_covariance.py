@@ -1,0 +1,165 @@
+"""Covariance of the components of all sensors, as a structural posterior keeps it.
+
+`DenseCovariance` is exact. For more than `MAX_EXACT_SENSORS` sensors, `LowRankCovariance` takes its
+place.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from edge_tvbo.models.facts import Fact
+from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
+from edge_tvbo.models.snapshot import AnyArray, State, check_covariances
+from edge_tvbo.models.structure import StateTable, StructuralModel
+from edge_tvbo.numerics import structural
+from edge_tvbo.numerics.types import Array, Indices
+
+
+class ComponentCovariance(Protocol):
+    """Covariance of a state m of n components of M sensors; m[a M + i] is component a of sensor i.
+
+    Its methods are the steps of a Kalman filter, which change m, too.
+    """
+
+    def reset(self) -> None:
+        """Reset the covariance to the prior."""
+        ...
+
+    def load_training(self, covariances: Array) -> None:
+        """Load the covariances (M, n, n) along each eigenvector of the correlation."""
+        ...
+
+    def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
+        """Compute `mean` and `variance` (M,) of the sensors' values for the loadings `load`."""
+        ...
+
+    def condition(
+        self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
+    ) -> float:
+        """Update with a reading, as `structural.condition`; return its squared error."""
+        ...
+
+    def evolve(self, m: Array, retain: Array) -> None:
+        """Advance by an interval in which the components shrink by the factors `retain` (n,)."""
+        ...
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return the approximations of the covariance, as facts for explanations."""
+        ...
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the arrays that a snapshot has to contain, by name."""
+        ...
+
+    def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
+        """Return arrays of the shapes that a snapshot `state` of so many sensors must contain."""
+        ...
+
+    def check(self, state: State) -> None:
+        """Raise `SnapshotError` unless `state`, with arrays of the right shapes, is possible."""
+        ...
+
+    def follow_arrays(self) -> None:
+        """Compute what depends on the arrays, after a snapshot was copied into them."""
+        ...
+
+    def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
+        """Load what a checked state says about its sensors `there`, which are `here` now.
+
+        The other sensors keep their prior.
+        """
+        ...
+
+
+def make_covariance(model: StructuralModel, table: StateTable) -> ComponentCovariance:
+    """Return the prior covariance of a structural model, exact if the model has few sensors."""
+    if len(model.spread) <= MAX_EXACT_SENSORS:
+        return DenseCovariance(model, table)
+    from edge_tvbo.models.posteriors.low_rank_covariance import LowRankCovariance
+
+    return LowRankCovariance(model, table)
+
+
+class DenseCovariance:
+    """The exact covariance, of n M times n M numbers.
+
+    Parameters
+    ----------
+    model : StructuralModel
+        Structural model of M sensors.
+    table : StateTable
+        The n components of the model.
+    """
+
+    def __init__(self, model: StructuralModel, table: StateTable) -> None:
+        self._correlation, self._table = model.correlation, table
+        self._M, self._n = len(model.spread), len(table.kind)
+        size = self._n * self._M
+        self._P = np.zeros((size, size))
+        self._workspace = np.zeros(size)
+        self.reset()
+
+    def reset(self) -> None:
+        """Reset the covariance to the prior."""
+        table = self._table
+        self._P[:] = 0.0
+        for a, (variance, common) in enumerate(zip(table.variance, table.common, strict=True)):
+            block = slice(a * self._M, (a + 1) * self._M)
+            self._P[block, block] = variance * (common + (1.0 - common) * self._correlation)
+
+    def load_training(self, covariances: Array) -> None:
+        """Load the covariances (M, n, n) along each eigenvector of the correlation."""
+        _, U = np.linalg.eigh(self._correlation)
+        both = np.einsum("ik,kab,jk->aibj", U, covariances, U).reshape(self._P.shape)
+        self._P[:] = (both + both.T) / 2
+
+    def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
+        """Compute `mean` and `variance` (M,) of the sensors' values for the loadings `load`."""
+        structural.moments(m, self._P, load, mean, variance)
+
+    def condition(
+        self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
+    ) -> float:
+        """Update with a reading, as `structural.condition`; return its squared error."""
+        return structural.condition(
+            m, self._P, load, arm, y, noise_variance, square, self._workspace
+        )
+
+    def evolve(self, m: Array, retain: Array) -> None:
+        """Advance by an interval in which the components shrink by the factors `retain` (n,)."""
+        table = self._table
+        inject = table.variance * (1.0 - retain**2)
+        structural.evolve(m, self._P, retain, inject, table.common, self._correlation)
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return an empty tuple, because the covariance is exact."""
+        return ()
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the arrays that a snapshot has to contain, by name."""
+        return {"covariance": self._P}
+
+    def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
+        """Return arrays of the shapes that a snapshot `state` of so many sensors must contain."""
+        size = self._n * sensors
+        return {"covariance": np.zeros((size, size))}
+
+    def check(self, state: State) -> None:
+        """Raise `SnapshotError` unless `state`, with arrays of the right shapes, is possible."""
+        check_covariances("covariance", self._P, state)
+
+    def follow_arrays(self) -> None:
+        """Do nothing, because nothing depends on the arrays."""
+
+    def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
+        """Load what a checked state says about its sensors `there`, which are `here` now.
+
+        The other sensors keep their prior.
+        """
+        parts = np.arange(self._n)[:, None]
+        old = len(state["covariance"]) // self._n
+        rows, others = (parts * self._M + here).reshape(-1), (parts * old + there).reshape(-1)
+        self._P[rows] = 0.0
+        self._P[:, rows] = 0.0
+        self._P[np.ix_(rows, rows)] = state["covariance"][np.ix_(others, others)]

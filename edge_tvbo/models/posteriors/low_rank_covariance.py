@@ -1,0 +1,272 @@
+"""Low-rank covariance of the components of very many sensors, for a structural posterior.
+
+The correlation B of the sensors is represented by factors: B = Fᵀ F + D, with diagonal D. Variances
+are exact. For fields whose sensors are all equally correlated, one factor is enough.
+`numerics.low_rank_structural` has the filter.
+"""
+
+import numpy as np
+
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.facts import Fact, FactorApproximation
+from edge_tvbo.models.snapshot import AnyArray, State, check_covariances
+from edge_tvbo.models.structure import StateTable, StructuralModel
+from edge_tvbo.numerics import low_rank_structural
+from edge_tvbo.numerics.types import Array, Indices
+
+MAX_FACTORS = 128
+MAX_LEFT_OUT = 0.003  # correlations that the factors leave out, as a share (root mean square)
+ROUNDS = 5  # of the subspace iteration
+BLOCK = 256  # rows of the correlation that are compared at once
+ROUNDING = 1e-6  # by which the factors of a snapshot may explain more than the whole variance
+
+
+class LowRankCovariance:
+    """The covariance of the components, approximated with R factors of the correlation.
+
+    Parameters
+    ----------
+    model : StructuralModel
+        Structural model of M sensors.
+    table : StateTable
+        The n components of the model.
+
+    Notes
+    -----
+    The first of the R factors is 1 for each sensor; it holds what the components have in common.
+    """
+
+    def __init__(self, model: StructuralModel, table: StateTable) -> None:
+        self._correlation, self._table = model.correlation, table
+        factors = correlation_factors(model.correlation)
+        self._error = largest_error(model.correlation, factors)
+        self._G = np.ascontiguousarray(np.vstack((np.ones(factors.shape[1]), factors)))
+        R, M = self._G.shape
+        n = len(table.kind)
+        self._Z = np.zeros((n * R, n * R))
+        self._S, self._T, self._X = (np.zeros((n, n, M)) for _ in range(3))
+        self._workspace = (
+            np.zeros(n * R),
+            np.zeros((n, M)),
+            np.zeros((n, M)),
+            np.zeros((n, M)),
+            np.zeros((n, n, M)),
+        )
+        self._set_prior_variances()
+        self.reset()
+
+    def reset(self) -> None:
+        """Reset the covariance to the prior."""
+        self._Z[:] = np.diag(self._factor_variances.reshape(-1))
+        parts = np.arange(len(self._table.kind))
+        for array, prior in (
+            (self._S, self._shared_variances),
+            (self._T, self._shared_variances),
+            (self._X, self._variances),
+        ):
+            array[:] = 0.0
+            array[parts, parts] = prior
+
+    def load_training(self, covariances: Array) -> None:
+        """Load the covariances (M, n, n) along each eigenvector of the correlation."""
+        R, M = self._G.shape
+        n = len(self._table.kind)
+        _, U = np.linalg.eigh(self._correlation)
+        along = np.linalg.pinv(self._G[1:].T) @ U  # of the factors, (R - 1, M)
+        Z = np.zeros((n, R, n, R))
+        for a in range(n):
+            for b in range(n):
+                Z[a, 1:, b, 1:] = (along * covariances[:, a, b]) @ along.T
+        self._Z[:] = Z.reshape(n * R, n * R)
+        flat = covariances.reshape(M, n * n)
+        explained = (self._G[1:].T @ along) * U
+        self._T[:] = (explained @ flat).T.reshape(n, n, M)
+        U *= U
+        self._X[:] = (U @ flat).T.reshape(n, n, M)
+        self._S[:] = self._shared_covariances()
+        self._round()
+
+    def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
+        """Compute `mean` and `variance` (M,) of the sensors' values for the loadings `load`."""
+        low_rank_structural.moments(m, self._X, load, mean, variance)
+
+    def condition(
+        self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
+    ) -> float:
+        """Update with a reading, as `structural.condition`; return its squared error."""
+        return low_rank_structural.condition(
+            m,
+            self._Z,
+            self._G,
+            self._S,
+            self._T,
+            self._X,
+            load,
+            arm,
+            y,
+            noise_variance,
+            square,
+            *self._workspace,
+        )
+
+    def evolve(self, m: Array, retain: Array) -> None:
+        """Advance by an interval in which the components shrink by the factors `retain` (n,)."""
+        new = (1.0 - retain**2)[:, None]
+        low_rank_structural.evolve(
+            m,
+            self._Z,
+            self._S,
+            self._T,
+            self._X,
+            retain,
+            new * self._factor_variances,
+            new * self._shared_variances,
+            new * self._variances,
+        )
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return one fact: the number of factors, and how exact they are."""
+        R, M = self._G.shape
+        return (FactorApproximation(R - 1, M, self._error),)
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the arrays that a snapshot has to contain, by name."""
+        return {
+            "factors": self._G,
+            "factor_covariance": self._Z,
+            "shared": self._S.transpose(2, 0, 1),
+            "cross": self._T.transpose(2, 0, 1),
+            "covariance": self._X.transpose(2, 0, 1),
+        }
+
+    def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
+        """Return arrays of the shapes that a snapshot `state` of so many sensors must contain."""
+        n = len(self._table.kind)
+        shape: tuple[int, ...] = getattr(state.get("factors"), "shape", ())
+        R = min(max(shape[0], 1), MAX_FACTORS + 1) if shape else 1
+        own = np.zeros((sensors, n, n))
+        return {
+            "factors": np.zeros((R, sensors)),
+            "factor_covariance": np.zeros((n * R, n * R)),
+            "shared": own,
+            "cross": own,
+            "covariance": own,
+        }
+
+    def check(self, state: State) -> None:
+        """Raise `SnapshotError` unless `state`, with arrays of the right shapes, is possible."""
+        check_covariances("factor_covariance", self._factor_variances, state)
+        X, T, S = state["covariance"], state["cross"], state["shared"]
+        both = np.block([[X, T], [T.swapaxes(1, 2), S]])
+        check_covariances("covariance", self._variances, {"covariance": both})
+        factors = state["factors"]
+        if (factors[0] != 1.0).any() or ((factors[1:] ** 2).sum(axis=0) > 1.0 + ROUNDING).any():
+            raise SnapshotError("The snapshot's 'factors' explain more than the whole variance.")
+
+    def follow_arrays(self) -> None:
+        """Compute the prior variances, which depend on the factors."""
+        self._set_prior_variances()
+
+    def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
+        """Load what a checked state says about its sensors `there`, which are `here` now.
+
+        The other sensors keep their prior, given the factors. The old factors become those
+        combinations of the new ones that explain the same readings.
+        """
+        n, R = len(self._table.kind), len(self._G)
+        old = state["factors"]
+        weights = np.zeros((R, len(old)))
+        weights[0, 0] = 1.0
+        U, shares, V = np.linalg.svd(
+            np.linalg.pinv(self._G[1:, here].T) @ old[1:, there].T, full_matrices=False
+        )
+        weights[1:, 1:] = (U * np.minimum(shares, 1.0)) @ V
+        unknown = np.eye(R) - weights @ weights.T
+        Z = state["factor_covariance"].reshape(n, len(old), n, len(old))
+        Z = np.einsum("rk,akbl,sl->arbs", weights, Z, weights, optimize=True)
+        for a in range(n):
+            root = np.sqrt(self._factor_variances[a])
+            Z[a, :, a] += unknown * np.outer(root, root)
+        self._Z[:] = Z.reshape(n * R, n * R)
+        shared = self._shared_covariances()
+        parts = np.arange(n)
+        whole = shared.copy()
+        whole[parts, parts] += self._variances - self._shared_variances
+        S, T, X = (state[name][there] for name in ("shared", "cross", "covariance"))
+        on_shared = T @ np.linalg.pinv(S, rcond=1e-9, hermitian=True)
+        kept = shared[:, :, here].transpose(2, 0, 1)
+        cross = on_shared @ kept
+        own = X - on_shared @ S @ on_shared.swapaxes(1, 2)
+        self._S[:], self._T[:], self._X[:] = shared, shared, whole
+        self._T[:, :, here] = cross.transpose(1, 2, 0)
+        self._X[:, :, here] = (cross @ on_shared.swapaxes(1, 2) + own).transpose(1, 2, 0)
+        self._round()
+
+    def _round(self) -> None:
+        """Make the covariances symmetric to the last bit, and no variance negative."""
+        for array in (self._Z, self._S.transpose(2, 0, 1), self._X.transpose(2, 0, 1)):
+            array[:] = (array + array.swapaxes(-1, -2)) / 2
+            parts = np.arange(array.shape[-1])
+            array[..., parts, parts] = np.maximum(array[..., parts, parts], 0.0)
+
+    def _shared_covariances(self) -> Array:
+        """Return the covariances (n, n, M) of the parts that the factors explain."""
+        R, M = self._G.shape
+        n = len(self._table.kind)
+        Z = self._Z.reshape(n, R, n, R)
+        S = np.empty((n, n, M))
+        for a in range(n):
+            for b in range(a + 1):
+                S[a, b] = S[b, a] = (self._G * (Z[a, :, b] @ self._G)).sum(axis=0)
+        return S
+
+    def _set_prior_variances(self) -> None:
+        """Compute the prior variances of the factors (n, R), of their part, and of all (n, M)."""
+        variance, common = self._table.variance[:, None], self._table.common[:, None]
+        self._factor_variances = variance * (1.0 - common) * np.ones(len(self._G))
+        self._factor_variances[:, :1] = variance * common
+        self._shared_variances = self._factor_variances @ self._G**2
+        whole = np.diag(self._correlation)
+        self._variances = variance * (common + (1.0 - common) * whole)
+
+
+def correlation_factors(B: Array) -> Array:
+    """Return the factors F (R, M) of a correlation B ≈ Fᵀ F + D with diagonal D.
+
+    They are the leading eigenvectors of B: as many as leave out MAX_LEFT_OUT of the correlations
+    of different sensors; if that takes more than MAX_FACTORS, those that leave out least.
+    """
+    values, vectors = _leading_eigenvectors(B, min(MAX_FACTORS, len(B)))
+    powers = np.maximum(values, 0.0) * vectors**2  # explained variance of each sensor, (M, R)
+    whole = np.diag(B)
+    pairs = float(np.vdot(B, B)) - float(whole @ whole)
+    rest = np.hstack((whole[:, None], whole[:, None] - np.cumsum(powers, axis=1)))
+    explained = np.concatenate(([0.0], np.cumsum(values**2)))
+    left_out = float(np.vdot(B, B)) - explained - (rest**2).sum(axis=0)
+    R = int(np.argmax(left_out <= max(MAX_LEFT_OUT**2 * pairs, left_out.min())))
+    F = np.sqrt(powers[:, :R]) * np.sign(vectors[:, :R])
+    most = np.sqrt(np.minimum(1.0, whole / np.maximum((F**2).sum(axis=1), 1e-300)))
+    return np.ascontiguousarray((F * most[:, None]).T)
+
+
+def largest_error(B: Array, F: Array) -> float:
+    """Return by how much the correlation of two different sensors differs at most from Fᵀ F."""
+    largest = 0.0
+    for first in range(0, len(B), BLOCK):
+        rows = slice(first, first + BLOCK)
+        difference = B[rows] - F[:, rows].T @ F
+        np.fill_diagonal(difference[:, first:], 0.0)
+        largest = max(largest, float(np.abs(difference).max()))
+    return largest
+
+
+def _leading_eigenvectors(B: Array, wanted: int) -> tuple[Array, Array]:
+    """Return the largest eigenvalues, and their eigenvectors as columns (subspace iteration).
+
+    A complete decomposition would take ten times as long, and three more matrices of M² numbers.
+    """
+    Q = np.random.default_rng(0).standard_normal((len(B), min(2 * wanted, len(B))))
+    for _ in range(ROUNDS):
+        Q, _ = np.linalg.qr(B @ Q)
+    values, vectors = np.linalg.eigh(Q.T @ B @ Q)
+    return values[::-1][:wanted], (Q @ vectors)[:, ::-1][:, :wanted]

@@ -1,0 +1,246 @@
+"""Low-rank structural model kernels: a Kalman filter for the components of very many sensors.
+
+As in `structural`, sensor i has the components x_i = (x_{0,i}, ..., x_{n-1,i}). Here component a is
+x_{a,i} = s_{a,i} + u_{a,i}: a part s_{a,i} = Σ_r G_{r,i} z_{a,r} that R factors z_{a,r} explain,
+and a part u of the sensor alone. The posterior is approximated by a Gaussian in which the sensors
+are independent given the factors, and sensor i depends on the factors through s_i only. That is
+exact while the components do not change. When they do, the covariances that define this Gaussian
+are kept, and the others are replaced by what follows from them (assumed-density filtering: Boyen &
+Koller 1998, UAI). They are the covariance Z of the factors, and for each sensor the covariances S_i
+of s_i, T_i of x_i with s_i, and X_i of x_i. An interval costs O((nR)² + nRM + n²M), compared with
+O((nM)²) in `structural`. Slow twin: ``Twin`` in ``tests/models/posteriors``.
+"""
+
+from math import sqrt
+
+from edge_tvbo.numerics.jit import kernel
+from edge_tvbo.numerics.types import Array
+
+MAX_ERROR_STDS = 3.0  # prediction error beyond which a reading gets less weight
+MIN_PIVOT = 1e-9  # share of a variance; a smaller rest of it counts as this share
+TINY = 1e-200  # variance of a component without variance
+
+
+@kernel("void(f8[::1], f8[:, :, ::1], f8[::1], f8[::1], f8[::1])")
+def moments(m: Array, X: Array, load: Array, mean: Array, variance: Array) -> None:
+    """Compute the mean and the variance of every sensor's value.
+
+    Parameters
+    ----------
+    m : float64[n M]
+        Mean of the state; entry a M + i is component a of sensor i.
+    X : float64[n, n, M]
+        Covariances of the components of each sensor.
+    load : float64[n]
+        Loading of each component.
+    mean, variance : float64[M]
+        Receive the moments.
+    """
+    M = mean.shape[0]
+    mean[:] = 0.0
+    variance[:] = 0.0
+    for a in range(load.shape[0]):
+        for i in range(M):
+            mean[i] += load[a] * m[a * M + i]
+        for b in range(load.shape[0]):
+            both = load[a] * load[b]
+            for i in range(M):
+                variance[i] += both * X[a, b, i]
+    for i in range(M):
+        variance[i] = max(variance[i], 0.0)
+
+
+@kernel(
+    "f8(f8[::1], f8[:, ::1], f8[:, ::1], f8[:, :, ::1], f8[:, :, ::1], f8[:, :, ::1], f8[::1], i8,"
+    " f8, f8, f8, f8[::1], f8[:, ::1], f8[:, ::1], f8[:, ::1], f8[:, :, ::1])"
+)
+def condition(
+    m: Array,
+    Z: Array,
+    G: Array,
+    S: Array,
+    T: Array,
+    X: Array,
+    load: Array,
+    arm: int,
+    y: float,
+    noise_variance: float,
+    square: float,
+    g: Array,
+    c: Array,
+    d: Array,
+    v: Array,
+    L: Array,
+) -> float:
+    """Update the state with one reading, in place; return the squared standardised error.
+
+    Parameters
+    ----------
+    m, X, load
+        As for `moments`.
+    Z : float64[n R, n R]
+        Covariance of the factors; entry a R + r is factor r of component a.
+    G : float64[R, M]
+        Weights of the factors for each sensor.
+    S, T : float64[n, n, M]
+        Covariances of s_i, and of x_i (first index) with s_i, for each sensor.
+    arm, y, noise_variance, square
+        As for `structural.condition`, also for a reading that is far from its prediction.
+    g : float64[n R]
+        Workspace.
+    c, d, v : float64[n, M]
+        Workspace.
+    L : float64[n, n, M]
+        Workspace.
+
+    Notes
+    -----
+    The reading's own value is h = Σ_a ℓ_a x_{a,arm}. Its covariance with z is Z Gᵀ b, where b are
+    the weights of the regression of h on s_arm, and its covariance with another sensor is the
+    regression of that sensor on its own s_i.
+    """
+    R, M = G.shape
+    n = load.shape[0]
+    for a in range(n):  # L Lᵀ = S_i for each sensor
+        for b in range(a + 1):
+            for i in range(M):
+                L[a, b, i] = S[a, b, i]
+            for k in range(b):
+                for i in range(M):
+                    L[a, b, i] -= L[a, k, i] * L[b, k, i]
+            if a == b:
+                for i in range(M):
+                    L[a, a, i] = sqrt(max(L[a, a, i], MIN_PIVOT * S[a, a, i] + TINY))
+            else:
+                for i in range(M):
+                    L[a, b, i] /= L[b, b, i]
+    for a in range(n):  # b, in v of the sensor
+        v[a, arm] = 0.0
+        for k in range(n):
+            v[a, arm] += load[k] * T[k, a, arm]
+        for k in range(a):
+            v[a, arm] -= L[a, k, arm] * v[k, arm]
+        v[a, arm] /= L[a, a, arm]
+    for a in range(n - 1, -1, -1):
+        for k in range(a + 1, n):
+            v[a, arm] -= L[k, a, arm] * v[k, arm]
+        v[a, arm] /= L[a, a, arm]
+    g[:] = 0.0
+    for a in range(n):  # g = cov(z, h)
+        for r in range(R):
+            share = v[a, arm] * G[r, arm]
+            row = a * R + r
+            for j in range(n * R):
+                g[j] += share * Z[row, j]
+    for a in range(n):  # c = cov(s, h)
+        c[a, :] = 0.0
+        for r in range(R):
+            gr = g[a * R + r]
+            for i in range(M):
+                c[a, i] += gr * G[r, i]
+    for a in range(n):  # v = S⁻¹ c
+        for i in range(M):
+            v[a, i] = c[a, i]
+        for k in range(a):
+            for i in range(M):
+                v[a, i] -= L[a, k, i] * v[k, i]
+        for i in range(M):
+            v[a, i] /= L[a, a, i]
+    for a in range(n - 1, -1, -1):
+        for k in range(a + 1, n):
+            for i in range(M):
+                v[a, i] -= L[k, a, i] * v[k, i]
+        for i in range(M):
+            v[a, i] /= L[a, a, i]
+    mean = 0.0
+    total = noise_variance
+    for a in range(n):  # d = cov(x, h)
+        mean += load[a] * m[a * M + arm]
+        d[a, :] = 0.0
+        for b in range(n):
+            for i in range(M):
+                d[a, i] += T[a, b, i] * v[b, i]
+        d[a, arm] = 0.0
+        for b in range(n):
+            d[a, arm] += load[b] * X[a, b, arm]
+        total += load[a] * d[a, arm]
+    total = max(total, noise_variance)
+    error = y - mean
+    far = error * error / (total * square)
+    if far > MAX_ERROR_STDS * MAX_ERROR_STDS:
+        total *= sqrt(far) / MAX_ERROR_STDS
+    root = 1.0 / sqrt(total)
+    for j in range(n * R):
+        g[j] *= root
+    for j in range(n * R):
+        gj = g[j]
+        for k in range(n * R):
+            Z[j, k] -= gj * g[k]
+        Z[j, j] = max(Z[j, j], 0.0)
+    for a in range(n):
+        for i in range(M):
+            c[a, i] *= root
+            d[a, i] *= root
+            m[a * M + i] += d[a, i] * error * root
+    for a in range(n):
+        for b in range(n):
+            for i in range(M):
+                S[a, b, i] -= c[a, i] * c[b, i]
+                T[a, b, i] -= d[a, i] * c[b, i]
+                X[a, b, i] -= d[a, i] * d[b, i]
+        for i in range(M):
+            S[a, a, i] = max(S[a, a, i], 0.0)
+            X[a, a, i] = max(X[a, a, i], 0.0)
+    return far
+
+
+@kernel(
+    "void(f8[::1], f8[:, ::1], f8[:, :, ::1], f8[:, :, ::1], f8[:, :, ::1], f8[::1], f8[:, ::1],"
+    " f8[:, ::1], f8[:, ::1])"
+)
+def evolve(
+    m: Array,
+    Z: Array,
+    S: Array,
+    T: Array,
+    X: Array,
+    retain: Array,
+    factors: Array,
+    shared: Array,
+    whole: Array,
+) -> None:
+    """Advance the state by one interval, in place.
+
+    Parameters
+    ----------
+    m, Z, S, T, X
+        As for `condition`.
+    retain : float64[n]
+        Factor φ of each component.
+    factors : float64[n, R]
+        Variances that are added to the factors.
+    shared, whole : float64[n, M]
+        Variances that are added to s and to x.
+    """
+    n, R = factors.shape
+    M = shared.shape[1]
+    for a in range(n):
+        for r in range(R):
+            row = a * R + r
+            for b in range(n):
+                both = retain[a] * retain[b]
+                for k in range(b * R, b * R + R):
+                    Z[row, k] *= both
+            Z[row, row] += factors[a, r]
+        for i in range(M):
+            m[a * M + i] *= retain[a]
+        for b in range(n):
+            both = retain[a] * retain[b]
+            for i in range(M):
+                S[a, b, i] *= both
+                T[a, b, i] *= both
+                X[a, b, i] *= both
+        for i in range(M):
+            S[a, a, i] += shared[a, i]
+            T[a, a, i] += shared[a, i]
+            X[a, a, i] += whole[a, i]

@@ -1,0 +1,47 @@
+"""Memory of a process that does nothing but run `auto` with 2000 sensors, in MiB, as JSON.
+
+The sensors are correlated with near ones only, so `auto` uses as many factors as it can.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from edge_tvbo import SensorField, make_policy
+from edge_tvbo.models.spatial_kernels import matern
+from edge_tvbo.models.structure import prior_structure
+
+LENGTH_SCALE = 0.1  # of sensors in [0, 1]²
+
+
+def policy_of(M):
+    """Return `auto` for M sensors at random places, without training days."""
+    places = np.random.default_rng(0).uniform(0.0, 1.0, (M, 2))
+    K = matern(places, LENGTH_SCALE, 2.5)
+    structure = prior_structure(K, 600.0)
+    field = SensorField([f"s{i}" for i in range(M)], K, 0.01, structure=structure)
+    return make_policy("auto", field, seed=0)
+
+
+def status_mib(name):
+    """Return a number of this process's status, such as VmRSS, in MiB."""
+    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
+
+
+def main():
+    policy = policy_of(2000)
+    for t in range(10):
+        policy.set_time(600.0 * t)
+        policy.observe(policy.select().arm, 0.1)
+        policy.advance()
+    snapshot = policy.snapshot()
+    found = {"resident": status_mib("VmRSS"), "most": status_mib("VmHWM")}
+    found |= {"snapshot": len(snapshot) / 2**20, "numba": "numba" in sys.modules}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

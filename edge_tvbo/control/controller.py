@@ -40,6 +40,7 @@ from edge_tvbo.control.controller_state import KIND, MAX_REASONS, ControllerStat
 from edge_tvbo.control.decision_text import DecisionBuilder, notice_text
 from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.facts import BackedOff, Ineligible
+from edge_tvbo.control.fault_detection import FaultDetector, Prediction
 from edge_tvbo.control.reading_filter import ReadingFilter
 from edge_tvbo.control.sensor_health import SensorHealth
 from edge_tvbo.messages.commands import (
@@ -111,7 +112,10 @@ class Controller:
         M = len(policy.field)
         self.policy = policy
         self.settings = settings
-        self._decisions = DecisionBuilder(policy, with_text=with_text)
+        self._faults = FaultDetector(
+            policy.field, settings.interval_s, settings.max_backoff, settings.faults
+        )
+        self._decisions = DecisionBuilder(policy, self._faults, with_text=with_text)
         self._health = SensorHealth(M, settings.max_backoff)
         self._energy = EnergyBudget.from_settings(settings, policy.field.sensors)
         plausible = _plausible_range(policy.field, settings)
@@ -177,6 +181,7 @@ class Controller:
             answered=self._replies,
             missed=self._timeouts,
             suspects=self._health.unresponsive(sensors),
+            faulty=self._decisions.faults(),
             refused=dict(self._rejected),
             paused=self._paused,
             energy=self._energy.status(sensors) if self._energy else None,
@@ -224,6 +229,7 @@ class Controller:
             "progress": encode_struct(held),
             "resets": self.policy.resets,  # for `counters`, which builds no policy
             **self._health.snapshot(),
+            **self._faults.snapshot(),
         }
         if self._energy:
             state |= self._energy.snapshot() | {"sensors": list(self.policy.field.sensors)}
@@ -238,11 +244,13 @@ class Controller:
         held = ControllerState.decode(read_bytes(state, "progress"), len(self.policy.field))
         self._filter.check(*held.filter_state)
         self._health.check(state)
+        self._faults.check_state(state)
         energy = self._energy if "energy" in state else None  # absent if energy was not counted
         if energy:
             energy.check(state)
         self.policy.restore(read_bytes(state, "policy"))
         self._health.restore(state, held.interval)
+        self._faults.restore(state, held.interval)
         if energy:
             energy.restore(state)
         self._interval = self._used = held.interval
@@ -328,6 +336,8 @@ class Controller:
     def _eligible(self) -> Mask | None:
         """Return a mask of the sensors that can be activated, of shape (M,); None for all."""
         eligible = self._health.eligible(self._interval) if self._health.any_unresponsive else None
+        if self._faults.affects_selection:
+            eligible = self._faults.eligible(self._interval, eligible)
         if self._energy is None:
             return eligible
         affordable = self._energy.affordable()
@@ -378,6 +388,8 @@ class Controller:
 
     def _ineligible_reason(self, arm: int) -> Ineligible:
         """Return the reason why the sensor `arm` cannot be activated in this interval."""
+        if fact := self._faults.ineligible_reason(arm, self._interval):
+            return fact
         until = self._health.retry_interval(arm)
         if self._energy and until <= self._interval:
             return self._energy.ineligible_reason(arm)
@@ -417,6 +429,7 @@ class Controller:
     def _shift_timestamps(self, by: float, at: float) -> None:
         self._began += by
         self._filter.shift_timestamps(by, at)
+        self._faults.shift_timestamps(by)
         self._timeout_counts = False  # a reply on its way may have a time of the old clock
 
     # --- commands of the user -------------------------------------------------------------------
@@ -457,14 +470,39 @@ class Controller:
                 self._health.mark_implausible(arm)
             return self._reject(reason, reading.sensor, self._filter.detail(reason, reading))
         self._filter.accept(arm, reading)
-        result = self.policy.observe(arm, self.policy.field.to_model(reading.value))
+        result, findings = self._learn_from(arm, reading)
         recovers = is_reply or not self._health.is_implausible(arm)
         commands = self._sensor_recovered(arm, reading.received) if recovers else []
+        commands += findings
         if result.reset:
             commands.append(self._model_reset_notice(reading))
         if is_reply:
             commands += self._handle_reply(reading, result)
         return commands
+
+    def _learn_from(self, arm: int, reading: Reading) -> tuple[ObserveResult, list[Command]]:
+        """Update the model with a reading, unless its sensor is faulty or may be so."""
+        field = self.policy.field
+        y = field.to_model(reading.value)
+        mean, std = self.policy.posterior()
+        prediction = Prediction(
+            field.to_unit(float(mean[arm])),
+            field.scale * sqrt(float(std[arm]) ** 2 + field.noise_variance),
+            informed=bool(mean.any()),
+        )
+        outcome = self._faults.check(
+            arm, reading.value, prediction, reading.received, self._interval
+        )
+        commands: list[Command] = []
+        if outcome.event:
+            text = self._decisions.fault_notice(arm)
+            notice = Notice(outcome.event, rfc3339(reading.received), text, reading.sensor)
+            commands.append(Notify(notice))
+        if outcome.usable:
+            return self.policy.observe(arm, y), commands
+        commands += self._reject("faulty", reading.sensor, f"{reading.value:g}")
+        error = abs(y - float(mean[arm]))
+        return ObserveResult(False, error, None, self.policy.observations), commands
 
     def _reject_reason(self, arm: int, reading: Reading, *, is_reply: bool) -> str | None:
         if arm < 0:

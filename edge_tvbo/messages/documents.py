@@ -48,6 +48,8 @@ NoticeKind = Literal[
     "model-reset",
     "sensor-lost",
     "sensor-back",
+    "sensor-faulty",
+    "sensor-agrees",
     "all-suspect",
     "some-back",
     "inputs-silent",
@@ -116,6 +118,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     refused: dict[str, int]  # rejected readings and messages, by reason
     paused: bool = False  # whether a command has paused the field: no sensor is activated
     energy: EnergyState | None = None  # None if no energy is counted
+    faulty: dict[str, str] = {}  # sensors whose readings are wrong, with the reason in words
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -249,7 +249,8 @@ def _counts(health: "Health", field: str) -> str:
     rejected = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
     return (
         f"{'paused; ' if each.paused else ''}{each.answered} replies, {each.missed} timed out; "
-        f"unresponsive: {', '.join(each.suspects) or 'none'}; rejected: {rejected or 'none'}"
+        f"unresponsive: {', '.join(each.suspects) or 'none'}; "
+        f"faulty: {', '.join(each.faulty) or 'none'}; rejected: {rejected or 'none'}"
     )
 
 

@@ -45,6 +45,7 @@ MIN_SPIKE_SHARE = 0.04  # of the readings of working sensors, if fewer spikes we
 MIN_REPEATS = 4  # identical readings after the first, at least, of a stuck sensor
 UNIT_EVIDENCE = 2.0  # nats; one reading alone decides nothing
 MAX_SQUARE = 25.0  # of a standardised error; larger errors are not more unlikely
+MAX_LEARNED_SQUARE = 9.0  # so that a faulty sensor does not hide behind its own errors
 SCALE_COUNT = 100.0  # readings over which the size of the errors is averaged
 MAX_REPEAT_CHANCE = 0.98
 FITTING_STDS = 3.0  # largest error of a reading that fits an estimate in another unit
@@ -102,7 +103,7 @@ class Prediction(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a reading says about its sensor."""
+    """Result of the tests of one reading."""
 
     usable: bool  # whether the model may learn from the reading
     event: Literal["sensor-faulty", "sensor-agrees"] | None = None
@@ -399,7 +400,7 @@ class FaultDetector:
 
     def _learn_square(self, error: float) -> None:
         square = self._of("square")
-        limited = min(error * error, 9.0 * square)
+        limited = min(error * error, MAX_LEARNED_SQUARE)
         self._pool[STATISTICS.index("square")] += (limited - square) / SCALE_COUNT
 
     def _of(self, name: str) -> float:

@@ -28,6 +28,7 @@ def lines(
             f"{name}: interval {field.interval}, {field.answered} replied, {field.missed} timed"
             f" out; policy {policy.name} with {policy.observations} readings after"
             f" {policy.resets} resets; unresponsive: {', '.join(field.suspects) or 'none'};"
+            f" faulty: {', '.join(field.faulty) or 'none'};"
             f" rejected: {rejected or 'none'}"
         )
         decision = decisions.get(name)

@@ -1,4 +1,4 @@
-"""Experiments: E1 to E11 repeat those of the five papers, and AUTO evaluates the policy `auto`.
+"""Experiments: E1 to E11 repeat those of the five papers, AUTO evaluates the policy `auto`.
 
 Each experiment has its own module. `base` defines the interface of an experiment, `runner` runs
 experiments, and `report` compares their results with the papers. The same seed gives the same
@@ -25,6 +25,7 @@ CLASSES = {
     "E10": "e10_model_mismatch:ModelMismatch",
     "E11": "e11_length_scale:LengthScale",
     "AUTO": "auto:AutoPolicy",
+    "FAULTS": "faults:FaultySensors",
 }
 
 

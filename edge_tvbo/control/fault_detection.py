@@ -256,7 +256,8 @@ class FaultDetector:
             return Outcome(not self._excludes, "sensor-faulty")
         if kind:
             self._clear(arm)
-        return Outcome(not (self._excludes and self._unit[arm].any()))
+        doubtful = self._unit[arm].any() or self._may_be_stuck(arm)
+        return Outcome(not (self._excludes and doubtful))
 
     def _exclude(
         self, arm: int, kind: FaultKind, value: float, expected: float, interval: int
@@ -323,9 +324,13 @@ class FaultDetector:
             self._stuck[:] = 0.0  # the field may stand still
         self._repeats[arm] += 1
         self._stuck[arm] = self._repetition_evidence(arm, z, prediction)
-        changed = self._of("changes") > self._changes_before[arm]
         enough = self._repeats[arm] >= MIN_REPEATS and self._stuck[arm] >= self._threshold
-        return "stuck" if enough and changed else None
+        return "stuck" if enough and self._may_be_stuck(arm) else None
+
+    def _may_be_stuck(self, arm: int) -> bool:
+        """Return whether there is half of the evidence, and another sensor has changed since."""
+        changed = self._of("changes") > self._changes_before[arm]
+        return bool(changed and self._stuck[arm] >= self._threshold / 2)
 
     def _repetition_evidence(self, arm: int, z: float, prediction: Prediction) -> float:
         """Return ln(1/p), where p is the chance that a working sensor repeats itself so often.

@@ -45,9 +45,10 @@ MIN_SPIKE_SHARE = 0.04  # of the readings of working sensors, if fewer spikes we
 MIN_REPEATS = 4  # identical readings after the first, at least, of a stuck sensor
 UNIT_EVIDENCE = 2.0  # nats; one reading alone decides nothing
 MAX_SQUARE = 25.0  # of a standardised error; larger errors are not more unlikely
+MIN_LEARNED_SQUARE = 0.01
 MAX_LEARNED_SQUARE = 9.0  # so that a faulty sensor does not hide behind its own errors
 SCALE_COUNT = 100.0  # readings over which the size of the errors is averaged
-MAX_REPEAT_CHANCE = 0.98
+MIN_REPEAT_CHANCE, MAX_REPEAT_CHANCE = 1e-6, 0.98
 FITTING_STDS = 3.0  # largest error of a reading that fits an estimate in another unit
 AGREEING_STDS: dict[FaultKind, float] = {"stuck": 3.0, "drift": 1.0, "spikes": 3.0, "unit": 3.0}
 AGREEING: dict[FaultKind, int] = {"stuck": 3, "drift": 3, "spikes": 10, "unit": 3}
@@ -206,7 +207,7 @@ class FaultDetector:
             return None
         value, expected, count, extra = self._detail[arm]
         kind = KINDS[int(self._kind[arm]) - 1]
-        known = kind == "unit" and int(extra) < len(self._units)
+        known = kind == "unit" and 0 <= int(extra) < len(self._units)
         unit = self._units[int(extra)][0] if known else ""
         return Fault(kind, float(value), float(expected), int(count), unit)
 
@@ -273,7 +274,7 @@ class FaultDetector:
         self._add("next_repeats", -max(0.0, float(self._repeats[arm]) - 1.0))
         self._kind[arm] = 1 + KINDS.index(kind)
         self._detail[arm] = value, expected, counts[kind], unit
-        self._agreed[arm] = 0
+        self._agreed[arm] = self._repeats[arm] = 0
         self._postpone(arm, interval)
 
     def _postpone(self, arm: int, interval: int) -> None:
@@ -321,7 +322,6 @@ class FaultDetector:
         self._add(f"{again}_repeats", 1.0)
         if self._repeats[arm] == 0:
             self._changes_before[arm] = self._of("changes")
-            self._stuck[:] = 0.0  # the field may stand still
         self._repeats[arm] += 1
         self._stuck[arm] = self._repetition_evidence(arm, z, prediction)
         enough = self._repeats[arm] >= MIN_REPEATS and self._stuck[arm] >= self._threshold
@@ -343,7 +343,10 @@ class FaultDetector:
         expected = self._of("resolution") * density if prediction.informed else 0.0
         first = (self._of("first_repeats") - 1.0) / (self._of("first_tries") - 1.0)
         again = (self._of("next_repeats") - own + 1.0) / (self._of("next_tries") - own + 1.0)
-        chances = (min(max(each, expected), MAX_REPEAT_CHANCE) for each in (first, again))
+        chances = (
+            min(max(each, expected, MIN_REPEAT_CHANCE), MAX_REPEAT_CHANCE)
+            for each in (first, again)
+        )
         return sum(n * log(1.0 / p) for n, p in zip((1.0, own - 1.0), chances, strict=True))
 
     def _wants_comparison(self) -> Mask:
@@ -405,7 +408,7 @@ class FaultDetector:
 
     def _learn_square(self, error: float) -> None:
         square = self._of("square")
-        limited = min(error * error, MAX_LEARNED_SQUARE)
+        limited = min(max(error * error, MIN_LEARNED_SQUARE), MAX_LEARNED_SQUARE)
         self._pool[STATISTICS.index("square")] += (limited - square) / SCALE_COUNT
 
     def _of(self, name: str) -> float:
@@ -438,7 +441,9 @@ class FaultDetector:
         kind, counts = state["fault_kind"], state["fault_pool"]
         if (kind < 0).any() or (kind > len(KINDS)).any() or (state["fault_tries"] < 0).any():
             raise SnapshotError("The snapshot's faults of sensors are invalid.")
-        if (counts[:9] < 0.0).any() or (counts[:7] <= 0.0).any():
+        tries, square = counts[[0, 2]], counts[STATISTICS.index("square")]
+        own = state["fault_repeats"].max(initial=0)
+        if (counts[:9] < 0.0).any() or (tries <= 1.0).any() or counts[2] < own or square <= 0.0:
             raise SnapshotError("The snapshot's statistics of faults are invalid.")
 
     def restore(self, state: dict[str, Any], interval: int) -> None:

@@ -90,6 +90,12 @@ STATISTICS = (  # pooled over all sensors; the counts begin with a prior, see `_
     "lowest",  # reading of a sensor that is not suspected, in the field's unit
     "highest",
 )
+LEAST_STATISTICS = {  # in a valid snapshot; the others are at least 0
+    "first_tries": 20.0,
+    "next_tries": 1.0,
+    "readings": 50.0,
+    "square": MIN_LEARNED_SQUARE / 2,
+}
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -441,9 +447,13 @@ class FaultDetector:
         kind, counts = state["fault_kind"], state["fault_pool"]
         if (kind < 0).any() or (kind > len(KINDS)).any() or (state["fault_tries"] < 0).any():
             raise SnapshotError("The snapshot's faults of sensors are invalid.")
-        tries, square = counts[[0, 2]], counts[STATISTICS.index("square")]
-        own = state["fault_repeats"].max(initial=0)
-        if (counts[:9] < 0.0).any() or (tries <= 1.0).any() or counts[2] < own or square <= 0.0:
+        least = np.zeros(len(STATISTICS))
+        for name, value in LEAST_STATISTICS.items():
+            least[STATISTICS.index(name)] = value
+        repeated = state["fault_repeats"].max(initial=0)
+        known = slice(0, STATISTICS.index("lowest"))
+        tries = counts[STATISTICS.index("next_tries")]
+        if (counts < least)[known].any() or not 0 <= repeated <= tries:
             raise SnapshotError("The snapshot's statistics of faults are invalid.")
 
     def restore(self, state: dict[str, Any], interval: int) -> None:

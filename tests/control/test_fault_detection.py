@@ -191,6 +191,15 @@ def test_snapshot_with_an_unknown_fault_is_rejected():
         detector.check_state(state)
 
 
+def test_snapshot_with_impossible_statistics_is_rejected():
+    detector = detector_of()
+    feed(detector, readings(np.random.default_rng(9), 50))
+    state = {name: array.copy() for name, array in detector.snapshot().items()}
+    state["fault_pool"][:7] = 0.0
+    with pytest.raises(SnapshotError):
+        detector.check_state(state)
+
+
 def test_detector_that_is_off_learns_nothing():
     detector = detector_of(mode="off")
     assert feed(detector, [(t, 0, 0.0) for t in range(50)]) == []

@@ -90,7 +90,7 @@ STATISTICS = (  # pooled over all sensors; the counts begin with a prior, see `_
     "lowest",  # reading of a sensor that is not suspected, in the field's unit
     "highest",
 )
-LEAST_STATISTICS = {  # in a valid snapshot; the others are at least 0
+MIN_STATISTICS = {  # in a valid snapshot; the others are at least 0
     "first_tries": 20.0,
     "next_tries": 1.0,
     "readings": 50.0,
@@ -448,7 +448,7 @@ class FaultDetector:
         if (kind < 0).any() or (kind > len(KINDS)).any() or (state["fault_tries"] < 0).any():
             raise SnapshotError("The snapshot's faults of sensors are invalid.")
         least = np.zeros(len(STATISTICS))
-        for name, value in LEAST_STATISTICS.items():
+        for name, value in MIN_STATISTICS.items():
             least[STATISTICS.index(name)] = value
         repeated = state["fault_repeats"].max(initial=0)
         known = slice(0, STATISTICS.index("lowest"))

@@ -254,12 +254,13 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
 
     each = health.fields[field]
     suspects = ", ".join(names.get(sensor, sensor) for sensor in each.suspects)
+    faulty = ", ".join(names.get(sensor, sensor) for sensor in each.faulty)
     rejected = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
     survey = f"; survey: {each.survey} intervals left" if each.survey else ""
     return (
         f"{'paused; ' if each.paused else ''}{history_text.replies(each)}; "
-        f"unresponsive: {suspects or 'none'}; rejected: {rejected or 'none'}"
-        f"{survey}"
+        f"unresponsive: {suspects or 'none'}; faulty: {faulty or 'none'}; "
+        f"rejected: {rejected or 'none'}{survey}"
     )
 
 

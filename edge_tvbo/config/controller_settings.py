@@ -127,6 +127,15 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
             " rejected, and its sensor is backed off.",
         ),
     ] = 20.0
+    faults: Annotated[
+        Literal["exclude", "report", "off"],
+        Meta(
+            description="What happens to a sensor that is stuck, drifts, spikes or reports in"
+            " another unit. exclude: a notice reports it, its readings are not used, and it is"
+            " tried again, at the latest after max_backoff intervals. report: a notice reports it."
+            " off: readings are not tested."
+        ),
+    ] = "exclude"
     energy: Annotated[
         EnergySettings | None,
         Meta(

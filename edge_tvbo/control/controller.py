@@ -60,6 +60,7 @@ from edge_tvbo.control.decision_text import (
 )
 from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.facts import BackedOff, Ineligible, WasActivated
+from edge_tvbo.control.fault_detection import FaultDetector, Prediction
 from edge_tvbo.control.reading_filter import ReadingFilter
 from edge_tvbo.control.report_times import ReportTimes
 from edge_tvbo.control.sensor_health import SensorHealth
@@ -132,8 +133,12 @@ class Controller:
         self.policy = policy
         self.settings = settings
         self._recommends = not settings.sends_commands
+        self._faults = FaultDetector(
+            policy.field, settings.interval_s, settings.max_backoff, settings.faults
+        )
         self._decisions = DecisionBuilder(
             policy,
+            self._faults,
             with_text=with_text,
             recommends=self._recommends,
             names=settings.sensor_names,
@@ -205,6 +210,7 @@ class Controller:
             answered=self._replies,
             missed=self._timeouts,
             suspects=self._health.unresponsive(sensors),
+            faulty=self._decisions.faults(),
             refused=dict(self._rejected),
             paused=self._paused,
             energy=self._energy.status(sensors) if self._energy else None,
@@ -256,6 +262,7 @@ class Controller:
             "resets": self.policy.resets,  # for `counters`, which builds no policy
             **self._health.snapshot(),
             **(self._reports.snapshot() if self._recommends else {}),
+            **self._faults.snapshot(),
         }
         if self.settings.max_per_interval > 1:
             state["activations"] = encode_struct(self._activations.state())
@@ -273,6 +280,7 @@ class Controller:
         activations = ActivationsState.decode(state, held, len(self.policy.field))
         self._filter.check(*held.filter_state)
         self._health.check(state)
+        self._faults.check_state(state)
         energy = self._energy if "energy" in state else None  # absent if energy was not counted
         if energy:
             energy.check(state)
@@ -281,6 +289,7 @@ class Controller:
             self._reports.check(state)
         self.policy.restore(read_bytes(state, "policy"))
         self._health.restore(state, held.interval)
+        self._faults.restore(state, held.interval)
         if energy:
             energy.restore(state)
         if knows_reports:
@@ -424,6 +433,8 @@ class Controller:
     def _eligible(self) -> Mask | None:
         """Return a mask of the sensors that can be activated, of shape (M,); None for all."""
         eligible = self._health.eligible(self._interval) if self._health.any_unresponsive else None
+        if self._faults.affects_selection:
+            eligible = self._faults.eligible(self._interval, eligible)
         if self._energy:
             affordable = self._energy.affordable()
             eligible = affordable if eligible is None else eligible & affordable
@@ -486,6 +497,8 @@ class Controller:
         """Return the reason why the sensor `arm` cannot be activated now."""
         if arm in self._activations.arms:
             return WasActivated()
+        if fact := self._faults.ineligible_reason(arm, self._interval):
+            return fact
         until = self._health.retry_interval(arm)
         if self._energy and until <= self._interval:
             return self._energy.ineligible_reason(arm)
@@ -556,6 +569,7 @@ class Controller:
         self._activations.at += by
         self._filter.shift_timestamps(by, at)
         self._reports.shift_timestamps(by)
+        self._faults.shift_timestamps(by)
         self._timeout_counts = False  # a reply on its way may have a time of the old clock
 
     # --- commands of the user -------------------------------------------------------------------
@@ -604,18 +618,42 @@ class Controller:
             reason = "late" if activated else "unsolicited"
             return [*heard, *self._reject(reason, reading.sensor, f"{reading.value:g}")]
         self._filter.accept(arm, reading)
-        value = self.policy.field.to_model(reading.value)
-        estimate = float(self.policy.posterior()[0][arm]) if is_reply else 0.0
-        result = self.policy.observe(arm, value)
+        estimate, result, findings = self._learn_from(arm, reading)
         if is_reply:
             self._health.mark_replied(arm)
         recovers = is_reply or not self._health.is_implausible(arm)
         commands = [*heard, *(self._sensor_recovered(arm, reading.received) if recovers else [])]
+        commands += findings
         if result.reset:
             commands.append(self._model_reset_notice(reading))
         if is_reply:
-            commands += self._handle_reply(arm, reading, result, estimate, value)
+            commands += self._handle_reply(arm, reading, result, estimate)
         return commands
+
+    def _learn_from(self, arm: int, reading: Reading) -> tuple[float, ObserveResult, list[Command]]:
+        """Update the model with a reading, unless its sensor is faulty or may be so.
+
+        Return the estimate before the reading, in model units, the result, and notices.
+        """
+        field = self.policy.field
+        y = field.to_model(reading.value)
+        means, stds = self.policy.posterior()
+        mean, std = float(means[arm]), sqrt(float(stds[arm]) ** 2 + field.noise_variance)
+        informed = self.policy.learns_rates and bool(means.any())
+        prediction = Prediction(field.to_unit(mean), field.std_to_unit(mean, std), informed)
+        outcome = self._faults.check(
+            arm, reading.value, prediction, reading.received, self._interval
+        )
+        commands: list[Command] = []
+        if outcome.event:
+            text = self._decisions.fault_notice(arm)
+            notice = Notice(outcome.event, rfc3339(reading.received), text, reading.sensor)
+            commands.append(Notify(notice))
+        if outcome.usable:
+            return mean, self.policy.observe(arm, y), commands
+        commands += self._reject("faulty", reading.sensor, f"{reading.value:g}")
+        unused = ObserveResult(False, abs(y - mean), None, self.policy.observations)
+        return mean, unused, commands
 
     def _reject_reason(self, arm: int, reading: Reading, *, is_reply: bool) -> str | None:
         if arm < 0:
@@ -647,11 +685,11 @@ class Controller:
         return self._notice("model-reset", reading.received, reading.sensor)
 
     def _handle_reply(
-        self, arm: int, reading: Reading, result: ObserveResult, estimate: float, value: float
+        self, arm: int, reading: Reading, result: ObserveResult, estimate: float
     ) -> list[Command]:
-        """Handle the reply `value`, of which the estimate was `estimate`, both in model units."""
-        field, side = self.policy.field, copysign(1.0, value - estimate)
-        threshold = result.threshold
+        """Handle a reply, of which the estimate was `estimate` in model units."""
+        field, threshold = self.policy.field, result.threshold
+        side = copysign(1.0, field.to_model(reading.value) - estimate)
         self._activations.end(arm)
         self._replies += 1
         record = Record(

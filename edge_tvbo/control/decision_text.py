@@ -9,7 +9,10 @@ import numpy as np
 
 from edge_tvbo.control.facts import (
     BackedOff,
+    Compared,
     EnergyFact,
+    Excluded,
+    Fault,
     FieldEnergyLeft,
     Ineligible,
     LowBattery,
@@ -18,6 +21,7 @@ from edge_tvbo.control.facts import (
     Silence,
     WasActivated,
 )
+from edge_tvbo.control.fault_detection import FaultDetector
 from edge_tvbo.messages.documents import Decision, Hotspot, ModelState, NoticeKind, Reason
 from edge_tvbo.messages.formatting import duration, rfc3339, season_text, significant
 from edge_tvbo.models.facts import (
@@ -43,6 +47,8 @@ NOTICES: dict[NoticeKind, str] = {
     "resumed": "Resumed by command; the next interval activates a sensor again",
     "sensor-back": "{sensor} responds again",
     "sensor-lost": "{sensor} did not reply in time; it is backed off and activated again later",
+    "sensor-agrees": "{sensor} agrees with the other sensors again; its readings are used again",
+    "sensor-faulty": "{sensor} seems to be faulty",
     "some-back": "A sensor responds again; the policy selects the sensors again",
 }
 ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no command is sent
@@ -94,6 +100,8 @@ class DecisionBuilder:
     ----------
     policy : Policy
         The policy that makes the choices.
+    faults : FaultDetector, optional
+        The fault detector of the field. Excluded sensors are never shown as the highest.
     with_text : bool
         Whether decisions contain factors and a text. Replays need neither factors nor texts.
     recommends : bool
@@ -105,12 +113,14 @@ class DecisionBuilder:
     def __init__(
         self,
         policy: Policy,
+        faults: FaultDetector | None = None,
         *,
         with_text: bool = True,
         recommends: bool = False,
         names: Mapping[str, str] = NO_NAMES,
     ) -> None:
         self._policy = policy
+        self._faults = faults
         self._with_text = with_text
         self._recommends = recommends
         self._activated = "recommended" if recommends else "activated"
@@ -191,8 +201,8 @@ class DecisionBuilder:
     def argmax_mean(self, before: int) -> Choice:
         """Return the choice of the sensor with the highest estimate; in a tie, prefer `before`."""
         mean, std = self._policy.posterior()
-        arm = int(mean.argmax())
-        if before >= 0 and mean[before] >= mean[arm]:
+        arm = self._highest(mean)
+        if before >= 0 and mean[before] == mean[arm]:
             arm = before
         highest = float(mean[arm])
         return Choice(arm, self._field.sensors[arm], highest, float(std[arm]), highest)
@@ -204,7 +214,7 @@ class DecisionBuilder:
         readings.
         """
         mean, std = self._policy.posterior()
-        arm = int(mean.argmax())
+        arm = self._highest(mean)
         highest = float(mean[arm])
         if highest == 0.0 and not mean.any():
             return None
@@ -221,6 +231,51 @@ class DecisionBuilder:
         """Return the facts about the model in words."""
         facts = [fact_text(fact) for fact in self._policy.facts()]
         return facts if self._field.log1p_scale is None else [*facts, LOG_SCALE]
+
+    def faults(self) -> dict[str, str]:
+        """Return a dict that maps each faulty sensor to its fault in words."""
+        faults = self._faults.faults() if self._faults else {}
+        return {self._field.sensors[arm]: self._fault_text(fault) for arm, fault in faults.items()}
+
+    def fault_notice(self, arm: int) -> str:
+        """Return the text of a notice that `arm` is faulty, or that it is no longer faulty."""
+        sensor = self._names[arm]
+        fault = self._faults.fault(arm) if self._faults else None
+        if fault is None or self._faults is None:
+            return notice_text("sensor-agrees", sensor)
+        until = self._faults.retry_interval(arm)
+        measure = (
+            f"its readings are not used, and it is tried again from interval {until}"
+            if self._faults.excluded[arm]
+            else 'its readings are still used, because faults = "report"'
+        )
+        return f"{sensor} seems to be faulty: {self._fault_text(fault)}; {measure}"
+
+    def _fault_text(self, fault: Fault) -> str:
+        value, expected = (
+            self._quantity(round(each, self._digits)) for each in (fault.value, fault.expected)
+        )
+        match fault.kind:
+            case "stuck":
+                return f"it has reported {value} {fault.count} times in a row; other sensors change"
+            case "drift":
+                return (
+                    f"{fault.count} readings in a row, up to {value}, drift away from the estimate,"
+                    f" now {expected}; no other sensor moves likewise"
+                )
+            case "spikes":
+                return f"{fault.count} readings, now {value}, are far from the estimate, {expected}"
+            case "unit":
+                return (
+                    f"it reports {value}, and {expected} is expected; {fault.count} readings fit"
+                    f" a value in {fault.unit}"
+                )
+
+    def _highest(self, mean: Array) -> int:
+        """Return the arm with the highest estimate among the sensors that are not excluded."""
+        if self._faults is None or not self._faults.affects_selection:
+            return int(mean.argmax())
+        return int(np.where(self._faults.excluded, -inf, mean).argmax())
 
     def _reason(
         self,
@@ -261,7 +316,7 @@ class DecisionBuilder:
             next_bound = self._quantity(self._value(highest))
             factors.append(f"next is {self._names[runner_up]} with {next_bound}")
         if reason is Reason.EXPLORE:
-            best = mean.argmax()
+            best = self._highest(mean)
             estimate = self._quantity(self._value(float(mean[best])))
             sensor = self._names[best]
             factors.append(f"{sensor} has the {self._extreme}est estimate, {estimate}")
@@ -388,6 +443,10 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
         case BackedOff(until, silence):
             age = duration(silence or 0.0)
             return f"{sensor} is backed off until interval {until}: its last reading is {age} old"
+        case Excluded(until, fault):
+            return f"{sensor} is excluded until interval {until}: it is faulty ({fault.kind})"
+        case Compared():
+            return f"{sensor} repeats its reading; another sensor is read first, for comparison"
         case LowBattery(percent):
             return f"{sensor} has {significant(percent)} % battery left"
         case OutOfEnergy(left, unit):

@@ -1,6 +1,10 @@
 """Facts about a field's sensors and energy as data, which `decision_text` turns into words."""
 
+from typing import Literal
+
 import msgspec
+
+FaultKind = Literal["stuck", "drift", "spikes", "unit"]
 
 
 class BackedOff(msgspec.Struct, frozen=True):
@@ -35,7 +39,28 @@ class WasActivated(msgspec.Struct, frozen=True):
     """The sensor was already activated in this interval."""
 
 
-Ineligible = BackedOff | LowBattery | OutOfEnergy | WasActivated
+class Fault(msgspec.Struct, frozen=True):
+    """The sensor is faulty: its readings contradict the other sensors or themselves."""
+
+    kind: FaultKind
+    value: float  # the reading that decided, in the field's unit
+    expected: float  # the model's estimate of this reading
+    count: int  # readings that show the fault
+    unit: str  # the unit in which the sensor seems to report; only for the kind "unit"
+
+
+class Excluded(msgspec.Struct, frozen=True):
+    """The sensor is faulty and is not tried again before interval `until`."""
+
+    until: int
+    fault: Fault
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """The sensor repeats its reading, and another sensor is read first, for comparison."""
+
+
+Ineligible = BackedOff | LowBattery | OutOfEnergy | WasActivated | Excluded | Compared
 
 
 class FieldEnergyLeft(msgspec.Struct, frozen=True):

@@ -197,7 +197,12 @@ class StatusCollector:
         sensors = {name: len(each.policy.field) for name, each in self._controllers.items()}
         silent = [name for name, each in fields.items() if len(each.suspects) == sensors[name]]
         unresponsive = [f"no sensor responds in: {', '.join(silent)}"] if silent else []
-        return "; ".join([*unresponsive, *self._problems()]) or None
+        faulty = [
+            f"{sensor} in {name} seems to be faulty: {fault}"
+            for name, each in fields.items()
+            for sensor, fault in each.faulty.items()
+        ]
+        return "; ".join([*unresponsive, *faulty, *self._problems()]) or None
 
     def _failure(self, now: float, away: float) -> str:
         if not self._link.alive(now):

@@ -30,6 +30,7 @@ def lines(
             f" {history_text.replies(field)};"
             f" policy {policy.name} with {policy.observations} readings after"
             f" {policy.resets} resets; unresponsive: {', '.join(field.suspects) or 'none'};"
+            f" faulty: {', '.join(field.faulty) or 'none'};"
             f" rejected: {rejected or 'none'}"
         )
         decision = decisions.get(name)

@@ -50,6 +50,8 @@ NoticeKind = Literal[
     "model-reset",
     "sensor-lost",
     "sensor-back",
+    "sensor-faulty",
+    "sensor-agrees",
     "all-suspect",
     "some-back",
     "inputs-silent",
@@ -121,6 +123,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     recommends: bool = False  # mode advise: sensors are only recommended, no command is sent
     model: str = ""  # facts about the model in words: its season, its rates, its scale
     survey: int = 0  # intervals of the survey that have not begun
+    faulty: dict[str, str] = {}  # sensors whose readings are wrong, with the reason in words
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -103,6 +103,8 @@ class AutoPolicy(UpperConfidence):
     others have wide bounds: their readings show which sensors the model underestimates.
     """
 
+    learns_rates = True
+
     def __init__(
         self,
         settings: AutoSettings,

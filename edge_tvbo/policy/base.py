@@ -76,6 +76,9 @@ class Policy(Protocol):
         Field that contains the arms.
     uses_readings : bool
         Whether readings affect the selection.
+    learns_rates : bool
+        Whether the model learns from the readings how fast the field changes. Then a series of
+        large errors is a property of the sensor, and not of the model.
     resets : int
         Number of resets of the model.
     """
@@ -83,6 +86,7 @@ class Policy(Protocol):
     name: str
     field: Any  # a SensorField, or a BoxField for callers that need no sensors
     uses_readings: bool
+    learns_rates: bool
     resets: int
 
     @property
@@ -265,6 +269,7 @@ class UpperConfidence:
     """
 
     uses_readings = True
+    learns_rates = False
 
     def __init__(
         self,

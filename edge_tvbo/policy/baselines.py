@@ -103,6 +103,7 @@ class ModelFreePolicy:
     """Base class of the policies without a model; their posterior is always the prior."""
 
     uses_readings = False
+    learns_rates = False
 
     def __init__(self, name: str, field: Field) -> None:
         self.name = name
@@ -209,6 +210,7 @@ class RExp3(ModelFreePolicy):
     """
 
     uses_readings = True
+    learns_rates = False
 
     def __init__(self, settings: RExp3Settings, field: Field) -> None:
         super().__init__(settings.name, field)
@@ -318,6 +320,7 @@ class DiscountedUCB(ModelFreePolicy):
     """
 
     uses_readings = True
+    learns_rates = False
 
     def __init__(self, settings: DUcbSettings, field: Field) -> None:
         super().__init__(settings.name, field)
@@ -398,6 +401,7 @@ class Oracle(ModelFreePolicy):
     """
 
     uses_readings = True
+    learns_rates = False
 
     def __init__(self, settings: OracleSettings, field: Field) -> None:
         super().__init__(settings.name, field)

@@ -37,6 +37,8 @@ class FixedWidth:
 class KalmanUcb(UpperConfidence):
     """The policy `kalman-ucb`: selects the arm with the highest bound of a `CoursePosterior`."""
 
+    learns_rates = True
+
     def __init__(
         self,
         settings: KalmanUcbSettings,

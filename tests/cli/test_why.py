@@ -275,7 +275,7 @@ def test_status_by_what_the_broker_has(made, broker, peer):
     assert code == 0
     assert re.search(r"^w: online since .*Z \(60 min\), edge-tvbo 0.1.0$", text, re.MULTILINE)
     assert "lab: a: its turn (interval 9, since" in text
-    assert "8 replies, 1 timed out; unresponsive: b; rejected: 3 late" in text
+    assert "8 replies, 1 timed out; unresponsive: b; faulty: none; rejected: 3 late" in text
     assert "history: intervals 3 to 3" in text
     assert said("why", config)[1].startswith("lab, interval 9, ")  # newer than what is kept
     daemon.publish("edge_tvbo/w/health", health("2026-01-01T00:00:00Z"), retain=True)

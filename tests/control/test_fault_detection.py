@@ -1,0 +1,293 @@
+"""Faulty sensors: found within a bounded number of readings, rarely suspected when they work."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.controllers import controller_settings
+
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.control.fault_detection import YEAR_S, FaultDetector, Prediction
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.messages.commands import Activate, Notify, PublishState
+from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
+
+M, MINUTES = 6, 600.0
+HOT = 5  # sensor with the highest mean
+NAMES = tuple(f"n{arm}" for arm in range(M))
+seeds = st.integers(0, 2**32 - 1)
+
+
+def field_of(unit="°C"):
+    return SensorField(NAMES, np.eye(M) + 1.0, 0.01, unit=unit, center=20.0, scale=2.0)
+
+
+def detector_of(interval=MINUTES, mode="exclude", unit="°C"):
+    return FaultDetector(field_of(unit), interval, 64, mode)
+
+
+def readings(generator, T):
+    """Yield (interval, arm, error): a field that its model predicts, with one reading each."""
+    for t in range(T):
+        yield t, int(generator.integers(M)), float(generator.standard_normal())
+
+
+def feed(detector, steps, value=lambda t, arm, error: 20.0 + error, begin=0):
+    """Check readings with the estimate 20 ± 1; return (interval, arm, event) of each event."""
+    events = []
+    for t, arm, error in steps:
+        expected = Prediction(20.0, 1.0, informed=True)
+        n = begin + t
+        outcome = detector.check(arm, value(t, arm, error), expected, n * MINUTES, n)
+        if outcome.event:
+            fault = detector.fault(arm)
+            events.append((n, arm, fault.kind if fault else outcome.event))
+    return events
+
+
+@given(seeds)
+def test_field_within_its_model_has_at_most_one_alarm_in_a_sensor_year(seed):
+    generator = np.random.default_rng(seed)
+    a_month = int(YEAR_S / 12 / 3600.0)  # hourly readings of one sensor each: 1/72 sensor-year
+    detector = detector_of(interval=3600.0)
+    assert len(feed(detector, readings(generator, a_month))) <= 1
+
+
+def test_false_alarms_of_many_years_are_below_one_in_a_sensor_year():
+    generator = np.random.default_rng(1)
+    detector = detector_of(interval=86_400.0)
+    rows = 60_000  # daily readings of one sensor each: 164 sensor-years
+    assert len(feed(detector, readings(generator, rows))) <= 0.25 * rows / 365.25
+
+
+@given(seeds, st.integers(0, M - 1))
+def test_stuck_sensor_is_found_within_14_of_its_readings(seed, faulty):
+    generator, detector = np.random.default_rng(seed), detector_of()
+    feed(detector, readings(generator, 60))
+    kept = 20.0 + float(generator.uniform(-1.0, 1.0))
+    steps = [(t, arm, error) for t, arm, error in readings(generator, 400)]
+    found = feed(detector, steps, lambda t, arm, e: kept if arm == faulty else 20.0 + e, 60)
+    assert found[0][1:] == (faulty, "stuck")
+    assert sum(arm == faulty for t, arm, _ in steps if 60 + t <= found[0][0]) <= 15
+
+
+@given(seeds, st.sampled_from([2.0, -2.0]))
+def test_drifting_sensor_is_found_within_60_of_its_readings(seed, offset):
+    generator, detector = np.random.default_rng(seed), detector_of()
+    steps = [(t, t % M, float(generator.standard_normal())) for t in range(60 * M)]
+    found = feed(detector, steps, lambda t, arm, e: 20.0 + e + (offset if arm == 2 else 0.0))
+    assert found[0][1:] == (2, "drift")
+
+
+def test_sensor_in_fahrenheit_is_found_after_7_readings():
+    generator, detector = np.random.default_rng(3), detector_of()
+    feed(detector, readings(generator, 60))
+    steps = [(t, t % M, float(generator.standard_normal())) for t in range(7 * M)]
+    found = feed(
+        detector, steps, lambda t, arm, e: 20.0 + e if arm else 1.8 * (20.0 + e) + 32.0, 60
+    )
+    assert [each[1:] for each in found] == [(0, "unit")]
+    assert detector.fault(0).unit == "°F"
+
+
+def test_spiking_sensor_is_found():
+    generator, detector = np.random.default_rng(4), detector_of()
+    steps = [(t, t % M, float(generator.standard_normal())) for t in range(150 * M)]
+    spikes = generator.random(len(steps)) < 0.3
+    found = feed(detector, steps, lambda t, arm, e: 20.0 + e + 12.0 * (arm == 3 and spikes[t]))
+    assert found[0][1:] == (3, "spikes")
+
+
+def test_fire_that_rises_within_an_hour_is_not_a_fault():
+    generator, detector = np.random.default_rng(5), detector_of()
+    feed(detector, readings(generator, 120))
+    errors = [1.0, 3.0, 8.0, 14.0, 9.0, 7.0, 5.0, 4.0, 3.0, 2.0, 1.5, 1.0]  # the model follows
+    steps = [(t, 1, error) for t, error in enumerate(errors)]
+    assert feed(detector, steps, begin=120) == []
+
+
+def test_drift_of_all_sensors_is_not_a_fault():
+    generator, detector = np.random.default_rng(6), detector_of()
+    steps = [(t, t % M, float(generator.standard_normal())) for t in range(100 * M)]
+    assert feed(detector, steps, lambda t, arm, e: 22.0 + e) == []
+
+
+@pytest.mark.parametrize("mode", ["exclude", "report"])
+def test_field_that_stands_still_has_no_stuck_sensor(mode):
+    detector = detector_of(mode=mode)
+    steps = [(t, t % M if t % 4 else 0, 0.0) for t in range(600)]
+    assert feed(detector, steps) == []
+
+
+@given(seeds)
+def test_sensors_with_steps_of_half_a_degree_are_not_stuck(seed):
+    generator, detector = np.random.default_rng(seed), detector_of()
+    level, steps, values = np.zeros(M), [], {}
+    for t in range(1500):  # a slow random walk, rounded: runs of dozens of identical readings
+        level += 0.03 * generator.standard_normal(M)
+        arm = t % M
+        steps.append((t, arm, 0.0))
+        values[t] = round((20.0 + float(level[arm])) * 2) / 2
+    events = []
+    for t, arm, _ in steps:
+        expected = Prediction(values[t], 0.3, informed=True)
+        events.append(detector.check(arm, values[t], expected, t * MINUTES, t).event)
+    assert not any(events)
+
+
+def test_repaired_sensor_is_taken_back_after_three_agreeing_readings():
+    generator, detector = np.random.default_rng(7), detector_of()
+    steps = [(t, t % M, float(generator.standard_normal())) for t in range(30 * M)]
+    (alarm,) = feed(detector, steps, lambda t, arm, e: 21.3 if arm == 4 else 20.0 + e)
+    retry = detector.retry_interval(4)
+    assert retry > alarm[0]
+    later = [(t, 4, 0.1 * (t + 1)) for t in range(3)]
+    begin = max(retry, 30 * M)
+    assert feed(detector, later, begin=begin) == [(begin + 2, 4, "sensor-agrees")]
+    assert not detector.excluded.any()
+
+
+def test_at_most_a_third_of_the_sensors_is_excluded():
+    generator, detector = np.random.default_rng(8), detector_of()
+    steps = [(t, t % M, float(generator.standard_normal())) for t in range(60 * M)]
+    feed(detector, steps, lambda t, arm, e: 20.0 + e if arm > 3 else 68.0 + 1.8 * e)
+    assert detector.excluded.sum() == M // 3
+
+
+@given(seeds, st.integers(1, 300))
+def test_restored_detector_continues_bit_by_bit(seed, cut):
+    def value(t, arm, error):
+        return 21.0 if arm == 1 and t % 300 > 50 else 20.0 + error + (arm == 3) * 1.5
+
+    steps = list(readings(np.random.default_rng(seed), 400))
+    whole, first, second = detector_of(), detector_of(), detector_of()
+    feed(whole, steps, value)
+    feed(first, steps[:cut], value)
+    feed(second, steps[:77], value)
+    state = first.snapshot()
+    second.check_state(state)
+    second.restore(state, cut)
+    feed(second, steps[cut:], value)
+    for name, array in whole.snapshot().items():
+        np.testing.assert_array_equal(array, second.snapshot()[name])
+
+
+def test_snapshot_without_faults_starts_afresh():
+    detector = detector_of()
+    feed(detector, readings(np.random.default_rng(9), 50))
+    detector.check_state({})
+    detector.restore({}, 10)
+    assert detector.snapshot() == {}
+
+
+def test_snapshot_with_an_unknown_fault_is_rejected():
+    detector = detector_of()
+    feed(detector, readings(np.random.default_rng(9), 50))
+    state = {name: array.copy() for name, array in detector.snapshot().items()}
+    state["fault_kind"][0] = 9
+    with pytest.raises(SnapshotError):
+        detector.check_state(state)
+
+
+def test_snapshot_with_impossible_statistics_is_rejected():
+    detector = detector_of()
+    feed(detector, readings(np.random.default_rng(9), 50))
+    state = {name: array.copy() for name, array in detector.snapshot().items()}
+    state["fault_pool"][:7] = 0.0
+    with pytest.raises(SnapshotError):
+        detector.check_state(state)
+
+
+def test_detector_that_is_off_learns_nothing():
+    detector = detector_of(mode="off")
+    assert feed(detector, [(t, 0, 0.0) for t in range(50)]) == []
+    assert detector.snapshot() == {}
+
+
+# --- in the controller ----------------------------------------------------------------------------
+
+
+def run(controller, T, value, begin=0):
+    """Run intervals in which the activated sensor replies with value(t, arm)."""
+    commands = []
+    for t in range(begin, begin + T):
+        at = 60.0 * t
+        for each in controller.handle(IntervalElapsed(at)):
+            commands.append(each)
+            if isinstance(each, Activate):
+                y = value(t, NAMES.index(each.sensor))
+                commands += controller.handle(Reading(each.sensor, y, at + 1, at + 1))
+    return commands
+
+
+def stuck_at(faulty, generator):
+    """Return readings of a field around 20 °C, in which `faulty` reports 27 °C from t = 40 on."""
+
+    def value(t, arm):
+        kept = arm == faulty and t >= 40
+        return 27.0 if kept else 20.0 + arm / M + float(generator.standard_normal()) / 4
+
+    return value
+
+
+def notices(commands):
+    return [each.notice for each in commands if isinstance(each, Notify)]
+
+
+def controller_of(policy="tv-gp-ucb", **changes):
+    return Controller(make_policy(policy, field_of()), controller_settings(**changes))
+
+
+@pytest.mark.parametrize("policy", ["auto", "et-gp-ucb", "tv-gp-ucb", "ui-tvbo"])
+def test_stuck_hot_sensor_is_announced_and_no_longer_selected(policy):
+    controller = controller_of(policy)
+    commands = run(controller, 160, stuck_at(HOT, np.random.default_rng(0)))
+    (notice,) = [each for each in notices(commands) if each.event == "sensor-faulty"]
+    assert notice.sensor == NAMES[HOT]
+    assert "27 °C" in notice.text
+    activated = [each for each in commands if isinstance(each, Activate)]
+    assert sum(each.sensor == NAMES[HOT] for each in activated[100:]) <= 5
+    assert list(controller.health().faulty) == [NAMES[HOT]]
+    assert controller.health().refused["faulty"] >= 1
+    assert controller.hotspot(1e4).sensor != NAMES[HOT]
+
+
+def test_report_names_the_sensor_and_still_uses_it():
+    controller = controller_of(faults="report")
+    commands = run(controller, 160, stuck_at(HOT, np.random.default_rng(0)))
+    assert [each.sensor for each in notices(commands)] == [NAMES[HOT]]
+    assert 'faults = "report"' in notices(commands)[0].text
+    assert controller.health().refused == {}
+    assert controller.hotspot(1e4).sensor == NAMES[HOT]
+
+
+def test_off_tests_nothing():
+    controller = controller_of(faults="off")
+    assert notices(run(controller, 160, stuck_at(HOT, np.random.default_rng(0)))) == []
+
+
+def test_policy_without_a_model_finds_a_stuck_sensor():
+    controller = controller_of("round-robin")
+    commands = run(controller, 160, stuck_at(HOT, np.random.default_rng(0)))
+    assert [each.sensor for each in notices(commands)] == [NAMES[HOT]]
+
+
+def test_restored_controller_remembers_the_faulty_sensor():
+    one, other = controller_of(), controller_of()
+    value = stuck_at(HOT, np.random.default_rng(0))
+    run(one, 160, value)
+    other.restore(one.snapshot())
+    assert other.health() == one.health()
+    assert other.snapshot() == one.snapshot()
+    same = [stuck_at(HOT, np.random.default_rng(5)) for _ in range(2)]
+    assert run(other, 40, same[0], 160) == run(one, 40, same[1], 160)
+
+
+def test_faulty_sensor_is_a_factor_of_the_decision():
+    controller = controller_of()
+    commands = run(controller, 160, stuck_at(HOT, np.random.default_rng(0)))
+    decisions = [each.decision for each in commands if isinstance(each, PublishState)]
+    factors = [text for each in decisions for text in each.factors]
+    assert any(f"{NAMES[HOT]} is excluded until interval" in text for text in factors)

@@ -25,6 +25,7 @@ CLASSES = {
     "E10": "e10_model_mismatch:ModelMismatch",
     "E11": "e11_length_scale:LengthScale",
     "AUTO": "auto:AutoPolicy",
+    "COLD": "cold_start:ColdStart",
     "LOSS": "lost_replies:LostReplies",
     "FAULTS": "faults:FaultySensors",
 }

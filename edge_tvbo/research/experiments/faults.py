@@ -32,13 +32,7 @@ from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.numerics.types import Array, Int64Array, Mask
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Choice, Policy
-from edge_tvbo.research.experiments.auto import (
-    GUESSED_CORRELATION,
-    STREET_SENSORS,
-    TRAINING_SHARE,
-    AutoPolicy,
-    TrainTestSplit,
-)
+from edge_tvbo.research.experiments.auto import AutoPolicy, TrainTestSplit
 from edge_tvbo.research.experiments.base import (
     Expectation,
     Labels,
@@ -46,6 +40,7 @@ from edge_tvbo.research.experiments.base import (
     Row,
     case_labels,
 )
+from edge_tvbo.research.experiments.cold_start import GUESSED_CORRELATION
 from edge_tvbo.training.covariance import train
 from edge_tvbo.training.structural_fit import fit_structure
 
@@ -134,16 +129,6 @@ class FaultySensors(AutoPolicy):
                 yield from _rows_with_faults(run, place, split, generator)
             if run == 0:
                 yield from _false_alarms(place, split)
-
-    def _drawn_streets(self, generator: np.random.Generator) -> dict[str, TrainTestSplit]:
-        splits = {}
-        for place, recording in self._streets.items():
-            arms = generator.choice(len(recording.sensors), STREET_SENSORS, replace=False)
-            values = np.asarray(recording.values)[:, arms]
-            border = int(TRAINING_SHARE * len(values))
-            parts = values[:border], values[border:]
-            splits[place] = TrainTestSplit(*parts, recording.interval, recording.start, None)
-        return splits
 
 
 class _Start(NamedTuple):

@@ -27,12 +27,7 @@ from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy import make_policy
-from edge_tvbo.research.experiments.auto import (
-    STREET_SENSORS,
-    TRAINING_SHARE,
-    AutoPolicy,
-    TrainTestSplit,
-)
+from edge_tvbo.research.experiments.auto import AutoPolicy, TrainTestSplit
 from edge_tvbo.research.experiments.base import Expectation, ResultTable, Row, case_labels
 from edge_tvbo.simulation.replay import REPLY_SHARE
 from edge_tvbo.training.covariance import train, with_model
@@ -105,12 +100,7 @@ class LostReplies(AutoPolicy):
             return self._rooms[place]
         if place in self._fields:
             return self._fields[place]
-        recording = self._streets[place]
-        arms = generator.choice(len(recording.sensors), STREET_SENSORS, replace=False)
-        values = np.asarray(recording.values)[:, arms]
-        border = int(TRAINING_SHARE * len(values))
-        interval, start = recording.interval, recording.start
-        return TrainTestSplit(values[:border], values[border:], interval, start, None)
+        return self._drawn_streets(generator)[place]
 
 
 def _rows(

@@ -8,7 +8,6 @@ from edge_tvbo.research.experiments.auto import (
     ABRUPT_PERIODS,
     BEHIND,
     FIELDS,
-    MAX_COLD,
     RATES,
     RECORDED_RUNS,
     ROOMS,
@@ -32,12 +31,12 @@ def test_differences_to_other_policies_are_within_the_same_run():
     assert all(row.numbers["R_T/T"] >= 0 for row in rows)
 
 
-def test_run_has_rooms_streets_and_a_cold_start(recordings):
+def test_run_has_rooms_and_streets(recordings):
     experiment = AutoPolicy(data_source(recordings), horizon=20)
     rows = experiment.measure(range(1), 0)
     expectations = experiment.expectations(summarise(rows))
     places = len(ROOMS) + len(STREETS) + len(FIELDS)
-    assert len(expectations) == 2 * places + 1 + len(RATES) + len(ABRUPT_PERIODS) + len(MAX_COLD)
+    assert len(expectations) == 2 * places + 1 + len(RATES) + len(ABRUPT_PERIODS)
     (textbook,) = (each for each in expectations if each.text.startswith("geometric mean"))
     assert textbook.holds
     covered = [row.numbers["covered"] for row in rows if "covered" in row.numbers]

@@ -1,0 +1,53 @@
+"""Experiment COLD, small."""
+
+import numpy as np
+import pytest
+from support.recordings import data_source
+
+from edge_tvbo.research.experiments import cold_start
+from edge_tvbo.research.experiments.auto import TrainTestSplit
+from edge_tvbo.research.experiments.cold_start import ROOM_STARTS, ColdStart
+from edge_tvbo.research.experiments.statistics import summarise
+
+HOUR = 3600.0
+
+
+def small(days=8):
+    """Return a field of five sensors with a day, of which the last two days are for the test."""
+    hours = np.arange(days * 24)
+    phases = np.arange(5)[:, None]
+    values = np.sin(2 * np.pi * (hours / 24 + phases / 5)).T + np.array([0, 0, 1, 0, 2.0])
+    values += 0.1 * np.random.default_rng(3).standard_normal(values.shape)
+    places = np.arange(10.0).reshape(5, 2)
+    return TrainTestSplit(values[:-48], values[-48:], HOUR, 0.0, places)
+
+
+@pytest.mark.parametrize("start", ROOM_STARTS)
+def test_each_start_yields_the_regret_of_each_interval(start):
+    regret = ROOM_STARTS[start](small(), 0)
+    assert len(regret) == 8 * 24 - (12 if start == "from noon" else 0)
+    assert (regret >= 0).all()
+    assert regret[-24:].mean() < 0.6 * regret[:24].mean()
+
+
+def test_two_readings_and_reports_reduce_the_regret():
+    one, two, reports = (
+        ROOM_STARTS[start](small(), 0)[48:].mean()
+        for start in ("one reading", "two, after-reply", "reports every 1 h")
+    )
+    assert two < one
+    assert reports < one
+
+
+def test_run_has_a_row_for_each_start_and_number_of_days(recordings, monkeypatch):
+    monkeypatch.setattr(cold_start, "ROOM_STARTS", {"one reading": ROOM_STARTS["from noon"]})
+    monkeypatch.setattr(cold_start, "YEARS", ("wind 1964",))
+    monkeypatch.setattr(cold_start, "TRAINED_PLACES", ("humidity",))
+    experiment = ColdStart(data_source(recordings))
+    rows = experiment.measure(range(1), 0)
+    cases = [tuple(row.case.values()) for row in rows]
+    assert ("humidity", "6 days", "test days") in cases
+    assert ("wind 1964", "trained", "test days") in cases
+    assert len(set(cases)) == len(cases)
+    goal = cold_start._days_goal(summarise(rows), "humidity")
+    assert "1: 0." in goal.text

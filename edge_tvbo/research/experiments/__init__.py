@@ -1,4 +1,4 @@
-"""Experiments: E1 to E11 repeat those of the five papers; AUTO, LOSS and FAULTS evaluate `auto`.
+"""Experiments: E1 to E11 repeat those of the five papers, and five others evaluate `auto`.
 
 Each experiment has its own module. `base` defines the interface of an experiment, `runner` runs
 experiments, and `report` compares their results with the papers. The same seed gives the same
@@ -26,6 +26,7 @@ CLASSES = {
     "E11": "e11_length_scale:LengthScale",
     "AUTO": "auto:AutoPolicy",
     "COLD": "cold_start:ColdStart",
+    "LEFTOUT": "left_out:LeftOut",
     "LOSS": "lost_replies:LostReplies",
     "FAULTS": "faults:FaultySensors",
 }

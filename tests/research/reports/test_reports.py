@@ -525,7 +525,10 @@ def test_on_a_terminal_progress_of_unknown_length_is_a_count():
 def test_summary_of_policies_without_regret(tmp_path):
     """All sensors but one are far colder, so that each policy that learns finds the best sensor."""
     lines = ["time,a,b,c"]
-    lines += [f"2026-01-{1 + t // 24:02d}T{t % 24:02d}:00:00,{20 + t % 3},{30 + t % 5},19" for t in range(60)]
+    lines += [
+        f"2026-01-{1 + t // 24:02d}T{t % 24:02d}:00:00,{20 + t % 3},{30 + t % 5},19"
+        for t in range(60)
+    ]
     (tmp_path / "warm.csv").write_text("\n".join(lines), encoding="utf-8")
     source = ["--dataset", "csv", "--data-dir", str(tmp_path / "warm.csv")]
     result = CliRunner().invoke(

@@ -17,7 +17,6 @@ import numpy as np
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
 from edge_tvbo.research.experiments.auto import (
-    FIELDS,
     NO_REGRET,
     ROOMS,
     STREETS,

@@ -10,7 +10,6 @@ out, but time passes in them.
 """
 
 from collections.abc import Callable
-from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +43,6 @@ MIN_SEASONS_FOR_NONE = 4  # with fewer of the shortest season, no season is not 
 MIN_ROWS = 8
 MIN_PARTS, MAX_PARTS = 4, 2016  # parts of a season: a week of 5 minutes
 SHORT_SEASON = 300  # parts; the rates of longer seasons begin with numbers of intervals
-HALF_LIVES = (inf, 8.0, 4.0, 2.0, 1.0)  # seasons, after which a season counts half for the course
 OWN_SHARE = 0.7  # of a sensor's spread that is its own; the rest is that of all sensors
 SHRINKAGE = 0.02  # share by which correlations are shrunk to 0
 MIN_EIGENVALUE = 1e-6
@@ -440,38 +438,16 @@ def _course(readings: Array, parts: int, cycles: int, phases: Array) -> tuple[Ar
     seasons = len(readings) // parts
     first = len(readings) - seasons * parts
     whole = rest[first:].reshape(seasons, parts, -1).copy()
-    half_life = _best_half_life(whole, cycles)
-    ages = np.arange(seasons)[::-1]
-    course = _smoothed(_mean_season(whole, ages, half_life), _harmonic_shares(whole, cycles))
-    rest[first:] = _held_out(whole, cycles, half_life).reshape(seasons * parts, -1)
+    shares = _harmonic_shares(whole, cycles)
+    course = _smoothed(whole.mean(axis=0), shares)
+    for season in range(seasons):
+        others = np.delete(whole, season, axis=0)
+        used = _harmonic_shares(others, cycles) if seasons > 2 else shares
+        begin = first + season * parts
+        rest[begin : begin + parts] -= _smoothed(others.mean(axis=0), used)
     before = np.arange(first) - first
     rest[:first] -= course[before % parts]
     return mean + course[_columns(parts, phases, first)], rest
-
-
-def _best_half_life(seasons: Array, cycles: int) -> float:
-    """Return the half-life with which the other seasons predict each season best."""
-    if len(seasons) == MIN_SEASONS:
-        return inf
-    return min(HALF_LIVES, key=lambda each: float((_held_out(seasons, cycles, each) ** 2).sum()))
-
-
-def _held_out(seasons: Array, cycles: int, half_life: float) -> Array:
-    """Return each season (n, P, M) minus the course of the other seasons."""
-    rest = seasons.copy()
-    for season in range(len(seasons)):
-        others = np.delete(seasons, season, axis=0)
-        used = others if len(others) > 1 else seasons
-        distances = np.abs(np.delete(np.arange(len(seasons)), season) - season)
-        mean = _mean_season(others, distances, half_life)
-        rest[season] -= _smoothed(mean, _harmonic_shares(used, cycles))
-    return rest
-
-
-def _mean_season(seasons: Array, distances: Int64Array, half_life: float) -> Array:
-    """Return the mean of seasons (n, P, M), of which the near ones count more, (P, M)."""
-    weights = 0.5 ** (distances / half_life)
-    return np.asarray(np.tensordot(weights / weights.sum(), seasons, 1))
 
 
 def _columns(parts: int, phases: Array, first: int) -> Int64Array:

@@ -399,14 +399,3 @@ def test_intervals_on_a_log_scale_hold_as_many_readings_as_they_say():
         with_structure(train(readings, NAMES), readings, HOUR, 0.0), readings, HOUR, 0.0
     )
     assert 0.83 <= report.coverage <= 0.97
-
-
-@pytest.mark.parametrize(("changed_before", "error"), [(0, 0.05), (10, 0.6)])
-def test_old_seasons_count_less_if_the_course_has_changed(changed_before, error):
-    """The course is turned upside down before the last four of fourteen days, or never."""
-    hours = np.arange(14 * 24)
-    wave = np.sin(2 * np.pi * hours / 24)[:, None] * [1.0, 0.5, -0.5]
-    wave[: changed_before * 24] *= -1.0
-    readings = wave + 0.1 * np.random.default_rng(0).standard_normal(wave.shape)
-    model = fit_structure(readings, HOUR, 0.0, period=DAY)
-    np.testing.assert_allclose(model.course, wave[-24:], atol=error)

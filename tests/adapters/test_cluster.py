@@ -204,7 +204,7 @@ def test_same_command_continues_after_ctrl_c_with_local_workers(compare, compare
     result is a pipe without a reader.
     """
     command = [sys.executable, "-m", "edge_tvbo", *compare, "--out", str(tmp_path)]
-    command += ["--cluster", "local"]
+    command += ["--cluster", "local", "--jobs", "1"]  # one worker finishes the replays in order
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     kept = tmp_path / "unfinished" / "parts"
     kept.mkdir(parents=True)

@@ -53,6 +53,7 @@ class Code(StrEnum):
     OUR_CERTIFICATE = "E411"
     TLS = "E412"
     FORBIDDEN = "E413"
+    NO_ACKNOWLEDGEMENT = "E414"
     EXTRA = "E500"
     CLUSTER = "E600"
     WORKERS = "E601"

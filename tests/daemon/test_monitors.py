@@ -19,6 +19,7 @@ from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.monitors import Monitors
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.status import MIN_AWAY_S, SILENT_AFTER_S, StatusCollector, resident_bytes
+from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.events import ActivationRequested, DeadlineElapsed, IntervalElapsed, Reading
 
 EPOCH = 1_000_000.0
@@ -47,6 +48,7 @@ class Link:
 
     def __init__(self):
         self.online, self.moving = True, True
+        self.activations, self.unacknowledged_s = {"heat": 0}, 0.0
 
     def alive(self, now):
         return self.moving
@@ -92,6 +94,7 @@ class Field:
     def happens(self, event):
         for command in self.controller.handle(event):
             self.collector("heat", command)
+            self.link.activations["heat"] += self.link.online and isinstance(command, Activate)
 
     def reads(self, sensor, value):
         at = self.clock.wall(self.clock.now)
@@ -115,6 +118,21 @@ def test_decisions_activations_and_endings_are_counted():
     status = field.status()
     assert (status.decisions, status.activations) == (2, 2)
     assert (status.health.answered, status.health.missed) == (1, 1)
+
+
+def test_an_activation_that_did_not_leave_is_not_counted():
+    field = Field()
+    field.link.online = False
+    field.happens(IntervalElapsed(EPOCH))
+
+    assert (field.status().decisions, field.status().activations) == (1, 0)
+
+
+def test_the_age_of_the_oldest_unacknowledged_publication_is_in_the_health():
+    field = Field()
+    field.link.unacknowledged_s = 12.34
+
+    assert field.collector.status().health.unacknowledged_s == 12.3
 
 
 def test_the_last_reading_is_shown_until_the_sensor_is_silent():
@@ -178,10 +196,14 @@ def test_counts_of_remaining_fields_continue_after_a_reload():
     field = Field()
     field.happens(IntervalElapsed(EPOCH))
     successor = {"heat": controller(), "noise": controller()}
-    field.collector.attach(successor, field.link, dict.fromkeys(successor, 60.0))
+    field.collector.attach(successor, Link(), dict.fromkeys(successor, 60.0))
 
     fields = field.collector.status().fields
     assert (fields["heat"].decisions, fields["noise"].decisions) == (1, 0)
+    assert (fields["heat"].activations, fields["noise"].activations) == (1, 0)
+    field.collector.attach(successor, field.link, dict.fromkeys(successor, 60.0))
+    field.collector.attach(successor, field.link, dict.fromkeys(successor, 60.0))
+    assert field.collector.status().fields["heat"].activations == 1
     field.collector.attach({"noise": successor["noise"]}, field.link, {"noise": 60.0})
     assert set(field.collector.status().fields) == {"noise"}
 

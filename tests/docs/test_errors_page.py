@@ -153,5 +153,13 @@ def test_the_quoted_message_about_a_server_without_mqtt_is_printed():
     assert problems.link_error(mqtt, problem).with_code() == QUOTES["E410"]
 
 
+def test_the_quoted_message_about_lost_acknowledgements_is_printed():
+    mqtt = Mqtt(**quoted_broker("E414"))
+
+    problem = problems.no_acknowledgement(mqtt)
+
+    assert problems.link_error(mqtt, problem).with_code() == QUOTES["E414"]
+
+
 def test_the_quoted_message_about_a_missing_package_is_printed():
     assert MissingExtra("matplotlib", "plot").with_code().splitlines()[0] == QUOTES["E500"]

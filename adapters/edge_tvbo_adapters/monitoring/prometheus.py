@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (help, value)
     "decisions": ("Decisions, one for each interval.", lambda field: field.decisions),
     "activations": (
-        "Sensors activated; 0 in the mode advise, which sends no command.",
+        "Activations sent; 0 in the mode advise, which sends no command.",
         lambda field: field.activations,
     ),
     "answered": (
@@ -73,6 +73,7 @@ def _health_page(status: Status) -> Page:
         "healthy": status.healthy,
         "reason": status.reason,
         "broker": "online" if status.online else "away",
+        "unacknowledged_s": status.health.unacknowledged_s,
         "uptime_s": round(status.uptime),
         "version": status.health.version,
         "selected": {name: field.health.selected for name, field in status.fields.items()},
@@ -111,6 +112,11 @@ def _daemon_metrics(status: Status) -> "Iterator[Metric]":
     yield gauge("healthy", "1 while /healthz returns 200, otherwise 0.", status.healthy)
     yield gauge("link_online", "1 while the broker is connected, otherwise 0.", status.online)
     yield gauge("link_away_seconds", "Seconds since the connection was lost.", status.away)
+    yield gauge(
+        "link_unacknowledged_seconds",
+        "Seconds since the oldest acknowledgement of the broker has been awaited.",
+        status.health.unacknowledged_s,
+    )
     yield CounterMetricFamily(
         "edge_tvbo_link_reconnects", "Reconnections to the broker.", status.reconnects
     )

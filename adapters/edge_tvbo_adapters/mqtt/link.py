@@ -41,7 +41,7 @@ from edge_tvbo_adapters.mqtt.commands import Commands, Rejection
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt, open_socket
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.outbox import Outbox
-from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, not_connected
+from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, no_acknowledgement, not_connected
 from edge_tvbo_adapters.mqtt.publisher import Publisher
 from edge_tvbo_adapters.mqtt.session import Session, State
 from edge_tvbo_adapters.mqtt.subscriber import Subscriber
@@ -159,6 +159,16 @@ class MqttLink:
     def online(self) -> bool:
         """Whether the broker has accepted the link's session and its subscriptions."""
         return self._online
+
+    @property
+    def activations(self) -> Mapping[str, int]:
+        """Number of activations that were sent, by field."""
+        return self._outbox.activated
+
+    @property
+    def unacknowledged_s(self) -> float:
+        """How long the oldest publication has waited for the broker's acknowledgement, s."""
+        return self._outbox.unacknowledged_s()
 
     def alive(self, now: float) -> bool:
         """Return whether the link works as it should; the broker may be unreachable.
@@ -342,10 +352,12 @@ class MqttLink:
             self._set_online(now)
 
     def _overdue(self, now: float) -> ConnectionProblem | None:
-        """Return a problem if the broker's SUBACK or a sensor's message is overdue."""
+        """Return a problem if the broker's SUBACK or PUBACK or a sensor's message is overdue."""
         if now >= self._granted_by:
             text = "the broker does not answer the subscription"
             return ConnectionProblem(text, Code.NO_ANSWER)
+        if self.unacknowledged_s > 2 * self._mqtt.keepalive:
+            return no_acknowledgement(self._mqtt)
         if not self._expects_readings:
             self._last_message_at = now
         if not self._online or now - self._last_message_at < self._silence_limit:

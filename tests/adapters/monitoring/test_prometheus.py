@@ -46,6 +46,7 @@ def status(**changes):
         at="1970-01-01T00:16:40Z",
         uptime_s=60,
         version="1.2.3",
+        unacknowledged_s=2.5,
         fields={name: each.health for name, each in fields.items()},
     )
     defaults = {
@@ -128,6 +129,7 @@ def test_metrics_contain_every_number(served):
     assert found[("edge_tvbo_info", "1.2.3")] == 1
     assert found[("edge_tvbo_link_online",)] == 1
     assert found[("edge_tvbo_link_reconnects_total",)] == 2
+    assert found[("edge_tvbo_link_unacknowledged_seconds",)] == 2.5
     assert found[("edge_tvbo_written_bytes_total",)] == 4096
     assert found[("edge_tvbo_decisions_total", "heat")] == 7
     assert found[("edge_tvbo_activations_total", "heat")] == 6
@@ -176,6 +178,7 @@ def test_health_page_has_status_200_or_503_and_a_reason(served):
     document = json.loads(body)
     assert document["reason"] == "not connected to the broker for 99 s"
     assert document["broker"] == "away"
+    assert document["unacknowledged_s"] == 2.5
 
 
 # --- requests ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 EdgeTvboError
 ├── ClusterError     the user: the scheduler is unreachable, or a worker differs from this machine
 ├── ConfigError      the user: a file, a flag or an argument is invalid
+│   └── StateInUse   another daemon uses the same stored state
 ├── DataError        the user: a dataset is missing, damaged or does not fit
 ├── LinkError        the user: a broker is unreachable or rejects the connection
 ├── MissingExtra     the user: an optional package is not installed
@@ -37,6 +38,7 @@ class Code(StrEnum):
     TWICE = "E108"
     UNKNOWN_NAME = "E109"
     ENVIRONMENT = "E110"
+    STATE_IN_USE = "E111"
     DATA = "E200"
     SNAPSHOT = "E300"
     LINK = "E400"
@@ -87,6 +89,19 @@ class ConfigError(EdgeTvboError):
     """A setting, a flag or an argument is missing, misspelt or out of range."""
 
     code = Code.ARGUMENT
+
+
+class StateInUse(ConfigError):
+    """Another daemon uses the stored state of an instance."""
+
+    code = Code.STATE_IN_USE
+
+    def __init__(self, instance: str, directory: str, process: str) -> None:
+        super().__init__(
+            f"another daemon (process {process or 'unknown'}) uses the state of the instance "
+            f"{instance!r} in {directory}; stop it, or set another `instance` or `state.dir` for "
+            "one of the two"
+        )
 
 
 class DataError(EdgeTvboError):

@@ -10,7 +10,7 @@ import gc
 import logging
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,7 @@ from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernel
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.discovery import Discovery, DiscoveryField
     from edge_tvbo_adapters.mqtt.link import MqttLink
+    from edge_tvbo_adapters.storage.state_lock import StateLock
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +54,17 @@ CONNECT_TIME_S = 0.5  # an available broker accepts the connection before the fi
 def run(read: Callable[[], Settings]) -> None:
     """Run the daemon until SIGTERM or SIGINT; raises `ConfigError` for an invalid configuration.
 
+    It also raises `StateInUse`, a `ConfigError`, if another daemon uses the same stored state.
     `read` returns the settings of the configuration; it is called at the start and at each SIGHUP.
     """
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
     with catch_signals(*numbers) as caught:
         settings, surroundings = read(), Surroundings.make()
-        with crash_logging(settings.state.dir, settings.instance, surroundings.decisions):
+        with (
+            closing(surroundings.lock),
+            crash_logging(settings.state.dir, settings.instance, surroundings.decisions),
+        ):
+            surroundings.lock.hold(settings.state.dir, settings.instance)
             run_until_stopped(build_daemon(settings, surroundings), read, caught)
 
 
@@ -88,11 +94,13 @@ class Surroundings(msgspec.Struct, frozen=True):
     status: StatusCollector
     monitors: Monitors
     loggers: tuple[Observer, ...]
+    lock: "StateLock"
 
     @classmethod
     def make(cls, clock: Clock | None = None) -> "Surroundings":
         """Return the surroundings for the first daemon of a process."""
         from edge_tvbo_adapters.monitoring.systemd import SystemdNotifier
+        from edge_tvbo_adapters.storage.state_lock import StateLock
 
         clock = clock or LiveClock()
         return cls(
@@ -101,6 +109,7 @@ class Surroundings(msgspec.Struct, frozen=True):
             StatusCollector(clock),
             Monitors(SystemdNotifier(), _open_endpoint),
             (DecisionLogger(), RejectionLog()),
+            StateLock(),
         )
 
 
@@ -244,6 +253,8 @@ def reload(daemon: Daemon, read: Callable[[], Settings]) -> Daemon:
     """Return a daemon with the changed configuration; `daemon` if the configuration is invalid."""
     try:
         successor = build_daemon(read(), daemon.surroundings, daemon)
+        state = successor.settings.state
+        daemon.surroundings.lock.hold(state.dir, successor.settings.instance)
     except ConfigErrors as error:
         for finding in error.findings:
             log.error("reload: %s", finding)

@@ -79,7 +79,7 @@ def _leaves(table: Values, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def _shown(path: KeyPath, value: Any) -> str:
-    return "***" if path[0] == "mqtt" and path[-1] == "password" else shown(value)
+    return "***" if path[-1] in ("password", "token") else shown(value)
 
 
 def _read(path: Path) -> tuple[Values, Report]:

@@ -18,7 +18,7 @@ import msgspec
 
 from edge_tvbo import __version__
 from edge_tvbo.config.errors import ConfigErrors
-from edge_tvbo.config.settings import Settings
+from edge_tvbo.config.settings import Metrics, Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import decimals
 from edge_tvbo.daemon import build_controllers, status_dump
@@ -161,7 +161,7 @@ class Daemon(msgspec.Struct, frozen=True):
             written=lambda: self.written,
         )
         monitors.attach(self.link.alive, status.summary)
-        monitors.listen(self.settings.metrics.host, self.settings.metrics.port, status.status)
+        monitors.listen(self.settings.metrics, status.status)
         paused = all(each.paused for each in self.controllers.values())
         self.link.expect_readings(not paused)
 
@@ -310,10 +310,10 @@ def trim_heap() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _open_endpoint(host: str, port: int, status: Callable[[], Status]) -> LoopService:
+def _open_endpoint(settings: Metrics, status: Callable[[], Status]) -> LoopService:
     from edge_tvbo_adapters.monitoring.prometheus import open_endpoint
 
-    return open_endpoint(host, port, status)
+    return open_endpoint(settings, status)
 
 
 def _link(

@@ -21,7 +21,8 @@ from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of, 
 from edge_tvbo.config.settings import Settings
 
 HIDDEN = "***"
-PRIVATE = ("host", "username", "client_id", "server_name")  # settings that name users or machines
+# Settings that name users or machines:
+PRIVATE = ("host", "allow_hosts", "username", "client_id", "server_name")
 MIN_PART_LENGTH = 3  # characters of a part of a private value that is removed by itself
 MAX_PASSWORD_LENGTH = 4096  # characters
 _PUBLIC_WORDS = {
@@ -183,9 +184,9 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
-    """Yield the password in each file that a setting `password_file` names."""
+    """Yield the secret in each file that a setting `password_file` or `token_file` names."""
     for key, value in named_files(raw):
-        if key.endswith("password_file"):
+        if key.endswith(("password_file", "token_file")):
             try:
                 with (path.parent / value).open(encoding="utf-8") as file:
                     yield file.read(MAX_PASSWORD_LENGTH).strip("\r\n")

@@ -14,6 +14,7 @@ from support.controllers import controller_settings
 from support.ports import free_port
 
 from edge_tvbo import SensorField, make_policy
+from edge_tvbo.config.settings import Metrics
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.monitors import Monitors
@@ -245,7 +246,7 @@ def loop_of(monitors, port, collector=None):
     collector = collector or StatusCollector(clock)
     collector.attach(controllers, link, {"heat": 60.0})
     monitors.attach(link.alive, collector.summary)
-    monitors.listen("127.0.0.1", port, collector.status)
+    monitors.listen(Metrics(port=port), collector.status)
     schedule = Scheduler({"heat": 60.0}, clock, first=0.0)
     services = [collector, monitors]
     return Loop(link, controllers, schedule, clock, observers=[collector], services=services), link

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edge_tvbo.config.field_types import is_loopback
+from edge_tvbo.config.field_types import is_address, is_loopback
+from edge_tvbo.config.settings import Metrics
 from edge_tvbo.errors import MissingExtra
 from edge_tvbo.messages.documents import FieldStatus, Status
 from edge_tvbo_adapters.monitoring.http_server import HttpServer, Page
@@ -41,7 +42,7 @@ COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (he
 }
 
 
-def open_endpoint(host: str, port: int, status: Callable[[], Status]) -> HttpServer:
+def open_endpoint(settings: Metrics, status: Callable[[], Status]) -> HttpServer:
     """Return an HTTP server for the metrics and the health endpoint.
 
     Raises `MissingExtra` if prometheus-client is not installed, and `EdgeTvboError` if the port is
@@ -49,11 +50,23 @@ def open_endpoint(host: str, port: int, status: Callable[[], Status]) -> HttpSer
     """
     if find_spec("prometheus_client") is None:
         raise MissingExtra("The package prometheus-client, which [metrics] needs,", "metrics")
-    server = HttpServer(host, port, partial(page, status))
+    host, token = settings.host, settings.token.reveal() if settings.token else None
+    accepts = partial(_is_accepted, settings)
+    server = HttpServer(host, settings.port or 0, partial(page, status), accepts, token)
     if not is_loopback(host):
         log.warning("metrics: every computer that can connect to %s can read the metrics", host)
     log.info("metrics: http://%s:%d/metrics", f"[{host}]" if ":" in host else host, server.port)
     return server
+
+
+def _is_accepted(settings: Metrics, name: str) -> bool:
+    """Return whether requests to the host `name` are answered.
+
+    If the endpoint listens on the network, addresses are accepted: DNS rebinding needs a name.
+    """
+    if is_loopback(name) or name in (each.lower() for each in settings.allow_hosts):
+        return True
+    return not is_loopback(settings.host) and (name == settings.host.lower() or is_address(name))
 
 
 def page(status: Callable[[], Status], path: str) -> Page | None:

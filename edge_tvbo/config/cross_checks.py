@@ -99,7 +99,7 @@ class CrossChecks:
                 code=Code.CONTRADICTION,
             )
         elif file:
-            table[key] = credentials.credential_path(file, self.base)
+            table[key] = credentials.credential_path(file, self.base, self.report)
             table[name] = self._secret(table[key], (*path, key), name)
 
     def _state(self, state: Values) -> None:

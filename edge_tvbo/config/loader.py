@@ -36,7 +36,8 @@ _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     """Return the settings of the configuration at `path`.
 
-    A warning is logged for each setting with a deprecated name.
+    A warning is logged for each setting with a deprecated name, and for each file that was changed
+    after systemd passed it to the daemon.
 
     Parameters
     ----------
@@ -51,10 +52,10 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
         If the file has errors; the exception contains all of them.
     """
     raw, report = _read(path)
-    for warning in report.warnings:
-        log.warning("%s", warning)
     good = read_table(Settings, raw, (), report)
     CrossChecks(report, path.parent, payloads).apply(good)
+    for warning in report.warnings:
+        log.warning("%s", warning)
     if found := report.findings():
         raise ConfigErrors(found)
     settings: Settings = build(Settings, good)

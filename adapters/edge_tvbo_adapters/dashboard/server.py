@@ -203,7 +203,8 @@ class Dashboard:
         try:
             while True:
                 try:
-                    event = await asyncio.wait_for(queue.get(), HEARTBEAT_INTERVAL_S)
+                    async with asyncio.timeout(HEARTBEAT_INTERVAL_S):
+                        event = await queue.get()
                 except TimeoutError:
                     event = _encode_event("heartbeat", {"at": now()})
                 if event is None:

@@ -29,6 +29,7 @@ from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import DataError, EdgeTvboError
 from edge_tvbo_adapters.dashboard.day import recorded_day
+from edge_tvbo_adapters.dashboard.http_protocol import TimedH11Protocol
 from edge_tvbo_adapters.dashboard.live import listen
 from edge_tvbo_adapters.dashboard.state import (
     DashboardField,
@@ -91,6 +92,7 @@ def serve(
     config = uvicorn.Config(
         application,
         access_log=False,
+        http=TimedH11Protocol,
         limit_concurrency=MAX_CONNECTIONS,
         log_config=None,
         log_level="warning",

@@ -268,6 +268,8 @@ class MqttLink:
             self._last_packet_at = now
         for identifier in session.take_acknowledged():
             self._outbox.mark_acked(identifier)
+        if self._granted_by < inf and session.granted is not None:
+            self._check_granted(session.granted, now)
         if session.state is State.CONNECTED:
             self._serve_connected(session, now)
         if session.delay is not None:
@@ -278,8 +280,6 @@ class MqttLink:
     def _serve_connected(self, session: Session, now: float) -> None:
         if self._begun_at is None:
             self._begin(session, now)
-        if self._granted_by < inf and session.granted is not None:
-            self._check_granted(session.granted, now)
         if now >= self._subscribe_at:
             self._subscribe(session, now)
         if self._backoff.duplicate_client_id and self._online:
@@ -401,8 +401,11 @@ class MqttLink:
         If the broker ended a session soon after its beginning, the link immediately probes the
         broker with a TCP connection. If the broker does not accept the connection, the broker was
         restarted. If it accepts the connection, another client with the same id may have replaced
-        this client.
+        this client. Some brokers, such as RabbitMQ, end a session in which they refused a
+        subscription; then no other client is suspected.
         """
+        is_refused = session.granted is not None and not all(session.granted)
+        closed_by_broker = session.closed_by_broker and not is_refused
         begun, self._begun_at, self._online = self._begun_at, None, False
         self._hang_up()
         if begun is None:
@@ -413,8 +416,8 @@ class MqttLink:
             return
         self._outage.lost(problem, now)
         self._outbox.connection_lost()
-        self._backoff.ended(now - begun, by_broker=session.closed_by_broker)
-        if session.closed_by_broker and now - begun < SHORT_SESSION_S:
+        self._backoff.ended(now - begun, by_broker=closed_by_broker)
+        if closed_by_broker and now - begun < SHORT_SESSION_S:
             self._probe = Attempt(lambda: open_socket(self._mqtt), socket.socket.close)
             self._retry_at = now + CONNECT_TIMEOUT_S
             self._outage.waits(0.0)

@@ -11,7 +11,9 @@ from contextlib import ExitStack
 
 import pytest
 from click.testing import CliRunner
+from edge_tvbo_adapters.dashboard.http_protocol import REQUEST_TIMEOUT_S
 from edge_tvbo_adapters.dashboard.server import (
+    MAX_CONNECTIONS,
     MAX_OPEN_PAGES,
     MAX_QUEUED_EVENTS,
     Dashboard,
@@ -120,6 +122,16 @@ def test_listening_everywhere_needs_the_names_that_browsers_use(laboratory, host
     result = CliRunner().invoke(main, ["dashboard", str(laboratory.config), "--host", host])
     assert result.exit_code == 2
     assert f"--host {host} --allow-host {socket.gethostname()}" in result.output
+
+
+def test_half_sent_requests_do_not_keep_others_out(laboratory, tmp_path, shared):
+    served = DashboardProcess(tmp_path / "log", laboratory.config)
+    shared.callback(served.stop)
+    with ExitStack() as stack:
+        for _ in range(MAX_CONNECTIONS):
+            sock = socket.create_connection(("127.0.0.1", served.port), timeout=20)
+            stack.enter_context(sock).sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+        wait_for(lambda: request(served).status == 200, 5 * REQUEST_TIMEOUT_S)
 
 
 def test_number_of_open_pages_is_limited(dashboard):

@@ -11,6 +11,8 @@ that, a reload reads the old copy again; a warning then says that the service mu
 """
 
 import os
+import stat
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -57,6 +59,16 @@ def _version(file: Path) -> tuple[int, ...]:
     except (OSError, ValueError):
         return ()
     return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def access_warnings(file: Path) -> Iterator[str]:
+    """Yield a warning if every user of this machine can change the file."""
+    try:
+        mode = file.stat().st_mode
+    except (OSError, ValueError):
+        return
+    if mode & stat.S_IWOTH:
+        yield f"every user of this machine can change {file}; run:  chmod o-w {file}"
 
 
 def check_tls(tls: Values, base: Path, report: Report) -> None:

@@ -144,6 +144,7 @@ class CrossChecks:
                 code=Code.NAMED_FILE,
             )
             return None
+        self.report.warnings += credentials.access_warnings(file)
         if not text:
             self.report.add(
                 key,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_tvbo.config import deprecated, environment
+from edge_tvbo.config.credentials import access_warnings
 from edge_tvbo.config.cross_checks import CrossChecks
 from edge_tvbo.config.errors import (
     WHOLE,
@@ -36,8 +37,9 @@ _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     """Return the settings of the configuration at `path`.
 
-    A warning is logged for each setting with a deprecated name, and for each file that was changed
-    after systemd passed it to the daemon.
+    A warning is logged for each setting with a deprecated name, for each file that was changed
+    after systemd passed it to the daemon, and for the configuration and each file of a secret that
+    every user can change.
 
     Parameters
     ----------
@@ -54,7 +56,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     raw, report = _read(path)
     good = read_table(Settings, raw, (), report)
     CrossChecks(report, path.parent, payloads).apply(good)
-    for warning in report.warnings:
+    for warning in (*report.warnings, *access_warnings(path)):
         log.warning("%s", warning)
     if found := report.findings():
         raise ConfigErrors(found)

@@ -85,6 +85,7 @@ def _health_page(status: Status) -> Page:
     document = {
         "healthy": status.healthy,
         "reason": status.reason,
+        "problem": status.health.problem,
         "broker": "online" if status.online else "away",
         "unacknowledged_s": status.health.unacknowledged_s,
         "uptime_s": round(status.uptime),

@@ -49,6 +49,7 @@ def status(**changes):
         uptime_s=60,
         version="1.2.3",
         unacknowledged_s=2.5,
+        problem="the state cannot be stored",
         fields={name: each.health for name, each in fields.items()},
     )
     defaults = {
@@ -181,6 +182,7 @@ def test_health_page_has_status_200_or_503_and_a_reason(served):
     assert document["reason"] == "not connected to the broker for 99 s"
     assert document["broker"] == "away"
     assert document["unacknowledged_s"] == 2.5
+    assert document["problem"] == "the state cannot be stored"
 
 
 # --- requests ---------------------------------------------------------------------------------

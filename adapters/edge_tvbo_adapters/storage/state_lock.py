@@ -10,7 +10,8 @@ from edge_tvbo.errors import StateInUse
 
 log = logging.getLogger(__name__)
 
-_OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+# Read-only, because a file that is open for writing would prevent a read-only remount of the disk.
+_OPEN = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class StateLock:
@@ -67,6 +68,5 @@ def _lock(path: Path) -> int:
         )
         return -1
     with suppress(OSError):  # a full disk: the lock holds without the process id
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        path.write_text(f"{os.getpid()}\n", "ascii")
     return descriptor

@@ -137,7 +137,8 @@ install_mosquitto() {
     keep_or_install 644 "$here/mosquitto.conf" /etc/mosquitto/conf.d/edge-tvbo.conf
     keep_or_install 640 "$here/acl" /etc/mosquitto/acl
     keep_or_install 640 /dev/null /etc/mosquitto/passwords
-    run chgrp mosquitto /etc/mosquitto/acl /etc/mosquitto/passwords
+    # mosquitto 2.0.21 and later warn if another user owns these files, or if others can read them
+    run chown mosquitto:mosquitto /etc/mosquitto/acl /etc/mosquitto/passwords
     ! systemd_runs || run systemctl restart mosquitto
 }
 

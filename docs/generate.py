@@ -212,6 +212,8 @@ class RecordingLink:
 
     def __init__(self, clock: ManualClock) -> None:
         self.documents: dict[type, Any] = {}
+        self.activations: dict[str, int] = {}
+        self.unacknowledged_s = 0.0
         self.requested: list[tuple[Verb, Request] | Unreadable] = []
         self._clock = clock
         self._replies: list[tuple[str, Event]] = []

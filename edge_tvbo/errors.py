@@ -4,6 +4,7 @@ EdgeTvboError
 ├── ClusterError     the user: the scheduler is unreachable, or a worker differs from this machine
 ├── ConfigError      the user: a file, a flag or an argument is invalid
 │   └── SettingErrors  settings, each valid by itself, from which no daemon can be built
+│   └── StateInUse   another daemon uses the same stored state
 ├── DataError        the user: a dataset is missing, damaged or does not fit
 ├── LinkError        the user: a broker is unreachable or rejects the connection
 ├── MissingExtra     the user: an optional package is not installed
@@ -38,6 +39,7 @@ class Code(StrEnum):
     TWICE = "E108"
     UNKNOWN_NAME = "E109"
     ENVIRONMENT = "E110"
+    STATE_IN_USE = "E111"
     DATA = "E200"
     SNAPSHOT = "E300"
     LINK = "E400"
@@ -54,6 +56,7 @@ class Code(StrEnum):
     OUR_CERTIFICATE = "E411"
     TLS = "E412"
     FORBIDDEN = "E413"
+    NO_ACKNOWLEDGEMENT = "E414"
     EXTRA = "E500"
     CLUSTER = "E600"
     WORKERS = "E601"
@@ -115,6 +118,19 @@ class SettingErrors(ConfigError):
     def __str__(self) -> str:
         """Return one line for each mistake."""
         return "\n".join(f"{'.'.join(map(str, path))} {text}" for path, text, _ in self.mistakes)
+
+
+class StateInUse(ConfigError):
+    """Another daemon uses the stored state of an instance."""
+
+    code = Code.STATE_IN_USE
+
+    def __init__(self, instance: str, directory: str, process: str) -> None:
+        super().__init__(
+            f"another daemon (process {process or 'unknown'}) uses the state of the instance "
+            f"{instance!r} in {directory}; stop it, or set another `instance` or `state.dir` for "
+            "one of the two"
+        )
 
 
 class DataError(EdgeTvboError):

@@ -12,9 +12,9 @@ ADAPTERS = ROOT / "adapters" / "edge_tvbo_adapters"
 OPEN = ("edge_tvbo.errors", "edge_tvbo.messages", "edge_tvbo.plugins")  # whole
 SETTINGS = {  # leaf structs of the configuration
     "edge_tvbo.config.field_settings": ("FieldSettings",),
-    "edge_tvbo.config.field_types": ("is_loopback",),
+    "edge_tvbo.config.field_types": ("is_address", "is_loopback"),
     "edge_tvbo.config.mqtt_settings": ("Mqtt", "Tls"),
-    "edge_tvbo.config.settings": ("HomeAssistant",),
+    "edge_tvbo.config.settings": ("HomeAssistant", "Metrics"),
 }
 EXCEPTIONS = {  # by the folder that may import it
     # A dataset is what `DataSource` loads: the protocol that its consumer declares.

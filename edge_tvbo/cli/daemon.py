@@ -115,8 +115,8 @@ def report(config: Path) -> None:
     """Print a bug report without secrets.
 
     The report contains versions, the settings of CONFIG, and the counters and last decisions of its
-    daemon. Passwords, hosts, user names and paths are replaced by ***. Topics and sensor ids are
-    not replaced, so read the report before you publish it.
+    daemon. Only numbers, times, words of a fixed choice, units, topics and sensor ids are shown;
+    all other values are replaced by ***. Read the report before you publish it.
     """
     from edge_tvbo_adapters.storage.file_store import FileStore
     from edge_tvbo_adapters.storage.history_reader import HistoryReader

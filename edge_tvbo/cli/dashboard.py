@@ -4,6 +4,7 @@ import logging
 import sys
 from functools import partial
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     "--root-path", default="", help="Prefix of the paths behind a proxy, such as /dashboard."
 )
 @click.option(
-    "--allow-host", multiple=True, help="Host name that a proxy uses in its requests; repeatable."
+    "--allow-host",
+    multiple=True,
+    help="Host name in the requests of browsers or of a proxy; * for every name. Repeatable.",
 )
 @click.option("--dataset", help="Show a recording instead of a daemon.")
 @click.option(
@@ -71,6 +74,11 @@ def dashboard(
         raise ConfigError(
             "Name either a configuration or a dataset:  edge-tvbo dashboard config.toml\n"
             "                                           edge-tvbo dashboard --dataset lab-sample"
+        )
+    if host in ("0.0.0.0", "::") and not allow_host:
+        raise ConfigError(
+            f"--host {host} serves the dashboard under every name of this machine. Name those that "
+            f"browsers use:  --host {host} --allow-host {gethostname()}"
         )
     from edge_tvbo_adapters.dashboard import serve as serve_pages
 

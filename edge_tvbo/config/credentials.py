@@ -5,9 +5,15 @@ file into the directory $CREDENTIALS_DIRECTORY, under the name before the colon.
 can read the copy. If a setting names such a credential, the copy is read. Otherwise the setting
 names a file in the directory of the configuration, so that the same configuration works with
 `edge-tvbo check` in a shell.
+
+systemd copies the file when the service starts. If the file beside the configuration changes after
+that, a reload reads the old copy again; a warning then says that the service must be restarted.
 """
 
 import os
+import stat
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from edge_tvbo.config import sensor_positions
@@ -18,24 +24,58 @@ from edge_tvbo.errors import Code
 _TLS: KeyPath = ("mqtt", "tls")
 
 
-def credential_path(name: str, base: Path) -> Path:
+def credential_path(name: str, base: Path, report: Report) -> Path:
     """Return the path of the systemd credential `name`.
 
-    If there is no such credential, return the path of the file `name` in the directory `base`.
+    If there is no such credential, return the path of the file `name` in the directory `base`. If
+    this file has changed since the credential was first used, `report` gets a warning.
     """
     directory = os.environ.get("CREDENTIALS_DIRECTORY")
     if directory and Path(name).name == name:
         credential = Path(directory) / name
         if credential.exists():
+            if _first_version(base / name) != _version(base / name):
+                report.warnings.append(
+                    f"{base / name} has changed, but systemd passes it to the daemon only when the "
+                    "daemon starts; restart the daemon:  systemctl restart edge-tvbo"
+                )
             return credential
     return base / name
+
+
+@cache
+def _first_version(file: Path) -> tuple[int, ...]:
+    """Return what `_version` returned when this process first used the file."""
+    return _version(file)
+
+
+def _version(file: Path) -> tuple[int, ...]:
+    """Return numbers that differ after a change of the file; () if they cannot be read.
+
+    The daemon may not read the content of a file that only root can read.
+    """
+    try:
+        status = file.stat()
+    except (OSError, ValueError):
+        return ()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def access_warnings(file: Path) -> Iterator[str]:
+    """Yield a warning if every user of this machine can change the file."""
+    try:
+        mode = file.stat().st_mode
+    except (OSError, ValueError):
+        return
+    if mode & stat.S_IWOTH:
+        yield f"every user of this machine can change {file}; run:  chmod o-w {file}"
 
 
 def check_tls(tls: Values, base: Path, report: Report) -> None:
     """Replace the file names in the table [mqtt.tls] with paths, and report invalid files."""
     for key in ("ca", "certificate", "key"):
         if tls.get(key):
-            tls[key] = credential_path(tls[key], base)
+            tls[key] = credential_path(tls[key], base, report)
     if tls.get("key") and tls.get("certificate", "") is None:
         report.add((*_TLS, "key"), "is set without certificate; set both", code=Code.CONTRADICTION)
     readable = [key for key in ("ca", "certificate", "key") if _readable(key, tls, report)]

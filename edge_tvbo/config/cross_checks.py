@@ -42,6 +42,7 @@ class CrossChecks:
         Each setting in `good` has a valid value by itself.
         """
         self._mqtt(good.get("mqtt", {}))
+        self._secret_from_file(good.get("metrics", {}), ("metrics",), "token")
         self._state(good.get("state", {}))
         fields = good.get("fields")
         if fields == {}:
@@ -80,24 +81,27 @@ class CrossChecks:
             )
 
     def _login(self, login: Values, path: KeyPath) -> None:
-        password, file = login.get("password"), login.get("password_file")
-        if password and file:
-            self.report.add(
-                (*path, "password_file"),
-                "is set together with password; remove one of them",
-                code=Code.CONTRADICTION,
-            )
-        elif file:
-            login["password_file"] = credentials.credential_path(file, self.base)
-            login["password"] = password = self._secret(
-                login["password_file"], (*path, "password_file")
-            )
-        if password and "username" in login and login["username"] is None:
+        file = login.get("password_file")
+        self._secret_from_file(login, path, "password")
+        if login.get("password") and "username" in login and login["username"] is None:
             self.report.add(
                 (*path, "password_file" if file else "password"),
                 "is set without username; add username",
                 code=Code.CONTRADICTION,
             )
+
+    def _secret_from_file(self, table: Values, path: KeyPath, name: str) -> None:
+        """Read the secret `name` from its file, if the table names a file."""
+        key, file = f"{name}_file", table.get(f"{name}_file")
+        if table.get(name) and file:
+            self.report.add(
+                (*path, key),
+                f"is set together with {name}; remove one of them",
+                code=Code.CONTRADICTION,
+            )
+        elif file:
+            table[key] = credentials.credential_path(file, self.base, self.report)
+            table[name] = self._secret(table[key], (*path, key), name)
 
     def _state(self, state: Values) -> None:
         if state.get("history") and state.get("dir") == "":
@@ -131,7 +135,7 @@ class CrossChecks:
         timed = [each for each in intervals if isinstance(each, int | float)]
         mqtt.setdefault("silence", max(3 * max(timed), 60.0) if timed else None)
 
-    def _secret(self, file: Path, key: KeyPath) -> Secret | None:
+    def _secret(self, file: Path, key: KeyPath, name: str) -> Secret | None:
         try:
             text = file.read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, ValueError) as error:
@@ -141,10 +145,11 @@ class CrossChecks:
                 code=Code.NAMED_FILE,
             )
             return None
+        self.report.warnings += credentials.access_warnings(file)
         if not text:
             self.report.add(
                 key,
-                f"is {shown(str(file))}, which is an empty file; write the password to it",
+                f"is {shown(str(file))}, which is an empty file; write the {name} to it",
                 code=Code.NAMED_FILE,
             )
         return Secret(text)

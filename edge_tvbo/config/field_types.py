@@ -217,10 +217,29 @@ def is_loopback(host: str) -> bool:
     >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "a.localhost", "lab")]
     [True, True, True, True, False]
     """
-    try:
+    if is_address(host):
         return ip_address(host).is_loopback
+    return host == "localhost" or host.endswith(".localhost")
+
+
+def is_address(host: str) -> bool:
+    """Return whether `host` is an IP address and not a name.
+
+    >>> [is_address(host) for host in ("192.168.1.5", "::1", "lab", "127.0.0.1.evil.example")]
+    [True, True, False, False]
+    """
+    try:
+        ip_address(host)
     except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+        return False
+    return True
+
+
+def host_names(value: object) -> tuple[str, ...]:
+    """Return an array of host names as a tuple."""
+    if not isinstance(value, list):
+        raise ValueError
+    return tuple(map(host, value))
 
 
 def text_or_table(value: object) -> object:
@@ -235,6 +254,13 @@ def file_name(value: object) -> str:
     if isinstance(value, str) and value and "\0" not in value:
         return value
     raise ValueError
+
+
+SECRET_FILE = {
+    "parse": file_name,
+    "expected": "the name of a file, in $CREDENTIALS_DIRECTORY or relative to the directory of the"
+    " configuration",
+}
 
 
 def directory(value: object) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_tvbo.config import deprecated, environment
+from edge_tvbo.config.credentials import access_warnings
 from edge_tvbo.config.cross_checks import CrossChecks
 from edge_tvbo.config.errors import (
     WHOLE,
@@ -37,7 +38,9 @@ _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     """Return the settings of the configuration at `path`.
 
-    A warning is logged for each setting with a deprecated name.
+    A warning is logged for each setting with a deprecated name, for each file that was changed
+    after systemd passed it to the daemon, and for the configuration and each file of a secret that
+    every user can change.
 
     Parameters
     ----------
@@ -52,10 +55,10 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
         If the file has errors; the exception contains all of them.
     """
     raw, report = _read(path)
-    for warning in report.warnings:
-        log.warning("%s", warning)
     good = read_table(Settings, raw, (), report)
     CrossChecks(report, path.parent, payloads).apply(good)
+    for warning in (*report.warnings, *access_warnings(path)):
+        log.warning("%s", warning)
     if found := report.findings():
         raise ConfigErrors(found)
     settings: Settings = build(Settings, good)
@@ -92,7 +95,7 @@ def _leaves(table: Values, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def _shown(path: KeyPath, value: Any) -> str:
-    return "***" if path[0] == "mqtt" and path[-1] == "password" else shown(value)
+    return "***" if path[-1] in ("password", "token") else shown(value)
 
 
 def _read(path: Path) -> tuple[Values, Report]:

@@ -8,13 +8,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from edge_tvbo.config import field_types
-from edge_tvbo.config.field_types import Secret, duration
-
-_SECRET_FILE = {
-    "parse": field_types.file_name,
-    "expected": "the name of a file, in $CREDENTIALS_DIRECTORY or relative to the directory of the"
-    " configuration",
-}
+from edge_tvbo.config.field_types import SECRET_FILE, Secret, duration
 
 
 class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,14 +39,14 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="A file with the certificate of the CA that signed the broker's"
             " certificate, in PEM format. Without it, the CAs of this system are trusted.",
-            extra=_SECRET_FILE,
+            extra=SECRET_FILE,
         ),
     ] = None
     certificate: Annotated[
         Path | None,
         Meta(
             description="A file with the client certificate, for brokers that require one.",
-            extra=_SECRET_FILE,
+            extra=SECRET_FILE,
         ),
     ] = None
     key: Annotated[
@@ -60,7 +54,7 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="A file with the key of the client certificate, unencrypted. Default: the"
             " file `certificate`.",
-            extra=_SECRET_FILE,
+            extra=SECRET_FILE,
         ),
     ] = None
     minimum_version: Annotated[
@@ -99,7 +93,7 @@ class ReadonlyLogin(msgspec.Struct, frozen=True, kw_only=True):
     password: Password = None
     password_file: Annotated[
         Path | None,
-        Meta(description="A file that contains only the password.", extra=_SECRET_FILE),
+        Meta(description="A file that contains only the password.", extra=SECRET_FILE),
     ] = None
 
 
@@ -130,7 +124,7 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="A file that contains only the password, or the name of a systemd "
             "credential.",
-            extra=_SECRET_FILE,
+            extra=SECRET_FILE,
         ),
     ] = None
     client_id: Annotated[

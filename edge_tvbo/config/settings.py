@@ -11,6 +11,7 @@ docs/configuration.md all read these structs. Keys of `Meta(extra=...)`:
 - extra_keys: if true, the setting collects the keys of its table that are not settings themselves
 """
 
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -18,7 +19,7 @@ from msgspec import Meta
 
 from edge_tvbo.config import field_types
 from edge_tvbo.config.field_settings import FieldSettings
-from edge_tvbo.config.field_types import duration, size
+from edge_tvbo.config.field_types import SECRET_FILE, Secret, duration, size
 from edge_tvbo.config.mqtt_settings import Mqtt
 
 _ID = r"^[a-z0-9_-]{1,64}\Z"
@@ -44,6 +45,33 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
             ge=1,
             le=65535,
             description="The TCP port, usually 9464. Without a port, there is no endpoint.",
+        ),
+    ] = None
+    allow_hosts: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Further names of this machine under which clients request the endpoint."
+            " Requests to other names are refused, except to localhost and, if `host` is not a"
+            " loopback address, to IP addresses.",
+            extra={
+                "parse": field_types.host_names,
+                "expected": "an array of host names",
+            },
+        ),
+    ] = ()
+    token: Annotated[
+        Secret | None,
+        Meta(
+            description="The bearer token that requests have to contain. Use `token_file` instead"
+            " to keep the token out of the configuration.",
+            extra={"parse": field_types.secret, "expected": "a text", "secret": True},
+        ),
+    ] = None
+    token_file: Annotated[
+        Path | None,
+        Meta(
+            description="A file that contains only the token, or the name of a systemd credential.",
+            extra=SECRET_FILE,
         ),
     ] = None
 

@@ -10,7 +10,7 @@ import gc
 import logging
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ import msgspec
 from edge_tvbo import __version__
 from edge_tvbo.config.errors import ConfigErrors
 from edge_tvbo.config.loader import located
-from edge_tvbo.config.settings import Settings
+from edge_tvbo.config.settings import Metrics, Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import decimals
 from edge_tvbo.daemon import build_controllers, status_dump
@@ -53,6 +53,7 @@ from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernel
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.discovery import Discovery, DiscoveryField
     from edge_tvbo_adapters.mqtt.link import MqttLink
+    from edge_tvbo_adapters.storage.state_lock import StateLock
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ CONNECT_TIME_S = 0.5  # an available broker accepts the connection before the fi
 def run(config: Path, read: Callable[[Path], Settings]) -> None:
     """Run the daemon until SIGTERM or SIGINT; raises `ConfigError` for an invalid configuration.
 
+    It also raises `StateInUse`, a `ConfigError`, if another daemon uses the same stored state.
     `read` returns the settings of the file `config`; it is called at the start and at each SIGHUP.
     """
 
@@ -72,7 +74,11 @@ def run(config: Path, read: Callable[[Path], Settings]) -> None:
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
     with catch_signals(*numbers) as caught:
         settings, surroundings = read(config), Surroundings.make()
-        with crash_logging(settings.state.dir, settings.instance, surroundings.decisions):
+        with (
+            closing(surroundings.lock),
+            crash_logging(settings.state.dir, settings.instance, surroundings.decisions),
+        ):
+            surroundings.lock.hold(settings.state.dir, settings.instance)
             with located(config):
                 daemon = build_daemon(settings, surroundings)
             run_until_stopped(daemon, successor, caught)
@@ -106,11 +112,13 @@ class Surroundings(msgspec.Struct, frozen=True):
     status: StatusCollector
     monitors: Monitors
     loggers: tuple[Observer, ...]
+    lock: "StateLock"
 
     @classmethod
     def make(cls, clock: Clock | None = None) -> "Surroundings":
         """Return the surroundings for the first daemon of a process."""
         from edge_tvbo_adapters.monitoring.systemd import SystemdNotifier
+        from edge_tvbo_adapters.storage.state_lock import StateLock
 
         clock = clock or LiveClock()
         return cls(
@@ -119,6 +127,7 @@ class Surroundings(msgspec.Struct, frozen=True):
             StatusCollector(clock),
             Monitors(SystemdNotifier(), _open_endpoint),
             (DecisionLogger(), RejectionLog()),
+            StateLock(),
         )
 
 
@@ -170,7 +179,7 @@ class Daemon(msgspec.Struct, frozen=True):
             written=lambda: self.written,
         )
         monitors.attach(self.link.alive, status.summary)
-        monitors.listen(self.settings.metrics.host, self.settings.metrics.port, status.status)
+        monitors.listen(self.settings.metrics, status.status)
         paused = all(each.paused for each in self.controllers.values())
         self.link.expect_readings(not paused)
 
@@ -287,6 +296,8 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
     """Return a daemon with the changed configuration; `daemon` if the configuration is invalid."""
     try:
         successor = make_successor(daemon)
+        state = successor.settings.state
+        daemon.surroundings.lock.hold(state.dir, successor.settings.instance)
     except ConfigErrors as error:
         for finding in error.findings:
             log.error("reload: %s", finding)
@@ -342,10 +353,10 @@ def trim_heap() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _open_endpoint(host: str, port: int, status: Callable[[], Status]) -> LoopService:
+def _open_endpoint(settings: Metrics, status: Callable[[], Status]) -> LoopService:
     from edge_tvbo_adapters.monitoring.prometheus import open_endpoint
 
-    return open_endpoint(host, port, status)
+    return open_endpoint(settings, status)
 
 
 def _link(

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from math import inf
 
+from edge_tvbo.config.settings import Metrics
 from edge_tvbo.daemon.loop import LoopService
 from edge_tvbo.daemon.watchdog import Notifier, Watchdog
 from edge_tvbo.errors import EdgeTvboError
@@ -11,7 +12,7 @@ from edge_tvbo.messages.documents import Status
 
 log = logging.getLogger(__name__)
 
-OpenEndpoint = Callable[[str, int, Callable[[], Status]], LoopService]
+OpenEndpoint = Callable[[Metrics, Callable[[], Status]], LoopService]
 
 
 class Monitors:
@@ -22,7 +23,7 @@ class Monitors:
     notifier : Notifier
         The service manager that started the daemon.
     open_endpoint : callable
-        Returns an endpoint that listens on ``(host, port)`` and serves the status; raises
+        Returns an endpoint with the given settings that serves the status; raises
         `EdgeTvboError`.
     """
 
@@ -31,7 +32,7 @@ class Monitors:
         self._open_endpoint = open_endpoint
         self._watchdog: Watchdog | None = None
         self._endpoint: LoopService | None = None
-        self._address: tuple[str, int | None] = ("", None)
+        self._settings = Metrics()
 
     def attach(self, link_alive: Callable[[float], bool], summary: Callable[[], str]) -> None:
         """Monitor a new link; the next turn of the loop reports the end of the start or reload."""
@@ -41,20 +42,20 @@ class Monitors:
         """Report to systemd that a reload has begun; the reload ends after `attach`."""
         self._notifier.reloading()
 
-    def listen(self, host: str, port: int | None, status: Callable[[], Status]) -> None:
-        """Serve metrics only at `host` and `port` from now on; serve none if `port` is None."""
-        if (host, port) == self._address:
+    def listen(self, settings: Metrics, status: Callable[[], Status]) -> None:
+        """Serve metrics with these settings from now on; serve none if they contain no port."""
+        if settings == self._settings:
             return
         if self._endpoint:
             self._endpoint.close()
-        self._endpoint, self._address = None, (host, port)
-        if port is None:
+        self._endpoint, self._settings = None, settings
+        if settings.port is None:
             return
         try:
-            self._endpoint = self._open_endpoint(host, port, status)
+            self._endpoint = self._open_endpoint(settings, status)
         except EdgeTvboError as error:
             log.error("metrics: %s The daemon continues without metrics; SIGHUP retries.", error)
-            self._address = ("", None)
+            self._settings = Metrics()
 
     def fileno(self) -> int:
         """Return the descriptor that is readable when metrics are requested; -1 without metrics."""

@@ -10,7 +10,7 @@ from typing import Protocol
 from edge_tvbo import __version__
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import Clock
-from edge_tvbo.messages.commands import Activate, Command, PublishState
+from edge_tvbo.messages.commands import Command, PublishState
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, Status
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.jit import COMPILATION
@@ -29,6 +29,16 @@ class Connection(Protocol):
         """Whether the broker has accepted the connection and the subscriptions."""
         ...
 
+    @property
+    def activations(self) -> Mapping[str, int]:
+        """Number of activations that were sent, by field."""
+        ...
+
+    @property
+    def unacknowledged_s(self) -> float:
+        """How long the oldest publication has waited for the broker's acknowledgement, s."""
+        ...
+
     def alive(self, now: float) -> bool:
         """Return whether the link makes progress, at the monotonic time `now`."""
         ...
@@ -39,7 +49,7 @@ class Connection(Protocol):
 
 
 class StatusCollector:
-    """Observer of the loop that counts commands, and service of the loop that publishes health.
+    """Observer of the loop that counts decisions, and service of the loop that publishes health.
 
     The collector stays in use after a reload: `attach` replaces the objects to observe, and the
     counts continue.
@@ -56,7 +66,8 @@ class StatusCollector:
         self._online = False
         self._connections = 0
         self._decisions: dict[str, int] = {}
-        self._activations: dict[str, int] = {}
+        self._activations: dict[str, int] = {}  # of the links before the present one
+        self._sent: Mapping[str, int] = {}  # activations of the present link, which counts them
         self._published_at = -inf  # monotonic
         self._due = self._began
 
@@ -90,6 +101,11 @@ class StatusCollector:
         written : callable
             Returns the bytes of state that were written so far; None if no state is stored.
         """
+        sent = link.activations  # not empty if the link is not new: a reload may have failed
+        self._activations = {
+            name: self._activated(name) - sent.get(name, 0) for name in controllers
+        }
+        self._sent = sent
         self._controllers = controllers
         self._link = link
         self._intervals = intervals
@@ -98,25 +114,19 @@ class StatusCollector:
         self._problems = problems
         self._written = written
         self._decisions = {name: self._decisions.get(name, 0) for name in controllers}
-        self._activations = {name: self._activations.get(name, 0) for name in controllers}
         self._due = time.monotonic()
 
     # --- as an observer and a service of the loop -----------------------------------------------
 
     def __call__(self, field: str, command: Command) -> None:
-        """Count `command` if it is a decision or an activation of `field`.
+        """Count `command` if it is a decision of `field`.
 
         After a decision, the health is published soon, so that its counters and the decision that
         the broker retains are of the same interval.
         """
-        match command:
-            case PublishState():
-                self._decisions[field] += 1
-                self.publish_soon()
-            case Activate():
-                self._activations[field] += 1
-            case _:
-                pass
+        if isinstance(command, PublishState):
+            self._decisions[field] += 1
+            self.publish_soon()
 
     def fileno(self) -> int:
         """Return -1, because the status collector has no descriptor to wait for."""
@@ -160,6 +170,7 @@ class StatusCollector:
             problem=self._problem(fields),
             refused=dict(self._rejected()),
             kernels=COMPILATION,
+            unacknowledged_s=round(self._link.unacknowledged_s, 1),
         )
 
     def status(self) -> Status:
@@ -212,6 +223,9 @@ class StatusCollector:
             return f"the daemon has not been connected to the broker for {away:.0f} s"
         return ""
 
+    def _activated(self, name: str) -> int:
+        return self._activations.get(name, 0) + self._sent.get(name, 0)
+
     def _field(self, name: str, health: FieldHealth, at: float) -> FieldStatus:
         controller = self._controllers[name]
         silent_after = max(SILENT_AFTER_S, MAX_AWAY_INTERVALS * (self._intervals[name] or 0.0))
@@ -220,7 +234,7 @@ class StatusCollector:
             health=health,
             sensors=len(controller.policy.field),
             decisions=self._decisions[name],
-            activations=self._activations[name],
+            activations=self._activated(name),
             resets=controller.policy.resets,
             last_readings={
                 sensor: last

@@ -138,6 +138,7 @@ class Health(msgspec.Struct, frozen=True):
     problem: str | None = None  # a problem that needs attention, in words
     refused: dict[str, int] = {}  # rejected commands, by reason
     kernels: str = ""  # compiled "ahead of time" or "just in time"
+    unacknowledged_s: float = 0.0  # how long the oldest PUBACK of the broker has been awaited
 
 
 Verb = Literal["pause", "resume", "reset", "activate", "status"]
@@ -186,7 +187,7 @@ class FieldStatus(msgspec.Struct, frozen=True):
     health: FieldHealth
     sensors: int
     decisions: int  # since the daemon started
-    activations: int  # since the daemon started
+    activations: int  # that were sent since the daemon started
     resets: int  # of the model; includes resets before a restart
     last_readings: dict[str, LastReading]  # by sensor; without old readings, unresponsive sensors
 

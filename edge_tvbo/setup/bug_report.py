@@ -88,8 +88,8 @@ def report(
         ("Last crash", _crash(path, effective)),
     ]
     lines = [
-        "Bug report of edge-tvbo. Secrets, hosts and names of users and machines are replaced",
-        "by ***. Topics and sensor ids are not, so read the report before you publish it.",
+        "Bug report of edge-tvbo. Secrets, hosts, names, payloads and paths are replaced by ***.",
+        "Topics and sensor ids are not, so read the report before you publish it.",
         "",
     ]
     for title, part in parts:

@@ -1,9 +1,9 @@
 """Redaction of a bug report: decides which settings are shown, and removes secrets from the text.
 
-Secrets are removed in two steps. First, the type of a setting decides whether its value is shown:
-passwords, hosts, user names, paths and values of unknown settings are hidden. Then the hidden
-values, and the names of this machine and its user, are removed from the whole report, because an
-error message may repeat them.
+Secrets are removed in two steps. First, only values that cannot contain a secret are shown:
+numbers, times, words of a fixed choice, and the texts of the settings in `PUBLIC_TEXTS`. Then the
+hidden values, and the names of this machine and its user, are removed from the whole report,
+because an error message may repeat them.
 """
 
 import getpass
@@ -19,9 +19,27 @@ from edge_tvbo.config.deprecated import renamed
 from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of, struct_of
 from edge_tvbo.config.settings import Settings
+from edge_tvbo.messages.declared_types import choices
 
 HIDDEN = "***"
-PRIVATE = ("host", "username", "client_id", "server_name")  # settings that name users or machines
+PUBLIC_TEXTS = (  # settings whose texts are shown
+    "Settings.instance",
+    "HomeAssistant.prefix",
+    "HomeAssistant.birth",
+    "FieldSettings.unit",
+    "FieldSettings.sensors",
+    "FieldSettings.positions",
+    "ReadingSettings.topic",
+    "ReadingSettings.payload",
+    "ActivateSettings.topic",
+    "EnergySettings.unit",
+    "BatterySettings.topic",
+    "BatterySettings.payload",
+)
+PUBLIC_OPTIONS = ("value", "time", "timezone", "unit")  # of payload formats
+_PUBLIC_VALUES = ("a duration", "a size", "whole seconds")  # in the words for allowed values
+# Settings that name users or machines:
+PRIVATE = ("host", "allow_hosts", "username", "client_id", "server_name")
 MIN_PART_LENGTH = 3  # characters of a part of a private value that is removed by itself
 MAX_PASSWORD_LENGTH = 4096  # characters
 _PUBLIC_WORDS = {
@@ -55,6 +73,11 @@ class Line(NamedTuple):
     setting: Setting | None  # None for an unknown key
     is_public: bool
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether no part of the value may be in the report, even if it is a word of the report."""
+        return self.setting is None or _is_secret(self.setting, self.value)
+
 
 def redacted_settings(raw: dict[str, Any], text: str) -> Iterator[str]:
     """Yield a line for each setting of the configuration, with *** in place of private values."""
@@ -80,7 +103,7 @@ def _walk(
         elif setting and setting.table and isinstance(value, dict):
             yield from _walk(value, struct_of(setting, value), where)
         else:
-            is_public = setting is not None and _is_public(setting, value)
+            is_public = setting is not None and _is_public(kind, setting, value)
             yield Line(".".join(where), value, setting, is_public)
 
 
@@ -91,16 +114,29 @@ def _setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
     """
     if name in settings_of(kind):
         return settings_of(kind)[name]
-    options = extra_keys_of(kind)
+    options = extra_keys_of(kind) if name in PUBLIC_OPTIONS else None
     return msgspec.structs.replace(options, name=name, declared=str) if options else None
 
 
-def _is_public(setting: Setting, value: Any) -> bool:
+def _is_public(kind: type[msgspec.Struct], setting: Setting, value: Any) -> bool:
     if setting.name == "host" and isinstance(value, str) and is_loopback(value):
         return True
-    if setting.extra.get("secret") or setting.name in PRIVATE or _is_path(setting, value):
+    if _is_secret(setting, value):
         return bool(value == "")
-    return _is_valid(setting, value) and not (isinstance(value, str) and "@" in value)
+    return (
+        not (isinstance(value, dict) or any(_texts(value)))
+        or setting.name in PUBLIC_OPTIONS
+        or f"{kind.__name__}.{setting.name}" in PUBLIC_TEXTS
+        or value in choices(setting.declared)
+        or setting.expected.startswith(_PUBLIC_VALUES)
+    )
+
+
+def _is_secret(setting: Setting, value: Any) -> bool:
+    """Return whether the value may be a secret, also because it is invalid."""
+    if setting.extra.get("secret") or setting.name in PRIVATE or _is_path(setting, value):
+        return True
+    return not _is_valid(setting, value) or (isinstance(value, str) and "@" in value)
 
 
 def _is_valid(setting: Setting, value: Any) -> bool:
@@ -157,17 +193,36 @@ def redact(text: str, words: list[str]) -> str:
 def private_values(raw: dict[str, Any]) -> Iterator[str]:
     """Yield the hidden values of settings, and the parts of these values.
 
-    A hidden value may reveal a secret, a machine or a user.
+    A hidden value may reveal a secret, a machine or a user. Words that the report shows anyway,
+    such as sensor ids, are yielded only for values that may be secrets.
     """
-    for line in _walk(raw, Settings, ()):
+    lines = list(_walk(raw, Settings, ()))
+    shown = {word for line in lines for word in _shown_words(line)}
+    for line in lines:
         if line.is_public:
             continue
         for text in _texts(line.value):
-            yield text
+            words = {text}
             if not (line.setting and _is_path(line.setting, text)):
-                yield from (
-                    part for part in re.split(r"[/@:\s]+", text) if len(part) >= MIN_PART_LENGTH
-                )
+                words.update(part for part in _parts(text) if len(part) >= MIN_PART_LENGTH)
+            if not line.is_secret:
+                words = {word for word in words - shown if len(word) >= MIN_PART_LENGTH}
+            yield from words
+
+
+def _shown_words(line: Line) -> Iterator[str]:
+    """Yield the words of a line of the configuration that the report shows."""
+    yield from line.key.split(".")
+    if not line.is_public:
+        return
+    if isinstance(line.value, dict):
+        yield from line.value
+    for text in _texts(line.value):
+        yield from (text, *_parts(text))
+
+
+def _parts(text: str) -> list[str]:
+    return re.split(r"[/@:\s]+", text)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -183,9 +238,9 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
-    """Yield the password in each file that a setting `password_file` names."""
+    """Yield the secret in each file that a setting `password_file` or `token_file` names."""
     for key, value in named_files(raw):
-        if key.endswith("password_file"):
+        if key.endswith(("password_file", "token_file")):
             try:
                 with (path.parent / value).open(encoding="utf-8") as file:
                     yield file.read(MAX_PASSWORD_LENGTH).strip("\r\n")

@@ -233,6 +233,29 @@ def every_name(kind, prefix=""):
             yield from every_name(setting.table, f"{prefix}{name}.")
 
 
+@pytest.mark.parametrize("name", ["config.toml", "pw"])
+def test_a_file_that_every_user_can_change_is_warned_of(tmp_path, caplog, name):
+    text = PLAIN.replace("[mqtt]", '[mqtt]\nusername = "u"\npassword_file = "pw"')
+    load(tmp_path, text, pw="hunter2\n")
+    assert caplog.messages == []
+    (tmp_path / name).chmod(0o602)
+    loader.load(tmp_path / "config.toml", PAYLOADS)
+
+    assert f"every user of this machine can change {tmp_path / name}" in caplog.text
+    assert f"chmod o-w {tmp_path / name}" in caplog.text
+
+
+def test_the_token_of_the_metrics_is_read_from_its_file_and_not_shown(tmp_path):
+    text = f'{PLAIN}[metrics]\nport = 9464\ntoken_file = "secret"\n'
+
+    assert load(tmp_path, text, secret="correct horse\n").metrics.token == Secret("correct horse")
+    with pytest.raises(ConfigError, match="metrics.token_file is set together with token"):
+        load(tmp_path, f'{text}token = "battery staple"\n', secret="correct horse\n")
+    path = tmp_path / "shown.toml"
+    path.write_text(f'{PLAIN}[metrics]\nport = 9464\ntoken = "correct horse"\n')
+    assert "correct horse" not in "\n".join(loader.origins(path))
+
+
 def test_explain_has_every_setting_with_a_description():
     said = explain()
 

@@ -6,7 +6,7 @@
 import time
 from collections import defaultdict
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 import msgspec
 import numpy as np
@@ -64,6 +64,7 @@ class World:
         self.coming = defaultdict(list)  # by monotonic time: (sensor, value, stamp)
         self.decisions, self.began, self.announced, self.reports, self.notices = [], [], [], [], []
         self.online, self.set_in_turn = True, 0.0
+        self.activations, self.unacknowledged_s = {}, 0.0
         clock = LiveClock()
         schedule = Scheduler({"lab": None if on_reading else TICK * TICKS}, clock, first=BOOT)
         self.clock = clock
@@ -427,16 +428,39 @@ def test_live_clock_ignores_a_step_until_resync(monkeypatch):
     assert clock.wall(101.0) == NOW - DAY + 1
 
 
-def test_process_suspended_between_two_clock_reads_detects_no_step(monkeypatch):
-    monotonic = iter([100.0, 100.0, 160.0, 160.0, 160.0])
-    monkeypatch.setattr(time, "time", lambda: NOW)
-    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+def preempted(monkeypatch, delays):
+    """Let the process be preempted for `delays` (s) before its next readings of the clocks."""
+    elapsed, delays = 0.0, iter(delays)
+
+    def read(clock):
+        def reading():
+            nonlocal elapsed
+            elapsed += next(delays, 0.0)
+            return clock + elapsed
+
+        return reading
+
+    monkeypatch.setattr(time, "time", read(NOW))
+    monkeypatch.setattr(time, "monotonic", read(100.0))
+
+
+@pytest.mark.parametrize("delay", [0.4, 60.0])
+@pytest.mark.parametrize("pair", [[1, 0], [0, 1]], ids=["before the time", "after the time"])
+def test_process_preempted_between_two_clock_reads_is_not_misdated(monkeypatch, delay, pair):
+    preempted(monkeypatch, [0, *(delay * each for each in pair)])
     clock = LiveClock()
-    monkeypatch.setattr(time, "monotonic", lambda: next(monotonic))
-    next(monotonic)
+    assert clock.wall(100.0) == pytest.approx(NOW, abs=1e-3)
+    preempted(monkeypatch, [0, *(delay * each for each in pair)])
     assert clock.resync() == 0.0
-    monkeypatch.setattr(time, "time", lambda: NOW + 60)
+    assert clock.wall(100.0) == pytest.approx(NOW, abs=1e-3)
+
+
+def test_process_preempted_at_every_clock_read_keeps_its_offset(monkeypatch):
+    preempted(monkeypatch, [])
+    clock = LiveClock()
+    preempted(monkeypatch, repeat(0.4))
     assert clock.resync() == 0.0
+    assert clock.wall(100.0) == NOW
 
 
 def test_replay_clock_is_always_set():

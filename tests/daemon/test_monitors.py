@@ -14,11 +14,13 @@ from support.controllers import controller_settings
 from support.ports import free_port
 
 from edge_tvbo import SensorField, make_policy
+from edge_tvbo.config.settings import Metrics
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.monitors import Monitors
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.status import MIN_AWAY_S, SILENT_AFTER_S, StatusCollector, resident_bytes
+from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.events import ActivationRequested, DeadlineElapsed, IntervalElapsed, Reading
 
 EPOCH = 1_000_000.0
@@ -47,6 +49,7 @@ class Link:
 
     def __init__(self):
         self.online, self.moving = True, True
+        self.activations, self.unacknowledged_s = {"heat": 0}, 0.0
 
     def alive(self, now):
         return self.moving
@@ -92,6 +95,7 @@ class Field:
     def happens(self, event):
         for command in self.controller.handle(event):
             self.collector("heat", command)
+            self.link.activations["heat"] += self.link.online and isinstance(command, Activate)
 
     def reads(self, sensor, value):
         at = self.clock.wall(self.clock.now)
@@ -127,6 +131,21 @@ def test_the_health_of_an_interval_is_published_soon_after_its_decision():
 
     assert field.collector.wake_at() > time.monotonic() + 10
     assert reports[-1].fields["heat"].interval == field.controller.health().interval == 0
+
+
+def test_an_activation_that_did_not_leave_is_not_counted():
+    field = Field()
+    field.link.online = False
+    field.happens(IntervalElapsed(EPOCH))
+
+    assert (field.status().decisions, field.status().activations) == (1, 0)
+
+
+def test_the_age_of_the_oldest_unacknowledged_publication_is_in_the_health():
+    field = Field()
+    field.link.unacknowledged_s = 12.34
+
+    assert field.collector.status().health.unacknowledged_s == 12.3
 
 
 def test_the_last_reading_is_shown_until_the_sensor_is_silent():
@@ -190,10 +209,14 @@ def test_counts_of_remaining_fields_continue_after_a_reload():
     field = Field()
     field.happens(IntervalElapsed(EPOCH))
     successor = {"heat": controller(), "noise": controller()}
-    field.collector.attach(successor, field.link, dict.fromkeys(successor, 60.0))
+    field.collector.attach(successor, Link(), dict.fromkeys(successor, 60.0))
 
     fields = field.collector.status().fields
     assert (fields["heat"].decisions, fields["noise"].decisions) == (1, 0)
+    assert (fields["heat"].activations, fields["noise"].activations) == (1, 0)
+    field.collector.attach(successor, field.link, dict.fromkeys(successor, 60.0))
+    field.collector.attach(successor, field.link, dict.fromkeys(successor, 60.0))
+    assert field.collector.status().fields["heat"].activations == 1
     field.collector.attach({"noise": successor["noise"]}, field.link, {"noise": 60.0})
     assert set(field.collector.status().fields) == {"noise"}
 
@@ -235,7 +258,7 @@ def loop_of(monitors, port, collector=None):
     collector = collector or StatusCollector(clock)
     collector.attach(controllers, link, {"heat": 60.0})
     monitors.attach(link.alive, collector.summary)
-    monitors.listen("127.0.0.1", port, collector.status)
+    monitors.listen(Metrics(port=port), collector.status)
     schedule = Scheduler({"heat": 60.0}, clock, first=0.0)
     services = [collector, monitors]
     return Loop(link, controllers, schedule, clock, observers=[collector], services=services), link

@@ -56,6 +56,22 @@ def test_the_exposure_of_the_unit_is_below_two():
     assert float(score[1]) < EXPOSURE
 
 
+def test_the_unit_waits_neither_for_the_network_nor_for_the_time():
+    """The broker is on this machine; without NTP or a cable, the start would wait for minutes."""
+    settings = unit_settings()
+
+    assert settings["After"] == ["mosquitto.service"]
+    assert "Wants" not in settings
+
+
+def test_a_reload_of_the_unit_fails_if_the_configuration_is_invalid():
+    """systemd runs the commands in this order, until one fails."""
+    check, hang_up = unit_settings()["ExecReload"]
+
+    assert check == "/opt/edge-tvbo/bin/edge-tvbo check /etc/edge-tvbo/config.toml"
+    assert hang_up == "kill -HUP $MAINPID"
+
+
 @needs_systemd
 def test_systemd_accepts_the_unit(tmp_path):
     """Only the program itself may be missing here."""

@@ -14,7 +14,7 @@ from support.paths import DOCS
 
 from edge_tvbo.cli import main
 from edge_tvbo.config.mqtt_settings import Mqtt, Tls
-from edge_tvbo.errors import MissingExtra
+from edge_tvbo.errors import MissingExtra, StateInUse
 
 QUOTES = {
     heading[:4]: FENCED.search(body)[2].strip()
@@ -151,6 +151,20 @@ def test_the_quoted_message_about_a_server_without_mqtt_is_printed():
     problem = problems.closed_before_connack(mqtt, None)
 
     assert problems.link_error(mqtt, problem).with_code() == QUOTES["E410"]
+
+
+def test_the_quoted_message_about_a_second_daemon_is_printed():
+    error = StateInUse("lab", "/var/lib/edge-tvbo", "4711")
+
+    assert error.with_code() == QUOTES["E111"]
+
+
+def test_the_quoted_message_about_lost_acknowledgements_is_printed():
+    mqtt = Mqtt(**quoted_broker("E414"))
+
+    problem = problems.no_acknowledgement(mqtt)
+
+    assert problems.link_error(mqtt, problem).with_code() == QUOTES["E414"]
 
 
 def test_the_quoted_message_about_a_missing_package_is_printed():

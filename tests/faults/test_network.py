@@ -10,7 +10,7 @@ import ssl
 import threading
 import time
 import tracemalloc
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -472,6 +472,47 @@ def test_a_second_client_with_our_id_costs_six_connects_and_one_error(
     assert "another client" in line
     assert "'twin'" in line
     assert "mqtt.client_id" in line
+
+
+class RefusingBroker(threading.Thread):
+    """A broker that refuses every subscription and then ends the session, as RabbitMQ does."""
+
+    def __init__(self):
+        super().__init__()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server.settimeout(0.1)
+        self.port = self._server.getsockname()[1]
+        self.sessions, self.stopped = 0, False
+        self.start()
+
+    def run(self):
+        while not self.stopped:
+            with suppress(OSError):
+                theirs, _ = self._server.accept()
+                theirs.settimeout(5)
+                with theirs:
+                    self._refuse(theirs)
+
+    def _refuse(self, theirs):
+        if theirs.recv(1000):  # not the connection with which the link probes the broker
+            theirs.sendall(b"\x20\x02\x00\x00")
+            subscribe = theirs.recv(1000)
+            theirs.sendall(b"\x90\x03" + subscribe[2:4] + b"\x80")
+            self.sessions += 1
+
+    def close(self):
+        self.stopped = True
+        self.join()
+        self._server.close()
+
+
+def test_a_broker_that_ends_the_session_after_a_refusal_is_no_duplicate_client_id(drive, caplog):
+    with closing(RefusingBroker()) as broker:
+        driver = drive(link_to(broker.port))
+        driver.until(lambda: broker.sessions > 5)
+        lines = logged(caplog)
+    assert not [line for line in lines if "another client" in line]
+    assert [line for line in lines if "refuses the readings" in line and "[E413]" in line]
 
 
 def test_the_end_of_a_duplicate_client_id_is_logged(mosquitto, drive, caplog, monkeypatch):

@@ -22,7 +22,7 @@ import pytest
 from edge_tvbo_adapters.storage.file_store import MAX_REJECTED_FILES, FileStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.gateway import PERIOD, Gateway
+from support.gateway import PERIOD, Gateway, program
 from support.lives import NOW, Life, Time
 
 from edge_tvbo.daemon import checkpoints
@@ -530,6 +530,37 @@ def test_killed_at_15_random_moments_it_starts_and_never_acts_twice(make):
 @pytest.mark.timeout(4 * 3600)
 def test_killed_at_1000_random_moments_it_starts_and_never_acts_twice(make, record_property):
     record_property("measured", killed([make("k0"), make("k1")], 1000, seed=6))
+
+
+def test_a_second_daemon_on_the_same_state_ends_and_names_the_first(gateway):
+    gateway.start()
+    gateway.wait_for_log("ready:")
+    os.kill(gateway.process.pid, signal.SIGHUP)
+    gateway.wait_for_log("reload: done")
+    second = program("run", str(gateway.config))
+    assert second.returncode == 78
+    assert f"process {gateway.process.pid}" in second.stderr
+    assert str(gateway.state.parent) in second.stderr
+    gateway.kill()
+    gateway.start()
+    gateway.wait_for_activations()
+    gateway.stop()
+    gateway.assert_never_twice()
+
+
+def test_a_reload_to_a_state_in_use_changes_nothing(make):
+    one, other = make("k0"), make("k1")
+    for each in (one, other):
+        each.start()
+        each.wait_for_log("ready:")
+    one.configure(dir=str(other.state.parent))
+    one.config.write_text(one.config.read_text().replace('instance = "k0"', 'instance = "k1"'))
+    os.kill(one.process.pid, signal.SIGHUP)
+    one.wait_for_log("reload: nothing is changed", f"process {other.process.pid}")
+    for each in (one, other):
+        each.wait_for_activations()
+        each.stop()
+        each.assert_never_twice()
 
 
 def test_the_first_sensor_is_activated_at_once(gateway):

@@ -18,6 +18,8 @@ from support.controllers import controller_settings
 from support.history import history_entry
 
 from edge_tvbo.cli import main
+from edge_tvbo.config.introspection import settings_of
+from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.checkpoints import Anchor, Document, FieldCheckpoint, decode, encode
 from edge_tvbo.daemon.crash_log import crash_logging
@@ -26,7 +28,7 @@ from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading, ResetRequested
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
-from edge_tvbo.setup import bug_report
+from edge_tvbo.setup import bug_report, redaction
 from edge_tvbo.setup.bug_report import PACKAGES
 
 
@@ -151,6 +153,65 @@ def test_a_file_that_is_not_toml_is_not_shown(tmp_path, text):
     assert "is not valid TOML" in said
     assert "hunter2" not in said
     assert "broker.lan" not in said
+
+
+PRIVATE_LINES = [
+    (
+        'activate = { mode = "live", topic = "home/{sensor}/go", payload = "Bearer s3cr3t" }',
+        "fields.heat.activate.payload",
+        ("Bearer", "s3cr3t"),
+    ),
+    (
+        'names = { hall = "Alice Smith bedroom" }',
+        "fields.heat.names",
+        ("Alice", "Smith", "bedroom"),
+    ),
+    (
+        'energy.battery = { topic = "b/{sensor}", payload = "json", api = "s3cr3t" }',
+        "fields.heat.energy.battery.api",
+        ("s3cr3t",),
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "key", "secrets"), PRIVATE_LINES)
+def test_a_setting_that_is_not_listed_as_public_is_redacted(tmp_path, line, key, secrets):
+    text = made(tmp_path, CONFIG.replace('unit = "°C"', f'unit = "°C"\n{line}'))
+
+    assert f"{key} = ***" in text
+    for secret in secrets:
+        assert secret not in text, secret
+    assert 'fields.heat.sensors = ["hall","attic"]' in text
+
+
+def test_an_unknown_option_of_a_payload_is_redacted(tmp_path):
+    text = made(tmp_path, CONFIG.replace('value = "t" }', 'value = "t", api_key = "s3cr3t" }'))
+
+    assert "fields.heat.reading.api_key = ***" in text
+    assert 'fields.heat.reading.value = "t"' in text
+    assert "s3cr3t" not in text
+
+
+def test_a_hidden_value_that_occurs_everywhere_leaves_the_report_readable(tmp_path):
+    go = 'activate = { mode = "live", topic = "home/{sensor}/go", payload = "1 heat hall topic" }'
+    text = made(tmp_path, CONFIG.replace('unit = "°C"', f'unit = "°C"\n{go}'))
+
+    assert 'fields.heat.activate.topic = "home/{sensor}/go"' in text
+    assert "fields.heat.policy.delta_b = 0.1" in text
+    assert 'fields.heat.positions = {"hall":[0,0],"attic":[1,2.5]}' in text
+
+
+def test_every_public_setting_exists():
+    """A renamed setting must not stay in the list of what a report shows."""
+    shown = set(redaction.PUBLIC_TEXTS)
+
+    def keys(kind):
+        for name, setting in settings_of(kind).items():
+            yield f"{kind.__name__}.{name}"
+            if inner := setting.named[1] if setting.named else setting.table:
+                yield from keys(inner)
+
+    assert shown <= set(keys(Settings))
 
 
 @pytest.mark.parametrize("depth", [100, 300, 480])

@@ -9,6 +9,7 @@ from contextlib import suppress
 from threading import Thread
 
 IN, OUT = "in", "out"  # ways: from the broker, and to it
+PUBACK = 0x40
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
 
 
@@ -16,7 +17,8 @@ class Proxy:
     """A proxy between the clients of `port` and a broker.
 
     Set `delay` (s for each chunk), `corrupt` or `corrupt_out` (change every n-th byte from or to
-    the broker), `frozen` (forward nothing and close nothing) or `refusing` (close new connections).
+    the broker), `frozen` (forward nothing and close nothing), `refusing` (close new connections) or
+    `swallow` (drop every n-th PUBACK of the broker; 1 drops all).
     Call `cut` to end every connection, `cut_within` to end one in the middle of a chunk, and
     `abandon` to stop forwarding on the present connections without closing them.
     """
@@ -25,6 +27,8 @@ class Proxy:
         self._target = target
         self.delay, self.corrupt, self.corrupt_out = 0.0, 0, 0
         self.frozen = self.refusing = False
+        self.swallow = self._pubacks = 0
+        self._partial = {}  # by broker connection: the beginning of a packet
         self.connections = 0
         self._pairs = {}
         self._ways = {}
@@ -111,6 +115,32 @@ class Proxy:
             some = bytes(
                 each ^ 0x55 if i % every == every // 2 else each for i, each in enumerate(some)
             )
+        is_open = bool(some)
+        if self.swallow and way == IN:
+            some = self._without_pubacks(some, other)
         short = self._short.pop(way, None) if some else None
         other.sendall(some[:short])
-        return bool(some) and short is None
+        return is_open and short is None
+
+    def _without_pubacks(self, some, client):
+        """Return the complete packets of the broker's stream, without every n-th PUBACK."""
+        rest, passed = self._partial.get(client, b"") + some, b""
+        while size := packet_size(rest):
+            packet, rest = rest[:size], rest[size:]
+            if packet[0] == PUBACK:
+                self._pubacks += 1
+            if packet[0] != PUBACK or self._pubacks % self.swallow:
+                passed += packet
+        self._partial[client] = rest
+        return passed
+
+
+def packet_size(stream):
+    """Return the size of the first MQTT packet in `stream`; 0 if it is not complete."""
+    length = 0
+    for at, byte in enumerate(stream[1:5]):
+        length |= (byte & 127) << 7 * at
+        if byte < 128:
+            size = 2 + at + length
+            return size if len(stream) >= size else 0
+    return 0

@@ -94,8 +94,9 @@ async def _ready(interest: tuple[int, int] | None, timeout: float) -> int:
     if events & selectors.EVENT_WRITE:
         loop.add_writer(descriptor, note, selectors.EVENT_WRITE)
     try:
-        wait = min(max(0.0, timeout), MAX_DESCRIPTOR_WAIT_S)
-        return int(await asyncio.wait_for(ready, wait))
+        # On Python 3.11, `wait_for` loses a cancellation that coincides with the result.
+        async with asyncio.timeout(min(max(0.0, timeout), MAX_DESCRIPTOR_WAIT_S)):
+            return int(await ready)
     except TimeoutError:
         return 0
     finally:

@@ -29,6 +29,7 @@ from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import DataError, EdgeTvboError
 from edge_tvbo_adapters.dashboard.day import recorded_day
+from edge_tvbo_adapters.dashboard.http_protocol import TimedH11Protocol
 from edge_tvbo_adapters.dashboard.live import listen
 from edge_tvbo_adapters.dashboard.state import (
     DashboardField,
@@ -37,6 +38,7 @@ from edge_tvbo_adapters.dashboard.state import (
     SseEvent,
     now,
 )
+from edge_tvbo_adapters.monitoring.http_server import host_name
 
 log = logging.getLogger(__name__)
 
@@ -86,11 +88,11 @@ def serve(
     port = listener.getsockname()[1]
     if not is_loopback(host):
         log.warning("dashboard: every computer that can connect to %s can read the dashboard", host)
-    accepted = None if not is_loopback(host) and not hosts else (*hosts, host)
-    application = RequestGuard(Dashboard(content).application(), root_path, accepted)
+    application = RequestGuard(Dashboard(content).application(), root_path, (*hosts, host))
     config = uvicorn.Config(
         application,
         access_log=False,
+        http=TimedH11Protocol,
         limit_concurrency=MAX_CONNECTIONS,
         log_config=None,
         log_level="warning",
@@ -203,7 +205,8 @@ class Dashboard:
         try:
             while True:
                 try:
-                    event = await asyncio.wait_for(queue.get(), HEARTBEAT_INTERVAL_S)
+                    async with asyncio.timeout(HEARTBEAT_INTERVAL_S):
+                        event = await queue.get()
                 except TimeoutError:
                     event = _encode_event("heartbeat", {"at": now()})
                 if event is None:
@@ -240,15 +243,15 @@ class RequestGuard:
     root_path : str
         The path prefix of a proxy, such as "/dashboard"; "" if there is no prefix. Paths are
         accepted with and without the prefix.
-    hosts : sequence of str, optional
-        Accepted host names, in addition to those of the loopback interface; None accepts every host
-        name.
+    hosts : sequence of str
+        Accepted host names, in addition to those of the loopback interface; ``*`` accepts every
+        host name.
     """
 
-    def __init__(self, application: ASGIApp, root_path: str, hosts: Sequence[str] | None) -> None:
+    def __init__(self, application: ASGIApp, root_path: str, hosts: Sequence[str]) -> None:
         self._application = application
         self._root_path = root_path
-        self._hosts = None if hosts is None else frozenset(map(str.lower, hosts))
+        self._hosts = frozenset(map(str.lower, hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request of the dashboard, or reject it."""
@@ -277,15 +280,14 @@ class RequestGuard:
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("this page is read-only", 405, {"allow": "GET, HEAD"})
         names = [value for name, value in scope["headers"] if name == b"host"]
-        if self._hosts is not None and not (len(names) == 1 and self._is_accepted(names[0])):
+        if not (len(names) == 1 and self._is_accepted(names[0])):
             text = "the dashboard does not accept this host name; start it with --allow-host NAME"
             return PlainTextResponse(text, 421)
         return None
 
     def _is_accepted(self, header: bytes) -> bool:
-        name = header.decode("latin-1").lower()
-        name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
-        return name in (self._hosts or ()) or is_loopback(name)
+        name = host_name(header.decode("latin-1"))
+        return "*" in self._hosts or name in self._hosts or is_loopback(name)
 
 
 def _file(path: Path) -> Callable[[Request], Response]:

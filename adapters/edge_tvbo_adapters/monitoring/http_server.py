@@ -1,10 +1,14 @@
 """HTTP server of the daemon's loop: answers GET and HEAD for a few short pages, without threads.
 
+The server checks the Host header of each request. Otherwise, a page of another site could read from
+the server through a host name that resolves to this machine (DNS rebinding).
+
 Each connection carries one request. The size of a request, its duration and the number of
 connections are bounded. The server registers its sockets with a selector of its own, and the
 daemon's loop waits for the file descriptor of that selector.
 """
 
+import hmac
 import logging
 import re
 import selectors
@@ -14,6 +18,7 @@ from http import HTTPStatus
 from math import inf
 from typing import NamedTuple
 
+from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.errors import EdgeTvboError
 
 log = logging.getLogger(__name__)
@@ -24,6 +29,8 @@ MAX_REQUEST_SIZE = 8192  # bytes, with the headers
 ACCEPT_RETRY_DELAY_S = 1.0  # after the process ran out of descriptors
 _REQUEST = re.compile(rb"([A-Z]{1,16}) (/[!-~]{0,1023}) HTTP/1\.[01]\r?\n")
 _END = re.compile(rb"\r?\n\r?\n")
+_HOST = re.compile(rb"^host:[ \t]*([^\r\n]*?)[ \t]*\r?$", re.I | re.M)
+_TOKEN = re.compile(rb"^authorization:[ \t]*bearer[ \t]+([^\r\n]*?)[ \t]*\r?$", re.I | re.M)
 
 
 class Page(NamedTuple):
@@ -53,9 +60,21 @@ class HttpServer:
         The address to listen on; port 0 selects a free port.
     page : callable
         Returns the page at a path; None if there is no such page.
+    accepts : callable
+        Returns whether requests to a host name are answered. A request without a Host header is
+        answered, because every browser sends one.
+    token : str, optional
+        The bearer token without which a request is refused; None to need no token.
     """
 
-    def __init__(self, host: str, port: int, page: Callable[[str], Page | None]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        page: Callable[[str], Page | None],
+        accepts: Callable[[str], bool] = is_loopback,
+        token: str | None = None,
+    ) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             self._listener = socket.create_server(
@@ -67,6 +86,8 @@ class HttpServer:
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
         self._page = page
+        self._accepts = accepts
+        self._token = None if token is None else token.encode()
         self._connections: set[Connection] = set()
         self._selector = selectors.DefaultSelector()
         self._is_accepting = False
@@ -179,21 +200,50 @@ class HttpServer:
         if method not in ("GET", "HEAD"):
             return encode_response(status_page(HTTPStatus.METHOD_NOT_ALLOWED))
         try:
-            page = self._page(path) or status_page(HTTPStatus.NOT_FOUND)
+            page = self._rejection(request) or self._page(path)
+            page = page or status_page(HTTPStatus.NOT_FOUND)
         except Exception:
             log.exception("metrics: %s cannot be answered", path)
             page = status_page(HTTPStatus.INTERNAL_SERVER_ERROR)
         return encode_response(page, with_body=method == "GET")
 
+    def _rejection(self, request: bytes) -> Page | None:
+        """Return the page that refuses the request; None if the request is accepted."""
+        head = _END.split(request, 1)[0]
+        hosts = [host_name(each.decode("latin-1")) for each in _HOST.findall(head)]
+        if len(hosts) > 1 or not all(map(self._accepts, hosts)):
+            log.warning(
+                "metrics: a request was refused because of its host name; if it is a name of this "
+                "machine, add it to allow_hosts in [metrics]"
+            )
+            return status_page(HTTPStatus.MISDIRECTED_REQUEST, "add this host name to allow_hosts")
+        if self._token is None:
+            return None
+        tokens = _TOKEN.findall(head)
+        if len(tokens) == 1 and hmac.compare_digest(tokens[0], self._token):
+            return None
+        return status_page(HTTPStatus.UNAUTHORIZED)
 
-def status_page(status: HTTPStatus) -> Page:
-    """Return a page that shows only an HTTP status, such as "404 Not Found"."""
-    return Page(status, "text/plain; charset=utf-8", f"{status.value} {status.phrase}\n".encode())
+
+def host_name(header: str) -> str:
+    """Return the host name in a Host header, in lower case and without the port.
+
+    >>> [host_name(each) for each in ("Gateway.lan:9464", "[::1]:80", "127.0.0.1")]
+    ['gateway.lan', '::1', '127.0.0.1']
+    """
+    name = header.lower()
+    return name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+
+
+def status_page(status: HTTPStatus, advice: str = "") -> Page:
+    """Return a page that shows only an HTTP status, such as "404 Not Found", and advice."""
+    text = f"{status.value} {status.phrase}{': ' if advice else ''}{advice}\n"
+    return Page(status, "text/plain; charset=utf-8", text.encode())
 
 
 def encode_response(page: Page, *, with_body: bool = True) -> bytes:
     """Return the bytes of an HTTP response; the response to HEAD has no body."""
-    head = (
+    head = [
         f"HTTP/1.0 {page.status.value} {page.status.phrase}",
         f"Content-Type: {page.content_type}",
         f"Content-Length: {len(page.body)}",
@@ -201,5 +251,7 @@ def encode_response(page: Page, *, with_body: bool = True) -> bytes:
         "X-Content-Type-Options: nosniff",
         "Allow: GET, HEAD",
         "Connection: close",
-    )
+    ]
+    if page.status is HTTPStatus.UNAUTHORIZED:
+        head.append("WWW-Authenticate: Bearer")
     return "\r\n".join((*head, "", "")).encode() + (page.body if with_body else b"")

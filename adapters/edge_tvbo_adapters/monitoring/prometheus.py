@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edge_tvbo.config.field_types import is_loopback
+from edge_tvbo.config.field_types import is_address, is_loopback
+from edge_tvbo.config.settings import Metrics
 from edge_tvbo.errors import MissingExtra
 from edge_tvbo.messages.documents import FieldStatus, Status
 from edge_tvbo_adapters.monitoring.http_server import HttpServer, Page
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (help, value)
     "decisions": ("Decisions, one for each interval.", lambda field: field.decisions),
     "activations": (
-        "Sensors activated; 0 in the mode advise, which sends no command.",
+        "Activations sent; 0 in the mode advise, which sends no command.",
         lambda field: field.activations,
     ),
     "answered": (
@@ -44,18 +45,30 @@ def check_installed() -> None:
         raise MissingExtra("The package prometheus-client, which [metrics] needs,", "metrics")
 
 
-def open_endpoint(host: str, port: int, status: Callable[[], Status]) -> HttpServer:
+def open_endpoint(settings: Metrics, status: Callable[[], Status]) -> HttpServer:
     """Return an HTTP server for the metrics and the health endpoint.
 
     Raises `MissingExtra` if prometheus-client is not installed, and `EdgeTvboError` if the port is
     in use.
     """
     check_installed()
-    server = HttpServer(host, port, partial(page, status))
+    host, token = settings.host, settings.token.reveal() if settings.token else None
+    accepts = partial(_is_accepted, settings)
+    server = HttpServer(host, settings.port or 0, partial(page, status), accepts, token)
     if not is_loopback(host):
         log.warning("metrics: every computer that can connect to %s can read the metrics", host)
     log.info("metrics: http://%s:%d/metrics", f"[{host}]" if ":" in host else host, server.port)
     return server
+
+
+def _is_accepted(settings: Metrics, name: str) -> bool:
+    """Return whether requests to the host `name` are answered.
+
+    If the endpoint listens on the network, addresses are accepted: DNS rebinding needs a name.
+    """
+    if is_loopback(name) or name in (each.lower() for each in settings.allow_hosts):
+        return True
+    return not is_loopback(settings.host) and (name == settings.host.lower() or is_address(name))
 
 
 def page(status: Callable[[], Status], path: str) -> Page | None:
@@ -74,7 +87,9 @@ def _health_page(status: Status) -> Page:
     document = {
         "healthy": status.healthy,
         "reason": status.reason,
+        "problem": status.health.problem,
         "broker": "online" if status.online else "away",
+        "unacknowledged_s": status.health.unacknowledged_s,
         "uptime_s": round(status.uptime),
         "version": status.health.version,
         "selected": {name: field.health.selected for name, field in status.fields.items()},
@@ -113,6 +128,11 @@ def _daemon_metrics(status: Status) -> "Iterator[Metric]":
     yield gauge("healthy", "1 while /healthz returns 200, otherwise 0.", status.healthy)
     yield gauge("link_online", "1 while the broker is connected, otherwise 0.", status.online)
     yield gauge("link_away_seconds", "Seconds since the connection was lost.", status.away)
+    yield gauge(
+        "link_unacknowledged_seconds",
+        "Seconds since the oldest acknowledgement of the broker has been awaited.",
+        status.health.unacknowledged_s,
+    )
     yield CounterMetricFamily(
         "edge_tvbo_link_reconnects", "Reconnections to the broker.", status.reconnects
     )

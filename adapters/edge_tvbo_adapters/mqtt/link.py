@@ -41,7 +41,7 @@ from edge_tvbo_adapters.mqtt.commands import Commands, Rejection
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt, open_socket
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.outbox import Outbox
-from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, not_connected
+from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, no_acknowledgement, not_connected
 from edge_tvbo_adapters.mqtt.publisher import Publisher
 from edge_tvbo_adapters.mqtt.session import Session, State
 from edge_tvbo_adapters.mqtt.subscriber import Subscriber
@@ -160,6 +160,16 @@ class MqttLink:
         """Whether the broker has accepted the link's session and its subscriptions."""
         return self._online
 
+    @property
+    def activations(self) -> Mapping[str, int]:
+        """Number of activations that were sent, by field."""
+        return self._outbox.activated
+
+    @property
+    def unacknowledged_s(self) -> float:
+        """How long the oldest publication has waited for the broker's acknowledgement, s."""
+        return self._outbox.unacknowledged_s()
+
     def alive(self, now: float) -> bool:
         """Return whether the link works as it should; the broker may be unreachable.
 
@@ -258,6 +268,8 @@ class MqttLink:
             self._last_packet_at = now
         for identifier in session.take_acknowledged():
             self._outbox.mark_acked(identifier)
+        if self._granted_by < inf and session.granted is not None:
+            self._check_granted(session.granted, now)
         if session.state is State.CONNECTED:
             self._serve_connected(session, now)
         if session.delay is not None:
@@ -268,8 +280,6 @@ class MqttLink:
     def _serve_connected(self, session: Session, now: float) -> None:
         if self._begun_at is None:
             self._begin(session, now)
-        if self._granted_by < inf and session.granted is not None:
-            self._check_granted(session.granted, now)
         if now >= self._subscribe_at:
             self._subscribe(session, now)
         if self._backoff.duplicate_client_id and self._online:
@@ -342,10 +352,12 @@ class MqttLink:
             self._set_online(now)
 
     def _overdue(self, now: float) -> ConnectionProblem | None:
-        """Return a problem if the broker's SUBACK or a sensor's message is overdue."""
+        """Return a problem if the broker's SUBACK or PUBACK or a sensor's message is overdue."""
         if now >= self._granted_by:
             text = "the broker does not answer the subscription"
             return ConnectionProblem(text, Code.NO_ANSWER)
+        if self.unacknowledged_s > 2 * self._mqtt.keepalive:
+            return no_acknowledgement(self._mqtt)
         if not self._expects_readings:
             self._last_message_at = now
         if not self._online or now - self._last_message_at < self._silence_limit:
@@ -389,8 +401,11 @@ class MqttLink:
         If the broker ended a session soon after its beginning, the link immediately probes the
         broker with a TCP connection. If the broker does not accept the connection, the broker was
         restarted. If it accepts the connection, another client with the same id may have replaced
-        this client.
+        this client. Some brokers, such as RabbitMQ, end a session in which they refused a
+        subscription; then no other client is suspected.
         """
+        is_refused = session.granted is not None and not all(session.granted)
+        closed_by_broker = session.closed_by_broker and not is_refused
         begun, self._begun_at, self._online = self._begun_at, None, False
         self._hang_up()
         if begun is None:
@@ -401,8 +416,8 @@ class MqttLink:
             return
         self._outage.lost(problem, now)
         self._outbox.connection_lost()
-        self._backoff.ended(now - begun, by_broker=session.closed_by_broker)
-        if session.closed_by_broker and now - begun < SHORT_SESSION_S:
+        self._backoff.ended(now - begun, by_broker=closed_by_broker)
+        if closed_by_broker and now - begun < SHORT_SESSION_S:
             self._probe = Attempt(lambda: open_socket(self._mqtt), socket.socket.close)
             self._retry_at = now + CONNECT_TIMEOUT_S
             self._outage.waits(0.0)

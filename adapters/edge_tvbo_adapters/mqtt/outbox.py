@@ -11,10 +11,12 @@ The messages are of three kinds:
 
 At most `MAX_IN_FLIGHT` messages wait for the broker's acknowledgement. The other messages wait in
 the outbox and not in paho's queue, because in the outbox a newer state can still replace an older
-state.
+state. A message whose acknowledgement is lost keeps its place until the session ends, so the link
+ends a session in which the oldest acknowledgement is overdue.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
 from math import inf
@@ -35,6 +37,7 @@ class Publication(NamedTuple):
     until: float = inf  # monotonic: when a command expires
     notice: int | None = None  # the number of a notice; None for other messages
     attempts: int = 0  # how often the connection broke while the message was in flight
+    activates: str | None = None  # the field whose sensor it activates; None once it was counted
 
 
 Key = str | int  # a message replaces one with the same key: the topic, or a notice's number
@@ -53,14 +56,16 @@ class Outbox:
         self._now = now
         self._states: dict[Key, Publication] = {}  # the newest on each topic
         self._waiting: dict[Key, Publication] = {}  # in the order of sending
-        self._in_flight: dict[int, Publication] = {}  # by packet id
+        self._in_flight: dict[int, Publication] = {}  # by packet id, in the order of sending
+        self._awaited_since = 0.0  # monotonic: when the wait for the oldest of them began
         self._numbers = count()
         self.open = False  # whether the link has a session
         self.lost = 0  # commands and notices that were dropped; the link sets it back to 0
+        self.activated: Counter[str] = Counter()  # by field: activations that were sent
 
-    def state(self, topic: str, payload: bytes) -> None:
+    def state(self, topic: str, payload: bytes, activates: str | None = None) -> None:
         """Queue a retained state, which is published in this session and in each later one."""
-        self._states[topic] = Publication(topic, payload, retained=True)
+        self._states[topic] = Publication(topic, payload, retained=True, activates=activates)
         self._append(topic, self._states[topic])
 
     def description(self, topic: str, payload: bytes) -> None:
@@ -79,9 +84,17 @@ class Outbox:
             del self._waiting[notices[0]]
             self.lost += 1
 
-    def command(self, topic: str, payload: bytes, valid_s: float, qos: int = 1) -> None:
+    def command(
+        self,
+        topic: str,
+        payload: bytes,
+        valid_s: float,
+        qos: int = 1,
+        activates: str | None = None,
+    ) -> None:
         """Queue a command, which is dropped if it cannot be sent within `valid_s` seconds."""
-        self._append(topic, Publication(topic, payload, qos=qos, until=self._now() + valid_s))
+        until = self._now() + valid_s
+        self._append(topic, Publication(topic, payload, qos=qos, until=until, activates=activates))
 
     def begin(self) -> None:
         """Begin a session: queue every state again, ahead of the messages that wait already."""
@@ -101,11 +114,28 @@ class Outbox:
     def mark_sent(self, packet_id: int, publication: Publication) -> None:
         """Mark a message as sent with `packet_id`; at QoS 1 it is now in flight."""
         if publication.qos > 0:
+            if not self._in_flight:
+                self._awaited_since = self._now()
             self._in_flight[packet_id] = publication
+        if publication.activates is not None:
+            self.activated[publication.activates] += 1
+            if self._states.get(publication.topic) is publication:
+                self._states[publication.topic] = publication._replace(activates=None)
 
     def mark_acked(self, packet_id: int) -> None:
         """Remove an in-flight message, because the broker has acknowledged it."""
+        if packet_id == next(iter(self._in_flight), None):
+            self._awaited_since = self._now()
         self._in_flight.pop(packet_id, None)
+
+    def unacknowledged_s(self) -> float:
+        """Return how long the oldest acknowledgement has been awaited, s; 0 if none is awaited.
+
+        A broker acknowledges messages in order (rule MQTT-4.6.0-2), so the wait for a message
+        begins when the message before it is acknowledged. A slow connection is therefore not taken
+        for a lost acknowledgement.
+        """
+        return self._now() - self._awaited_since if self._in_flight else 0.0
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._in_flight)

@@ -72,6 +72,17 @@ def unresolved(why: str) -> ConnectionProblem:
     )
 
 
+def no_acknowledgement(mqtt: Mqtt) -> ConnectionProblem:
+    """Return the connection problem of a broker that does not acknowledge a publication."""
+    return ConnectionProblem(
+        f"the broker has not acknowledged a publication for {2 * mqtt.keepalive} s (two "
+        "keep-alives), although it answers pings; reconnecting; check the broker, and a bridge or "
+        "proxy on the way to it",
+        Code.NO_ACKNOWLEDGEMENT,
+        lasting=True,
+    )
+
+
 def not_mqtt(mqtt: Mqtt, why: str) -> ConnectionProblem:
     """Return the connection problem of a server that is not an MQTT broker."""
     secure = "" if mqtt.tls else f", and add [mqtt.tls] if port {mqtt.port} expects TLS"

@@ -115,10 +115,11 @@ class Publisher:
         self._pending[field][activate.sensor] = topic
         payload = activation_payload(settings, activation.payload, activate).encode()
         if is_sleepy:
-            self._outbox.state(topic, payload)
+            self._outbox.state(topic, payload, activates=field)
             return
         qos = 0 if activation.mode == "lorawan" else 1
-        self._outbox.command(topic, payload, max(0.0, activate.expires_at - activate.at), qos)
+        valid_s = max(0.0, activate.expires_at - activate.at)
+        self._outbox.command(topic, payload, valid_s, qos, activates=field)
 
     def _document(self, topic: str, document: msgspec.Struct) -> None:
         self._outbox.state(f"{self._base}/{topic}", msgspec.json.encode(document))

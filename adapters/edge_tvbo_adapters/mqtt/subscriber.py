@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from math import isfinite
+from time import thread_time
 from typing import NamedTuple
 
 from paho.mqtt.client import MQTTMessage
@@ -16,6 +17,7 @@ from edge_tvbo_adapters.payloads.of_field import battery_codec, reading_codec
 
 MAX_DETAIL = 200  # characters of a topic or an error text; the rest is cut off
 BURST_S = 10.0  # a sensor may send the messages of this time at once
+MAX_DECODING_SHARE = 0.05  # of the processor, for decoding the messages of one sensor
 UNKNOWN_SENSORS = ""  # stands for all sensors that the field does not have; they share one limit
 Receiver = Callable[[MQTTMessage, float], bool]
 
@@ -121,6 +123,7 @@ class Route:
         self._ids = {name: sensor for sensor, name in field.names.items()}
         senders = (*field.sensors, UNKNOWN_SENSORS)
         self._allowances = {each: TokenBucket(field.max_rate) for each in senders}
+        self._decoding_time = {each: TokenBucket(MAX_DECODING_SHARE) for each in senders}
 
     def sensor(self, topic: str) -> str | None:
         """Return the sensor of a message on `topic`; None for a topic of another route."""
@@ -142,6 +145,11 @@ class Route:
         payload = bytes(message.payload)  # already bytes, in spite of paho's annotation
         if len(payload) > self._max_payload:
             return _unreadable(message, "too-large", f"over {self._max_payload} bytes")
+        decoding_time = self._decoding_time.get(sensor) or self._decoding_time[UNKNOWN_SENSORS]
+        if decoding_time.is_empty(now):
+            text = f"decoding takes more than {MAX_DECODING_SHARE:.0%} of the processor"
+            return _unreadable(message, "too-costly", text)
+        began = thread_time()
         try:
             value, measured = self._codec(payload)
             value = value * self._scale + self._offset
@@ -150,6 +158,8 @@ class Route:
             return _unreadable(message, error.reason, str(error))
         except Exception as error:
             return _unreadable(message, "codec-failed", repr(error))
+        finally:
+            decoding_time.take(thread_time() - began)
         if not is_finite:
             return _unreadable(message, "non-finite", f"the value is {value}")
         if isinstance(measured, timedelta):
@@ -198,7 +208,9 @@ class Match(NamedTuple):
 
 
 class TokenBucket:
-    """Rate limit of one sensor's messages: `rate` per second, in bursts of up to `BURST_S` seconds.
+    """Rate limit of one sensor: `rate` tokens per second, and at most those of `BURST_S` seconds.
+
+    A token stands for a message, or for a second of the processor.
 
     >>> allowance = TokenBucket(0.1)
     >>> [allowance.allows(now) for now in (0.0, 1.0, 11.0)]
@@ -213,10 +225,24 @@ class TokenBucket:
 
     def allows(self, now: float) -> bool:
         """Return whether a message is allowed at the monotonic time `now`; if so, count it."""
-        left = min(self._capacity, self._left + max(0.0, now - self._at) * self._rate)
-        self._at = now
-        self._left = left - 1.0 if left >= 1.0 else left
-        return left >= 1.0
+        self._refill(now)
+        is_allowed = self._left >= 1.0
+        if is_allowed:
+            self.take(1.0)
+        return is_allowed
+
+    def is_empty(self, now: float) -> bool:
+        """Return whether no tokens are left at the monotonic time `now`."""
+        self._refill(now)
+        return self._left <= 0.0
+
+    def take(self, tokens: float) -> None:
+        """Remove tokens; the number that is left may become negative."""
+        self._left -= tokens
+
+    def _refill(self, now: float) -> None:
+        added = max(0.0, now - self._at) * self._rate
+        self._at, self._left = now, min(self._capacity, self._left + added)
 
 
 def routes(name: str, field: FieldSettings) -> list[Route]:

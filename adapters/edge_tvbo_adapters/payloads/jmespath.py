@@ -11,6 +11,7 @@ from edge_tvbo.messages.payloads import PayloadCodec
 from edge_tvbo_adapters.payloads.decode import check_settings
 from edge_tvbo_adapters.payloads.json import load_timezone, parse_json, to_number, to_seconds
 
+MAX_STEPS = 10_000  # of one expression on one document; they take about 10 ms
 MAX_DETAIL_LENGTH = 200  # characters of an error text of the library
 
 
@@ -53,11 +54,25 @@ class Expression:
     def __init__(self, text: str, reason: str) -> None:
         from jmespath import compile
         from jmespath.exceptions import JMESPathError
+        from jmespath.visitor import TreeInterpreter
+
+        class Interpreter(TreeInterpreter):  # type: ignore[misc]
+            """Interpreter of an expression that stops after `MAX_STEPS` steps."""
+
+            steps = 0
+
+            def visit(self, node: Any, *args: Any, **kwargs: Any) -> Any:
+                self.steps += 1
+                if self.steps > MAX_STEPS:
+                    text = f"the expression takes more than {MAX_STEPS} steps on this document"
+                    raise PayloadError("too-costly", text)
+                return super().visit(node, *args, **kwargs)
 
         self._reason = reason
+        self._interpreter = Interpreter
         self._failures = (JMESPathError, ValueError, TypeError, RecursionError, OverflowError)
         try:
-            self._expression = compile(text)
+            self._parsed = compile(text).parsed
         except (JMESPathError, RecursionError) as error:
             why = (
                 str(error).splitlines()[0] if str(error) else "the expression is nested too deeply"
@@ -67,10 +82,10 @@ class Expression:
     def __call__(self, document: Any) -> Any:
         """Return the part of a JSON document that the expression finds.
 
-        Raises `PayloadError` if the expression finds nothing.
+        Raises `PayloadError` if the expression finds nothing, or takes too many steps.
         """
         try:
-            found = self._expression.search(document)
+            found = self._interpreter().visit(self._parsed, document)
         except self._failures as error:
             detail = f"the expression fails: {error}"[:MAX_DETAIL_LENGTH]
             raise PayloadError(self._reason, detail) from None

@@ -4,12 +4,16 @@ import asyncio
 import http.client
 import json
 import re
+import socket
 import subprocess
 import sys
 from contextlib import ExitStack
 
 import pytest
+from click.testing import CliRunner
+from edge_tvbo_adapters.dashboard.http_protocol import REQUEST_TIMEOUT_S
 from edge_tvbo_adapters.dashboard.server import (
+    MAX_CONNECTIONS,
     MAX_OPEN_PAGES,
     MAX_QUEUED_EVENTS,
     Dashboard,
@@ -18,6 +22,7 @@ from edge_tvbo_adapters.dashboard.server import (
 from support.dashboard import DashboardProcess, wait_for
 from support.paths import ROOT
 
+from edge_tvbo.cli import main
 from edge_tvbo.config.mqtt_settings import Mqtt
 
 SCRIPTS = ("app.js", "draw.js", "floor_plan.js", "panels.js", "snapshot.js", "timeline.js")
@@ -105,9 +110,28 @@ def test_allowed_host_name_of_a_proxy_is_accepted(laboratory, tmp_path, shared):
 
 
 def test_listening_on_the_network_logs_a_warning(laboratory, tmp_path, shared):
-    served = DashboardProcess(tmp_path / "log", laboratory.config, "--host", "0.0.0.0")
+    options = ("--host", "0.0.0.0", "--allow-host", "*")
+    served = DashboardProcess(tmp_path / "log", laboratory.config, *options)
     shared.callback(served.stop)
     assert "every computer that can connect to" in served.output()
+    assert request(served, host="any.example").status == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_listening_everywhere_needs_the_names_that_browsers_use(laboratory, host):
+    result = CliRunner().invoke(main, ["dashboard", str(laboratory.config), "--host", host])
+    assert result.exit_code == 2
+    assert f"--host {host} --allow-host {socket.gethostname()}" in result.output
+
+
+def test_half_sent_requests_do_not_keep_others_out(laboratory, tmp_path, shared):
+    served = DashboardProcess(tmp_path / "log", laboratory.config)
+    shared.callback(served.stop)
+    with ExitStack() as stack:
+        for _ in range(MAX_CONNECTIONS):
+            sock = socket.create_connection(("127.0.0.1", served.port), timeout=20)
+            stack.enter_context(sock).sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+        wait_for(lambda: request(served).status == 200, 5 * REQUEST_TIMEOUT_S)
 
 
 def test_number_of_open_pages_is_limited(dashboard):

@@ -16,6 +16,8 @@ from edge_tvbo_adapters.monitoring.http_server import HttpServer
 from edge_tvbo_adapters.monitoring.prometheus import encode_metrics, open_endpoint
 from prometheus_client.parser import text_string_to_metric_families
 
+from edge_tvbo.config.field_types import Secret
+from edge_tvbo.config.settings import Metrics
 from edge_tvbo.errors import EdgeTvboError
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, LastReading, Status
 
@@ -46,6 +48,8 @@ def status(**changes):
         at="1970-01-01T00:16:40Z",
         uptime_s=60,
         version="1.2.3",
+        unacknowledged_s=2.5,
+        problem="the state cannot be stored",
         fields={name: each.health for name, each in fields.items()},
     )
     defaults = {
@@ -93,14 +97,14 @@ class Loop(threading.Thread):
 def served():
     """Return a list with the present status, and a loop that serves it."""
     statuses = [status()]
-    loop = Loop(open_endpoint("127.0.0.1", 0, lambda: statuses[0]))
+    loop = Loop(open_endpoint(Metrics(port=0), lambda: statuses[0]))
     yield statuses, loop
     loop.stop()
 
 
-def get(loop, path, method="GET"):
+def get(loop, path, method="GET", **headers):
     connection = http.client.HTTPConnection("127.0.0.1", loop.service.port, timeout=10)
-    connection.request(method, path)
+    connection.request(method, path, headers=headers)
     response = connection.getresponse()
     body = response.read()
     connection.close()
@@ -128,6 +132,7 @@ def test_metrics_contain_every_number(served):
     assert found[("edge_tvbo_info", "1.2.3")] == 1
     assert found[("edge_tvbo_link_online",)] == 1
     assert found[("edge_tvbo_link_reconnects_total",)] == 2
+    assert found[("edge_tvbo_link_unacknowledged_seconds",)] == 2.5
     assert found[("edge_tvbo_written_bytes_total",)] == 4096
     assert found[("edge_tvbo_decisions_total", "heat")] == 7
     assert found[("edge_tvbo_activations_total", "heat")] == 6
@@ -176,6 +181,8 @@ def test_health_page_has_status_200_or_503_and_a_reason(served):
     document = json.loads(body)
     assert document["reason"] == "not connected to the broker for 99 s"
     assert document["broker"] == "away"
+    assert document["unacknowledged_s"] == 2.5
+    assert document["problem"] == "the state cannot be stored"
 
 
 # --- requests ---------------------------------------------------------------------------------
@@ -226,7 +233,7 @@ def test_invalid_request_is_answered_with_400(served, request_bytes):
 def test_request_may_arrive_in_pieces(served):
     _, loop = served
     with socket.create_connection(("127.0.0.1", loop.service.port), timeout=10) as sock:
-        for piece in (b"GET /hea", b"lthz HTTP/1.0\n", b"Host: x\n", b"\n"):
+        for piece in (b"GET /hea", b"lthz HTTP/1.0\n", b"Host: localhost\n", b"\n"):
             sock.sendall(piece)
             time.sleep(0.02)
         assert sock.recv(100).startswith(b"HTTP/1.0 200 ")
@@ -240,7 +247,7 @@ def test_failing_page_is_answered_with_500():
     def fail():
         raise RuntimeError("no status")
 
-    loop = Loop(open_endpoint("127.0.0.1", 0, fail))
+    loop = Loop(open_endpoint(Metrics(port=0), fail))
     assert get(loop, "/metrics")[0].status == 500
     assert get(loop, "/healthz")[0].status == 500
     assert loop.is_alive()
@@ -264,12 +271,79 @@ def test_large_page_reaches_a_slow_client_completely():
     assert response.endswith(body)
 
 
+# --- access -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def serve():
+    """Return a function that serves the status with the given settings, in a loop."""
+    loops = []
+
+    def start(**settings):
+        loops.append(Loop(open_endpoint(Metrics(port=0, **settings), status)))
+        return loops[-1]
+
+    yield start
+    for each in loops:
+        each.stop()
+
+
+def status_for(loop, host):
+    """Return the HTTP status of both pages for a Host header."""
+    statuses = {get(loop, path, Host=host)[0].status for path in ("/metrics", "/healthz")}
+    assert len(statuses) == 1
+    return statuses.pop()
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example:80", "", "[::2]", "192.168.1.5:9464"]
+)
+def test_a_name_that_may_resolve_to_this_machine_is_refused(serve, caplog, host):
+    """DNS rebinding: the browser of the gateway believes that it reads the page's own server."""
+    assert status_for(serve(), host) == 421
+    assert "allow_hosts" in caplog.text
+
+
+def test_two_host_names_are_refused(serve):
+    request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nhost: evil.example\r\n\r\n"
+    assert send_raw(serve(), request).startswith(b"HTTP/1.0 421 ")
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:9", "LOCALHOST"])
+def test_loopback_names_are_accepted(serve, host):
+    assert status_for(serve(), host) == 200
+
+
+def test_configured_names_are_accepted(serve):
+    loop = serve(allow_hosts=("Gateway.lan",))
+    assert status_for(loop, "gateway.lan:9464") == 200
+    assert status_for(loop, "other.lan") == 421
+
+
+def test_an_endpoint_on_the_network_accepts_addresses_and_no_other_names(serve):
+    """No attacker's name is an address, so an address needs no setting."""
+    loop = serve(host="0.0.0.0")
+    assert status_for(loop, "192.168.1.5:9464") == 200
+    assert status_for(loop, "evil.example") == 421
+
+
+def test_with_a_token_requests_without_it_are_refused(serve):
+    loop = serve(token=Secret("correct horse"))
+    for path in ("/metrics", "/healthz"):
+        response, body = get(loop, path)
+        assert (response.status, response.getheader("WWW-Authenticate")) == (401, "Bearer")
+        assert b"horse" not in body
+        for wrong in ("Bearer correct", "Basic correct horse", "Bearer correct horse ä"):
+            assert get(loop, path, Authorization=wrong.encode())[0].status == 401
+        assert get(loop, path, Authorization="Bearer correct horse")[0].status == 200
+
+
 # --- limits -----------------------------------------------------------------------------------
 
 
 def test_idle_connections_time_out_and_others_wait(monkeypatch):
     monkeypatch.setattr(http_server, "REQUEST_TIMEOUT_S", 0.3)
-    loop = Loop(open_endpoint("127.0.0.1", 0, status))
+    loop = Loop(open_endpoint(Metrics(port=0), status))
     address = ("127.0.0.1", loop.service.port)
     idle = [
         socket.create_connection(address, timeout=10)
@@ -287,7 +361,7 @@ def test_idle_connections_time_out_and_others_wait(monkeypatch):
 
 def test_server_out_of_descriptors_pauses(monkeypatch):
     monkeypatch.setattr(http_server, "ACCEPT_RETRY_DELAY_S", 0.3)
-    loop = Loop(open_endpoint("127.0.0.1", 0, status))
+    loop = Loop(open_endpoint(Metrics(port=0), status))
     listener = loop.service._listener
     failing = True
 
@@ -326,13 +400,13 @@ def test_used_port_and_foreign_address_are_errors():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(EdgeTvboError, match=f"Cannot listen on 127.0.0.1, port {port}"):
-            open_endpoint("127.0.0.1", port, status)
+            open_endpoint(Metrics(port=port), status)
     with pytest.raises(EdgeTvboError, match=r"192\.0\.2\.1"):
-        open_endpoint("192.0.2.1", 0, status)
+        open_endpoint(Metrics(host="192.0.2.1", port=0), status)
 
 
 def test_listening_on_the_network_logs_a_warning(caplog):
-    service = open_endpoint("0.0.0.0", 0, status)
+    service = open_endpoint(Metrics(host="0.0.0.0", port=0), status)
     service.close()
 
     assert "every computer that can connect to" in caplog.text

@@ -124,3 +124,44 @@ def test_the_outbox_is_bounded_and_the_newest_state_always_arrives(steps):
         settled += 1
     assert sent == newest
     assert outbox.empty
+
+
+def test_the_oldest_unacknowledged_publication_is_timed():
+    now = 0.0
+    outbox, mids = opened(now=lambda: now), ids()
+    assert outbox.unacknowledged_s() == 0.0
+    for number in range(3):
+        outbox.notice("n", b"%d" % number)
+    send_all(outbox, mids)
+    now = 5.0
+    outbox.mark_acked(2)  # the first is the oldest still
+    assert outbox.unacknowledged_s() == 5.0
+    outbox.mark_acked(1)  # a broker acknowledges in order: the third is awaited from now on
+    assert outbox.unacknowledged_s() == 0.0
+    now = 6.0
+    assert outbox.unacknowledged_s() == 1.0
+    outbox.mark_acked(3)
+    assert outbox.unacknowledged_s() == 0.0
+    outbox.notice("n", b"4")
+    send_all(outbox, mids)
+    outbox.connection_lost()
+    assert outbox.unacknowledged_s() == 0.0
+
+
+def test_an_activation_is_counted_once_and_only_when_it_is_sent():
+    now = 0.0
+    outbox, mids = opened(now=lambda: now), ids()
+    outbox.command("go", b"1", 5.0, activates="hall")
+    assert outbox.activated == {}
+    send_all(outbox, mids)
+    assert outbox.activated == {"hall": 1}
+    outbox.command("go", b"2", 5.0, activates="hall")
+    now = 6.0
+    send_all(outbox, mids)
+    assert outbox.activated == {"hall": 1}
+    outbox.state("sleepy", b"3", activates="hall")
+    send_all(outbox, mids)
+    outbox.connection_lost()
+    outbox.begin()
+    assert send_all(outbox, mids) == [b"3"]
+    assert outbox.activated == {"hall": 2}

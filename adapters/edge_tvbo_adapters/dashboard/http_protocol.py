@@ -1,0 +1,43 @@
+"""HTTP connections of the dashboard: a request that does not arrive in time ends its connection."""
+
+import asyncio
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+REQUEST_TIMEOUT_S = 5.0  # from the connection, or from the first byte, to the end of the request
+
+
+class TimedH11Protocol(H11Protocol):
+    """Uvicorn's HTTP protocol with a time limit for requests.
+
+    Uvicorn limits the number of connections, but waits for the rest of a request for ever.
+    """
+
+    _cut: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._time_request()
+
+    def data_received(self, data: bytes) -> None:
+        """Handle a part of a request; the wait ends when the request is complete."""
+        super().data_received(data)
+        self._time_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the wait for a request."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _time_request(self) -> None:
+        """Start the time limit if a request is awaited, and stop it otherwise."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_timer()
+        elif self._cut is None:
+            self._cut = self.loop.call_later(REQUEST_TIMEOUT_S, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._cut is not None:
+            self._cut.cancel()
+            self._cut = None

@@ -1,0 +1,89 @@
+"""State lock: one daemon at a time, whose process id a second daemon reports."""
+
+import os
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+from edge_tvbo_adapters.storage.state_lock import StateLock
+
+from edge_tvbo.errors import StateInUse
+
+HOLDER = """\
+import sys
+from edge_tvbo_adapters.storage.state_lock import StateLock
+lock = StateLock()
+lock.hold(sys.argv[1], "lab")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def lock():
+    """Yield a lock that holds nothing yet."""
+    with closing(StateLock()) as made:
+        yield made
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Yield a process that holds the lock of the instance lab."""
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"held\n"
+        yield process
+        process.kill()
+
+
+def test_the_error_names_the_other_process_the_directory_and_what_to_do(lock, holder, tmp_path):
+    with pytest.raises(StateInUse) as caught:
+        lock.hold(str(tmp_path), "lab")
+    text = caught.value.with_code()
+    assert f"process {holder.pid}" in text
+    assert str(tmp_path) in text
+    assert "'lab'" in text
+    assert "state.dir" in text
+    assert text.endswith("[E111]")
+
+
+def test_another_instance_in_the_same_directory_is_not_locked(lock, holder, tmp_path):
+    lock.hold(str(tmp_path), "attic")
+
+
+def test_the_lock_of_a_killed_process_is_no_obstacle(lock, holder, tmp_path):
+    holder.kill()
+    holder.wait()
+    lock.hold(str(tmp_path), "lab")
+    assert (tmp_path / "lab.lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_the_same_state_under_another_path_stays_locked(lock, tmp_path):
+    lock.hold(str(tmp_path), "lab")
+    lock.hold(f"{tmp_path}/./", "lab")
+    with closing(StateLock()) as other, pytest.raises(StateInUse):
+        other.hold(str(tmp_path), "lab")
+
+
+def test_a_state_that_is_in_use_leaves_the_former_lock(lock, holder, tmp_path):
+    former = str(tmp_path / "former")
+    lock.hold(former, "lab")
+    with pytest.raises(StateInUse):
+        lock.hold(str(tmp_path), "lab")
+    with closing(StateLock()) as other, pytest.raises(StateInUse):
+        other.hold(former, "lab")
+
+
+def test_a_change_of_the_state_releases_the_former_lock(lock, tmp_path):
+    lock.hold(str(tmp_path / "former"), "lab")
+    lock.hold("", "lab")
+    with closing(StateLock()) as other:
+        other.hold(str(tmp_path / "former"), "lab")
+
+
+@pytest.mark.parametrize("place", ["/proc/edge_tvbo", "/dev/null/x"])
+def test_a_directory_without_locks_is_logged(lock, caplog, place):
+    lock.hold(place, "lab")
+    (line,) = caplog.messages
+    assert "cannot be locked" in line

@@ -137,6 +137,7 @@ def digest(sensors):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 def test_eight_days_of_the_lab(mosquitto, recordings, tmp_path, record_property):
     values = np.load(recordings / "intel_46x1152.npz")["temperature_c"].astype(float)
     sensors = [f"s{n}" for n in range(values.shape[1])]

@@ -2,8 +2,8 @@
 
 Each period that the rows contain twice (a day, a week or a year) is tried, and that whose model
 predicted the training rows best is kept. A course that is only chance is shrunk to the mean, and
-each season is judged with the course of the other seasons. There is no season if at least four were
-recorded, and their courses do not predict each other.
+each season is judged with the course of the other seasons. There is no season if at least eight
+were recorded, and their courses do not predict each other.
 
 Rows in which no sensor was read, such as nights when the sensors are off, are NaN. They are left
 out, but time passes in them.
@@ -39,7 +39,7 @@ from edge_tvbo.numerics.types import Array, Int64Array, Mask
 
 Progress = Callable[[int, int], None]  # called with the numbers of completed steps and of all steps
 MIN_SEASONS = 2  # whole seasons that are needed to learn a course
-MIN_SEASONS_FOR_NONE = 4  # with fewer of the shortest season, no season is not tried
+MIN_SEASONS_FOR_NONE = 8  # with fewer of the shortest season, no season is not tried
 MIN_ROWS = 8
 MIN_PARTS, MAX_PARTS = 4, 2016  # parts of a season: a week of 5 minutes
 SHORT_SEASON = 300  # parts; the rates of longer seasons begin with numbers of intervals

@@ -90,6 +90,7 @@ STATISTICS = (  # pooled over all sensors; the counts begin with a prior, see `_
     "lowest",  # reading of a sensor that is not suspected, in the field's unit
     "highest",
 )
+POSITION = {name: n for n, name in enumerate(STATISTICS)}
 MIN_STATISTICS = {  # in a valid snapshot; the others are at least 0
     "first_tries": 20.0,
     "next_tries": 1.0,
@@ -171,13 +172,14 @@ class FaultDetector:
         self._pool = np.array([20.0, 1.0, 3.0, 1.0, 50.0, 1.0, 1.0, 0.0, 0.0, *known])
         self._newest = np.zeros(M, np.int64)  # 1 for the sensor of the last reading
         self._initial = {name: array.copy() for name, array in self._arrays().items()}
+        self._any_suspected = False  # whether a sensor is faulty, or repeats itself
 
     # --- what is known of the sensors -----------------------------------------------------------
 
     @property
     def affects_selection(self) -> bool:
         """Whether a sensor may be ineligible, because it is faulty or may be stuck."""
-        return self._compares and bool(self._kind.any() or self._stuck.any())
+        return self._compares and self._any_suspected
 
     @property
     def excluded(self) -> Mask:
@@ -245,6 +247,14 @@ class FaultDetector:
         """
         if self._mode == "off":
             return Outcome(usable=True)
+        outcome = self._test(arm, value, prediction, at, interval)
+        if self._any_suspected or self._kind[arm] or self._stuck[arm]:
+            self._any_suspected = bool(self._kind.any() or self._stuck.any())
+        return outcome
+
+    def _test(
+        self, arm: int, value: float, prediction: Prediction, at: float, interval: int
+    ) -> Outcome:
         error = (value - prediction.mean) / prediction.std if prediction.informed else 0.0
         z = error / sqrt(self._of("square"))
         if self._kind[arm]:
@@ -321,7 +331,7 @@ class FaultDetector:
         self._add(f"{again}_tries", 1.0)
         if value != self._last[arm]:
             change = abs(value - float(self._last[arm]))
-            self._pool[STATISTICS.index("resolution")] = min(self._of("resolution") or inf, change)
+            self._pool[POSITION["resolution"]] = min(self._of("resolution") or inf, change)
             self._add("changes", 1.0)
             self._repeats[arm], self._stuck[arm] = 0, 0.0
             return None
@@ -407,21 +417,21 @@ class FaultDetector:
         most = self._unit[arm].max()
         self._unit_count[arm] = self._unit_count[arm] + 1 if most else 0
         if not most:
-            at = STATISTICS.index("lowest"), STATISTICS.index("highest")
-            self._pool[at[0]] = min(self._pool[at[0]], value)
-            self._pool[at[1]] = max(self._pool[at[1]], value)
+            lowest, highest = POSITION["lowest"], POSITION["highest"]
+            self._pool[lowest] = min(self._pool[lowest], value)
+            self._pool[highest] = max(self._pool[highest], value)
         return "unit" if most >= self._threshold else None
 
     def _learn_square(self, error: float) -> None:
         square = self._of("square")
         limited = min(max(error * error, MIN_LEARNED_SQUARE), MAX_LEARNED_SQUARE)
-        self._pool[STATISTICS.index("square")] += (limited - square) / SCALE_COUNT
+        self._pool[POSITION["square"]] += (limited - square) / SCALE_COUNT
 
     def _of(self, name: str) -> float:
-        return float(self._pool[STATISTICS.index(name)])
+        return float(self._pool[POSITION[name]])
 
     def _add(self, name: str, amount: float) -> None:
-        self._pool[STATISTICS.index(name)] += amount
+        self._pool[POSITION[name]] += amount
 
     # --- snapshots ------------------------------------------------------------------------------
 
@@ -449,10 +459,10 @@ class FaultDetector:
             raise SnapshotError("The snapshot's faults of sensors are invalid.")
         least = np.zeros(len(STATISTICS))
         for name, value in MIN_STATISTICS.items():
-            least[STATISTICS.index(name)] = value
+            least[POSITION[name]] = value
         repeated = state["fault_repeats"].max(initial=0)
-        known = slice(0, STATISTICS.index("lowest"))
-        tries = counts[STATISTICS.index("next_tries")]
+        known = slice(0, POSITION["lowest"])
+        tries = counts[POSITION["next_tries"]]
         if (counts < least)[known].any() or not 0 <= repeated <= tries:
             raise SnapshotError("The snapshot's statistics of faults are invalid.")
 
@@ -460,6 +470,7 @@ class FaultDetector:
         """Restore a checked state; `interval` is the number of the last interval that began."""
         copy_arrays(self._arrays(), state if "fault_kind" in state else self._initial)
         np.minimum(self._retry, interval + 1 + self._max_backoff, out=self._retry)
+        self._any_suspected = bool(self._kind.any() or self._stuck.any())
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = {name: each for name, each in vars(self).items() if isinstance(each, np.ndarray)}

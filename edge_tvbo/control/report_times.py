@@ -133,7 +133,8 @@ class ReportTimes:
 
     def recommend(self, arms: Sequence[int], at: float) -> None:
         """Count the time for which the sensors `arms` are recommended from `at` on."""
-        self._unanswered[self._arms] += max(0.0, at - self._since)
+        if self._arms:
+            self._unanswered[self._arms] += max(0.0, at - self._since)
         self._arms, self._since = list(arms), at
 
     def shift_timestamps(self, by: float) -> None:

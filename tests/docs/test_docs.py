@@ -255,7 +255,9 @@ def test_the_generated_pages_are_up_to_date():
 
 def test_every_setting_is_in_its_table_of_the_reference():
     parts = re.split(
-        r"^## (?:`\[(.*)\]`|Top-level settings)$", TEXTS[DOCS / "configuration.md"], flags=re.M
+        r"^## (?:`\[{1,2}([^]]*)\]{1,2}`|Top-level settings)$",
+        TEXTS[DOCS / "configuration.md"],
+        flags=re.M,
     )
     tables = dict(zip([each or "" for each in parts[1::2]], parts[2::2], strict=True))
     parts = re.split(r"^### `(.*)`$", TEXTS[DOCS / "configuration.md"], flags=re.M)

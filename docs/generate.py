@@ -510,7 +510,8 @@ says which one to use when. Every policy also has the parameter `seed`. Papers i
 
 ## Formats of readings
 
-`payload` in `[fields.<name>.reading]` and in `[fields.<name>.energy.battery]` is one of {formats}.
+`payload` in `[fields.<name>.reading]`, in `[[fields.<name>.readings]]` and in
+`[fields.<name>.energy.battery]` is one of {formats}.
 [sensors.md](sensors.md) describes each format; [adapters.md](adapters.md) explains how to add one.
 """
 
@@ -518,9 +519,11 @@ says which one to use when. Every policy also has the parameter `seed`. Papers i
 def configuration() -> str:
     """Return the text of configuration.md."""
     parts = []
+    arrays = {each.key for each in entries() if each.is_array}
     for parent, group in groupby(sections(), key=lambda each: each.key.rpartition(".")[0]):
         head = ("setting", "allowed", "default", "description")
-        title = f"## `[{parent}]`" if parent else "## Top-level settings"
+        header = f"[[{parent}]]" if parent in arrays else f"[{parent}]"
+        title = f"## `{header}`" if parent else "## Top-level settings"
         parts += [title, table(head, map(row, group))]
     return SETTINGS.format(
         settings="\n\n".join(parts),

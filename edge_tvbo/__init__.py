@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from edge_tvbo.models.field import SensorField
     from edge_tvbo.policy import make_policy, policies
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "SensorField": "edge_tvbo.models.field",

@@ -15,7 +15,6 @@ EdgeTvboError
 import sys
 from collections.abc import Iterable
 from enum import StrEnum
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 MAX_WORD_LENGTH = 60  # characters of a misspelt name that are compared with the known ones
@@ -166,7 +165,7 @@ class MissingExtra(EdgeTvboError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(
-            f"{what} is not installed.\nInstall it with:  {pip()} install 'edge-tvbo[{extra}]'"
+            f"{what} is not installed.\nInstall it with:  {install_command()} 'edge-tvbo[{extra}]'"
         )
         self._arguments = (what, extra)
 
@@ -191,10 +190,26 @@ def hint(word: object, known: Iterable[str]) -> str:
     return f" Did you mean {near!r}?" if near else ""
 
 
-def pip() -> str:
-    """Return the pip command of the running Python; in a virtual environment, with its path."""
-    in_a_venv = sys.prefix != sys.base_prefix
-    return f"{sys.prefix}/bin/pip" if in_a_venv and find_spec("pip") else "pip"
+def install_command() -> str:
+    """Return the command that installs a package beside the running program.
+
+    It depends on what made the virtual environment: pipx, uv, which installs no pip, or venv.
+    """
+    if sys.prefix == sys.base_prefix:
+        return "pip install"
+    if _is_file(f"{sys.prefix}/pipx_metadata.json"):
+        return f"pipx runpip {sys.prefix.rpartition('/')[2]} install"
+    if _is_file(f"{sys.prefix}/bin/pip"):
+        return f"{sys.prefix}/bin/pip install"
+    return f"uv pip install --python {sys.prefix}"
+
+
+def _is_file(name: str) -> bool:
+    try:
+        with open(name):  # noqa: PTH123 - what decides imports no pathlib
+            return True
+    except OSError:
+        return False
 
 
 class PayloadError(EdgeTvboError):

@@ -17,7 +17,7 @@ from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError, error_text
 if TYPE_CHECKING:
     from edge_tvbo.config.mqtt_settings import Mqtt
     from edge_tvbo.setup.config_template import FieldValues, TemplateValues
-    from edge_tvbo.setup.sensor_discovery import Discovery, SensorGroup
+    from edge_tvbo.setup.sensor_discovery import Discovery, Quantity, SensorGroup
 
 MAX_LISTED_GROUPS = 9  # groups of sensors that are printed
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
@@ -110,8 +110,8 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
 
     The command listens to the broker to find the sensors, with their integration, topics and
     quantities. On a terminal, the command prompts for values that no option sets. Each quantity
-    becomes a field. The file CONFIG, by default edge-tvbo.toml, contains comments, and `run`
-    accepts it unedited. No file is overwritten.
+    becomes a field, whose sensors may belong to several integrations. The file CONFIG, by default
+    edge-tvbo.toml, contains comments, and `run` accepts it unedited. No file is overwritten.
     """
     if config.exists():
         raise ConfigError(f"{config} exists already; name another file, or move this one.")
@@ -316,7 +316,7 @@ def _fields(answers: Answers, password: str | None, choose: Choose) -> "list[Fie
 
 def _named_sensors(answers: Answers) -> "list[FieldValues]":
     """Return the values of a field for each quantity of the sensors that are named."""
-    from edge_tvbo.setup.config_template import FieldValues
+    from edge_tvbo.setup.config_template import FieldValues, SourceValues
     from edge_tvbo.setup.sensor_discovery import known_quantity
 
     names = answers.quantities or ("temperature",)
@@ -329,10 +329,14 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
     return [
         FieldValues(
             name=name,
-            sensors={sensor: sensor for sensor in answers.sensors},
-            topic=answers.topic.replace(QUANTITY, name),
-            payload=answers.payload,
-            value=None if answers.value is None else answers.value.replace(QUANTITY, name),
+            sources=(
+                SourceValues(
+                    sensors={sensor: sensor for sensor in answers.sensors},
+                    topic=answers.topic.replace(QUANTITY, name),
+                    payload=answers.payload,
+                    value=None if answers.value is None else answers.value.replace(QUANTITY, name),
+                ),
+            ),
             unit=quantity.unit if answers.unit is None else answers.unit,
             mean=20.0 if answers.mean is None else answers.mean,
             spread=quantity.spread if answers.spread is None else answers.spread,
@@ -342,9 +346,8 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
 
 
 def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
-    """Return the values of a field for each chosen group of the sensors that are found."""
-    from edge_tvbo.setup.config_template import FieldValues
-    from edge_tvbo.setup.sensor_discovery import ids, shown
+    """Return the values of a field for each quantity of the chosen groups of sensors."""
+    from edge_tvbo.setup.sensor_discovery import shown
 
     discovery = _listen(answers, password)
     groups = _groups(discovery, answers)
@@ -352,25 +355,62 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
     if discovery.unusable:
         named = ", ".join(map(shown, discovery.unusable))
         click.echo(f"Sensors with names that cannot be used are left out: {named}", err=True)
+    quantities: dict[Quantity, list[SensorGroup]] = {}
     for group in chosen:
-        if answers.mode == "live" and group.activate is None:
+        quantities.setdefault(group.quantity, []).append(group)
+    return [_field_of_groups(each, answers) for each in quantities.values()]
+
+
+def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldValues":
+    """Return the values of a field with a source for each of `groups`, of the same quantity."""
+    from msgspec.structs import replace
+
+    from edge_tvbo.setup.config_template import FieldValues, SourceValues
+    from edge_tvbo.setup.sensor_discovery import ids
+
+    sources: list[SourceValues] = []
+    readings: dict[str, float] = {}
+    seen: set[tuple[str, str]] = set()  # topics and names in them: a sensor may have several values
+    for group in groups:
+        names = [name for name in group.readings if (group.topic, name) not in seen]
+        seen |= {(group.topic, name) for name in names}
+        sensors = ids(names, readings)
+        readings |= {sensor: group.readings[name] for sensor, name in sensors.items()}
+        if sensors:
+            sources.append(
+                SourceValues(
+                    sensors=sensors,
+                    topic=group.topic,
+                    payload=group.integration,
+                    value=group.value,
+                    activate=group.activate,
+                )
+            )
+    if answers.mode == "live":
+        _check_commands(groups)
+    every = replace(groups[0], readings=readings)
+    return FieldValues(
+        name=every.quantity.name,
+        sources=tuple(sources),
+        unit=every.quantity.unit if answers.unit is None else answers.unit,
+        mean=every.center if answers.mean is None else answers.mean,
+        spread=every.spread if answers.spread is None else answers.spread,
+    )
+
+
+def _check_commands(groups: "list[SensorGroup]") -> None:
+    """Raise `ConfigError` if the sensors of a field cannot be activated in the same mode."""
+    for group in groups:
+        if group.activate is None:
             raise ConfigError(
                 f"Sensors of {group.integration} have no known command; use --mode advise."
             )
-    return [
-        FieldValues(
-            name=group.quantity.name,
-            sensors=ids(group.readings),
-            topic=group.topic,
-            payload=group.integration,
-            value=group.value,
-            unit=group.quantity.unit if answers.unit is None else answers.unit,
-            activate=group.activate,
-            mean=group.center if answers.mean is None else answers.mean,
-            spread=group.spread if answers.spread is None else answers.spread,
+    modes = {each.activate.mode: each.integration for each in groups if each.activate}
+    if len(modes) > 1:
+        raise ConfigError(
+            f"Sensors of {' and '.join(modes.values())} need different modes, and a field has only"
+            " one; use --mode advise."
         )
-        for group in chosen
-    ]
 
 
 def _template_values(answers: Answers, fields: "Iterable[FieldValues]") -> "TemplateValues":
@@ -440,19 +480,25 @@ def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
 
 
 def _first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
-    """Return the first group, or the first of each quantity that the options name."""
-    if not answers.quantities:
-        return groups[:1]
-    return [
+    """Return the first group of each quantity that the options name, with its other sources.
+
+    If the options name no quantity, it is the quantity of the first group.
+    """
+    from edge_tvbo.setup.sensor_discovery import companions
+
+    firsts = [
         next(each for each in groups if wanted in (each.quantity.name, each.value))
         for wanted in dict.fromkeys(answers.quantities)
     ]
+    every = [companions(first, groups) for first in firsts or groups[:1]]
+    return [group for each in every for group in each]
 
 
 def _chosen_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
     """Return the groups that the user chooses; without a prompt if there is no choice."""
     if len(groups) <= max(1, len(set(answers.quantities))):
         return groups
+    usual = [groups.index(each) + 1 for each in _first_groups(groups, answers)]
 
     def read(text: str) -> list[int]:
         words = text.replace(",", " ").split()
@@ -462,8 +508,8 @@ def _chosen_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[Senso
         return sorted(set(numbers))
 
     chosen = click.prompt(
-        "Numbers of the groups to use, separated by spaces; each becomes a field",
-        default="1",
+        "Numbers of the groups to use, separated by spaces; each quantity becomes a field",
+        default=" ".join(map(str, usual)),
         value_proc=read,
     )
     return [groups[number - 1] for number in chosen]

@@ -58,6 +58,7 @@ class CrossChecks:
             self._times(field, path)
             self._prior(field, path)
             self._sensors(field, path)
+            self._sources(field, path)
             self._policy(field, (*path, "policy"))
             self._wire(field, path)
             if field.get("energy"):
@@ -284,6 +285,81 @@ class CrossChecks:
                 field["positions"], self.base, tuple(seen), (*path, "positions"), self.report
             )
 
+    def _sources(self, field: Values, path: KeyPath) -> None:
+        """Check which sensors each source has, and add the missing defaults of the sources."""
+        reading, sources = field.get("reading", {}), field.get("readings", ({},))
+        if reading is None and not sources:
+            self.report.add(
+                (*path, "reading"),
+                "is missing; allowed: a table",
+                "Topic and format of the readings; with several sources, tables "
+                f"[[{dotted((*path, 'readings'))}]]",
+                code=Code.MISSING,
+            )
+        elif reading is not None and sources:
+            self.report.add(
+                (*path, "readings"),
+                "is set together with reading; remove one of them",
+                code=Code.CONTRADICTION,
+            )
+        activate = field.get("activate", {})
+        mode = activate.get("mode", "advise")
+        activate.setdefault("payload", DEFAULT_COMMANDS.get(mode, "1"))
+        for source in sources:
+            for key in {"topic", "payload"} & set(activate):
+                source.get("activate", {}).setdefault(key, activate[key])
+        self._sensors_of_sources(sources, field, (*path, "readings"))
+
+    def _sensors_of_sources(
+        self, sources: tuple[Values, ...], field: Values, path: KeyPath
+    ) -> None:
+        """Check that each sensor has one source; a source without `sensors` gets all others."""
+        sensors, named = field.get("sensors", ()), dict[str, int]()
+        for index, source in enumerate(sources):
+            for place, sensor in enumerate(source.get("sensors", ())):
+                key = (*path, index, "sensors", place)
+                if sensor not in sensors:
+                    self.report.add(
+                        key,
+                        f"is {shown(sensor)}, which is not one of the sensors",
+                        did_you_mean(sensor, sensors),
+                        code=Code.UNKNOWN_NAME,
+                    )
+                elif sensor in named:
+                    first = dotted((*path, named[sensor]))
+                    self.report.add(
+                        key,
+                        f"is {shown(sensor)}, which {first} already has; each sensor has one "
+                        "source",
+                        code=Code.TWICE,
+                    )
+                named.setdefault(sensor, index)
+        others = tuple(sensor for sensor in dict.fromkeys(sensors) if sensor not in named)
+        open_ended = [index for index, each in enumerate(sources) if "sensors" not in each]
+        for index in open_ended[1:]:
+            self.report.add(
+                (*path, index, "sensors"),
+                f"is missing, and so it is in {dotted((*path, open_ended[0]))}; only one source "
+                "can have all the other sensors",
+                code=Code.MISSING,
+            )
+        for index in open_ended[:1]:
+            sources[index]["sensors"] = others
+            if sensors and not others:
+                self.report.add(
+                    (*path, index),
+                    "has no sensor, because the other sources name all of them; remove this table "
+                    "or name its sensors",
+                    code=Code.CONTRADICTION,
+                )
+        if sources and others and not open_ended and "readings" in field:
+            self.report.add(
+                path,
+                f"has no source for the sensors {listed(others)}; name them in the `sensors` of a "
+                "table, or leave `sensors` out of one table",
+                code=Code.MISSING,
+            )
+
     def _policy(self, field: Values, path: KeyPath) -> None:
         policy: PolicySettings | None = field.get("policy")
         if policy is None:
@@ -304,24 +380,17 @@ class CrossChecks:
         )
 
     def _wire(self, field: Values, path: KeyPath) -> None:
-        reading, activate = field.get("reading", {}), field.get("activate", {})
-        payload = reading.get("payload")
-        if payload is not None and self.payloads is not None and payload not in self.payloads:
-            self._unknown((*path, "reading", "payload"), payload, "format", self.payloads)
-        if reading.get("scale") == 0:
-            self.report.add(
-                (*path, "reading", "scale"),
-                "is 0, so every reading would have the same value; allowed: any other number",
-            )
-        mode = activate.get("mode", "advise")
-        if mode != "advise" and activate.get("topic", "") is None:
-            self.report.add(
-                (*path, "activate", "topic"),
-                f"is missing; mode {mode} needs a topic with {{sensor}}",
-                code=Code.MISSING,
-            )
-        activate.setdefault("payload", DEFAULT_COMMANDS.get(mode, "1"))
-        self._topic_names(field, path)
+        for key, source in _sources_of(field):
+            self._source(source, (*path, *key))
+            self._topic_names(source.get("sensors", ()), field, path)
+        for key, command in _commands_of(field):
+            mode = field.get("activate", {}).get("mode", "advise")
+            if mode != "advise" and command.get("topic", "") is None:
+                self.report.add(
+                    (*path, *key, "topic"),
+                    f"is missing; mode {mode} needs a topic with {{sensor}}",
+                    code=Code.MISSING,
+                )
         for sensor in field.get("names", ()):
             if sensor not in field.get("sensors", (sensor,)):
                 self.report.add(
@@ -330,18 +399,29 @@ class CrossChecks:
                     did_you_mean(sensor, field["sensors"]),
                     code=Code.UNKNOWN_NAME,
                 )
-        for part, topic in (("reading", reading.get("topic")), ("activate", activate.get("topic"))):
+        for key, table in (*_sources_of(field), *_commands_of(field)):
+            topic = table.get("topic")
             if topic and topic.startswith("{sensor}/") and OWN_TOPICS in field.get("sensors", ()):
                 self.report.add(
-                    (*path, part, "topic"),
+                    (*path, *key, "topic"),
                     f"begins with {{sensor}}, so the sensor {OWN_TOPICS} would use topics of the "
                     "daemon; rename the sensor, or change the topic",
                 )
 
-    def _topic_names(self, field: Values, path: KeyPath) -> None:
-        """Check that no two sensors have the same name in topics."""
+    def _source(self, reading: Values, path: KeyPath) -> None:
+        payload = reading.get("payload")
+        if payload is not None and self.payloads is not None and payload not in self.payloads:
+            self._unknown((*path, "payload"), payload, "format", self.payloads)
+        if reading.get("scale") == 0:
+            self.report.add(
+                (*path, "scale"),
+                "is 0, so every reading would have the same value; allowed: any other number",
+            )
+
+    def _topic_names(self, sensors: Collection[str], field: Values, path: KeyPath) -> None:
+        """Check that no two of the `sensors` have the same name in topics."""
         first: dict[str, str] = {}
-        for sensor in dict.fromkeys(field.get("sensors", ())):
+        for sensor in dict.fromkeys(sensors):
             name = field.get("names", {}).get(sensor, sensor)
             other = first.setdefault(name, sensor)
             if other != sensor:
@@ -370,7 +450,7 @@ class CrossChecks:
                     code=Code.UNKNOWN_NAME,
                 )
         self._budgets(energy, field.get("sensors", ()), path)
-        self._battery(energy.get("battery") or {}, field.get("reading", {}), (*path, "battery"))
+        self._battery(energy.get("battery") or {}, field, path[:-1])
         payload = (energy.get("battery") or {}).get("payload")
         if payload is not None and self.payloads is not None and payload not in self.payloads:
             self._unknown((*path, "battery", "payload"), payload, "format", self.payloads)
@@ -402,42 +482,54 @@ class CrossChecks:
                     code=Code.CONTRADICTION,
                 )
 
-    def _battery(self, battery: Values, reading: Values, path: KeyPath) -> None:
-        same = [battery.get(key) == reading.get(key) for key in ("topic", "payload", "settings")]
-        if battery.get("topic") and all(same):
+    def _battery(self, battery: Values, field: Values, path: KeyPath) -> None:
+        if not battery.get("topic"):
+            return
+        readings = [reading for _, reading in _sources_of(field)]
+        keys = ("topic", "payload", "settings")
+        if any(all(battery.get(key) == each.get(key) for key in keys) for each in readings):
             self.report.add(
-                (*path, "topic"),
+                (*path, "energy", "battery", "topic"),
                 f"is {shown(battery['topic'])}, from which the same value is read as from the "
                 'readings; set `value`, such as value = "battery"',
                 code=Code.TWICE,
             )
+        if battery["topic"] not in [each.get("topic") for each in readings]:
+            self._topic_names(field.get("sensors", ()), field, path)
 
     def _between(self, fields: Mapping[str, Values]) -> None:
         """Check that no two topics of the fields, for readings or for commands, are in conflict."""
         readings: dict[Any, str] = {}
         command_topics: dict[str, str] = {}
-        topics = {field.get("reading", {}).get("topic"): name for name, field in fields.items()}
+        topics = {
+            source.get("topic"): name
+            for name, field in fields.items()
+            for _, source in _sources_of(field)
+        }
         for name, field in fields.items():
-            reading, activate = field.get("reading", {}), field.get("activate", {})
-            topic = reading.get("topic")
-            same = (topic, reading.get("settings", {}).get("value"))
-            if topic and (first := readings.setdefault(same, name)) != name:
-                self.report.add(
-                    ("fields", name, "reading", "topic"),
-                    f"is {shown(topic)}, which is also the topic of {dotted(('fields', first))}; "
-                    "fields with the same topic need different settings `value`",
-                    code=Code.TWICE,
-                )
-            if activate.get("mode") == "sleepy" and activate.get("topic"):
+            path = ("fields", name)
+            for key, source in _sources_of(field):
+                topic = source.get("topic")
+                same = (topic, source.get("settings", {}).get("value"))
+                if topic and (first := readings.setdefault(same, name)) != name:
+                    self.report.add(
+                        (*path, *key, "topic"),
+                        f"is {shown(topic)}, which is also the topic of "
+                        f"{dotted(('fields', first))}; fields with the same topic need different "
+                        "settings `value`",
+                        code=Code.TWICE,
+                    )
+            if field.get("activate", {}).get("mode") == "sleepy":
                 self._check_command_topics(name, field, command_topics)
-            if activate.get("topic") and activate["topic"] in topics:
-                other = dotted(("fields", topics[activate["topic"]]))
-                self.report.add(
-                    ("fields", name, "activate", "topic"),
-                    f"is {shown(activate['topic'])}, which is the reading topic of {other}; "
-                    "allowed: any other topic",
-                    code=Code.TWICE,
-                )
+            for key, command in _commands_of(field):
+                if command.get("topic") and command["topic"] in topics:
+                    other = dotted(("fields", topics[command["topic"]]))
+                    self.report.add(
+                        (*path, *key, "topic"),
+                        f"is {shown(command['topic'])}, which is the reading topic of {other}; "
+                        "allowed: any other topic",
+                        code=Code.TWICE,
+                    )
 
     def _check_command_topics(
         self, name: str, field: Values, command_topics: dict[str, str]
@@ -447,14 +539,34 @@ class CrossChecks:
         If two fields retained commands on the same topic, each field would clear the commands of
         the other.
         """
-        topic, names = field["activate"]["topic"], field.get("names", {})
-        for sensor in field.get("sensors", ()):
-            own_topic = topic.replace("{sensor}", names.get(sensor, sensor))
-            if (first := command_topics.setdefault(own_topic, name)) != name:
-                self.report.add(
-                    ("fields", name, "activate", "topic"),
-                    f"is {shown(topic)}, on which {dotted(('fields', first))} also sends "
-                    f"commands to {sensor}; allowed: a topic that no other field uses",
-                    code=Code.TWICE,
-                )
-                return
+        names = field.get("names", {})
+        for (key, command), (_, source) in zip(
+            _commands_of(field), _sources_of(field), strict=True
+        ):
+            topic = command.get("topic") or ""
+            for sensor in source.get("sensors", ()):
+                own_topic = topic.replace("{sensor}", names.get(sensor, sensor))
+                if topic and (first := command_topics.setdefault(own_topic, name)) != name:
+                    self.report.add(
+                        ("fields", name, *key, "topic"),
+                        f"is {shown(topic)}, on which {dotted(('fields', first))} also sends "
+                        f"commands to {sensor}; allowed: a topic that no other field uses",
+                        code=Code.TWICE,
+                    )
+                    return
+
+
+def _sources_of(field: Values) -> list[tuple[KeyPath, Values]]:
+    """Return the settings of each source of a field's readings, with the key in the field."""
+    if sources := field.get("readings"):
+        return [(("readings", index), each) for index, each in enumerate(sources)]
+    reading = field.get("reading") or {}
+    return [(("reading",), {**reading, "sensors": field.get("sensors", ())})]
+
+
+def _commands_of(field: Values) -> list[tuple[KeyPath, Values]]:
+    """Return the settings of the command to each source's sensors, with the key in the field."""
+    if sources := field.get("readings"):
+        each_key = ((("readings", index, "activate"), each) for index, each in enumerate(sources))
+        return [(key, each.get("activate", {})) for key, each in each_key]
+    return [(("activate",), field.get("activate", {}))]

@@ -8,6 +8,7 @@ import msgspec
 
 from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of
 from edge_tvbo.config.settings import Settings
+from edge_tvbo.messages.declared_types import is_struct
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.policy.registry import policies, settings_class
 from edge_tvbo.policy.settings import BUILT_IN, PolicySettings
@@ -22,6 +23,7 @@ class Entry(NamedTuple):
     default: str = ""  # "" if the setting is required or has no default
     required: bool = False
     is_table: bool = False  # the following entries are the settings of this table
+    is_array: bool = False  # the table may be there several times, as [[key]]
 
 
 class PolicyEntry(NamedTuple):
@@ -82,7 +84,8 @@ def _table(kind: type[msgspec.Struct], prefix: str) -> Iterator[Entry]:
 
 
 def _setting(setting: Setting, key: str) -> Iterator[Entry]:
-    inside = setting.named[1] if setting.named else setting.table
+    is_array = is_struct(setting.items)
+    inside = setting.named[1] if setting.named else setting.items if is_array else setting.table
     yield Entry(
         key,
         setting.expected,
@@ -90,6 +93,7 @@ def _setting(setting: Setting, key: str) -> Iterator[Entry]:
         _default(setting),
         required=setting.required,
         is_table=inside is not None,
+        is_array=is_array,
     )
     if inside is not None:
         yield from _table(inside, f"{key}.<name>." if setting.named else f"{key}.")
@@ -99,7 +103,7 @@ def _default(setting: Setting) -> str:
     if setting.derived:
         return str(setting.extra["default"])
     match setting.default:
-        case None:
+        case None | ():
             return ""
         case LogBeta(c1=c1, c2=c2):
             return f"{{ c1 = {c1}, c2 = {c2} }}"

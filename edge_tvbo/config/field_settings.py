@@ -102,6 +102,58 @@ SensorId = Annotated[
 ]
 
 
+class SourceCommandSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Command to the sensors of one source, if it differs from the command of the field."""
+
+    topic: Annotated[
+        str | None,
+        Meta(
+            description="The MQTT topic of commands to the sensors of this source.",
+            extra={
+                "parse": field_types.activate_topic,
+                "expected": "a topic with {sensor} in it",
+                "default": "activate.topic of the field",
+            },
+        ),
+    ] = None
+    payload: Annotated[
+        str,
+        Meta(
+            description="The payload of commands to the sensors of this source.",
+            extra={
+                "parse": field_types.activate_payload,
+                "expected": "a text; {sensor}, {interval}, {at} and {expires_at} are replaced with "
+                "their values",
+                "default": "activate.payload of the field",
+            },
+        ),
+    ] = "1"
+
+
+class SourceSettings(ReadingSettings, frozen=True, kw_only=True):
+    """One of several sources of a field's readings, such as Zigbee2MQTT beside Tasmota."""
+
+    sensors: Annotated[
+        tuple[SensorId, ...],
+        Meta(
+            min_length=1,
+            max_length=2000,
+            description="The ids of the field's sensors whose readings come from this source.",
+            extra={
+                "expected": "an array of ids of the field's sensors",
+                "default": "all sensors that no other source names",
+            },
+        ),
+    ] = ()
+    activate: Annotated[
+        SourceCommandSettings,
+        Meta(
+            description="How the sensors of this source are activated, if their command differs"
+            " from the field's. The mode is always that of the field."
+        ),
+    ] = SourceCommandSettings()
+
+
 class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     """Settings of one field, which is a quantity that several sensors measure."""
 
@@ -181,7 +233,22 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
             extra={"expected": "an array of 1 to 2000 ids"},
         ),
     ]
-    reading: Annotated[ReadingSettings, Meta(description="Topic and format of the readings.")]
+    reading: Annotated[
+        ReadingSettings | None,
+        Meta(
+            description="Topic and format of the readings. Every field needs either reading or"
+            " readings.",
+            extra={"expected": "a table; several sources are tables [[fields.<name>.readings]]"},
+        ),
+    ] = None
+    readings: Annotated[
+        tuple[SourceSettings, ...],
+        Meta(
+            description="Sources of the readings, in place of reading, if the sensors of a field"
+            " have different topics or formats: one table [[fields.<name>.readings]] for each.",
+            extra={"expected": "tables [[fields.<name>.readings]]"},
+        ),
+    ] = ()
     activate: Annotated[ActivateSettings, Meta(description="How a sensor is activated.")] = (
         ActivateSettings()
     )
@@ -206,6 +273,15 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
             " has at most this number of sensors. 0: never.",
         ),
     ] = 100
+
+    @property
+    def sources(self) -> tuple[SourceSettings, ...]:
+        """The sources of the readings: the tables `readings`, or the one table `reading`."""
+        if self.reading is None:
+            return self.readings
+        command = SourceCommandSettings(topic=self.activate.topic, payload=self.activate.payload)
+        reading = msgspec.structs.asdict(self.reading)
+        return (SourceSettings(**reading, sensors=self.sensors, activate=command),)
 
     @property
     def sends_commands(self) -> bool:

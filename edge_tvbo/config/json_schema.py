@@ -94,6 +94,8 @@ def _value(setting: Setting) -> Schema:
         return _policy(setting)
     if setting.named:
         return {"type": "object", "additionalProperties": _table(setting.named[1])}
+    if is_struct(setting.items):
+        return {"type": "array", "items": _table(setting.items)}
     return _kind(setting.kind)
 
 

@@ -90,6 +90,9 @@ def _leaves(table: Values, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _leaves(value, (*path, key))
+        elif isinstance(value, list) and all(isinstance(each, dict) for each in value):
+            for index, each in enumerate(value):
+                yield from _leaves(each, (*path, key, index))
         else:
             yield (*path, key), value
 

@@ -11,13 +11,18 @@ import msgspec
 from edge_tvbo.config.controller_settings import SurveySettings
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
 from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, listed, shown
-from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
+from edge_tvbo.config.field_settings import (
+    ActivateSettings,
+    FieldSettings,
+    ReadingSettings,
+    SourceSettings,
+)
 from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.errors import Code, ConfigError
-from edge_tvbo.messages.declared_types import allowed_values, choices, convert
+from edge_tvbo.messages.declared_types import allowed_values, choices, convert, is_struct
 from edge_tvbo.policy.registry import find_settings_class, policies
 from edge_tvbo.policy.settings import BUILT_IN, PolicySettings
 
@@ -32,6 +37,7 @@ _HOMES: dict[type[msgspec.Struct], str] = {  # where a misplaced setting belongs
     PolicySettings: "in policy",
     Kernel: "in kernel",
     ReadingSettings: "in reading",
+    SourceSettings: "in [[fields.<name>.readings]]",
     ActivateSettings: "in activate",
     EnergySettings: "in energy",
     SurveySettings: "in survey",
@@ -70,6 +76,8 @@ def build(kind: type[msgspec.Struct], good: Values) -> Any:
 
 
 def _built(setting: Setting | None, value: Any) -> Any:
+    if setting is not None and is_struct(setting.items):
+        return tuple(build(setting.items, each) for each in value)
     if setting is None or not isinstance(value, dict):
         return value
     if setting.named:
@@ -97,6 +105,8 @@ def _value(setting: Setting, value: Any, path: KeyPath, report: Report) -> Any:
         return read_table(setting.table, value, path, report)
     if isinstance(value, dict) and setting.named:
         return _named(setting, value, path, report)
+    if isinstance(value, list) and is_struct(setting.items):
+        return _tables(setting, value, path, report)
     if isinstance(value, list) and setting.items:
         return _items(setting, value, path, report)
     try:
@@ -155,6 +165,19 @@ def _named(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Valu
             report.add(where, f"is not a valid name; allowed: {allowed_values(name_kind)}")
         good[name] = read_table(kind, table, where, report)
     return good
+
+
+def _tables(setting: Setting, raw: list[Any], path: KeyPath, report: Report) -> Any:
+    """Return the valid values of each table of an array of tables."""
+    for index, item in enumerate(raw):
+        if not isinstance(item, dict):
+            allowed = f"allowed: a table [[{dotted(path)}]]"
+            report.add((*path, index), f"is {shown(item)}; {allowed}")
+    if not all(isinstance(item, dict) for item in raw):
+        return _INVALID
+    return tuple(
+        read_table(setting.items, table, (*path, index), report) for index, table in enumerate(raw)
+    )
 
 
 def _items(setting: Setting, raw: list[Any], path: KeyPath, report: Report) -> Any:

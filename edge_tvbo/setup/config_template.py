@@ -30,11 +30,10 @@ interval = {interval}  # or "on-reading"
 policy = {{ name = "auto" }}  # learns how the field changes; needs no parameter
 
 sensors = [{sensors}]
-{names}reading = {{ topic = {topic}, payload = {payload}{value} }}
-
+{names}{reading}
 # "advise" only publishes edge_tvbo/edge/{field}/selected; {modes}
 {activate}
-
+{sources}
 # The prior: mean and variance (in unit²) of the field, noise_variance (in unit²) of a reading, and
 # the correlation of any two sensors. A model that `edge-tvbo fit` learns from recorded days is much
 # better: then  model = "..."  replaces this table.
@@ -50,16 +49,22 @@ noise_variance = {noise:.4g}
 """
 
 
-class FieldValues(msgspec.Struct, frozen=True, kw_only=True):
-    """Values that fill the template of one field."""
+class SourceValues(msgspec.Struct, frozen=True, kw_only=True):
+    """Values for one source of a field's readings."""
 
-    name: str
     sensors: Mapping[str, str]  # sensor ids, each with the sensor's name in topics
-    unit: str
     topic: str
     payload: str
     value: str | None = None
     activate: Activation | None = None  # how sensors of this integration are activated, if known
+
+
+class FieldValues(msgspec.Struct, frozen=True, kw_only=True):
+    """Values that fill the template of one field."""
+
+    name: str
+    unit: str
+    sources: tuple[SourceValues, ...]
     mean: float  # of the readings
     spread: float  # standard deviation of the readings
 
@@ -94,23 +99,59 @@ def _names(name: str) -> Iterator[str]:
 
 
 def _render_field(field: FieldValues, name: str, values: TemplateValues) -> str:
-    others = {sensor: named for sensor, named in field.sensors.items() if sensor != named}
+    sensors = {sensor: named for each in field.sources for sensor, named in each.sensors.items()}
+    others = {sensor: named for sensor, named in sensors.items() if sensor != named}
+    command = _command(field.sources)
     return FIELD_TEMPLATE.format(
         field=name,
         unit=_quoted(field.unit),
         interval=_quoted(values.interval),
-        sensors=", ".join(map(_quoted, field.sensors)),
+        sensors=", ".join(map(_quoted, sensors)),
         names=f"names = {_table(others)}\n" if others else "",
-        topic=_quoted(field.topic),
-        payload=_quoted(field.payload),
-        value="" if field.value is None else f", value = {_quoted(field.value)}",
-        modes='"live" also activates the sensor.' if field.activate else "no sensor is activated.",
-        activate=_activate(field.activate, values.live),
+        reading=_reading(field.sources[0]) if len(field.sources) == 1 else "",
+        modes='"live" also activates the sensor.' if command else "no sensor is activated.",
+        activate=_activate(command, values.live),
+        sources="".join(_source(each, name, values.live) for each in field.sources)
+        if len(field.sources) > 1
+        else "",
         mean=field.mean,
         variance=field.spread * field.spread,
         noise=0.01 * field.spread * field.spread,
-        first=_quoted(next(iter(field.sensors))),
+        first=_quoted(next(iter(sensors))),
     )
+
+
+def _reading(source: SourceValues) -> str:
+    return f"reading = {_table(_format(source))}\n"
+
+
+def _format(source: SourceValues) -> dict[str, str]:
+    value = {} if source.value is None else {"value": source.value}
+    return {"topic": source.topic, "payload": source.payload, **value}
+
+
+def _source(source: SourceValues, field: str, live: bool) -> str:
+    """Return the table of one of several sources."""
+    lines = [f"\n[[fields.{field}.readings]]"]
+    lines += [f"{key} = {_quoted(text)}" for key, text in _format(source).items()]
+    lines.append(f"sensors = [{', '.join(map(_quoted, source.sensors))}]")
+    if known := source.activate:
+        command = _table({"topic": known.topic, "payload": known.payload})
+        lines.append(f"{'' if live else '# '}activate = {command}")
+    return "\n".join(lines) + "\n"
+
+
+def _command(sources: tuple[SourceValues, ...]) -> dict[str, str]:
+    """Return the settings `activate` of a field; {} if some of its sensors cannot be activated.
+
+    The topics and payloads of several sources are in their own tables.
+    """
+    known = [each.activate for each in sources if each.activate is not None]
+    if len(known) < len(sources) or len({each.mode for each in known}) > 1:
+        return {}
+    if len(known) > 1:
+        return {"mode": known[0].mode}
+    return {"mode": known[0].mode, "topic": known[0].topic, "payload": known[0].payload}
 
 
 def _login(values: TemplateValues) -> str:
@@ -119,17 +160,16 @@ def _login(values: TemplateValues) -> str:
     return "".join(lines) + ("\n[mqtt.tls]\n" if values.tls else "")
 
 
-def _activate(known: Activation | None, live: bool) -> str:
+def _activate(command: Mapping[str, str], live: bool) -> str:
     """Return the line of the configuration that sets `activate`.
 
     If the mode is "advise" and the command to the sensors is known, a second line contains the
     command as a comment.
     """
     advise = 'activate = { mode = "advise" }'
-    if known is None:
+    if not command:
         return advise
-    settings = {"mode": known.mode, "topic": known.topic, "payload": known.payload}
-    line = f"activate = {_table(settings)}"
+    line = f"activate = {_table(command)}"
     return line if live else f"{advise}\n# {line}"
 
 

@@ -19,7 +19,7 @@ from edge_tvbo.config.deprecated import renamed
 from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of, struct_of
 from edge_tvbo.config.settings import Settings
-from edge_tvbo.messages.declared_types import choices
+from edge_tvbo.messages.declared_types import choices, is_struct
 
 HIDDEN = "***"
 PUBLIC_TEXTS = (  # settings whose texts are shown
@@ -102,9 +102,16 @@ def _walk(
                     yield Line(".".join((*where, each)), table, None, False)
         elif setting and setting.table and isinstance(value, dict):
             yield from _walk(value, struct_of(setting, value), where)
+        elif setting and is_struct(setting.items) and _is_array_of_tables(value):
+            for index, table in enumerate(value):
+                yield from _walk(table, setting.items, (*path, f"{name}[{index}]"))
         else:
             is_public = setting is not None and _is_public(kind, setting, value)
             yield Line(".".join(where), value, setting, is_public)
+
+
+def _is_array_of_tables(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
 
 
 def _setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:

@@ -7,7 +7,7 @@ or a preset raises an exception, the message is ignored for that integration.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, count
 from statistics import median
 
@@ -246,23 +246,48 @@ def _rank(group: SensorGroup) -> tuple[bool, int, int, str]:
     return order == len(_ORDER), -len(group.readings), order, f"{group.topic} {group.value}"
 
 
-def ids(names: Iterable[str]) -> dict[str, str]:
+def ids(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
     """Return a dict that maps sensor ids to the names of the sensors in topics.
 
-    A name that is a valid id is its own id. For any other name, an id is made from the name.
+    A name that is a valid id is its own id, unless it is one of the ids that are `taken`. For any
+    other name, an id is made from the name.
 
     >>> ids(["Living room", "Küche", "hall", "Kuche"])
     {'hall': 'hall', 'Kuche': 'Kuche', 'Living-room': 'Living room', 'Kuche-2': 'Küche'}
+    >>> ids(["hall", "attic"], taken=["hall"])
+    {'attic': 'attic', 'hall-2': 'hall'}
     """
     every = list(names)
-    by_id = {name: name for name in every if _ID.fullmatch(name)}
+    by_id = {name: name for name in every if _ID.fullmatch(name) and name not in taken}
     for name in every:
         if name not in by_id:
             plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
             plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", plain)[:59].strip("-") or "sensor"
             numbered = (f"{plain}-{number}" for number in count(2))
-            by_id[next(each for each in chain([plain], numbered) if each not in by_id)] = name
+            free = (
+                each for each in chain([plain], numbered) if each not in by_id and each not in taken
+            )
+            by_id[next(free)] = name
     return by_id
+
+
+def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:
+    """Return `first`, and the groups that can be its field's other sources without a question.
+
+    These are the largest group of each other integration with the same quantity. Plain numbers and
+    JSON are left out if a sensor has the name of one that was found before: an integration often
+    publishes its readings twice.
+    """
+    found = [first]
+    for group in groups:
+        names = {name for each in found for name in each.readings}
+        if (
+            group.quantity == first.quantity
+            and group.integration not in {each.integration for each in found}
+            and not (group.integration in _PLAIN and names & set(group.readings))
+        ):
+            found.append(group)
+    return found
 
 
 def shown(name: str) -> str:

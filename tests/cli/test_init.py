@@ -20,7 +20,7 @@ from edge_tvbo.config import loader
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.payloads import DetectedSensor
 from edge_tvbo.setup import sensor_discovery
-from edge_tvbo.setup.config_template import FieldValues, TemplateValues, render_config
+from edge_tvbo.setup.config_template import FieldValues, SourceValues, TemplateValues, render_config
 
 PRESETS = all_presets()
 NODES = {"hall": 21.0, "attic": 24.5, "Living room": 20.0, "Küche": 22.0}
@@ -77,12 +77,16 @@ def test_a_configuration_of_random_messages_is_valid(tmp_path_factory, messages)
 def start(group, sensors):
     field = FieldValues(
         name=group.quantity.name,
-        sensors=sensors,
         unit=group.quantity.unit,
-        topic=group.topic,
-        payload=group.integration,
-        value=group.value,
-        activate=group.activate,
+        sources=(
+            SourceValues(
+                sensors=sensors,
+                topic=group.topic,
+                payload=group.integration,
+                value=group.value,
+                activate=group.activate,
+            ),
+        ),
         mean=group.center,
         spread=group.spread,
     )
@@ -286,6 +290,37 @@ def test_init_lists_the_received_topics_and_writes_no_file_if_it_recognises_no_s
     assert "Topics of other messages: cellar/door" in made.stderr
     assert "--sensor hall" in made.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_integrations_of_one_quantity_become_one_field(mosquitto, peer, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    for name, value in NODES.items():
+        sender.publish(f"zigbee2mqtt/{name}", document(value), retain=True)
+        sender.publish(f"zigbee2mqtt/{name}/temperature", str(value), retain=True)
+    for name, value in {"hall": 30.0, "cellar": 15.0}.items():
+        body = {"AM2301": {"Temperature": value, "Humidity": 50}, "TempUnit": "C"}
+        sender.publish(f"tele/{name}/SENSOR", json.dumps(body), retain=True)
+    options = ("--port", str(broker.port), "--listen", "1s")
+
+    for mode in ("advise", "live"):
+        path = tmp_path / f"{mode}.toml"
+        made = run("init", str(path), *options, "--mode", mode)
+        assert made.exit_code == 0, made.output
+        assert run("check", str(path)).exit_code == 0
+
+    assert '# activate = { topic = "cmnd/' in (tmp_path / "advise.toml").read_text()
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert set(field["sensors"]) == {"hall", "attic", "Living-room", "Kuche", "hall-2", "cellar"}
+    assert field["names"] == {"Living-room": "Living room", "Kuche": "Küche", "hall-2": "hall"}
+    assert field["activate"] == {"mode": "live"}
+    assert [(each["topic"], each["value"]) for each in field["readings"]] == [
+        ("zigbee2mqtt/{sensor}", "temperature"),
+        ("tele/{sensor}/SENSOR", "AM2301.Temperature"),
+    ]
+    assert field["readings"][1]["sensors"] == ["cellar", "hall-2"]
+    assert field["readings"][1]["activate"]["topic"] == "cmnd/{sensor}/TelePeriod"
 
 
 # --- on a terminal ------------------------------------------------------------------------------

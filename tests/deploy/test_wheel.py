@@ -16,10 +16,12 @@ from pathlib import Path
 import pytest
 from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt import subscribe
+from support.installation import install_commands
 from support.mosquitto import Peer
 from support.paths import ROOT
 from support.ports import free_port
 
+from edge_tvbo import __version__
 from edge_tvbo.messages.documents import Reason
 from edge_tvbo.numerics.compiled import MODULES
 
@@ -142,6 +144,31 @@ def test_the_sdist_contains_the_files_for_tests_and_installation(built):
     } <= names
 
 
+def test_the_changelog_begins_with_this_version_and_its_upgrade_notes():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    newest = text.split("\n## ")[1]
+
+    assert newest.startswith(f"{__version__} ")
+    assert "\n### Upgrade notes" in newest and "semver.org" in text.split("\n## ")[0]
+
+
+def test_every_file_names_the_same_version():
+    named = {
+        "pyproject.toml": f'\nversion = "{__version__}"\n',
+        "deploy/docker/compose.yaml": f"image: edge-tvbo:{__version__}\n",
+        "deploy/home-assistant-addon/config.yaml": f'version: "{__version__}"\n',
+    }
+
+    assert [path for path, text in named.items() if text not in (ROOT / path).read_text()] == []
+
+
+def test_git_ignores_the_environment_of_the_readme():
+    directory = re.search(r"python3 -m venv (\S+)", install_commands())[1]
+    names = (ROOT / ".gitignore").read_text().splitlines()
+
+    assert f"{directory}/" in names
+
+
 # --- without extras -----------------------------------------------------------------------------
 
 
@@ -226,6 +253,65 @@ def test_after_precompile_the_first_start_compiles_nothing(fresh, caches, tmp_pa
     assert "INFO compiled" not in "".join(log)
     assert sorted(Path(caches).rglob("*")) == kept
     assert "nothing to do" in called(fresh / "edge-tvbo", "precompile", NUMBA_CACHE_DIR=caches)
+
+
+# --- pipx and uv --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def installers(tmp_path_factory):
+    """Return a directory with pipx and uv, and the variables with which they change only it."""
+    directory = tmp_path_factory.mktemp("installers")
+    try:
+        called(sys.executable, "-m", "pip", "install", *PIP, "--target", directory, "pipx", "uv")
+    except AssertionError as error:
+        pytest.skip(f"pipx and uv cannot be installed here: {error}")
+    places = ("PIPX_HOME", "PIPX_BIN_DIR", "PIPX_MAN_DIR", "PIPX_COMPLETION_DIR", "UV_TOOL_DIR")
+    places += ("UV_TOOL_BIN_DIR", "UV_CACHE_DIR", "HOME")
+    own = {name: str(directory / name) for name in places}
+    own |= {"UV_PYTHON": sys.executable, "UV_SYSTEM_CERTS": "true", "PYTHONPATH": str(directory)}
+    own["PATH"] = f"{directory}/bin:{os.environ['PATH']}"
+    index = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "get", "global.index-url"],
+        capture_output=True,
+        text=True,
+    )
+    return own | ({"UV_DEFAULT_INDEX": index.stdout.strip()} if index.returncode == 0 else {})
+
+
+PIPX = (sys.executable, "-m", "pipx")
+
+
+@pytest.mark.parametrize(
+    ("install", "programs", "upgrade"),
+    [
+        ((*PIPX, "install"), "PIPX_BIN_DIR", (*PIPX, "install", "--force")),
+        (("uv", "tool", "install"), "UV_TOOL_BIN_DIR", ("uv", "tool", "install", "--reinstall")),
+    ],
+    ids=["pipx", "uv-tool"],
+)
+def test_pipx_and_uv_install_the_wheel_and_the_extra_that_the_program_names(
+    installers, wheel, tmp_path, install, programs, upgrade
+):
+    """No index has edge_tvbo, so the named command must not search one for it."""
+    called(*install, wheel, **installers)
+    program = Path(installers[programs], "edge-tvbo")
+    python = program.resolve().with_name("python")
+    path = example(tmp_path, 1)
+
+    missing = called(program, "dashboard", path, status=2)
+    named = re.search(r"Install it with:  (.*)", missing)[1]
+    called("sh", "-c", named.replace("pipx ", f"{sys.executable} -m pipx "), **installers)
+
+    assert called(python, "-c", "import starlette, uvicorn") == ""
+    called(*upgrade, wheel, **installers)
+    assert "edge-tvbo, version" in called(program, "--version")
+
+
+def test_uvx_runs_the_wheel_without_installing_it(installers, wheel, tmp_path):
+    said = called("uvx", "--from", wheel, "edge-tvbo", "check", example(tmp_path, 1), **installers)
+
+    assert "good: 1 field(s), 3 sensor(s)" in said
 
 
 # --- missing extras -----------------------------------------------------------------------------

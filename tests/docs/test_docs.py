@@ -255,7 +255,9 @@ def test_the_generated_pages_are_up_to_date():
 
 def test_every_setting_is_in_its_table_of_the_reference():
     parts = re.split(
-        r"^## (?:`\[(.*)\]`|Top-level settings)$", TEXTS[DOCS / "configuration.md"], flags=re.M
+        r"^## (?:`\[{1,2}([^]]*)\]{1,2}`|Top-level settings)$",
+        TEXTS[DOCS / "configuration.md"],
+        flags=re.M,
     )
     tables = dict(zip([each or "" for each in parts[1::2]], parts[2::2], strict=True))
     parts = re.split(r"^### `(.*)`$", TEXTS[DOCS / "configuration.md"], flags=re.M)
@@ -274,12 +276,18 @@ def test_the_example_configuration_mentions_only_settings_that_exist():
     assert [key for key in keys if key not in explain()] == []
 
 
-def test_every_policy_is_in_the_readme_and_in_a_guide():
-    named = README + TEXTS[DOCS / "policies.md"] + TEXTS[DOCS / "configuration.md"]
+def test_every_policy_is_in_the_comparison_or_in_the_guide():
+    named = TEXTS[DOCS / "comparison.md"] + TEXTS[DOCS / "policies.md"]
 
-    assert [
-        name for name in policies() if f"`{name}`" not in README or f"`{name}`" not in named
-    ] == []
+    assert [name for name in policies() if f"`{name}`" not in named] == []
+
+
+def test_the_readme_has_one_picture_and_40_lines_before_what_to_read_next():
+    before, found, _ = README.partition("\nWhat to read next:\n")
+
+    assert found and len(before.splitlines()) <= 40
+    assert README.count("![") == before.count("![") == 1
+    assert before.splitlines()[2].startswith("![")
 
 
 # --- topics ---------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from edge_tvbo_adapters.mqtt import tls
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, open_socket
 from edge_tvbo_adapters.mqtt.problems import link_error, not_connected, unusable_files
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
-from edge_tvbo_adapters.mqtt.subscriber import routes, topic_of
+from edge_tvbo_adapters.mqtt.subscriber import Route, matching, routes, topic_of
 
 ECHO_TIMEOUT_S = 1.0  # until a published message has come back
 ROUND_TRIPS = 5
@@ -65,8 +65,15 @@ class Observed:
         self.status_topic, self.echo_topic = f"{base}/status", f"{base}/response/check"
         self.status: str | None = None
         self.echoes: set[bytes] = set()
-        self._fields = [ObservedField(name, field) for name, field in fields.items()]
-        self.filters = list(dict.fromkeys(each for field in self._fields for each in field.filters))
+        self._sources: dict[Route, ObservedSource] = {}
+        filters = []
+        for name, field in fields.items():
+            every = routes(name, field)
+            filters += [route.template.filter for route in every]
+            for route, source in zip(every, field.sources, strict=False):  # a battery may follow
+                text = name if field.reading else f"{name}, {source.topic}"
+                self._sources[route] = ObservedSource(route, text)
+        self.filters = list(dict.fromkeys(filters))
 
     def take(self, message: MQTTMessage) -> None:
         """Take one message of the connection check: store or count it, according to its topic."""
@@ -75,31 +82,26 @@ class Observed:
             self.status = message.payload.decode(errors="replace")[:20]
         elif topic == self.echo_topic:
             self.echoes = {bytes(message.payload)}
-        for field in self._fields:
-            field.take(topic, message)
+        for route, sensor in matching(self._sources, topic):
+            self._sources[route].take(sensor, message)
 
     def results(self, seconds: float) -> Iterator[CheckResult]:
-        """Yield the check result of each field, after `seconds` of listening."""
-        for field in self._fields:
-            yield field.result(seconds)
+        """Yield the check result of each source of each field, after `seconds` of listening."""
+        for source in self._sources.values():
+            yield source.result(seconds)
 
 
-class ObservedField:
-    """The sensors and messages of one field that the connection check has observed."""
+class ObservedSource:
+    """The sensors and messages of one source of a field that the connection check has observed."""
 
-    def __init__(self, name: str, field: FieldSettings) -> None:
-        self._name, self._sensors = name, field.sensors
-        self._route, *others = routes(name, field)
-        self.filters = [each.template.filter for each in (self._route, *others)]
+    def __init__(self, route: Route, name: str) -> None:
+        self._name, self._sensors, self._route = name, route.sensors, route
         self._sensors_seen: set[str] = set()
         self._unknown_sensors = 0
         self._rejected: Counter[str] = Counter()
 
-    def take(self, topic: str, message: MQTTMessage) -> None:
-        """Count one message, if it is on this field's reading topic."""
-        sensor = self._route.sensor(topic)
-        if sensor is None:
-            return
+    def take(self, sensor: str, message: MQTTMessage) -> None:
+        """Count one message of this source, from `sensor`."""
         match self._route.event(sensor, message, time.time(), time.monotonic()):
             case Unreadable(reason=reason):
                 self._rejected[reason] += 1
@@ -111,7 +113,7 @@ class ObservedField:
                 pass
 
     def result(self, seconds: float) -> CheckResult:
-        """Return the check result of one field: its sensors that reported, and rejected messages.
+        """Return the check result of a source: its sensors that reported, and rejected messages.
 
         The check fails if all messages were rejected. If there is no message, the check succeeds,
         and its text gives advice.

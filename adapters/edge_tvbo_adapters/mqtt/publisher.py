@@ -8,6 +8,7 @@ import msgspec
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState, Record
 from edge_tvbo.messages.documents import Health, Hotspot, Notice, PublishedPosterior, Response
+from edge_tvbo.messages.payloads import Activation
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.topics import activation_payload, activation_topic, publishable
 from edge_tvbo_adapters.payloads.of_field import activation
@@ -29,7 +30,7 @@ class Publisher:
     def __init__(self, base: str, fields: Mapping[str, FieldSettings], outbox: Outbox) -> None:
         self._base = base
         self._fields = dict(fields)
-        self._activations = {name: activation(name, each) for name, each in fields.items()}
+        self._activations = {name: activations(name, each) for name, each in fields.items()}
         self._outbox = outbox
         # Topics of the unanswered activations of each field, by sensor.
         self._pending: dict[str, dict[str, str]] = {field: {} for field in fields}
@@ -81,7 +82,8 @@ class Publisher:
 
         The sensor has replied, or the activation has expired.
         """
-        topic, activation = self._pending[field].pop(sensor, None), self._activations[field]
+        topic = self._pending[field].pop(sensor, None)
+        activation = self._activations[field].get(sensor)
         if topic is None or activation is None:
             return
         if activation.mode == "sleepy":
@@ -102,7 +104,8 @@ class Publisher:
             self._outbox.description(topic, b"")
 
     def _activate(self, field: str, activate: Activate) -> None:
-        settings, activation = self._fields[field], self._activations[field]
+        settings = self._fields[field]
+        activation = self._activations[field].get(activate.sensor)
         topic = activation_topic(settings, activate.sensor)
         if topic is None or activation is None:
             return
@@ -123,6 +126,16 @@ class Publisher:
 
     def _document(self, topic: str, document: msgspec.Struct) -> None:
         self._outbox.state(f"{self._base}/{topic}", msgspec.json.encode(document))
+
+
+def activations(name: str, field: FieldSettings) -> dict[str, Activation]:
+    """Return the activation of each sensor of a field; {} if the daemon activates no sensor."""
+    return {
+        sensor: known
+        for index, source in enumerate(field.sources)
+        if (known := activation(name, field, index)) is not None
+        for sensor in source.sensors
+    }
 
 
 def retained_command_topics(fields: Mapping[str, FieldSettings]) -> set[str]:

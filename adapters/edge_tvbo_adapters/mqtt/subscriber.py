@@ -1,7 +1,8 @@
 """Subscriber: decodes MQTT messages into readings, or into the reasons why they are rejected."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from itertools import chain
 from math import isfinite
 from time import thread_time
 from typing import NamedTuple
@@ -72,11 +73,7 @@ class Subscriber:
         if any(receive(message, now) for receive in self._others):
             return ()
         topic, is_valid = topic_of(message)
-        matches = [
-            Match(route, sensor)
-            for route in self._routes
-            if (sensor := route.sensor(topic)) is not None
-        ]
+        matches = matching(self._routes, topic)
         if not is_valid:
             why = Unreadable("bad-topic", topic[:MAX_DETAIL], "the topic is not UTF-8")
             return [(route.name, why) for route, _ in matches]
@@ -102,6 +99,8 @@ class Route:
         The topic of the messages, with ``{sensor}`` in one level.
     codec : PayloadCodec
         Decodes a payload.
+    sensors : iterable of str
+        The field's sensors whose messages arrive on this topic.
     scale, offset : float
         A reading is ``scale`` times the decoded value plus ``offset``.
     """
@@ -112,6 +111,7 @@ class Route:
         field: FieldSettings,
         topic: str,
         codec: PayloadCodec,
+        sensors: Iterable[str],
         scale: float = 1.0,
         offset: float = 0.0,
     ) -> None:
@@ -119,18 +119,23 @@ class Route:
         self.template = Template(topic)
         self._codec, self._scale, self._offset = codec, scale, offset
         self._max_payload, self._max_rate = field.max_payload, field.max_rate
-        self._renamed = frozenset(field.names)
-        self._ids = {name: sensor for sensor, name in field.names.items()}
-        senders = (*field.sensors, UNKNOWN_SENSORS)
+        self.sensors = tuple(sensors)
+        self._ids = {field.names.get(each, each): each for each in self.sensors}
+        self._others = frozenset(field.sensors)
+        senders = (*self.sensors, UNKNOWN_SENSORS)
         self._allowances = {each: TokenBucket(field.max_rate) for each in senders}
         self._decoding_time = {each: TokenBucket(MAX_DECODING_SHARE) for each in senders}
 
     def sensor(self, topic: str) -> str | None:
-        """Return the sensor of a message on `topic`; None for a topic of another route."""
+        """Return the sensor of a message on `topic`; None for a topic of another route.
+
+        A name that this route does not have is returned unchanged, unless it is the id of a sensor
+        that is called otherwise here, or whose messages arrive on another route.
+        """
         name = self.template.sensor(topic)
-        if name in self._renamed and name not in self._ids:
-            return UNKNOWN_SENSORS
-        return name if name is None else self._ids.get(name, name)
+        if name is None or name in self._ids:
+            return name and self._ids[name]
+        return UNKNOWN_SENSORS if name in self._others else name
 
     def has_sensor(self, sensor: str) -> bool:
         """Return whether the field of this route has `sensor`."""
@@ -184,8 +189,9 @@ class BatteryRoute(Route):
     """
 
     def __init__(self, name: str, field: FieldSettings, topic: str, codec: PayloadCodec) -> None:
-        super().__init__(name, field, topic, codec)
-        self._is_shared = topic == field.reading.topic
+        shared = [each.sensors for each in field.sources if each.topic == topic]
+        super().__init__(name, field, topic, codec, chain(*shared) if shared else field.sensors)
+        self._is_shared = bool(shared)
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
         """Return the battery's charge in a message, or the reason why it cannot be read."""
@@ -246,15 +252,40 @@ class TokenBucket:
 
 
 def routes(name: str, field: FieldSettings) -> list[Route]:
-    """Return the route of a field's readings, followed by the route of its batteries, if any."""
-    reading = field.reading
+    """Return the route of each source of a field, followed by the route of its batteries."""
     found = [
-        Route(name, field, reading.topic, reading_codec(name, field), reading.scale, reading.offset)
+        Route(
+            name,
+            field,
+            source.topic,
+            reading_codec(name, field, index),
+            source.sensors,
+            source.scale,
+            source.offset,
+        )
+        for index, source in enumerate(field.sources)
     ]
     battery, codec = field.energy and field.energy.battery, battery_codec(name, field)
     if battery and codec:
         found.append(BatteryRoute(name, field, battery.topic, codec))
     return found
+
+
+def matching(routes: Iterable[Route], topic: str) -> list[Match]:
+    """Return the routes that match a topic, each with the sensor in that topic.
+
+    A field may have several sources with this topic. If one of them has the sensor, the sources
+    that do not have it are left out.
+    """
+    matches = [
+        Match(route, sensor) for route in routes if (sensor := route.sensor(topic)) is not None
+    ]
+    known = {route.name for route, sensor in matches if route.has_sensor(sensor)}
+    return [
+        each
+        for each in matches
+        if each.route.has_sensor(each.sensor) or each.route.name not in known
+    ]
 
 
 def topic_of(message: MQTTMessage) -> tuple[str, bool]:

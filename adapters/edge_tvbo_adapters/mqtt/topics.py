@@ -69,10 +69,11 @@ def activation_topic(field: FieldSettings, sensor: str) -> str | None:
 
     Returns None if the daemon activates no sensor of the field, or if `sensor` is unknown.
     """
-    activate = field.activate
-    if activate.mode == "advise" or activate.topic is None or sensor not in field.sensors:
+    topics = (each.activate.topic for each in field.sources if sensor in each.sensors)
+    topic = next(topics, None)
+    if field.activate.mode == "advise" or topic is None:
         return None
-    return activate.topic.replace(SENSOR_PLACE, field.names.get(sensor, sensor))
+    return topic.replace(SENSOR_PLACE, field.names.get(sensor, sensor))
 
 
 def activation_payload(field: FieldSettings, template: str, activate: Activate) -> str:

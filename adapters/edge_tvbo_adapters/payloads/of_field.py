@@ -3,7 +3,8 @@
 This module does not import numpy, so that `edge-tvbo check` can use it and still be fast.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.errors import Code, ConfigError, Mistake, SettingErrors
@@ -19,19 +20,25 @@ def check_payloads(fields: Mapping[str, FieldSettings]) -> None:
 
 def _mistakes(fields: Mapping[str, FieldSettings]) -> Iterator[Mistake]:
     for name, field in fields.items():
-        for make in (reading_codec, battery_codec, activation):
+        makers: list[Callable[[], object]] = [partial(battery_codec, name, field)]
+        for source in range(len(field.sources)):
+            makers += [partial(reading_codec, name, field, source)]
+            makers += [partial(activation, name, field, source)]
+        for make in makers:
             try:
-                make(name, field)
+                make()
             except SettingErrors as error:
                 yield from error.mistakes
 
 
-def reading_codec(name: str, field: FieldSettings) -> PayloadCodec:
-    """Return the codec of the readings of the field `name`.
+def reading_codec(name: str, field: FieldSettings, source: int = 0) -> PayloadCodec:
+    """Return the codec of the readings from the source with index `source` of the field `name`.
 
     Raises `SettingErrors` if the settings of the payload are invalid.
     """
-    return _codec(("fields", name, "reading"), field.reading.payload, field.reading.settings)
+    reading = field.sources[source]
+    inside = ("reading",) if field.reading else ("readings", source)
+    return _codec(("fields", name, *inside), reading.payload, reading.settings)
 
 
 def battery_codec(name: str, field: FieldSettings) -> PayloadCodec | None:
@@ -46,18 +53,18 @@ def battery_codec(name: str, field: FieldSettings) -> PayloadCodec | None:
     return _codec(("fields", name, "energy", "battery"), battery.payload, battery.settings)
 
 
-def activation(name: str, field: FieldSettings) -> Activation | None:
-    """Return the activation of the field's sensors; None if the daemon activates no sensor.
+def activation(name: str, field: FieldSettings, source: int = 0) -> Activation | None:
+    """Return the activation of the sensors of a source; None if the daemon activates no sensor.
 
     Without the setting `activate.payload`, a LoRaWAN downlink has the payload of the preset. Raises
     `SettingErrors` if the preset has no payload either.
     """
-    activate = field.activate
-    if activate.mode == "advise" or activate.topic is None:
+    mode, activate = field.activate.mode, field.sources[source].activate
+    if mode == "advise" or activate.topic is None:
         return None
-    if activate.mode != "lorawan":
-        return Activation(activate.mode, activate.topic, activate.payload)
-    preset = preset_of(field.reading.payload)
+    if mode != "lorawan":
+        return Activation(mode, activate.topic, activate.payload)
+    preset = preset_of(field.sources[source].payload)
     usual = preset.activate if preset else None
     if usual is not None and usual.mode != "lorawan":
         usual = None
@@ -67,12 +74,13 @@ def activation(name: str, field: FieldSettings) -> Activation | None:
             "is missing; only the-things-stack and chirpstack have a default. Set it to a downlink"
             " message of your network server."
         )
-        path = ("fields", name, "activate", "payload")
+        inside = ("activate",) if field.reading else ("readings", source, "activate")
+        path = ("fields", name, *inside, "payload")
         raise SettingErrors([Mistake(path, problem, Code.MISSING)])
-    return Activation(activate.mode, activate.topic, payload, usual.withdrawal if usual else None)
+    return Activation(mode, activate.topic, payload, usual.withdrawal if usual else None)
 
 
-def _codec(path: tuple[str, ...], payload: str, settings: Mapping[str, str]) -> PayloadCodec:
+def _codec(path: tuple[str | int, ...], payload: str, settings: Mapping[str, str]) -> PayloadCodec:
     try:
         return make_codec(payload, settings)
     except ConfigError as error:

@@ -17,6 +17,7 @@ from edge_tvbo.messages.commands import Activate
 
 PAGE = (DOCS / "sensors.md").read_text("utf-8")
 LINES = [tomllib.loads(each) for each in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)]
+LINES = [each.get("fields", {}).get("temperature", each) for each in LINES]  # or a field's lines
 FIELD = {
     "interval": "30min",
     "kernel": {"name": "se", "length_scale": 6, "variance": 4, "noise_variance": 0.04, "mean": 20},
@@ -41,6 +42,9 @@ def toml(value):
 def loaded(directory, *fields):
     """Return the settings of fields, each of which is `FIELD` with changes."""
     tables = {f"f{i}": FIELD | each for i, each in enumerate(fields)}
+    for table in tables.values():
+        if "readings" in table:
+            del table["reading"]
     path = directory / "edge.toml"
     path.write_text(f"fields = {toml(tables)}")
     settings = loader.load(path)
@@ -51,10 +55,11 @@ def loaded(directory, *fields):
 @pytest.mark.parametrize("lines", LINES, ids=lambda each: str(each)[:70])
 def test_each_example_of_the_page_is_a_valid_configuration(tmp_path, lines):
     (field,) = loaded(tmp_path, lines)
-    name, topic = field.names.get("hall", "hall"), field.reading.topic
-    assert Template(topic).sensor(topic.replace("{sensor}", name))
     advises = lines.get("activate", {}).get("mode", "advise") == "advise"
-    assert (activation("f0", field) is None) == advises
+    for index, source in enumerate(field.sources):
+        name = field.names.get(source.sensors[0], source.sensors[0])
+        assert Template(source.topic).sensor(source.topic.replace("{sensor}", name)) == name
+        assert (activation("f0", field, index) is None) == advises
 
 
 def test_the_page_says_of_each_integration_what_can_be_polled():
@@ -137,6 +142,34 @@ def test_a_configured_payload_is_preferred_to_the_preset(tmp_path):
 def test_lorawan_mode_without_a_downlink_payload_is_a_configuration_error(tmp_path):
     with pytest.raises(ConfigError, match=r"fields\.f0\.activate\.payload is missing"):
         loaded(tmp_path, {"activate": {"mode": "lorawan", "topic": "to/{sensor}"}})
+
+
+def test_each_source_has_the_downlink_of_its_own_network_server(tmp_path):
+    sources = [
+        {"topic": "a/{sensor}", "payload": "the-things-stack", "sensors": ["hall"]},
+        {"topic": "b/{sensor}", "payload": "number"},
+    ]
+    activate = {"mode": "lorawan", "topic": "to/{sensor}"}
+    with pytest.raises(ConfigError, match=r"readings\.1\.activate\.payload is missing"):
+        loaded(tmp_path, {"readings": sources, "activate": activate})
+    sources[1]["activate"] = {"topic": "down/{sensor}", "payload": "1"}
+
+    (field,) = loaded(tmp_path, {"readings": sources, "activate": activate})
+
+    assert "downlinks" in activation("f0", field, 0).payload
+    assert activation("f0", field, 1).payload == "1"
+    topics = [activation_topic(field, sensor) for sensor in field.sensors]
+    assert topics == ["to/hall", "down/attic"]
+
+
+def test_every_invalid_source_is_reported(tmp_path):
+    sources = [{"topic": "a/{sensor}", "payload": "json", "valu": "t", "sensors": ["hall"]}]
+    sources.append({"topic": "b/{sensor}", "payload": "number", "value": "t"})
+
+    with pytest.raises(ConfigError) as raised:
+        loaded(tmp_path, {"readings": sources})
+
+    assert [each.path[-1] for each in raised.value.mistakes] == [0, 1]
 
 
 def test_two_fields_with_one_sleepy_topic_are_a_configuration_error(tmp_path):

@@ -268,7 +268,8 @@ class Backtest:
         arrays = (self._training, recording.values[rows], recording.observed[rows])
         numbers = (self.train_span, self.test_span, recording.start, recording.interval)
         parts = (array.tobytes() for array in arrays)
-        settings = f"{self.field.fingerprint()} {numbers!r} {self.budget}".encode()
+        gaps = "silent" if recording.replies is None else "filled"
+        settings = f"{self.field.fingerprint()} {numbers!r} {self.budget} {gaps}".encode()
         return sha256(b"\0".join((*parts, settings))).hexdigest()[:16]
 
     @property

@@ -31,6 +31,7 @@ SECTIONS = {  # commands as --help lists them, each with the module that defines
     "Recordings": {
         "demo": "demo",
         "data": "datasets",
+        "export": "export",
         "fit": "replay",
         "replay": "replay",
         "compare": "replay",

@@ -13,9 +13,13 @@ from edge_tvbo.errors import ConfigError
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from edge_tvbo.config.settings import Settings
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.dataset_lookup import DataSource
+    from edge_tvbo.simulation.recording import Recording
 
 SPEED = click.FloatRange(0, 1e6, min_open=True)  # times as fast as real time
 POSITIVE = click.FloatRange(0, min_open=True)
@@ -94,6 +98,39 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the argument CONFIG or CSV, and the options for readings of the user's own."""
+    for option in (
+        click.option(
+            "--positions",
+            type=click.Path(path_type=Path),
+            help="File with a line `id x y` for each sensor, in m.",
+        ),
+        click.option(
+            "--objective",
+            type=click.Choice(["max", "min"]),
+            help="Search for the highest or for the lowest value.  [default: that of the data]",
+        ),
+        click.option(
+            "--interval",
+            callback=optional_duration,
+            help="Interval of the grid, such as 10min.  [default: that of CONFIG or the data]",
+        ),
+        click.option("--field", help="Field of CONFIG, if it has several."),
+        click.argument(
+            "config", type=click.Path(path_type=Path), required=False, metavar="[CONFIG|CSV]"
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def optional_duration(
+    context: click.Context, option: click.Parameter, text: str | None
+) -> float | None:
+    return None if text is None else duration(context, option, text)
+
+
 def settings_of(config: Path) -> "Settings":
     """Return the settings of a configuration file; raises `ConfigErrors` if the file has errors."""
     from edge_tvbo_adapters.payloads import FORMATS
@@ -131,11 +168,16 @@ def backtest_of(
     budget: float | None = None,
     per_interval: int = 1,
     next_activation: Literal["after-reply", "at-once"] = "after-reply",
+    **own: Any,
 ) -> "Backtest":
+    """Return the backtest that the options of a command describe.
+
+    `own` has the values of `own_readings_options`, if the command has them.
+    """
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.replay import Pace, days, split
 
-    recording = data_source(data_dir).load(dataset, gaps)
+    recording = _recording_of(dataset, data_dir, gaps, **own)
     train_span, test_span = split(recording, 0.75)
     if train is not None:
         train_span = days(recording, train)
@@ -149,6 +191,139 @@ def backtest_of(
         )
     pace = Pace(budget, per_interval, next_activation)
     return Backtest(recording, train_span, test_span, noise, pace)
+
+
+def _recording_of(
+    dataset: str,
+    data_dir: Iterable[str],
+    gaps: str,
+    *,
+    config: Path | None = None,
+    field: str | None = None,
+    interval: float | None = None,
+    objective: str | None = None,
+    positions: Path | None = None,
+) -> "Recording":
+    """Return a recording of a dataset, or of the own readings of the daemon of `config`.
+
+    `config` may also be a CSV file. What was understood of own data is printed to stderr. Their
+    incomplete rows are left out.
+    """
+    from msgspec.structs import replace
+
+    from edge_tvbo.simulation.dataset_lookup import load_recording, with_replies
+
+    if config is not None:
+        _check_no_dataset()
+        if config.name.endswith((".csv", ".csv.gz")):
+            config, dataset, data_dir = None, "csv", (str(config),)
+    if config is not None:
+        recording = with_replies(_own_recording(config, field, interval), gaps)
+    elif field is not None:
+        raise ConfigError("--field needs CONFIG, the configuration that has this field.")
+    elif interval is None:
+        recording = data_source(data_dir).load(dataset, gaps)
+    elif dataset == "csv":
+        from edge_tvbo_adapters.datasets.csv import Csv
+
+        recording = load_recording(Csv(interval), data_dir, gaps)
+    else:
+        raise ConfigError("--interval is for CONFIG and for --dataset csv; remove it.")
+    if objective is not None:
+        recording = replace(recording, objective=objective)
+    if positions is not None:
+        recording = replace(recording, positions=_positions(positions, recording.sensors))
+    return _understood(recording) if config is not None or dataset == "csv" else recording
+
+
+def _understood(recording: "Recording") -> "Recording":
+    """Print what was understood of own data; return their complete rows."""
+    from edge_tvbo.simulation.completeness import complete_rows, understood
+
+    click.echo(recording.source, err=True)
+    for line in understood(recording):
+        click.echo(f"  {line}", err=True)
+    found = complete_rows(recording)
+    left_out = int((recording.observed.any(axis=1) & ~found.observed.any(axis=1)).sum())
+    if left_out:
+        click.echo(
+            f"  {left_out} intervals are left out, because fewer than half of the sensors were "
+            "read in them",
+            err=True,
+        )
+    return found
+
+
+def _check_no_dataset() -> None:
+    """Raise `ConfigError` if the command has options that name other data than its argument."""
+    for option in ("dataset", "data_dir"):
+        if click.get_current_context().get_parameter_source(option) is not DEFAULT:
+            raise ConfigError(
+                f"The argument names your own readings, and --{option.replace('_', '-')} other "
+                "data; remove one of them."
+            )
+
+
+def _own_recording(config: Path, field: str | None, interval: float | None) -> "Recording":
+    from edge_tvbo_adapters.datasets.own import own_recording
+    from edge_tvbo_adapters.storage.reading_db import read_readings
+
+    settings, name = own_field(config, field)
+    chosen = settings.fields[name]
+    recording = own_recording(
+        f"{settings.instance}.{name}",
+        read_readings(settings.state.dir, settings.instance, name),
+        chosen.sensors,
+        interval or chosen.interval_s,
+        unit=chosen.unit,
+        objective=chosen.objective,
+    )
+    if chosen.positions is None:
+        return recording
+    import numpy as np
+    from msgspec.structs import replace
+
+    places = [chosen.positions[sensor] for sensor in recording.sensors]
+    return replace(recording, positions=np.array(places, np.float64))
+
+
+def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
+    """Return the settings of a configuration, and the name of the field that `--field` selects.
+
+    Raises `ConfigError` if there is no such field, if one of several must be selected, or if the
+    daemon records no readings.
+    """
+    from edge_tvbo_adapters.payloads import FORMATS
+
+    from edge_tvbo.config.loader import load
+
+    settings = load(config, FORMATS)
+    names = list(settings.fields)
+    if field is None and len(names) > 1:
+        raise ConfigError(f"{config} has the fields {', '.join(names)}; add  --field {names[0]}")
+    name = field or names[0]
+    if name not in names:
+        raise ConfigError(f"There is no field {name!r}; allowed: {', '.join(names)}.")
+    if not settings.state.dir:
+        raise ConfigError(
+            f"{config}: the daemon records no readings, because [state] has no dir; add it, such "
+            'as  [state]  dir = "state"'
+        )
+    return settings, name
+
+
+def _positions(file: Path, sensors: tuple[str, ...]) -> "NDArray[np.float64]":
+    """Return the positions of the sensors in a file with lines `id x y`, (M, 2)."""
+    import numpy as np
+
+    from edge_tvbo.config import sensor_positions
+    from edge_tvbo.config.errors import ConfigErrors, Report
+
+    report = Report(file, dict, {})
+    found = sensor_positions.of_sensors(str(file), Path(), sensors, ("positions",), report)
+    if mistakes := report.findings():
+        raise ConfigErrors(mistakes)
+    return np.array([found[sensor] for sensor in sensors], np.float64)
 
 
 def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
@@ -197,7 +372,9 @@ def command_line(context: click.Context) -> str:
             continue
         value = context.params[name]
         for each in value if isinstance(value, tuple) else (value,):
-            words += [option.opts[-1], str(each)]
+            words += (
+                [str(each)] if isinstance(option, click.Argument) else [option.opts[-1], str(each)]
+            )
     return join(words)
 
 

@@ -20,6 +20,7 @@ from edge_tvbo.cli.options import (
     command_line,
     executor_of,
     jobs_option,
+    own_readings_options,
     parameters_of,
     recording_options,
 )
@@ -67,6 +68,7 @@ def pace_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command()
+@own_readings_options
 @recording_options
 @click.option(
     "--policy",
@@ -132,6 +134,8 @@ def replay(
 ) -> None:
     """Replay a recording with one policy.
 
+    By default, the recording is a dataset. With CONFIG, it has the readings that the daemon of this
+    configuration recorded; with CSV, those in a CSV file.
     The command prints the regret of the policy on the test days. By default, the test days are the
     last quarter of the recording, and the training days are the first three quarters.
     """
@@ -144,6 +148,8 @@ def replay(
     else:
         if seeds > 1:
             raise ConfigError("--via mqtt replays once; remove --seeds.")
+        if source["config"] or source["interval"]:
+            raise ConfigError("--via mqtt replays a dataset; remove CONFIG or CSV, and --interval.")
         result = _replay_over_mqtt(backtest, policy, settings, host, port, speed, source)
     show([result], as_json)
     if out:
@@ -151,6 +157,7 @@ def replay(
 
 
 @click.command()
+@own_readings_options
 @recording_options
 @click.option(
     "--policies",
@@ -187,6 +194,8 @@ def compare(
 ) -> None:
     """Replay a recording with several policies.
 
+    By default, the recording is a dataset. With CONFIG, it has the readings that the daemon of this
+    configuration recorded; with CSV, those in a CSV file.
     The command prints a table of the results. With --out, finished replays are stored in that
     directory until all replays are finished. Therefore the same command continues with the
     remaining replays after an interruption.
@@ -232,6 +241,7 @@ def _period(context: click.Context, option: click.Parameter, text: str) -> float
 
 
 @click.command()
+@own_readings_options
 @recording_options
 @click.option(
     "--noise",
@@ -277,11 +287,14 @@ def fit(
 
     The setting `model` of a configuration names the model file. The file contains the course of
     each sensor, the covariance of the sensors and how fast the field changes. The model is trained
-    on all days unless --train selects some. For your own readings in a CSV file:
+    on all days unless --train selects some. For the readings that the daemon of a configuration
+    recorded, and for your own readings in a CSV file:
 
     \b
-        edge-tvbo fit --dataset csv --data-dir readings.csv
+        edge-tvbo fit lab.toml
+        edge-tvbo fit readings.csv
     """  # noqa: D301 - click needs the character itself
+    from edge_tvbo.simulation.completeness import basis
     from edge_tvbo.training.model_file import write
 
     if plot:
@@ -296,6 +309,8 @@ def fit(
     write(output, backtest.structured_field)
     learned = backtest.training_report(period=period)
     click.echo(f"Wrote {output}:")
+    span = backtest.train_span
+    click.echo(f"- {basis(backtest.recording, span.first, span.last)}")
     for line in learned.lines():
         click.echo(f"- {line}")
     if plot:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from edge_tvbo.errors import Code, ConfigError, nearest
+from edge_tvbo.messages.formatting import listed as listed
 
 KeyPath = tuple[str | int, ...]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -168,14 +169,3 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     """
     near = nearest(word, known)
     return f'did you mean "{near}"?' if near else ""
-
-
-def listed(words: Iterable[str], max_words: int = 5) -> str:
-    """Return the first `max_words` of `words` as a text, followed by the number of the other words.
-
-    >>> listed("abcdefg")
-    'a, b, c, d, e and 2 more'
-    """
-    every = list(words)
-    others = f" and {len(every) - max_words} more" if len(every) > max_words else ""
-    return ", ".join(every[:max_words]) + others

@@ -124,6 +124,29 @@ def size(least: str, most: str) -> dict[str, Any]:
     return {"parse": parse, "expected": f"a size, {least} to {most}"}
 
 
+def size_or_off(least: str, most: str) -> dict[str, Any]:
+    """Return `extra` for the `Meta` of a setting that is such a size, or "off" for None."""
+    sized = size(least, most)
+
+    def parse(value: object) -> int | None:
+        found: int | None = None if value == "off" else sized["parse"](value)
+        return found
+
+    return {"parse": parse, "expected": f'{sized["expected"]}, or "off"', "to_text": size_text}
+
+
+def size_text(value: int | None) -> str:
+    """Return a number of bytes as a size in the largest unit that gives a whole number.
+
+    >>> size_text(2**26), size_text(None)
+    ('64MiB', 'off')
+    """
+    if value is None:
+        return "off"
+    unit = next(unit for unit, size in _SIZES.items() if value % size == 0)
+    return f"{value // _SIZES[unit]}{unit}"
+
+
 def _bytes(text: str) -> int:
     """Return the bytes of a size.
 

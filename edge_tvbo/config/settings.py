@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from edge_tvbo.config import field_types
 from edge_tvbo.config.field_settings import FieldSettings
-from edge_tvbo.config.field_types import SECRET_FILE, Secret, duration, size
+from edge_tvbo.config.field_types import SECRET_FILE, Secret, duration, size, size_or_off
 from edge_tvbo.config.mqtt_settings import Mqtt
 
 _ID = r"^[a-z0-9_-]{1,64}\Z"
@@ -129,6 +129,16 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
             extra=size("16MiB", "100GiB"),
         ),
     ] = None
+    readings: Annotated[
+        int | None,
+        Meta(
+            description="Maximum size of the record of accepted readings in `dir`, for `edge-tvbo"
+            " export`, `fit`, `compare` and `replay`; the oldest readings are removed first. off:"
+            " no readings are recorded. 64MiB is enough for more than a year of 46 sensors that"
+            " are read every 10 minutes. At most a million readings are recorded in a day.",
+            extra=size_or_off("16MiB", "100GiB"),
+        ),
+    ] = 2**26
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

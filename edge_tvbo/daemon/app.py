@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,6 +24,7 @@ from edge_tvbo.config.settings import Metrics, Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import decimals
 from edge_tvbo.daemon import build_controllers, status_dump
+from edge_tvbo.daemon.batch_recorder import BatchRecorder
 from edge_tvbo.daemon.checkpoints import Checkpoints, clock_anchor, restore_controller
 from edge_tvbo.daemon.clock import Clock, LiveClock
 from edge_tvbo.daemon.command_handler import CommandHandler
@@ -33,6 +34,7 @@ from edge_tvbo.daemon.history_recorder import HistoryRecorder, posterior_snapsho
 from edge_tvbo.daemon.loop import Loop, LoopService, Observer
 from edge_tvbo.daemon.monitors import Monitors
 from edge_tvbo.daemon.posterior_publisher import PosteriorPublisher
+from edge_tvbo.daemon.reading_recorder import ReadingRecorder
 from edge_tvbo.daemon.rejection_log import RejectionLog
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.signals import Signals, catch_signals
@@ -47,7 +49,7 @@ from edge_tvbo.errors import (
 )
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import Notice, Status
-from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.messages.formatting import duration, rfc3339
 from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernels
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_UNNAMED_SPACING_S = 10.0  # of recorded readings; a longer one is logged at the start
 CONNECT_TIME_S = 0.5  # an available broker accepts the connection before the first activation
 
 
@@ -141,6 +144,7 @@ class Daemon(msgspec.Struct, frozen=True):
     link: "MqttLink"
     checkpoints: Checkpoints | None  # None if no state is stored
     recorder: HistoryRecorder | None  # None if no history is stored
+    readings: ReadingRecorder | None  # None if no readings are recorded
     handler: CommandHandler
     loop: Loop
 
@@ -188,12 +192,12 @@ class Daemon(msgspec.Struct, frozen=True):
         """Number of bytes of state written since the start; None if no state is stored."""
         if self.checkpoints is None:
             return None
-        return self.checkpoints.written + (self.recorder.written if self.recorder else 0)
+        return self.checkpoints.written + sum(each.written for each in self._recorders)
 
     def dump_status(self) -> None:
-        """Write the pending history entries, and log the status of the daemon."""
-        if self.recorder:
-            self.recorder.save()
+        """Write the pending history entries and readings, and log the status of the daemon."""
+        for each in self._recorders:
+            each.save()
         status, decisions = self.surroundings.status.status(), self.surroundings.decisions
         for line in status_dump.lines(status, self.controllers, decisions.decisions()):
             log.info("status: %s", line)
@@ -203,16 +207,26 @@ class Daemon(msgspec.Struct, frozen=True):
         self.surroundings.monitors.close()
         if self.checkpoints:
             self.checkpoints.close()
-        if self.recorder:
-            self.recorder.close()
+        self.close_recorders()
         self.link.close()
         self.loop.close()
+
+    @property
+    def _recorders(self) -> list[BatchRecorder[Any]]:
+        return [each for each in (self.recorder, self.readings) if each]
+
+    def close_recorders(self) -> None:
+        """Write the pending history entries and readings, and close their databases."""
+        for each in self._recorders:
+            each.close()
 
     def _problems(self) -> Iterator[str]:
         if self.checkpoints and self.checkpoints.failing:
             yield "the state cannot be stored"
         if self.recorder and self.recorder.failing:
             yield "the history cannot be stored"
+        if self.readings and self.readings.failing:
+            yield "the readings cannot be recorded"
 
     def _log_kernels(self) -> None:
         if uncached_kernels:
@@ -266,7 +280,7 @@ def build_daemon(
     scheduler = Scheduler(settings.intervals, clock, first=clock.elapsed() + CONNECT_TIME_S)
     link = _link(settings, controllers, clock, before)
     checkpoints = _checkpoints(settings, controllers, scheduler, clock)
-    recorder = _recorder(settings)
+    recorder, readings = _recorder(settings), _reading_recorder(settings)
     decisions.posterior = (lambda name: posterior_snapshot(controllers[name])) if recorder else None
     handler = CommandHandler(controllers, surroundings.status.health, decisions.decisions)
     if before:
@@ -275,6 +289,7 @@ def build_daemon(
         surroundings.status,
         checkpoints,
         recorder,
+        readings,
         surroundings.monitors,
     ]
     loop = Loop(
@@ -285,10 +300,20 @@ def build_daemon(
         handler=handler,
         observers=_observers(settings, surroundings, controllers, link, recorder),
         services=[each for each in services if each],
+        on_reading=readings.add if readings else None,
         on_change=surroundings.status.publish_soon,
     )
     return Daemon(
-        settings, surroundings, controllers, scheduler, link, checkpoints, recorder, handler, loop
+        settings,
+        surroundings,
+        controllers,
+        scheduler,
+        link,
+        checkpoints,
+        recorder,
+        readings,
+        handler,
+        loop,
     )
 
 
@@ -308,8 +333,7 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
         return daemon
     for name in successor.controllers:
         transfer_state(name, daemon, successor)
-    if daemon.recorder:
-        daemon.recorder.close()
+    daemon.close_recorders()
     daemon.link.close()
     daemon.loop.close()
     if successor.checkpoints:
@@ -418,6 +442,24 @@ def _recorder(settings: Settings) -> HistoryRecorder | None:
 
     history = HistoryDatabase(state.dir, settings.instance, state.history)
     return HistoryRecorder(history, state.checkpoint)
+
+
+def _reading_recorder(settings: Settings) -> ReadingRecorder | None:
+    state = settings.state
+    if not state.dir or state.readings is None:
+        return None
+    from edge_tvbo_adapters.storage.reading_db import ReadingDatabase
+
+    database = ReadingDatabase(state.dir, settings.instance, state.readings)
+    sensors = sum(len(each.sensors) for each in settings.fields.values())
+    recorder = ReadingRecorder(database, state.checkpoint, sensors)
+    if recorder.min_spacing > MAX_UNNAMED_SPACING_S:
+        log.info(
+            "readings: of each of the %d sensors, at most one reading every %s is recorded",
+            sensors,
+            duration(recorder.min_spacing),
+        )
+    return recorder
 
 
 def _observers(

@@ -21,6 +21,7 @@ from edge_tvbo.messages.events import (
     IntervalElapsed,
     LinkLost,
     LinkRestored,
+    Reading,
     Unreadable,
 )
 from edge_tvbo.messages.formatting import rfc3339
@@ -121,6 +122,8 @@ class Loop:
         Functions that are called with ``(field, command)`` after each command was sent.
     services : sequence of LoopService
         Services that are called in every turn, after the controllers. The caller closes them.
+    on_reading : callable, optional
+        Function that is called with ``(field, reading)`` after each accepted reading.
     on_change : callable
         Function that is called after each request and after each step of the clock, because they
         change the daemon's health.
@@ -136,6 +139,7 @@ class Loop:
         handler: CommandHandler | None = None,
         observers: Sequence[Observer] = (),
         services: Sequence[LoopService] = (),
+        on_reading: Callable[[str, Reading], None] | None = None,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._link = link
@@ -145,6 +149,7 @@ class Loop:
         self._handler = handler
         self._observers = observers
         self._services = services
+        self._on_reading = on_reading
         self._on_change = on_change
         self._selector = selectors.PollSelector()  # it needs no descriptor of its own
         self._online = True  # the last state that the controllers were informed of
@@ -189,6 +194,9 @@ class Loop:
             self._scheduler.note(field, command)
             for observe in self._observers:
                 observe(field, command)
+        rejected = any(isinstance(command, Reject) for command in commands)
+        if isinstance(event, Reading) and not rejected and self._on_reading:
+            self._on_reading(field, event)
         changed = any(not isinstance(command, Reject) for command in commands)
         if changed or isinstance(event, IntervalElapsed):
             self._publish_hotspot(field)

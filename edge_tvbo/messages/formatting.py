@@ -1,6 +1,6 @@
 """Formatting: times, durations, numbers and tables as text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -75,3 +75,14 @@ def text_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
         ).rstrip()
         for row in rows
     )
+
+
+def listed(words: Iterable[str], max_words: int = 5) -> str:
+    """Return the first `max_words` of `words` as a text, followed by the number of the other words.
+
+    >>> listed("abcdefg")
+    'a, b, c, d, e and 2 more'
+    """
+    every = list(words)
+    others = f" and {len(every) - max_words} more" if len(every) > max_words else ""
+    return ", ".join(every[:max_words]) + others

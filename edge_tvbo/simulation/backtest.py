@@ -277,7 +277,10 @@ class Backtest:
         numbers = (self.train_span, self.test_span, recording.start, recording.interval)
         parts = (array.tobytes() for array in arrays)
         pace = "" if self.pace == Pace(self.pace.budget) else repr(self.pace)
-        settings = f"{self.field.fingerprint()} {numbers!r} {self.pace.budget}{pace}".encode()
+        gaps = "silent" if recording.replies is None else "filled"
+        settings = (
+            f"{self.field.fingerprint()} {numbers!r} {self.pace.budget}{pace} {gaps}".encode()
+        )
         return sha256(b"\0".join((*parts, settings))).hexdigest()[:16]
 
     @property

@@ -81,14 +81,21 @@ def load_recording(
     """Return the recording of `dataset`; raises `DataError` if the recording cannot be loaded.
 
     If `gaps` is "silent", sensors do not reply in gaps of the recording. If `gaps` is "filled",
-    sensors reply in gaps with the values that fill the gaps, as in the papers, unless no sensor was
-    observed in the interval.
+    sensors reply in gaps with the values that fill the gaps, unless no sensor was observed in the
+    interval; these values are not scored. If `gaps` is "paper", they also count as observed, and
+    are scored as the truth: so the papers' figures are reproduced.
     """
-    recording = dataset.load(search_directories(first))
-    if gaps == "filled":
-        recorded = recording.observed.any(axis=1, keepdims=True)
-        return replace(recording, observed=recording.observed | recorded)
-    return recording
+    return with_replies(dataset.load(search_directories(first)), gaps)
+
+
+def with_replies(recording: "Recording", gaps: str) -> "Recording":
+    """Return a recording whose sensors reply in gaps as `load_recording` says."""
+    if gaps == "silent":
+        return recording
+    filled = recording.observed | recording.observed.any(axis=1, keepdims=True)
+    if gaps == "paper":
+        return replace(recording, observed=filled)
+    return replace(recording, replies=filled)
 
 
 def cache_directory() -> Path:

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+USUAL_INTERVALS = (  # s, from a minute to a day
+    *(60.0, 120.0, 300.0, 600.0, 900.0, 1200.0, 1800.0),
+    *(3600.0, 7200.0, 10_800.0, 14_400.0, 21_600.0, 43_200.0, 86_400.0),
+)
 TOPIC_LEVEL = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -38,6 +42,9 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         False for each value that was not measured but filled in. In an interval in which no sensor
         was observed, such as at night when the sensors are off, nothing was recorded: it is neither
         trained on nor replayed, but time passes.
+    replies : bool[T, M], optional
+        Whether a sensor replies if it is activated; by default, where it was observed. A reply that
+        was not observed is the value that fills the gap. It is never scored as the truth.
     positions : float64[M, 2], optional
         Coordinates of the sensors, in m.
     source : str
@@ -57,6 +64,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     interval: float
     values: "NDArray[np.float64]"
     observed: "NDArray[np.bool_]"
+    replies: "NDArray[np.bool_] | None" = None
     positions: "NDArray[np.float64] | None" = None
     source: str
 
@@ -65,6 +73,11 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         _check_scalars(self)
         check_sensor_names(self.name, self.sensors)
         _check_arrays(self)
+
+    def replies_in(self, row: int, arm: int) -> bool:
+        """Return whether the sensor `arm` replies if it is activated in this row."""
+        replies = self.observed if self.replies is None else self.replies
+        return bool(replies[row, arm])
 
 
 def check_sensor_names(where: str, sensors: Sequence[str]) -> None:
@@ -111,6 +124,11 @@ def _check_arrays(recording: Recording) -> None:
         raise DataError(
             f"{recording.name}: observed is {observed.dtype} of shape {observed.shape}; "
             f"it must be bool of shape {values.shape}, the shape of the values."
+        )
+    if recording.replies is not None and recording.replies.shape != values.shape:
+        raise DataError(
+            f"{recording.name}: replies have shape {recording.replies.shape}; they must have the "
+            f"shape of the values, {values.shape}."
         )
     if values.dtype != np.float64 or not np.isfinite(values).all():
         raise DataError(

@@ -7,9 +7,9 @@ does not reply. An interval in which no sensor was observed is left out: the mod
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
-from math import nan
+from math import ceil, nan
 from typing import Literal
 
 import msgspec
@@ -73,19 +73,22 @@ class ReplayRecorder:
 
     The regret of an interval is the difference between the values of the best sensor and of the
     selected sensor, in the recording's unit and at least 0. Intervals in which no sensor was
-    observed are left out. The best sensor is the hottest of the
-    sensors that were observed in the interval. If the objective is "min", the best sensor is the
-    coldest of these sensors. If several sensors are selected in an interval, the results of the
-    interval are those of the best of them.
+    observed are left out. The best sensor is the hottest of the sensors that were observed in the
+    interval. If the objective is "min", the best sensor is the coldest of these sensors. If the
+    selected sensor was not observed, its value is unknown, and counts as the mean of the observed
+    sensors: the decision is scored as a random one. If several sensors are selected in an interval,
+    the results of the interval are those of the best of them.
     """
 
     def __init__(self, recording: Recording, span: RowRange) -> None:
         sign = 1.0 if recording.objective == "max" else -1.0
         rows = recorded_rows(recording, span)
         values = sign * recording.values[rows]
+        observed = recording.observed[rows]
+        means = (values * observed).sum(axis=1) / observed.sum(axis=1)
         self._arms = {sensor: arm for arm, sensor in enumerate(recording.sensors)}
         self._steps = {interval: step for step, interval in enumerate((rows - span.first).tolist())}
-        self._values = values
+        self._values = np.where(observed, values, means[:, None])
         self._best = values[np.arange(len(values)), best_arm(recording, rows)]
         self._hash = sha256()
         self.steps = empty_steps(len(values))
@@ -211,13 +214,13 @@ class SimulatedSensors:
     def __init__(self, recording: Recording) -> None:
         self._arms = {sensor: arm for arm, sensor in enumerate(recording.sensors)}
         self._start, self._interval = recording.start, recording.interval
-        self._observed, self._values = recording.observed, recording.values
+        self._replies, self._values = recording.replies_in, recording.values
 
     def reply(self, activate: Activate) -> Event:
         """Return the reading of the activated sensor, or `DeadlineElapsed` in a gap."""
         row = int((activate.at - self._start) / self._interval + ROUNDING)
         arm = self._arms[activate.sensor]
-        if not self._observed[row, arm]:
+        if not self._replies(row, arm):
             return DeadlineElapsed(activate.interval, activate.expires_at)
         value = float(self._values[row, arm])
         return Reading(activate.sensor, value, at=activate.at, received=activate.at)
@@ -253,6 +256,8 @@ def controller_settings(recording: Recording, pace: Pace = ONE_PER_INTERVAL) -> 
 def days(recording: Recording, text: str) -> RowRange:
     """Return the rows of a range of days such as 2004-03-01:2004-03-06, which includes both days.
 
+    The first and the last day of a recording need not be whole.
+
     Raises
     ------
     DataError
@@ -265,11 +270,13 @@ def days(recording: Recording, text: str) -> RowRange:
         parts = []
     if len(parts) not in (1, 2):
         raise DataError(f"{text!r} is not a range of days; write  2004-03-01:2004-03-06")
-    begin = _row(recording, first)
-    end = _row(recording, last) + round(DAY / recording.interval)
-    if not 0 <= begin < end <= len(recording.values):
-        raise DataError(f"{text}: {recording.name} contains {_extent(recording)}.")
-    return RowRange(begin, end)
+    begin, end = _row(recording, _midnight(first)), _row(recording, _midnight(last) + DAY)
+    days_recorded = _days(recording)
+    if first > last or not {first, last} <= set(days_recorded):
+        raise DataError(
+            f"{text}: {recording.name} contains the days {days_recorded[0]}:{days_recorded[-1]}."
+        )
+    return RowRange(max(begin, 0), min(end, len(recording.values)))
 
 
 def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
@@ -315,12 +322,18 @@ def _or_nan(value: float | None) -> float:
     return nan if value is None else value
 
 
-def _row(recording: Recording, day: date) -> int:
-    midnight = datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
-    return round((midnight - recording.start) / recording.interval)
+def _midnight(day: date) -> float:
+    """Return the beginning of a day, in s since 1970, UTC."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
 
 
-def _extent(recording: Recording) -> str:
+def _row(recording: Recording, at: float) -> int:
+    """Return the first row of a recording that does not begin before `at`; may be out of range."""
+    return ceil((at - recording.start) / recording.interval - ROUNDING)
+
+
+def _days(recording: Recording) -> list[date]:
+    """Return all days on which an interval of the recording begins, or that lie between them."""
     last = recording.start + (len(recording.values) - 1) * recording.interval
     begin, end = (datetime.fromtimestamp(at, UTC).date() for at in (recording.start, last))
-    return f"the days {begin}:{end}"
+    return [begin + timedelta(days=n) for n in range((end - begin).days + 1)]

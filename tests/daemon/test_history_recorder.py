@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from support.controllers import controller_settings
 
 from edge_tvbo.control.controller import Controller
+from edge_tvbo.daemon.batch_recorder import MAX_RETRY_DELAY_S
 from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.daemon.history_recorder import (
     MAX_PENDING,
-    MAX_RETRY_DELAY_S,
     HistoryRecorder,
     posterior_snapshot,
     quantize,

@@ -33,8 +33,15 @@ def test_recording_that_ends_at_noon_is_moved_to_the_present_day():
     assert dataset_lookup.shift_to_today(morning, now).start == now - 20 * 3600
 
 
-def test_filled_gaps_count_as_observed():
+def test_gaps_of_the_papers_count_as_observed():
+    recording = data_source().load("lab-sample", "paper")
+
+    assert recording.observed.all() and recording.replies is None
+
+
+def test_sensors_reply_in_filled_gaps_without_being_observed():
     recording = data_source().load("lab-sample", "filled")
 
-    assert recording.observed.all() and not LAB.observed.all()
+    assert recording.replies.all() and LAB.replies is None
+    assert (recording.observed == LAB.observed).all() and not LAB.observed.all()
     assert recording.values is not None and (recording.values == LAB.values).all()

@@ -124,7 +124,7 @@ class VirtualSensor(msgspec.Struct, frozen=True):
         elapsed = (at - recording.start) / recording.interval + ROUNDING
         if self.ahead is not None:
             elapsed = (elapsed + self.ahead) % rows
-        if not 0 <= elapsed < rows or not recording.observed[int(elapsed), self.arm]:
+        if not 0 <= elapsed < rows or not recording.replies_in(int(elapsed), self.arm):
             return None
         return float(recording.values[int(elapsed), self.arm])
 

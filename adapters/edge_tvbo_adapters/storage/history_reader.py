@@ -9,11 +9,11 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.history import HistoryEntry
-from edge_tvbo_adapters.storage.history_db import VERSION, history_file, unpacked
+from edge_tvbo_adapters.storage.batch_db import open_for_reading
+from edge_tvbo_adapters.storage.history_db import history_file, history_kind, unpacked
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class HistoryReader:
         self._path = path
         self._logged_skipped = False
         with self._errors():
-            self._connection = _connect(path)
+            self._connection = open_for_reading(path, history_kind())
 
     def fields(self) -> list[str]:
         """Return the names of the fields that have entries in the history, sorted."""
@@ -101,39 +101,3 @@ class HistoryReader:
             yield
         except (sqlite3.Error, OSError) as error:
             raise DataError(f"{self._path}: the history cannot be read: {error}.") from error
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    if not path.exists():
-        raise DataError(
-            f"{path}: there is no history. The daemon stores one if [state] has\n"
-            'history = "64MiB"; it is written at every state.checkpoint and when the daemon stops.'
-        )
-    connection = _open(path)
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version == VERSION:
-        return connection
-    connection.close()
-    program = (
-        "use the version of edge_tvbo that wrote it"
-        if version > VERSION
-        else "start the daemon once: it converts the history"
-    )
-    raise DataError(
-        f"{path}: the history has format {version}, and this version of edge_tvbo reads "
-        f"{VERSION}; {program}."
-    )
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    """Open the history file for reading, even in a read-only directory."""
-    uri = path.absolute().as_uri()
-    connection = sqlite3.connect(f"{uri}?mode=ro", uri=True)
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_schema")
-    except sqlite3.OperationalError:
-        connection.close()
-        if path.with_name(f"{path.name}-wal").exists():
-            raise
-        connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
-    return connection

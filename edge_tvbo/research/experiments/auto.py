@@ -164,7 +164,7 @@ class AutoPolicy(Experiment):
 
     @cached_property
     def _rooms(self) -> dict[str, TrainTestSplit]:
-        recording = self.data.load("intel-lab", "filled")
+        recording = self.data.load("intel-lab", "paper")
         values = np.asarray(recording.values)
         return {
             place: TrainTestSplit(
@@ -183,13 +183,13 @@ class AutoPolicy(Experiment):
 
     def _street(self, source: str) -> Recording:
         """Return the traffic recording `source`, a dataset or a CSV file in a data directory."""
-        return self.data.load(source, "filled") if source == "metr-la" else self._file(source)
+        return self.data.load(source, "paper") if source == "metr-la" else self._file(source)
 
     def _file(self, source: str) -> Recording:
         """Return the recording in a CSV file of a data directory."""
         for directory in (*self.data.directories, *search_directories()):
             if (path := Path(directory) / source).is_file():
-                return self.data._replace(directories=(str(path),)).load("csv", "filled")
+                return self.data._replace(directories=(str(path),)).load("csv", "paper")
         searched = ", ".join(self.data.directories)
         raise DataError(
             f"The dataset {source} is not in {searched}; name its directory with --data-dir."

@@ -52,7 +52,7 @@ class Temperature(Experiment):
 
     @cached_property
     def _backtests(self) -> dict[str, Backtest]:
-        recording = self.data.load("intel-lab", "filled")
+        recording = self.data.load("intel-lab", "paper")
         return {
             label: Backtest(recording, days(recording, train), days(recording, test))
             for label, (train, test) in DAYS.items()

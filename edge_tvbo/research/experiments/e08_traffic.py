@@ -84,7 +84,7 @@ class Traffic(Experiment):
 
     @cached_property
     def _mornings(self) -> Mornings:
-        recording = self.data.load("metr-la", "filled")
+        recording = self.data.load("metr-la", "paper")
         a_day, T = round(DAY / recording.interval), self._horizon
         first = round(((START_OF_MORNING - recording.start) % DAY) / recording.interval)
         days = range(first, len(recording.values) - T + 1, a_day)

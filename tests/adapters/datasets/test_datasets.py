@@ -14,6 +14,7 @@ import pytest
 from edge_tvbo_adapters import datasets
 from edge_tvbo_adapters.datasets import csv as table
 from edge_tvbo_adapters.datasets import intel_lab, lab_sample, metr_la
+from edge_tvbo_adapters.datasets.csv_values import CODES
 from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -289,6 +290,7 @@ def grids(draw: st.DrawFn) -> np.ndarray:
     """Draw a small grid with gaps (NaN), with a reading of each sensor."""
     T, M = draw(st.integers(2, 8)), draw(st.integers(1, 4))
     reading = st.floats(-1e6, 1e6, allow_nan=False).map(lambda y: round(y, 3))
+    reading = reading.filter(lambda y: y not in CODES)
     rows = st.lists(reading | st.just(float("nan")), min_size=M, max_size=M)
     values = np.array(draw(st.lists(rows, min_size=T, max_size=T)))
     values[draw(st.integers(0, T - 1))] = draw(st.lists(reading, min_size=M, max_size=M))

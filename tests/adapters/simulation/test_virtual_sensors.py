@@ -24,6 +24,9 @@ class Recorded(NamedTuple):
     values: np.ndarray = np.arange(2.0 * ROWS).reshape(ROWS, 2)
     observed: np.ndarray = np.ones((ROWS, 2), bool)
 
+    def replies_in(self, row, arm):
+        return self.observed[row, arm]
+
 
 LAB = Recorded()
 

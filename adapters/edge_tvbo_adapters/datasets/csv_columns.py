@@ -1,0 +1,133 @@
+"""Columns of CSV files: the separator, and which columns hold times, sensors and readings."""
+
+import csv
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from edge_tvbo.errors import DataError
+from edge_tvbo_adapters.datasets.csv_times import is_time
+
+SEPARATORS = ",;\t|"
+TIMES = (
+    *("time", "timestamp", "datetime", "date_time", "date/time", "date", "at", "step"),
+    *("timestamp_centre", "last_changed", "last_updated", "created_at", "_time", "ts"),
+    *("zeit", "zeitpunkt", "zeitstempel", "datum"),
+)
+DATES, CLOCKS = ("date", "datum"), ("time", "zeit", "uhrzeit")  # two columns that make one time
+SENSORS = (
+    *("sensor", "sensor_id", "id", "mote_id", "device", "device_id", "node", "node_id"),
+    *("entity_id", "station", "station_id", "location", "messstelle", "ort", "raum"),
+)
+READINGS = (
+    *("value", "temperature", "temperature_c", "reading", "measurement", "state", "_value"),
+    *("wert", "messwert", "temperatur"),
+)
+NO_SENSORS = frozenset(  # columns of a wide file that are usually no sensors
+    {"index", "row", "nr", "no", "record", "entry_id", "unnamed: 0", "comment", "remark"}
+    | {"note", "notes", "bemerkung", "unit", "unit_of_measurement", "einheit", "quality", "flag"}
+    | {"battery", "batterie", "linkquality", "lqi", "rssi", "snr", "latitude", "longitude"}
+)
+
+
+class Columns(msgspec.Struct, frozen=True):
+    """The columns of a CSV file, by their numbers in its header."""
+
+    header: list[str]
+    at: tuple[int, ...]  # of the time; two for a date and a time of day
+    sensor: int | None  # of the sensor in a long file; None for a wide file
+    readings: list[int]  # of a wide file's sensors, or of a long file's value
+    ignored: list[str]  # names of the other columns
+
+    def time(self, row: Sequence[str]) -> str:
+        """Return the text of the time in a row."""
+        return " ".join(row[column].strip() for column in self.at)
+
+
+def separator_of(lines: Sequence[str]) -> str:
+    """Return the character that separates the cells; `lines` begins with the header.
+
+    It is the one with which most lines have as many cells as the header.
+
+    >>> separator_of(["time;n1;n2", "2026-03-02;21,5;22,0"])
+    ';'
+    """
+
+    def agreement(separator: str) -> tuple[int, int]:
+        widths = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
+        return (sum(width == widths[0] for width in widths), widths[0]) if widths else (0, 0)
+
+    found = [each for each in SEPARATORS if agreement(each)[1] > 1]
+    return max(found, key=agreement, default=",")
+
+
+def columns_of(path: Path, first: str, separator: str) -> Columns:
+    """Return the columns that the header `first` of a CSV file names.
+
+    Raises `DataError` if it names no columns, or if a long file has no column of values.
+    """
+    header = [name.strip() for name in next(csv.reader([first], delimiter=separator), [])]
+    if len(header) < 2 or is_time(header[0]):
+        raise DataError(
+            f"{path}, line 1: found {first.strip()[:60]!r}; the first line must name the columns: "
+            "'time,<sensor>,<sensor>,...' or 'time,sensor,value'."
+        )
+    names = [name.lower() for name in header]
+    date, clock = _first(names, DATES), _first(names, CLOCKS)
+    both = date is not None and clock is not None
+    time = _first(names, TIMES)
+    at: tuple[int, ...] = (date, clock) if both else () if time is None else (time,)  # type: ignore[assignment]
+    sensor = _first(names, SENSORS)
+    if at and sensor is not None:
+        return _long_columns(path, header, at, sensor)
+    return _wide_columns(header, at or (0,))
+
+
+def _long_columns(path: Path, header: list[str], at: tuple[int, ...], sensor: int) -> Columns:
+    names = [name.lower() for name in header]
+    others = [j for j in range(len(names)) if j not in (*at, sensor)]
+    value = _first(names, READINGS)
+    if value is None and len(others) == 1:
+        value = others[0]
+    if value is None:
+        raise DataError(
+            f"{path}, line 1: has a time and a sensor column, but no value column in "
+            f"{', '.join(header)}.\nName one of these columns 'value'."
+        )
+    return Columns(header, at, sensor, [value], [header[j] for j in others if j != value])
+
+
+def _wide_columns(header: list[str], at: tuple[int, ...]) -> Columns:
+    """Return the columns of a wide file; a first column without a name counts the rows."""
+    others = [j for j in range(len(header)) if j not in at and (j or header[j])]
+    readings = [j for j in others if header[j].lower() not in NO_SENSORS]
+    ignored = [header[j] for j in others if j not in readings]
+    return Columns(header, at, None, readings, ignored)
+
+
+def topic_names(path: Path, names: list[str]) -> list[str]:
+    """Convert the sensor names of a CSV file to names that are valid in an MQTT topic.
+
+    Raises `DataError` if a name is empty, or if two converted names are equal.
+
+    >>> topic_names(Path("a.csv"), ["north hall", "n1"])
+    ['north-hall', 'n1']
+    """
+    cleaned = [re.sub(r"[^A-Za-z0-9_.-]+", "-", name.strip()) for name in names]
+    if "" in cleaned:
+        raise DataError(f"{path}: sensor {cleaned.index('') + 1} has no name; give it one.")
+    taken: dict[str, str] = {}
+    for name, clean in zip(names, cleaned, strict=True):
+        if clean in taken:
+            raise DataError(
+                f"{path}: sensors {taken[clean]!r} and {name!r} both become {clean!r} in a topic; "
+                "rename one."
+            )
+        taken[clean] = name
+    return cleaned
+
+
+def _first(names: list[str], known: tuple[str, ...]) -> int | None:
+    return next((names.index(name) for name in known if name in names), None)

@@ -1,0 +1,221 @@
+"""Grids of CSV files: the interval of the readings, and their means in each interval."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edge_tvbo.errors import DataError
+from edge_tvbo.messages.formatting import duration, listed
+from edge_tvbo.simulation.recording import USUAL_INTERVALS, Recording, check_sensor_names
+from edge_tvbo_adapters.datasets.csv_times import EPOCH_UNITS, TimeFormat
+from edge_tvbo_adapters.datasets.grid import MAX_CELLS, bin_means, fill_gaps
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+DEFAULT_COUNT_INTERVAL = 60.0  # s per step, if the times of a file are a step count
+UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
+NEAR = 0.1  # share of an interval by which a regular difference may differ from a whole number
+REGULAR = 0.8  # share of regular differences, from which all sensors together have an interval
+MAX_PAUSE_S = 366 * 86_400.0  # without a reading; a longer one may be a wrong clock
+
+
+class Table(msgspec.Struct, frozen=True):
+    """The readings of a CSV file, wide or long, as a long table."""
+
+    time_format: TimeFormat
+    times: list[float]  # of each row of the file, in the unit of the format
+    lines: list[int]  # number of each row's line
+    row: "NDArray[np.intp]"  # (n,), indices of times
+    sensor: "NDArray[np.intp]"  # (n,), indices of sensors
+    reading: "NDArray[np.float64]"  # (n,), NaN for an empty cell
+    sensors: list[str]  # (M,), valid names
+    is_long: bool  # whether the file was long
+    notes: list[str]  # what was left out, in sentences
+
+
+def to_grid(path: Path, table: Table, interval: float | None = None) -> Recording:
+    """Return the recording of a CSV file: its readings averaged on a grid, its gaps filled.
+
+    `interval` is the interval of the grid in s; None for that of the readings. If the times are a
+    step count, it is the length of a step.
+    """
+    import numpy as np
+
+    times = np.array(table.times, dtype=np.float64)
+    _check_clock(path, table, times)
+    counts = table.time_format.kind == "count"
+    in_s = 0.0 if counts else EPOCH_UNITS.get(table.time_format.kind, 1.0)
+    step = spacing(path, times, table.sensor if table.is_long else None, in_s)
+    unit, clause = time_unit(path, table.time_format, step, interval)
+    if interval is not None and not counts:
+        step = interval / unit
+    index, T = grid_index(path, times, float(times.min()), step, len(table.sensors))
+    known = ~np.isnan(table.reading)
+    shape = (T, len(table.sensors))
+    cells = index[table.row[known]], table.sensor[known], table.reading[known]
+    values, observed = bin_means(*cells, shape)
+    has_reading = observed.sum(axis=0) > 0
+    sensors = tuple(np.array(table.sensors)[has_reading].tolist())
+    check_sensor_names(str(path), sensors)
+    silent = [s for s, has in zip(table.sensors, has_reading, strict=True) if not has]
+    left_out = [f"Sensors without readings are left out: {listed(silent)}."] if silent else []
+    return Recording(
+        name="csv",
+        unit="",
+        objective="max",
+        sensors=sensors,
+        start=0.0 if counts else float(times.min()) * unit,
+        interval=step * unit,
+        values=fill_gaps(values[:, has_reading], observed[:, has_reading]),
+        observed=np.ascontiguousarray(observed[:, has_reading]),
+        source=" ".join([f"{path.name}, your own file; {clause}.", *left_out, *table.notes]),
+    )
+
+
+def spacing(
+    path: Path,
+    times: "NDArray[np.float64]",
+    sensor: "NDArray[np.intp] | None",
+    unit: float = 1.0,
+) -> float:
+    """Return the interval of a CSV file's grid, in the unit of its times.
+
+    It is the most common difference between consecutive times. In a long file, these are the times
+    of the same sensor, unless they are irregular and those of all sensors together are regular:
+    then one sensor was read in each interval. If no difference is common, it is the median, or a
+    usual interval that is near to it.
+
+    Parameters
+    ----------
+    path : Path
+        The file, for error texts.
+    times : float64[n]
+        Times of the rows.
+    sensor : intp[n] or None
+        Sensor of each row of a long file; None for a wide file.
+    unit : float
+        Unit of the times, in s; 0 for a step count.
+    """
+    import numpy as np
+
+    together = np.diff(np.unique(times))
+    steps = together
+    if sensor is not None:
+        order = np.lexsort((times, sensor))
+        steps = np.diff(times[order])[np.diff(sensor[order]) == 0]
+        steps = steps[steps > 0]
+    if not len(steps):
+        raise DataError(
+            f"{path}: no sensor has readings at two different times, so the interval is unknown; "
+            "a recording needs at least two rows."
+        )
+    common = _common(steps)
+    if common is not None:
+        return common
+    whole = _common(together) or _usual_median(together, unit)
+    if _regular_share(together, whole) >= REGULAR:
+        return whole
+    return _usual_median(steps, unit)
+
+
+def _common(steps: "NDArray[np.float64]") -> float | None:
+    """Return the most common step if it is at least half of them; None if it is less."""
+    import numpy as np
+
+    common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
+    return float(common) if 2 * count >= len(steps) else None
+
+
+def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
+    """Return the median of `steps`, or a usual interval that differs from it by at most 10 %."""
+    import numpy as np
+
+    median = float(np.median(steps))
+    near = [each for each in USUAL_INTERVALS if abs(median * unit - each) <= NEAR * each]
+    if near:
+        return near[0] / unit
+    return float(round(median)) if median >= 10 else median
+
+
+def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
+    """Return the share of `steps` that are nearly a multiple of `step`."""
+    import numpy as np
+
+    multiples = np.rint(steps / step)
+    near = np.abs(steps / step - multiples) <= NEAR
+    return float((near & (multiples > 0)).mean())
+
+
+def grid_index(
+    path: Path, times: "NDArray[np.float64]", start: float, step: float, sensors: int
+) -> "tuple[NDArray[np.intp], int]":
+    """Return the index of each time's nearest point on the grid, and the number of grid points.
+
+    The first point of the grid is `start`, which is not more than half a `step` after the times.
+
+    Raises `DataError` if the grid of the CSV file would have too many cells.
+    """
+    import numpy as np
+
+    exact = (times - start) / step
+    T = int(exact.max() + 0.5) + 1
+    if T * sensors > MAX_CELLS:
+        raise DataError(
+            f"{path}: has {T} steps of {step:g} from its first to its last time; for {sensors} "
+            f"sensors that is more than {MAX_CELLS} cells.\n"
+            "Split the file, choose a longer --interval, or look for a wrong time in it."
+        )
+    return np.floor(exact + 0.5).astype(np.intp), T
+
+
+def _check_clock(path: Path, table: Table, times: "NDArray[np.float64]") -> None:
+    """Raise `DataError` if there is a pause that shows that a clock was wrong."""
+    import numpy as np
+
+    unit = EPOCH_UNITS.get(table.time_format.kind, 1.0)
+    if table.time_format.kind == "count" or len(times) < 3:
+        return
+    order = np.argsort(times, kind="stable")
+    pauses = np.diff(times[order]) * unit
+    longest = int(pauses.argmax())
+    if pauses[longest] <= max(MAX_PAUSE_S, float(pauses.sum()) / 2):
+        return
+    before = longest + 1 <= len(times) / 2
+    line = table.lines[int(order[longest if before else longest + 1])]
+    raise DataError(
+        f"{path}, line {line}: the time is {duration(pauses[longest])} "
+        f"{'before' if before else 'after'} that of the other rows, so a clock was wrong; correct "
+        "the time, or remove the row."
+    )
+
+
+def time_unit(
+    path: Path, time_format: TimeFormat, step: float, interval: float | None = None
+) -> tuple[float, str]:
+    """Return the unit of a CSV file's times, in s, and a description of the times for the user."""
+    if time_format.kind == "count":
+        named = interval_in_name(path)
+        chosen = interval or named or DEFAULT_COUNT_INTERVAL
+        why = "by --interval" if interval else "according to the file name"
+        if not (interval or named):
+            why = "by default; set --interval"
+        return chosen / step, f"times are a step count, with {chosen:g} s per step {why}"
+    if time_format.kind in EPOCH_UNITS:
+        return EPOCH_UNITS[time_format.kind], f"times in {time_format.kind} since 1970"
+    zone = "times without a zone, taken as UTC" if time_format.naive else "times with their zone"
+    return 1.0, zone
+
+
+def interval_in_name(path: Path) -> float | None:
+    """Return the interval in a CSV file's name, in s; None if the name contains no interval.
+
+    >>> interval_in_name(Path("speed_10min.csv.gz")), interval_in_name(Path("speed.csv"))
+    (600.0, None)
+    """
+    match = re.search(r"(?:^|[_-])(\d+)(s|sec|min|h)(?=[_.-]|$)", path.name)
+    return int(match[1]) * UNITS[match[2]] if match and int(match[1]) else None

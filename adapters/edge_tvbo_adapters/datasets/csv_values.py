@@ -1,0 +1,104 @@
+"""Readings in CSV files: numbers as people write them, empty cells, and codes for "no reading"."""
+
+from collections.abc import Sequence
+from math import inf, isinf, nan
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edge_tvbo.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+EMPTY = frozenset(
+    {"", "nan", "na", "n/a", "#n/a", "null", "none", "-", "--", "?"}
+    | {"unavailable", "unknown", "missing"}  # states of Home Assistant, and a common word
+)
+CODES = (-999.0, -999.9, -9999.0, -99999.0, -32768.0, -127.0, 9999.0, 99999.0)  # no reading
+FAR = 2.0  # ranges of the other readings; a code is at least so far from them
+
+
+class ValueReader:
+    """Reader of the readings in a CSV file, with a decimal point or a decimal comma."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._commas = self._points = 0  # first lines with a decimal comma, and with a point
+        self._words: dict[str, tuple[int, str]] = {}  # by sensor: the first cell that is no number
+
+    def read(self, number: int, cells: Sequence[str], sensors: Sequence[str]) -> list[float]:
+        """Return the readings in the cells of one CSV row, NaN for a cell without a number.
+
+        `sensors` has the sensor's name of each cell. Raises `DataError` for an infinite number.
+        """
+        if not self._points and any("." in cell for cell in cells):
+            self._points = number
+        try:
+            values = [float(cell) if cell else nan for cell in cells]
+        except ValueError:
+            pairs = zip(cells, sensors, strict=True)
+            values = [self._value(number, cell, sensor) for cell, sensor in pairs]
+        if inf in values or -inf in values:
+            j = next(j for j, value in enumerate(values) if isinf(value))
+            raise self._not_a_number(number, cells[j], sensors[j])
+        return values
+
+    def words_only(self, with_numbers: set[str]) -> list[str]:
+        """Return the columns that hold words but no number, so that they are no sensors.
+
+        Raises `DataError` for a word in the column of a sensor, which is one of `with_numbers`.
+        """
+        for sensor, (number, cell) in self._words.items():
+            if sensor in with_numbers or not with_numbers:
+                raise self._not_a_number(number, cell, sensor)
+        if self._commas and self._points:
+            raise DataError(
+                f"{self._path}: line {self._commas} has a decimal comma, and line {self._points} "
+                "a point; write all numbers in the same way, without separators of thousands."
+            )
+        return list(self._words)
+
+    def _value(self, number: int, cell: str, sensor: str) -> float:
+        text = cell.strip()
+        if text.lower() in EMPTY:
+            return nan
+        if text.count(",") == 1 and "." not in text:
+            self._commas = self._commas or number
+            text = text.replace(",", ".")
+        try:
+            return float(text)
+        except ValueError:
+            self._words.setdefault(sensor, (number, cell))
+            return nan
+
+    def _not_a_number(self, number: int, cell: str, sensor: str) -> DataError:
+        return DataError(
+            f"{self._path}, line {number}: {sensor} reads {cell!r}; write a finite number without "
+            "a unit, or leave the cell empty where there is no reading."
+        )
+
+
+def without_codes(reading: "NDArray[np.float64]") -> "tuple[NDArray[np.float64], dict[float, int]]":
+    """Return readings in which codes such as -999 are NaN, and how many there were of each.
+
+    A number of `CODES` is a code if it is far below or far above all other readings.
+
+    >>> import numpy as np
+    >>> without_codes(np.array([20.0, -999.0, 25.0]))
+    (array([20., nan, 25.]), {-999.0: 1})
+    >>> without_codes(np.array([-1200.0, -999.0, 700.0]))[1]
+    {}
+    """
+    import numpy as np
+
+    is_code = np.isin(reading, CODES)
+    others = reading[~is_code & ~np.isnan(reading)]
+    if not is_code.any() or not len(others):
+        return reading, {}
+    lowest, highest = float(others.min()), float(others.max())
+    far = FAR * (highest - lowest)
+    is_code &= (reading < lowest - far) | (reading > highest + far)
+    codes, counts = np.unique(reading[is_code], return_counts=True)
+    found = dict(zip(codes.tolist(), counts.tolist(), strict=True))
+    return np.where(is_code, np.nan, reading), found

@@ -1,0 +1,72 @@
+"""Exports of recorded readings: CSV, Parquet and InfluxDB line protocol."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from edge_tvbo.errors import MissingExtra
+from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.messages.readings import RecordedReading
+from edge_tvbo.simulation.recording import Recording
+
+
+def csv_lines(recording: Recording) -> Iterator[str]:
+    """Yield the lines of a wide CSV file: a time, and the mean reading of each sensor.
+
+    A cell is empty where the sensor was not read; an interval without any reading has no row.
+    """
+    yield ",".join(["time", *recording.sensors]) + "\n"
+    rows = zip(recording.values.tolist(), recording.observed.tolist(), strict=True)
+    for row, (values, observed) in enumerate(rows):
+        if any(observed):
+            pairs = zip(values, observed, strict=True)
+            cells = [repr(value) if has else "" for value, has in pairs]
+            at = recording.start + row * recording.interval
+            yield ",".join([rfc3339(at), *cells]) + "\n"
+
+
+def influxdb_lines(readings: Iterable[RecordedReading]) -> Iterator[str]:
+    r"""Yield readings in InfluxDB's line protocol; the measurement is the name of the field.
+
+    >>> next(influxdb_lines([RecordedReading("lab", "mote-1", 1772438400.5, 21.25)]))
+    'lab,sensor=mote-1 value=21.25 1772438400500000000\n'
+    """
+    for field, sensor, at, value in readings:
+        tag = re.sub(r"([,= ])", r"\\\1", sensor)
+        yield f"{field},sensor={tag} value={value!r} {round(at * 1000) * 1_000_000}\n"
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a text file; a file of the same name is replaced when all lines are written."""
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        with beside.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(lines)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def check_parquet() -> None:
+    """Raise `MissingExtra` if the package that writes Parquet files is not installed."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet") from error
+
+
+def write_parquet(path: Path, readings: Sequence[RecordedReading]) -> None:
+    """Write readings to a Parquet file with the columns time (UTC, in ms), sensor and value."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    times = [round(each.at * 1000) for each in readings]
+    table = pa.table(
+        {
+            "time": pa.array(times, pa.timestamp("ms", "UTC")),
+            "sensor": pa.array([each.sensor for each in readings]).dictionary_encode(),
+            "value": pa.array([each.value for each in readings], pa.float64()),
+        }
+    )
+    parquet.write_table(table, path)

@@ -1,0 +1,96 @@
+"""Own readings: the recording of a field from the readings that a daemon recorded."""
+
+from collections.abc import Sequence
+from math import pi
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edge_tvbo.errors import DataError
+from edge_tvbo.messages.formatting import listed
+from edge_tvbo.messages.readings import RecordedReading
+from edge_tvbo.simulation.recording import Recording
+from edge_tvbo_adapters.datasets.csv_grid import grid_index, spacing
+from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MIN_ROUNDED_INTERVAL = 60.0  # s; with longer intervals, the grid begins at a whole second
+
+
+def own_recording(
+    name: str,
+    readings: Sequence[RecordedReading],
+    sensors: Sequence[str],
+    interval: float | None,
+    *,
+    unit: str = "",
+    objective: str = "max",
+) -> Recording:
+    """Return the recording of the own readings of a field, averaged on a grid, its gaps filled.
+
+    Parameters
+    ----------
+    name : str
+        Name of the field, for texts.
+    readings : sequence of RecordedReading
+        The readings, ordered by time.
+    sensors : sequence of str
+        The configured sensors; readings of others are left out.
+    interval : float or None
+        Interval of the grid in s; None for that of the readings.
+    unit, objective : str
+        As for `Recording`.
+
+    Raises
+    ------
+    DataError
+        If there are no readings of these sensors, or too few to know their interval.
+    """
+    import numpy as np
+
+    index = {sensor: arm for arm, sensor in enumerate(sensors)}
+    known = [each for each in readings if each.sensor in index]
+    if not known:
+        raise DataError(
+            f"{name}: no reading of the sensors {listed(sensors)} is recorded in this time."
+        )
+    times = np.array([each.at for each in known])
+    arms = np.array([index[each.sensor] for each in known], np.intp)
+    values = np.array([each.value for each in known])
+    step = interval or spacing(Path(name), times, arms)
+    start = grid_start(times, step)
+    rows, T = grid_index(Path(name), times, start, step, len(sensors))
+    means, observed = bin_means(rows, arms, values, (T, len(sensors)))
+    has_reading = np.asarray(observed.any(axis=0))
+    silent = [sensor for sensor, has in zip(sensors, has_reading, strict=True) if not has]
+    left_out = f" Sensors without readings are left out: {listed(silent)}." if silent else ""
+    return Recording(
+        name=name,
+        unit=unit,
+        objective=objective,
+        sensors=tuple(np.array(sensors)[has_reading].tolist()),
+        start=start,
+        interval=step,
+        values=fill_gaps(means[:, has_reading], observed[:, has_reading]),
+        observed=np.ascontiguousarray(observed[:, has_reading]),
+        source=f"{len(known)} own readings of {name}.{left_out}",
+    )
+
+
+def grid_start(times: "NDArray[np.float64]", step: float) -> float:
+    """Return the first point of a grid whose points are as near to the `times` as possible.
+
+    So readings that come a little earlier or later than every `step` seconds are not parted by
+    the borders between two points.
+
+    >>> import numpy as np
+    >>> grid_start(np.array([1000.0, 1603.0, 2197.0, 2801.0]), 600.0)
+    1000.0
+    """
+    import numpy as np
+
+    phase = np.angle(np.exp(2j * pi * (times % step) / step).mean()) / (2 * pi) * step
+    phase = round(phase) if step >= MIN_ROUNDED_INTERVAL else round(phase, 3)
+    return float(phase + step * np.rint((times.min() - phase) / step))

@@ -1,0 +1,267 @@
+"""Batch database: batches of one kind in one SQLite file of bounded size.
+
+`HistoryDatabase` and `ReadingDatabase` are its two kinds. A row of `batches` holds what was written
+together for one field, as one compressed blob. One row for each entry would take three times as
+many bytes, and each byte written wears a memory card. When the file is full, the oldest rows are
+deleted.
+
+The file is in WAL mode (with SQLite's write-ahead log), so that a reader can read while the daemon
+writes. Each call of `store_batches` is one transaction. When the WAL exceeds `MIN_FOLDED_WAL_SIZE`,
+it is flushed to the disk and copied into the file. A power cut loses at most the batches after the
+last flush, and never damages the file. Space for a batch is made before it is written, so the file
+never exceeds its maximal size.
+"""
+
+import logging
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from math import ceil
+from pathlib import Path
+from typing import NamedTuple
+
+from edge_tvbo.errors import DataError
+
+log = logging.getLogger(__name__)
+
+PAGE_SIZE = 2048  # bytes; small, because each batch leaves some pages partly filled
+MIN_FOLDED_WAL_SIZE = 2**20  # bytes; a larger WAL is copied into the file
+MAX_WAL_SIZE = 2**22  # bytes; reached only if a reader prevents the copying for long
+DELETED_ROWS = 8  # rows that are deleted at a time to make space
+LOCK_TIMEOUT_S = 0.1
+DAMAGE_ERRORS = (  # SQLITE_ERROR means a table that differs from the schema
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+)
+_PRAGMAS = ("synchronous = NORMAL", "wal_autocheckpoint = 0", "secure_delete = OFF")
+_INSERT = "INSERT INTO batches (field, first, last, entries) VALUES (?, ?, ?, ?)"
+
+
+class Kind(NamedTuple):
+    """Kind of a batch database."""
+
+    name: str  # in the log
+    article: str  # the name in a sentence
+    missing: str  # text if there is no file
+    schemas: tuple[str, ...]  # each step converts the file to the next version; a new one has 0
+
+
+Batch = tuple[str, int, int, bytes]  # field, its first and its last number, blob
+
+
+class BatchDatabase:
+    """Writer of a batch database; it opens the file when it is first used.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    kind : Kind
+        What the batches contain.
+    max_size : int
+        Maximal size of the file and its WAL together, in bytes; at least twice `MAX_WAL_SIZE`.
+    """
+
+    def __init__(self, path: Path, kind: Kind, max_size: int) -> None:
+        self._path = path
+        self._kind = kind
+        self._wal = path.with_name(f"{path.name}-wal")
+        self._max_pages = (max_size - MAX_WAL_SIZE) // PAGE_SIZE
+        self._connection: sqlite3.Connection | None = None
+        self._written = 0
+        self._logged_problem = ""
+
+    @property
+    def written(self) -> int:
+        """Upper bound of the bytes written to the file since the start."""
+        return self._written
+
+    def store_batches(self, batches: Sequence[Batch]) -> bool:
+        """Store batches, all or none; return whether they were stored. An error is logged."""
+        try:
+            connection = self._connect()
+            size = sum(len(blob) for *_, blob in batches)
+            self._fold_wal(connection, size)
+            before = self._wal_size()
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                self._make_space(connection, size)
+                connection.executemany(_INSERT, batches)
+            self._written += max(0, self._wal_size() - before)
+        except (sqlite3.Error, OSError) as error:
+            self._close_after(error)
+            return False
+        self._log_problem("")
+        return True
+
+    def latest_blob(self, field: str) -> bytes | None:
+        """Return the newest blob of `field`; None if there is none, or if it is unreadable."""
+        try:
+            if not self._path.exists():
+                return None
+            query = "SELECT entries FROM batches WHERE field = ? ORDER BY id DESC LIMIT 1"
+            row = self._connect().execute(query, (field,)).fetchone()
+            return row[0] if row else None
+        except (sqlite3.Error, OSError) as error:
+            self._close_after(error)
+            return None
+
+    def close(self) -> None:
+        """Copy the WAL into the file and close the file."""
+        if self._connection:
+            self._written += self._wal_size()
+            with suppress(sqlite3.Error):
+                self._connection.close()
+        self._connection = None
+
+    # --- the file -----------------------------------------------------------------------------
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self._connection = sqlite3.connect(
+                self._path, timeout=LOCK_TIMEOUT_S, isolation_level=None
+            )
+            self._prepare(self._connection)
+        return self._connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Convert the file to the present version, and reduce it to the maximal size."""
+        version, newest = _pragma(connection, "user_version"), len(self._kind.schemas)
+        if version > newest:
+            raise sqlite3.NotSupportedError(
+                f"the file has format {version}, and this version of edge_tvbo writes {newest}; "
+                "move the file away, or install the version of edge_tvbo that wrote it"
+            )
+        for pragma in (f"page_size = {PAGE_SIZE}", "journal_mode = WAL", *_PRAGMAS):
+            connection.execute(f"PRAGMA {pragma}")
+        for number in range(version, newest):
+            step, then = self._kind.schemas[number], f"PRAGMA user_version = {number + 1}"
+            connection.executescript(f"BEGIN IMMEDIATE; {step}; {then}; COMMIT")
+        if _pragma(connection, "page_count") > self._max_pages:  # the setting was lowered
+            self._make_space(connection, 0)
+            connection.execute("VACUUM")
+        connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
+
+    def _make_space(self, connection: sqlite3.Connection, size: int) -> None:
+        """Delete the oldest batches until there is space for `size` more bytes."""
+        needed = ceil(2 * size / PAGE_SIZE) + 16  # at worst, pages are half full
+        oldest = f"SELECT id FROM batches ORDER BY id LIMIT {DELETED_ROWS}"
+        while self._free_pages(connection) < needed:
+            if not connection.execute(f"DELETE FROM batches WHERE id IN ({oldest})").rowcount:
+                break
+
+    def _free_pages(self, connection: sqlite3.Connection) -> int:
+        used = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
+        return self._max_pages - used
+
+    def _fold_wal(self, connection: sqlite3.Connection, size: int) -> None:
+        """Copy a large WAL into the file.
+
+        Raises `sqlite3.OperationalError` if a reader prevents the copying and the WAL has no space
+        for `size` more bytes.
+        """
+        before = self._wal_size()
+        if before > MIN_FOLDED_WAL_SIZE:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        after = self._wal_size()
+        self._written += before - after
+        if after + size > MAX_WAL_SIZE:
+            raise sqlite3.OperationalError(
+                "another program has been reading the file for too long; stop that program"
+            )
+
+    def _wal_size(self) -> int:
+        try:
+            return self._wal.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    # --- errors -------------------------------------------------------------------------------
+
+    def _close_after(self, error: sqlite3.Error | OSError) -> None:
+        """Close the file after an error, rename it if it is damaged, and log the error."""
+        if self._connection:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+        self._connection = None
+        problem = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE_ERRORS:
+            log.error(
+                "%s: %s is damaged: %s; %s", self._kind.name, self._path, problem, self._set_aside()
+            )
+            return
+        self._log_problem(problem)
+
+    def _set_aside(self) -> str:
+        """Rename the damaged file, replacing any earlier one; return a text for the log."""
+        target = self._path.with_name(f"{self._path.name}.damaged")
+        try:
+            self._path.replace(target)
+            for suffix in ("-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    self._path.with_name(f"{self._path.name}{suffix}").unlink()
+        except OSError as error:
+            return f"the file could not be renamed: {error.strerror}"
+        return f"the file was renamed to {target.name}, and a new one starts"
+
+    def _log_problem(self, problem: str) -> None:
+        """Log once that batches cannot be stored, and once that they are stored again."""
+        if problem == self._logged_problem:
+            return
+        self._logged_problem = problem
+        if problem:
+            log.error(
+                "%s: cannot be stored in %s: %s; the daemon continues without %s",
+                self._kind.name,
+                self._path,
+                problem,
+                self._kind.article,
+            )
+        else:
+            log.info("%s: stored in %s again", self._kind.name, self._path)
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
+    return value
+
+
+def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
+    """Open a batch database for reading, even in a read-only directory.
+
+    Raises `DataError` if there is no such file, or if its format is another one.
+    """
+    if not path.exists():
+        raise DataError(f"{path}: {kind.missing}")
+    connection = _open(path)
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version == len(kind.schemas):
+        return connection
+    connection.close()
+    program = (
+        "use the version of edge_tvbo that wrote it"
+        if version > len(kind.schemas)
+        else f"start the daemon once: it converts {kind.article}"
+    )
+    raise DataError(
+        f"{path}: {kind.article} has format {version}, and this version of edge_tvbo reads "
+        f"{len(kind.schemas)}; {program}."
+    )
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Open the file for reading; in a read-only directory, as a file that does not change."""
+    uri = path.absolute().as_uri()
+    connection = sqlite3.connect(f"{uri}?mode=ro", uri=True)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_schema")
+    except sqlite3.OperationalError:
+        connection.close()
+        if path.with_name(f"{path.name}-wal").exists():
+            raise
+        connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
+    return connection

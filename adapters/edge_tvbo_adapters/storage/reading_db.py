@@ -1,0 +1,140 @@
+"""Reading database: the accepted readings of a daemon in one SQLite file of bounded size.
+
+A batch holds the readings of one field as columns, ordered by time. A reading takes about 6 bytes,
+so 64 MiB hold more than a year of 46 sensors that are read every 10 minutes. `read_readings` reads
+the file whether the daemon is running or not. A batch that cannot be decoded is skipped.
+"""
+
+import logging
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import accumulate, groupby, pairwise
+from math import inf
+from operator import attrgetter
+from pathlib import Path
+
+import msgspec
+
+from edge_tvbo.errors import DataError
+from edge_tvbo.messages.readings import RecordedReading
+from edge_tvbo_adapters.storage.batch_db import Batch, BatchDatabase, Kind, open_for_reading
+
+log = logging.getLogger(__name__)
+
+MAX_BATCH_SIZE = 2**26  # bytes of one batch, uncompressed
+KIND = Kind(
+    "readings",
+    "the record of readings",
+    "there are no recorded readings yet. The daemon records all accepted readings if\n"
+    "[state] has a dir, and readings is not off. They are written at every state.checkpoint, on\n"
+    "SIGUSR1 and when the daemon stops.",
+    (
+        """
+    CREATE TABLE batches (
+        id INTEGER PRIMARY KEY,
+        field TEXT NOT NULL,
+        first INTEGER NOT NULL,  -- time of the first reading, rounded down to s since 1970
+        last INTEGER NOT NULL,
+        entries BLOB NOT NULL  -- zlib of JSON
+    )
+    """,
+    ),
+)
+
+
+class Columns(msgspec.Struct, frozen=True, array_like=True):
+    """A batch of readings, ordered by time."""
+
+    sensors: list[str]
+    first: int  # time of the first reading, ms since 1970
+    later: list[int]  # time of each other reading after the one before, ms
+    sensor: list[int]  # (n,), indices of `sensors`
+    value: list[float]  # (n,)
+
+
+def readings_file(directory: str, instance: str) -> Path:
+    """Return the file with the recorded readings of the daemon `instance`.
+
+    >>> readings_file("/var/lib/edge-tvbo", "lab").name
+    'lab.readings.db'
+    """
+    return Path(directory) / f"{instance}.readings.db"
+
+
+class ReadingDatabase(BatchDatabase):
+    """Writer of the readings of a daemon; it opens the file when it is first used.
+
+    Parameters
+    ----------
+    directory : str
+        The state directory of the daemon.
+    instance : str
+        The daemon's name.
+    max_size : int
+        Maximal size of the file and its WAL together, in bytes; at least twice `MAX_WAL_SIZE`.
+    """
+
+    def __init__(self, directory: str, instance: str, max_size: int) -> None:
+        super().__init__(readings_file(directory, instance), KIND, max_size)
+
+    def store(self, readings: Sequence[RecordedReading]) -> bool:
+        """Store readings, all or none; return whether they were stored. An error is logged."""
+        return self.store_batches(list(packed(readings)))
+
+
+def read_readings(
+    directory: str, instance: str, field: str, first: float = -inf, last: float = inf
+) -> list[RecordedReading]:
+    """Return the recorded readings of a field from the time `first` to before `last`, by time.
+
+    Times are in s since 1970. Raises `DataError` if the file is missing or cannot be read.
+    """
+    path = readings_file(directory, instance)
+    query = "SELECT id, entries FROM batches WHERE field = ? AND first < ? AND last >= ?"
+    bounds = max(-(2.0**53), min(last, 2.0**53)), max(-(2.0**53), min(first - 1.0, 2.0**53))
+    found: list[RecordedReading] = []
+    try:
+        with closing(open_for_reading(path, KIND)) as connection:
+            for number, blob in connection.execute(query, (field, *bounds)):
+                try:
+                    found += [each for each in unpacked(field, blob) if first <= each.at < last]
+                except DataError as error:
+                    log.warning("%s: batch %d is skipped: %s", path, number, error)
+    except (sqlite3.Error, OSError) as error:
+        raise DataError(f"{path}: the readings cannot be read: {error}.") from error
+    found.sort(key=attrgetter("at"))
+    return found
+
+
+def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
+    """Yield a row of the database for each field of `readings`."""
+    by_field = sorted(readings, key=lambda reading: (reading.field, reading.at))
+    for field, group in groupby(by_field, key=attrgetter("field")):
+        batch = list(group)
+        index: dict[str, int] = {}
+        times = [round(1000 * reading.at) for reading in batch]
+        columns = Columns(
+            first=times[0],
+            later=[after - before for before, after in pairwise(times)],
+            sensor=[index.setdefault(reading.sensor, len(index)) for reading in batch],
+            value=[reading.value for reading in batch],
+            sensors=list(index),
+        )
+        blob = zlib.compress(msgspec.json.encode(columns))
+        yield field, times[0] // 1000, times[-1] // 1000, blob
+
+
+def unpacked(field: str, blob: bytes) -> list[RecordedReading]:
+    """Return the readings of a database row; raises `DataError` if it cannot be decoded."""
+    try:
+        text = zlib.decompressobj().decompress(blob, MAX_BATCH_SIZE)
+        columns = msgspec.json.decode(text, type=Columns)
+        times = accumulate(columns.later, initial=columns.first)
+        return [
+            RecordedReading(field, columns.sensors[sensor], at / 1000, value)
+            for at, sensor, value in zip(times, columns.sensor, columns.value, strict=True)
+        ]
+    except (TypeError, ValueError, IndexError, RecursionError, zlib.error) as error:
+        raise DataError(f"A batch of readings cannot be decoded: {error}.") from error

@@ -1,0 +1,105 @@
+"""Command `export`: the recorded readings of a field as CSV, Parquet or InfluxDB line protocol."""
+
+import sys
+from datetime import UTC, date, datetime, timedelta
+from math import inf
+from pathlib import Path
+
+import click
+
+from edge_tvbo.cli.options import optional_duration, own_field
+from edge_tvbo.errors import ConfigError, DataError
+
+
+def _time(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
+    """Return a date or time as s since 1970; after `--to`, a date stands for the end of the day."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is not a time such as 2026-03-02 or 2026-03-02T08:00:00Z."
+        ) from None
+    if option.name == "to" and _is_date(text):
+        moment += timedelta(days=1)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+@click.command()
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--field", help="Field of CONFIG, if it has several.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["csv", "parquet", "influxdb"]),
+    default="csv",
+    show_default=True,
+    help="csv: a row per interval and a column per sensor; else every single reading.",
+)
+@click.option("--from", "first", callback=_time, help="First day or time (UTC without a zone).")
+@click.option("--to", callback=_time, help="Last day, which is included, or the time of the end.")
+@click.option(
+    "--interval",
+    callback=optional_duration,
+    help="Interval of the rows of a CSV file.  [default: that of the field]",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write.  [default: standard output]",
+)
+def export(
+    config: Path,
+    field: str | None,
+    kind: str,
+    first: float | None,
+    to: float | None,
+    interval: float | None,
+    output: Path | None,
+) -> None:
+    """Export the readings that a daemon recorded.
+
+    The daemon of CONFIG may be running. It writes its readings at every state.checkpoint, on
+    SIGUSR1 and when it stops. In a CSV file, which `edge-tvbo fit` and any spreadsheet
+    read, the readings of a sensor in an interval are averaged.
+    """
+    from edge_tvbo_adapters.datasets import exports
+    from edge_tvbo_adapters.datasets.own import own_recording
+    from edge_tvbo_adapters.storage.reading_db import read_readings
+
+    if kind == "parquet":
+        if output is None:
+            raise ConfigError("A Parquet file is not text; add  --output readings.parquet")
+        exports.check_parquet()
+    if interval is not None and kind != "csv":
+        raise ConfigError("--interval is for --format csv; the other formats have every reading.")
+    settings, name = own_field(config, field)
+    chosen = settings.fields[name]
+    begin, end = -inf if first is None else first, inf if to is None else to
+    readings = read_readings(settings.state.dir, settings.instance, name, begin, end)
+    if not readings:
+        raise DataError(f"{settings.instance}.{name}: no reading is recorded in this time.")
+    if kind == "csv":
+        step = interval or chosen.interval_s
+        grid = own_recording(f"{settings.instance}.{name}", readings, chosen.sensors, step)
+        lines = exports.csv_lines(grid)
+    else:
+        lines = exports.influxdb_lines(readings)
+    if output is None:
+        sys.stdout.writelines(lines)
+        return
+    if kind == "parquet":
+        exports.write_parquet(output, readings)
+    else:
+        exports.write_lines(output, lines)
+    click.echo(f"{output}: {len(readings)} readings of {name}")

@@ -1,0 +1,83 @@
+"""Batch recorder: collects entries in memory, and writes them to a database in batches."""
+
+from collections.abc import Hashable, Sequence
+from math import inf
+from typing import Generic, Protocol, TypeVar
+
+MAX_RETRY_DELAY_S = 60.0
+Entry = TypeVar("Entry")
+Entry_contra = TypeVar("Entry_contra", contravariant=True)
+
+
+class BatchWriter(Protocol[Entry_contra]):
+    """Writer of a database of bounded size; errors of the disk are logged, not raised."""
+
+    @property
+    def written(self) -> int:
+        """Upper limit of the number of bytes written to the database since the start."""
+        ...
+
+    def store(self, entries: Sequence[Entry_contra], /) -> bool:
+        """Store all `entries` or none; return whether they were stored."""
+        ...
+
+    def close(self) -> None:
+        """Close the database."""
+        ...
+
+
+class BatchRecorder(Generic[Entry]):
+    """Service of the loop that writes queued entries every `period` seconds.
+
+    If `max_pending` entries are queued, they are written at once. Above twice this number, the
+    oldest are dropped.
+    """
+
+    def __init__(self, writer: BatchWriter[Entry], period: float, max_pending: int) -> None:
+        self._writer = writer
+        self._period = period
+        self._max_pending = max_pending
+        self._pending: dict[Hashable, Entry] = {}  # the oldest first
+        self._due: float | None = None  # monotonic time
+        self.failing = False  # whether the last batch could not be written
+
+    @property
+    def written(self) -> int:
+        """Number of bytes written to the database since the start."""
+        return self._writer.written
+
+    def fileno(self) -> int:
+        """Return -1, because the recorder has no descriptor to wait for."""
+        return -1
+
+    def wake_at(self) -> float:
+        """Return the time when the next batch is due."""
+        return inf if self._due is None else self._due
+
+    def service(self, now: float) -> None:
+        """Write the queued entries if a batch is due, or if too many are queued."""
+        if self._due is None:
+            self._due = now + self._period
+        too_many = len(self._pending) >= self._max_pending and not self.failing
+        if now >= self._due or too_many:
+            self.failing = not self.save()
+            retry = min(self._period, MAX_RETRY_DELAY_S)
+            self._due = now + (retry if self.failing else self._period)
+
+    def save(self) -> bool:
+        """Write the queued entries now; return whether the write succeeded."""
+        if self._pending and not self._writer.store(list(self._pending.values())):
+            return False
+        self._pending.clear()
+        return True
+
+    def close(self) -> None:
+        """Write the queued entries, and close the database."""
+        self.save()
+        self._writer.close()
+
+    def _queue(self, key: Hashable, entry: Entry) -> None:
+        """Queue an entry for writing, in place of a queued entry with the same key."""
+        self._pending[key] = entry
+        if len(self._pending) > 2 * self._max_pending:
+            del self._pending[next(iter(self._pending))]

@@ -1,0 +1,138 @@
+"""Completeness of the user's own recordings: what was understood, and which rows can be used.
+
+A model is fitted from rows in which most sensors were read, and only there is it known which sensor
+was the best. What lies between the readings of a sparse record is unknown, and an interpolation
+would only invent it.
+"""
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from edge_tvbo.errors import DataError
+from edge_tvbo.messages.formatting import duration, listed, rfc3339
+from edge_tvbo.simulation.recording import USUAL_INTERVALS, Recording
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MIN_ROW_SHARE = 0.5  # of the sensors, which were read in a row that is used
+MIN_ROWS = 24
+MIN_COMPLETE_SHARE = 0.8  # of the intervals, which are complete if a longer interval is proposed
+
+
+def understood(recording: Recording) -> list[str]:
+    """Return what was understood of a recording as text: sensors, interval and period, and gaps."""
+    T, M = recording.values.shape
+    end = recording.start + (T - 1) * recording.interval
+    unit = f" {recording.unit}" if recording.unit else ""
+    lowest, highest = recording.values.min(), recording.values.max()
+    missing = 1.0 - float(recording.observed.mean())
+    gaps = "none"
+    if missing:
+        rows, arm = _longest_gap(recording.observed)
+        gaps = (
+            f"{100 * missing:.1f} % of the cells have no reading; the longest gap is "
+            f"{duration(rows * recording.interval)}, of {recording.sensors[arm]}"
+        )
+    return [
+        f"sensors: {M} ({listed(recording.sensors)}), {lowest:.4g} to {highest:.4g}{unit}",
+        f"interval: {duration(recording.interval)}, {T} from {rfc3339(recording.start)} to "
+        f"{rfc3339(end)}",
+        f"gaps: {gaps}",
+    ]
+
+
+def complete_rows(recording: Recording) -> Recording:
+    """Return a recording in which only rows with readings of most sensors count as observed.
+
+    The other rows are neither trained on nor scored.
+
+    Raises
+    ------
+    DataError
+        If there are too few such rows. The text says with which interval there are enough.
+    """
+    is_complete = _is_complete(recording.observed)
+    rows = int(is_complete.sum())
+    if rows < min(MIN_ROWS, len(is_complete)):
+        raise DataError(_too_sparse(recording, rows))
+    if rows == int(recording.observed.any(axis=1).sum()):
+        return recording
+    observed = recording.observed & is_complete[:, None]
+    replies = None if recording.replies is None else recording.replies & is_complete[:, None]
+    return replace(recording, observed=observed, replies=replies)
+
+
+def basis(recording: Recording, first: int, last: int) -> str:
+    """Return on how many readings of how many sensors training with these rows is based."""
+    import numpy as np
+
+    observed = recording.observed[first:last]
+    used = np.asarray(observed.any(axis=1))
+    missing = 1.0 - float(observed[used].mean()) if used.any() else 0.0
+    gaps = f"; {100 * missing:.1f} % of their readings are missing, and were interpolated"
+    return (
+        f"based on {int(observed.sum())} readings of {len(recording.sensors)} sensors in "
+        f"{int(used.sum())} of {len(used)} intervals of {duration(recording.interval)}"
+        f"{gaps if missing else ''}"
+    )
+
+
+def _is_complete(observed: "NDArray[np.bool_]") -> "NDArray[np.bool_]":
+    import numpy as np
+
+    return np.asarray(observed.mean(axis=1) >= MIN_ROW_SHARE)
+
+
+def _too_sparse(recording: Recording, rows: int) -> str:
+    readings, M = int(recording.observed.sum()), len(recording.sensors)
+    recorded = int(recording.observed.any(axis=1).sum())
+    problem = (
+        f"{recording.name}: too sparse: at least half of the {M} sensors were read in {rows} of "
+        f"{recorded} intervals of {duration(recording.interval)} ({readings} readings); at least "
+        f"{MIN_ROWS} such intervals are needed, because what lies between is unknown."
+    )
+    for interval in _longer_intervals(recording.interval):
+        found, of = _complete_in(recording, interval)
+        if found >= max(MIN_ROWS, MIN_COMPLETE_SHARE * of):
+            return f"{problem}\nWith --interval {_option(interval)}, they are {found} of {of}."
+    return (
+        f"{problem}\nNo longer interval helps. The policy auto learns from single readings while "
+        "the daemon runs. To fit a model, let all sensors report by themselves for some days."
+    )
+
+
+def _longer_intervals(interval: float) -> list[float]:
+    """Return the usual intervals that are a whole number, from 2 on, of times `interval`."""
+    ratios = [(longer, longer / interval) for longer in USUAL_INTERVALS]
+    return [longer for longer, ratio in ratios if ratio > 1.5 and abs(ratio % 1.0) < 1e-6]
+
+
+def _complete_in(recording: Recording, interval: float) -> tuple[int, int]:
+    """Return how many longer intervals would be complete, and how many would have a reading."""
+    import numpy as np
+
+    T, M = recording.observed.shape
+    rows = np.floor(np.arange(T) * recording.interval / interval).astype(np.intp)
+    observed = np.zeros((int(rows[-1]) + 1, M), np.bool_)
+    np.logical_or.at(observed, rows, recording.observed)
+    return int(_is_complete(observed).sum()), int(observed.any(axis=1).sum())
+
+
+def _option(interval: float) -> str:
+    minutes = round(interval / 60.0)
+    return f"{minutes}min" if minutes % 60 else f"{minutes // 60}h"
+
+
+def _longest_gap(observed: "NDArray[np.bool_]") -> tuple[int, int]:
+    """Return the length of the longest gap of a sensor in rows, and the arm of the sensor."""
+    import numpy as np
+
+    longest = []
+    for column in observed.T:
+        seen = np.r_[-1, np.flatnonzero(column), len(column)]
+        longest.append(int(np.diff(seen).max()) - 1)
+    arm = int(np.argmax(longest))
+    return longest[arm], arm

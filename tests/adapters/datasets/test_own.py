@@ -1,0 +1,166 @@
+"""Own readings on a grid, and their exports, which can be read back."""
+
+import numpy as np
+import pytest
+from edge_tvbo_adapters.datasets import csv, exports
+from edge_tvbo_adapters.datasets.csv_grid import spacing
+from edge_tvbo_adapters.datasets.csv_values import CODES
+from edge_tvbo_adapters.datasets.own import grid_start, own_recording
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edge_tvbo.errors import DataError, MissingExtra
+from edge_tvbo.messages.readings import RecordedReading
+
+START = 1_772_438_400.0
+READING = st.floats(-1e6, 1e6).filter(lambda value: value not in CODES)
+
+
+def reading(sensor, at, value=20.0):
+    return RecordedReading("lab", sensor, at, value)
+
+
+def recording_of(readings, sensors=("a", "b"), interval=600.0):
+    return own_recording("k.lab", readings, sensors, interval, unit="°C", objective="min")
+
+
+def test_readings_are_averaged_on_the_grid_and_gaps_are_not_observed():
+    own = recording_of(
+        [
+            reading("a", START, 20.0),
+            reading("a", START + 10, 22.0),
+            reading("b", START + 3, 30.0),
+            reading("removed", START + 5, 99.0),
+            reading("a", START + 1203, 25.0),
+        ]
+    )
+    assert (own.unit, own.objective, own.interval) == ("°C", "min", 600.0)
+    assert own.observed.tolist() == [[True, True], [False, False], [True, False]]
+    assert own.values.tolist() == [[21.0, 30.0], [23.0, 30.0], [25.0, 30.0]]
+    assert own.source.startswith("4 own readings of k.lab.")
+
+
+@given(st.integers(0, 599), st.integers(2, 40), st.randoms(use_true_random=False))
+def test_early_and_late_readings_stay_in_their_interval(phase, rows, rng):
+    """Whatever the phase, and however early the first reading is."""
+    readings = [
+        reading(sensor, START + phase + 600 * row + rng.uniform(-120, 120))
+        for row in range(rows)
+        for sensor in "ab"
+    ]
+    readings[0] = readings[0]._replace(at=START + phase - 150)  # the first is early
+    own = recording_of(sorted(readings, key=lambda each: each.at))
+    assert own.observed.shape == (rows, 2) and own.observed.all()
+    assert abs(own.start - START - phase) <= 121
+
+
+def test_sensors_without_a_reading_are_left_out_and_named():
+    own = recording_of([reading("a", START), reading("a", START + 600)])
+    assert own.sensors == ("a",)
+    assert own.source.endswith("Sensors without readings are left out: b.")
+    with pytest.raises(DataError, match=r"k\.lab: no reading of the sensors c is recorded"):
+        recording_of([reading("a", START)], sensors=("c",))
+
+
+def test_one_clock_error_does_not_make_a_huge_grid():
+    with pytest.raises(DataError, match="more than 50000000 cells"):
+        recording_of([reading("a", START), reading("b", START + 1e9)], interval=1.0)
+
+
+def test_grid_of_readings_at_exact_times_begins_with_the_first():
+    assert grid_start(START + 300.0 + 600.0 * np.arange(9), 600.0) == START + 300.0
+    assert grid_start(START + 0.25 * np.arange(9), 0.25) == START
+
+
+# --- the interval of sparse long files ------------------------------------------------------------
+
+
+@given(st.integers(3, 11), st.integers(0, 2**32))
+def test_one_asked_sensor_an_interval_has_the_interval_of_all_sensors(sensors, seed):
+    """As after six days of asked readings, whose interval was taken to be 3.5 hours."""
+    rng = np.random.default_rng(seed)
+    times = START + 600 * np.arange(864) + rng.uniform(0.1, 4.0, 864)
+    arms = rng.integers(sensors, size=864)
+    assert spacing("a.csv", times, arms) == pytest.approx(600, abs=2)
+
+
+@pytest.mark.parametrize("resolution", [1.0, 60.0])
+def test_sensors_that_report_out_of_step_have_the_interval_of_each(resolution):
+    rng = np.random.default_rng(0)
+    phases = rng.uniform(0, 600, 11)
+    times = START + np.add.outer(600 * np.arange(144), phases) + rng.uniform(-3, 3, (144, 11))
+    arms = np.tile(np.arange(11), 144)
+    rounded = np.floor(times.ravel() / resolution) * resolution
+    assert spacing("a.csv", rounded, arms) == pytest.approx(600, abs=1)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-3])
+def test_irregular_readings_have_a_usual_interval(unit):
+    rng = np.random.default_rng(0)
+    times = START + rng.normal(305, 60, 500).cumsum()
+    assert spacing("a.csv", times / unit, np.zeros(500, np.intp), unit) * unit == 300.0
+
+
+# --- exports --------------------------------------------------------------------------------------
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.lists(st.none() | READING, min_size=3, max_size=3) | st.just([None] * 3), max_size=6
+    ),
+    st.sampled_from([0.5, 60.0, 600.0]),
+)
+def test_exported_csv_is_read_back_as_the_same_recording(tmp_path, rows, interval):
+    rows = [[1.0, 2.0, 3.0], *rows, [4.0, 5.0, 6.0]]
+    readings = [
+        reading(f"n{arm}", START + interval * row, value)
+        for row, values in enumerate(rows)
+        for arm, value in enumerate(values)
+        if value is not None
+    ]
+    own = recording_of(readings, ("n0", "n1", "n2"), interval)
+    path = tmp_path / "own.csv"
+    exports.write_lines(path, exports.csv_lines(own))
+
+    again = csv.read(path)
+
+    assert (again.sensors, again.start) == (own.sensors, own.start)
+    if again.interval == own.interval:  # unless every other row is empty
+        assert np.array_equal(again.values, own.values)
+        assert np.array_equal(again.observed, own.observed)
+
+
+def test_line_protocol_escapes_and_has_nanoseconds():
+    lines = exports.influxdb_lines([reading("a b,c=d", START + 0.125, 21.0)])
+    assert next(lines) == "lab,sensor=a\\ b\\,c\\=d value=21.0 1772438400125000000\n"
+
+
+def test_parquet_has_every_reading(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    exports.check_parquet()
+    exports.write_parquet(tmp_path / "a", [reading("a", START, 1.5), reading("b", START + 0.25)])
+    rows = parquet.read_table(tmp_path / "a").to_pylist()
+    assert [(each["sensor"], each["value"]) for each in rows] == [("a", 1.5), ("b", 20.0)]
+    assert [each["time"].timestamp() for each in rows] == [START, START + 0.25]
+
+
+def test_without_pyarrow_the_error_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'edge-tvbo\[parquet\]'"):
+        exports.check_parquet()
+
+
+def test_a_failed_export_leaves_the_former_file(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("before")
+
+    def lines():
+        yield "a\n"
+        raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        exports.write_lines(path, lines())
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,121 @@
+"""Reading database: stored readings come back, and a day of them writes few bytes."""
+
+import logging
+import zlib
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+from edge_tvbo_adapters.storage.reading_db import (
+    ReadingDatabase,
+    read_readings,
+    readings_file,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edge_tvbo.errors import DataError
+from edge_tvbo.messages.readings import RecordedReading
+
+MIB = 2**20
+START = 1_772_438_400.0
+readings = st.builds(
+    RecordedReading,
+    field=st.sampled_from(["lab", "hall"]),
+    sensor=st.sampled_from(["a", "b", "mote-7"]),
+    at=st.integers(0, 10**7).map(lambda ms: round(START + ms / 1000, 3)),
+    value=st.floats(allow_nan=False, allow_infinity=False),
+)
+
+
+def open_database(directory, max_size=16 * MIB):
+    return closing(ReadingDatabase(str(directory), "k", max_size))
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.lists(readings, min_size=1, max_size=20), max_size=4),
+    st.integers(-1, 10**4),
+    st.integers(-1, 10**4),
+)
+def test_readings_of_a_field_and_a_time_come_back(tmp_path_factory, batches, first, last):
+    directory = str(tmp_path_factory.mktemp("readings"))
+    with open_database(directory) as database:
+        assert all(database.store(batch) for batch in batches)
+    if not batches:
+        return
+    every = [each for batch in batches for each in batch]
+    for field in ("lab", "hall"):
+        found = read_readings(directory, "k", field)
+        assert sorted(found) == sorted(each for each in every if each.field == field)
+        assert [each.at for each in found] == sorted(each.at for each in found)
+        some = read_readings(directory, "k", field, START + first, START + last)
+        assert some == [each for each in found if START + first <= each.at < START + last]
+
+
+def test_a_day_of_46_sensors_every_10_minutes_writes_little(tmp_path):
+    """The bytes are those that the kernel counts for this process."""
+    rng = Random(1)
+    before = bytes_written()
+    with open_database(tmp_path) as database:
+        for batch in range(96):
+            at = START + 900 * batch
+            assert database.store(
+                [
+                    RecordedReading("lab", f"mote-{n}", at + rng.random() * 900, rng.gauss(23, 2))
+                    for n in range(46)
+                    for _ in range(2 if batch % 2 else 1)
+                ]
+            )
+    written = bytes_written() - before
+    assert written < 1.5 * MIB
+    assert len(read_readings(str(tmp_path), "k", "lab")) == 46 * 144
+
+
+def test_a_million_readings_are_within_the_daily_budget_of_writes(tmp_path):
+    """A twelfth of them is written; the budget is 24 MiB a day."""
+    rng = Random(1)
+    before = bytes_written()
+    with open_database(tmp_path) as database:
+        for batch in range(8):
+            readings = [
+                RecordedReading(
+                    "lab", f"mote-{n % 46}", START + batch * 900 + n / 11.6, rng.gauss(23, 2)
+                )
+                for n in range(1_000_000 // 96)
+            ]
+            assert database.store(readings)
+        reported = database.written
+    written = (bytes_written() - before) * 12
+    print(f"{written / MIB:.1f} MiB a day")
+    assert written < 24 * MIB
+    assert reported > 0
+
+
+def bytes_written():
+    (line,) = [each for each in Path("/proc/self/io").read_text().splitlines() if "wchar" in each]
+    return int(line.split()[1])
+
+
+@pytest.mark.parametrize("blob", [b"", b"rubbish", zlib.compress(b"[]"), "text"])
+def test_an_unreadable_batch_is_skipped_and_logged(tmp_path, caplog, blob):
+    caplog.set_level(logging.WARNING)
+    with open_database(tmp_path) as database:
+        for n in range(3):
+            assert database.store([RecordedReading("lab", "a", START + n, float(n))])
+        database._connect().execute("UPDATE batches SET entries = ? WHERE id = 2", (blob,))
+    assert [each.value for each in read_readings(str(tmp_path), "k", "lab")] == [0.0, 2.0]
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith(f"{tmp_path}/k.readings.db: batch 2 is skipped: ")
+
+
+def test_without_a_file_the_error_says_when_readings_are_recorded(tmp_path):
+    with pytest.raises(DataError, match="no recorded readings yet"):
+        read_readings(str(tmp_path), "k", "lab")
+
+
+def test_a_damaged_file_is_a_data_error(tmp_path):
+    readings_file(str(tmp_path), "k").write_bytes(b"rubbish" * 999)
+    with pytest.raises(DataError, match="cannot be read: file is not a database"):
+        read_readings(str(tmp_path), "k", "lab")

@@ -1,0 +1,152 @@
+"""The circle: a daemon records its readings, and export, fit and compare use them."""
+
+import json
+
+import msgspec
+import pytest
+from edge_tvbo_adapters.datasets import lab_sample
+from edge_tvbo_adapters.storage.reading_db import read_readings
+from support.gateway import Daemon, Gateway, program
+
+from edge_tvbo.errors import DataError
+
+CONFIG = """
+instance = "lab"
+[mqtt]
+port = {port}
+[state]
+dir = "state"
+checkpoint = "1s"
+[fields.temperature]
+unit = "°C"
+interval = "10min"
+max_age = "366d"
+max_rate = 1e6
+policy = {{ name = "round-robin" }}
+kernel = {{ name = "exchangeable", variance = 7, noise_variance = 0.1, mean = 22 }}
+sensors = {sensors}
+reading = {{ topic = "lab/{{sensor}}/t", payload = "json", value = "t", time = "ts" }}
+"""
+TRAINING_DAYS = ("--train", "2026-03-02:2026-03-07")  # the others are days 7 and 8
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    daemon = Daemon(tmp_path)
+    yield daemon
+    daemon.close()
+
+
+def recorded(directory, instance, field):
+    try:
+        return read_readings(str(directory / "state"), instance, field)
+    except DataError:  # there is no file yet
+        return []
+
+
+def compared(*arguments):
+    """Return the regret of each policy on days 7 and 8."""
+    words = ("--policies", "auto,et-gp-ucb", "--seeds", "2", "--json")
+    done = program("compare", *arguments, *TRAINING_DAYS, *words)
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)["results"]
+    return {each["policy"]: each["regret_per_interval"]["mean"] for each in results}
+
+
+def test_eight_days_are_recorded_exported_fitted_and_compared(mosquitto, peer, daemon, tmp_path):
+    """All sensors of the laboratory report by themselves, each a few seconds apart."""
+    lab = lab_sample.dataset.load([])
+    broker = mosquitto("allow_anonymous true\nmax_queued_messages 0\nmax_queued_bytes 0\n")
+    broker.start()
+    daemon.config.write_text(CONFIG.format(port=broker.port, sensors=json.dumps(lab.sensors)))
+    daemon.start()
+    reporters = peer(broker.port, "edge_tvbo/lab/status")
+    daemon.wait(lambda: b"online" in reporters.on("edge_tvbo/lab/status"))
+    for row, (values, observed) in enumerate(zip(lab.values, lab.observed, strict=True)):
+        for arm in observed.nonzero()[0]:
+            at = lab.start + row * lab.interval + 2 * int(arm) + row % 5
+            payload = msgspec.json.encode({"t": float(values[arm]), "ts": at})
+            reporters.client.publish(f"lab/{lab.sensors[arm]}/t", payload, qos=1)
+    readings = int(lab.observed.sum())
+    daemon.wait(lambda: len(recorded(tmp_path, "lab", "temperature")) == readings, within=200)
+    daemon.stop()
+
+    table = tmp_path / "lab.csv"
+    exported = program("export", str(daemon.config), "--output", str(table))
+    assert f"{readings} readings of temperature" in exported.stdout, exported.stderr
+
+    own = compared(str(daemon.config))
+    wide = compared("--dataset", "csv", "--data-dir", str(table))
+    original = compared("--dataset", "lab-sample")
+    print(own, wide, original)
+    for policy, regret in own.items():
+        assert regret == pytest.approx(wide[policy], rel=0.01)
+        assert regret == pytest.approx(original[policy], rel=0.1, abs=0.01)
+
+    model = tmp_path / "own.model.json"
+    fitted = program("fit", str(daemon.config), "--output", str(model))
+    assert f"based on {readings} readings of 46 sensors in 1152 of 1152" in fitted.stdout
+    text = daemon.config.read_text()
+    kernel = next(line for line in text.splitlines() if line.startswith("kernel"))
+    daemon.config.write_text(text.replace(kernel, f'model = "{model.name}"'))
+    assert program("check", str(daemon.config)).returncode == 0
+
+
+def test_accepted_readings_are_recorded_over_a_reload_and_a_kill(tmp_path, mosquitto, peer):
+    broker = mosquitto()
+    broker.start()
+    gateway = Gateway(tmp_path, broker.port, peer)
+    try:
+        gateway.start()
+        gateway.wait_for_activations(5)
+        reporter = peer(broker.port, "k/+/t")
+        reporter.client.publish("k/b/t", "nonsense")
+        reporter.client.publish("k/b/t", "24.5")
+        gateway.wait(lambda: 24.5 in [each.value for each in recorded(tmp_path, "k", "lab")])
+        gateway.process.send_signal(1)
+        gateway.wait_for_log("reload: done")
+        before = len(recorded(tmp_path, "k", "lab"))
+        gateway.wait(lambda: len(recorded(tmp_path, "k", "lab")) > before + 5)
+        gateway.kill()
+        after = len(recorded(tmp_path, "k", "lab"))
+        gateway.start()
+        gateway.wait(lambda: len(recorded(tmp_path, "k", "lab")) > after)
+        gateway.stop()
+    finally:
+        gateway.close()
+    readings = recorded(tmp_path, "k", "lab")
+    assert {each.sensor for each in readings} <= {"a", "b", "c"}
+    assert all(20 <= each.value <= 26 for each in readings)
+    assert len(readings) <= len(gateway.activations) + 1
+
+
+def test_no_readings_are_recorded_if_that_is_off(tmp_path, mosquitto, peer):
+    broker = mosquitto()
+    broker.start()
+    gateway = Gateway(tmp_path, broker.port, peer)
+    text = gateway.config.read_text().replace(
+        'checkpoint = "1s"', 'checkpoint = "1s"\nreadings = "off"'
+    )
+    gateway.config.write_text(text)
+    try:
+        gateway.start()
+        gateway.wait_for_activations(8)
+        gateway.stop()
+    finally:
+        gateway.close()
+    assert not list((tmp_path / "state").glob("*readings*"))
+    assert "no recorded readings yet" in program("export", str(gateway.config)).stderr
+
+
+def test_a_full_disk_is_logged_once_and_the_daemon_decides(tmp_path, mosquitto, peer):
+    broker = mosquitto()
+    broker.start()
+    gateway = Gateway(tmp_path, broker.port, peer)
+    gateway.configure(dir="/dev/null/x")
+    try:
+        gateway.start()
+        gateway.wait_for_activations(12)
+        gateway.stop()
+    finally:
+        gateway.close()
+    assert gateway.log_text().count("readings: cannot be stored") == 1

@@ -1,0 +1,196 @@
+"""Commands on the user's own readings: export, fit, compare and replay of a configuration."""
+
+import json
+from contextlib import closing
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from edge_tvbo_adapters.storage.reading_db import ReadingDatabase
+
+from edge_tvbo.cli import main
+from edge_tvbo.messages.readings import RecordedReading
+
+START = 1_772_430_000.0  # 2026-03-02 05:40, UTC
+SENSORS = ("attic", "bath", "cellar")
+CONFIG = """
+instance = "home"
+[mqtt]
+host = "127.0.0.1"
+[state]
+dir = "state"
+"""
+FIELD = """
+[fields.{name}]
+unit = "°C"
+objective = "{objective}"
+interval = "10min"
+kernel = {{ name = "exchangeable", variance = 4, noise_variance = 0.04, mean = 20 }}
+sensors = ["attic", "bath", "cellar"]
+reading = {{ topic = "{name}/{{sensor}}" }}
+positions = {{ attic = [0, 0], bath = [3, 0], cellar = [0, 9] }}
+"""
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
+
+
+def values(days):
+    """Return readings of three sensors every 10 minutes, (T, 3)."""
+    rng, hour = np.random.default_rng(0), np.arange(144 * days) / 6
+    daily = np.sin((hour[:, None] + [0, 4, 8]) * np.pi / 12)
+    return 20 + 2 * daily + rng.normal(0, 0.2, (len(hour), 3)).round(3)
+
+
+def record(directory, field="temperature", days=4, kept=lambda row, arm: True):
+    with closing(ReadingDatabase(str(directory / "state"), "home", 2**26)) as database:
+        assert database.store(
+            [
+                RecordedReading(field, sensor, START + 600 * row + 7 * arm, value)
+                for row, each in enumerate(values(days).tolist())
+                for arm, (sensor, value) in enumerate(zip(SENSORS, each, strict=True))
+                if kept(row, arm)
+            ]
+        )
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "home.toml"
+    path.write_text(CONFIG + FIELD.format(name="temperature", objective="max"))
+    return path
+
+
+def test_export_fit_and_compare_give_the_same_from_the_record_and_the_csv(config, tmp_path):
+    record(tmp_path)
+    table, own, wide = (tmp_path / name for name in ("home.csv", "own.json", "wide.json"))
+    csv = ("--dataset", "csv", "--data-dir", table)
+
+    assert run("export", config, "-o", table).stdout == f"{table}: 1728 readings of temperature\n"
+    fitted = run("fit", config, "-o", own)
+    assert "based on 1728 readings of 3 sensors in 576 of 576 intervals of 10 min" in fitted.stdout
+    assert run("fit", *csv, "-o", wide).exit_code == 0
+    structures = [json.loads(path.read_text())["structure"] for path in (own, wide)]
+    assert structures[0] == structures[1]
+    words = ("--policies", "auto,random", "--seeds", 2, "--json", "--test", "2026-03-05:2026-03-06")
+    results = [
+        json.loads(run("compare", *arguments, *words).stdout)["results"]
+        for arguments in ([config], csv)
+    ]
+    assert [each["regret_per_interval"] for each in results[0]] == [
+        each["regret_per_interval"] for each in results[1]
+    ]
+
+
+def test_what_was_understood_is_said_before_anything_is_computed(config, tmp_path):
+    record(tmp_path, kept=lambda row, arm: (row, arm) != (3, 1))
+    done = run("replay", config, "--policy", "random")
+    assert done.exit_code == 0, done.output
+    assert done.stderr.splitlines()[:4] == [
+        "1727 own readings of home.temperature.",
+        "  sensors: 3 (attic, bath, cellar), 17.34 to 22.5 °C",
+        "  interval: 10 min, 576 from 2026-03-02T05:40:07Z to 2026-03-06T05:30:07Z",
+        "  gaps: 0.1 % of the cells have no reading; the longest gap is 10 min, of bath",
+    ]
+
+
+def test_options_select_times_days_and_the_interval(config, tmp_path):
+    record(tmp_path)
+    day = run("export", config, "--from", "2026-03-03", "--to", "2026-03-03").stdout.splitlines()
+    assert len(day) == 1 + 144
+    assert day[1].startswith("2026-03-03T00:00:07Z,")
+    hours = run("export", config, "--interval", "1h", "--to", "2026-03-02T17:40:00Z").stdout
+    assert 13 <= len(hours.splitlines()) <= 14
+    lines = run("export", config, "--format", "influxdb", "--to", "2026-03-02T05:41:00Z").stdout
+    assert lines.splitlines()[1] == (
+        f"temperature,sensor=bath value={values(1)[0, 1]!r} 1772430007000000000"
+    ).replace("np.float64(", "").replace(") 1772", " 1772")
+    coarse = run("fit", config, "--interval", "30min", "-o", tmp_path / "m.json")
+    assert "intervals of 30 min" in coarse.stdout
+
+
+def test_a_sparse_record_is_refused_with_a_count_and_what_helps(config, tmp_path):
+    record(tmp_path, kept=lambda row, arm: row % 3 == arm)
+    for command in ("fit", "compare", "replay"):
+        done = run(command, config)
+        assert done.exit_code == 2
+        assert "were read in 0 of 576 intervals of 10 min (576 readings)" in done.stderr
+        assert "With --interval 20min, they are" in done.stderr
+    done = run("fit", config, "--interval", "30min", "-o", tmp_path / "m.json")
+    assert "based on 576 readings of 3 sensors in 19" in done.stdout.replace("575", "576")
+
+
+def test_several_fields_need_the_option_field(config, tmp_path):
+    config.write_text(config.read_text() + FIELD.format(name="humidity", objective="min"))
+    record(tmp_path, "humidity")
+    assert "has the fields temperature, humidity; add  --field" in run("fit", config).stderr
+    assert "no field 'wind'" in run("export", config, "--field", "wind").stderr
+    done = run("replay", config, "--field", "humidity", "--policy", "static", "--json")
+    assert done.exit_code == 0, done.output
+    (result,) = json.loads(done.stdout)["results"]
+    assert result["settings"]["sensor"] in SENSORS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fit", "CONFIG"], "no recorded readings yet"),
+        (["export", "CONFIG"], "no recorded readings yet"),
+        (
+            ["fit", "CONFIG", "--dataset", "csv"],
+            "The argument names your own readings, and --dataset other",
+        ),
+        (["fit", "--field", "lab"], "--field needs CONFIG"),
+        (["compare", "--interval", "1h"], "--interval is for CONFIG and for --dataset csv"),
+        (["compare", "--interval", "soon"], "is not a duration"),
+        (["replay", "CONFIG", "--via", "mqtt"], "no recorded readings yet"),
+        (["export", "CONFIG", "--from", "monday"], "is not a time such as 2026-03-02"),
+        (["export", "CONFIG", "--format", "parquet"], "add  --output readings.parquet"),
+        (["export", "CONFIG", "--format", "influxdb", "--interval", "1h"], "is for --format csv"),
+    ],
+)
+def test_mistakes_are_answered_with_what_to_do(config, arguments, words):
+    done = run(*(config if each == "CONFIG" else each for each in arguments))
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+def test_without_a_state_directory_the_error_names_the_setting(config):
+    config.write_text(config.read_text().replace('dir = "state"', ""))
+    assert "because [state] has no dir" in run("export", config).stderr
+
+
+def test_objective_and_positions_are_options_of_a_csv_file(tmp_path):
+    table, places = tmp_path / "a.csv", tmp_path / "places.txt"
+    rows = "".join(f"{60 * t},{t % 7},{(t + 3) % 7}\n" for t in range(200))
+    table.write_text("step,a,b\n" + rows)
+    places.write_text("a 0 0\nb 4 1\n")
+    csv = ("--dataset", "csv", "--data-dir", table)
+
+    fitted = run("fit", *csv, "--objective", "min", "--positions", places, "-o", tmp_path / "m")
+    assert fitted.exit_code == 0, fitted.output
+    model = json.loads((tmp_path / "m").read_text())
+    assert (model["objective"], model["positions"]) == ("min", [[0, 0], [4, 1]])
+    places.write_text("a 0 0\n")
+    missing = run("fit", *csv, "--positions", places)
+    assert missing.exit_code == 2 and "has no position for b" in missing.stderr
+
+
+def test_a_csv_file_can_be_the_argument(config, tmp_path):
+    record(tmp_path)
+    table = tmp_path / "home.csv"
+    run("export", config, "-o", table)
+    done = run("replay", table, "--policy", "random", "--json")
+    assert done.exit_code == 0, done.output
+    named = run("replay", "--dataset", "csv", "--data-dir", table, "--policy", "random", "--json")
+    assert done.stdout == named.stdout
+
+
+def test_compare_survives_baselines_without_regret(tmp_path):
+    table = tmp_path / "a.csv"
+    rows = "".join(f"{t},{20 + t % 2},{10 + t % 2}\n" for t in range(200))
+    table.write_text("step,hot,cold\n" + rows)
+    done = run("compare", "--dataset", "csv", "--data-dir", table, "--seeds", 2)
+    assert done.exit_code == 0, done.output
+    assert "static" in done.stdout

@@ -1,0 +1,99 @@
+"""Reading recorder: accepted readings are written in batches, and no faster than a card allows."""
+
+import pytest
+
+from edge_tvbo.daemon.batch_recorder import MAX_RETRY_DELAY_S
+from edge_tvbo.daemon.reading_recorder import MAX_DAILY_READINGS, MAX_PENDING, ReadingRecorder
+from edge_tvbo.messages.events import Reading
+
+EVERY = 900.0
+START = 1.8e9
+
+
+class Memory:
+    """A database without a disk, which may be full."""
+
+    def __init__(self):
+        self.readings = []
+        self.full = False
+        self.written = 0
+        self.closed = False
+
+    def store(self, readings):
+        if not self.full:
+            self.readings += readings
+        return not self.full
+
+    def close(self):
+        self.closed = True
+
+
+def reading(sensor, at, value=20.0):
+    return Reading(sensor, value, START + at, START + at)
+
+
+def test_readings_are_written_when_a_batch_is_due_or_the_recorder_is_closed():
+    memory = Memory()
+    recorder = ReadingRecorder(memory, EVERY, sensors=2)
+    recorder.service(0.0)
+    recorder.add("lab", reading("a", 100.0))
+    recorder.add("lab", reading("b", 100.0, 21.5))
+    recorder.service(EVERY - 1)
+    assert not memory.readings
+    recorder.service(EVERY)
+    assert memory.readings == [
+        ("lab", "a", START + 100, 20.0),
+        ("lab", "b", START + 100, 21.5),
+    ]
+    recorder.add("lab", reading("a", 200.0))
+    recorder.close()
+    assert len(memory.readings) == 3 and memory.closed
+
+
+@pytest.mark.parametrize("sensors", [1, 50, 2000])
+def test_no_more_readings_are_recorded_than_a_card_can_take(sensors):
+    memory = Memory()
+    recorder = ReadingRecorder(memory, EVERY, sensors)
+    every_100_ms = range(6000)
+    for n in every_100_ms:
+        recorder.add("lab", reading("a", n / 10))
+        recorder.add("hall", reading("a", n / 10))
+    recorder.close()
+    allowed = 600 / recorder.min_spacing + 1
+    kept = [each for each in memory.readings if each.field == "lab"]
+    assert 0.5 * min(allowed, 6000) <= len(kept) <= allowed
+    assert 86_400 / recorder.min_spacing * sensors == pytest.approx(MAX_DAILY_READINGS)
+
+
+def test_readings_are_recorded_after_the_clock_was_set_back():
+    memory = Memory()
+    recorder = ReadingRecorder(memory, EVERY, sensors=2000)
+    for at in (1e8, 0, 1, 1000):
+        recorder.add("lab", reading("a", at))
+    recorder.close()
+    assert [each.at - START for each in memory.readings] == [1e8, 0, 1000]
+
+
+def test_on_a_full_disk_the_oldest_readings_are_dropped():
+    memory = Memory()
+    memory.full = True
+    recorder = ReadingRecorder(memory, EVERY, sensors=1)
+    recorder.service(0.0)
+    for n in range(3 * MAX_PENDING):
+        recorder.add("lab", reading("a", 1000.0 * n))
+        recorder.service(1.0)
+    assert recorder.failing
+    memory.full = False
+    recorder.service(1.0 + MAX_RETRY_DELAY_S)
+    assert not recorder.failing
+    assert [each.at - START for each in memory.readings] == [
+        1000.0 * n for n in range(MAX_PENDING, 3 * MAX_PENDING)
+    ]
+
+
+def test_readings_that_an_unset_clock_dated_are_not_recorded():
+    memory = Memory()
+    recorder = ReadingRecorder(memory, EVERY, sensors=2)
+    recorder.add("lab", Reading("a", 20.0, 100.0, 100.0))
+    recorder.close()
+    assert memory.readings == []

@@ -1,0 +1,73 @@
+"""Completeness: what was understood of a recording, and which of its rows are used."""
+
+import numpy as np
+import pytest
+from support.recordings import small_recording
+
+from edge_tvbo.errors import DataError
+from edge_tvbo.simulation.completeness import basis, complete_rows, understood
+
+
+def recording(observed, **changes):
+    """Return a recording of four sensors at 10 minutes, with these observed cells."""
+    values = np.arange(observed.size, dtype=float).reshape(observed.shape)
+    sensors = ("a", "b", "c", "d")[: observed.shape[1]]
+    return small_recording(sensors=sensors, values=values, observed=observed, **changes)
+
+
+def asked(rows, sensors=4):
+    """Return the cells of a recording in which one sensor after the other was read."""
+    return np.arange(rows)[:, None] % sensors == np.arange(sensors)
+
+
+def test_three_lines_say_what_was_understood():
+    observed = np.ones((144, 4), np.bool_)
+    observed[10:16, 2] = False
+    assert understood(recording(observed)) == [
+        "sensors: 4 (a, b, c, d), 0 to 575 °C",
+        "interval: 10 min, 144 from 2004-03-01T00:00:00Z to 2004-03-01T23:50:00Z",
+        "gaps: 1.0 % of the cells have no reading; the longest gap is 60 min, of c",
+    ]
+    assert understood(recording(np.ones((3, 4), np.bool_)))[2] == "gaps: none"
+
+
+def test_complete_recording_is_unchanged():
+    whole = recording(np.ones((30, 4), np.bool_))
+    assert complete_rows(whole) is whole
+
+
+def test_rows_with_readings_of_fewer_than_half_of_the_sensors_are_not_used():
+    observed = np.ones((60, 4), np.bool_)
+    observed[20:40] = asked(20)
+    observed[50, :2] = False
+    found = complete_rows(recording(observed, replies=np.ones((60, 4), np.bool_)))
+    assert not found.observed[20:40].any() and not found.replies[20:40].any()
+    assert (found.observed[:20] == observed[:20]).all()
+    assert (found.observed[40:] == observed[40:]).all() and found.replies[40:].all()
+    assert basis(found, 0, 60) == (
+        "based on 158 readings of 4 sensors in 40 of 60 intervals of 10 min; 1.2 % of their "
+        "readings are missing, and were interpolated"
+    )
+
+
+def test_sparse_recording_is_refused_with_the_interval_that_helps():
+    with pytest.raises(DataError) as caught:
+        complete_rows(recording(asked(864)))
+    assert str(caught.value) == (
+        "small: too sparse: at least half of the 4 sensors were read in 0 of 864 intervals of "
+        "10 min (864 readings); at least 24 such intervals are needed, because what lies between "
+        "is unknown.\nWith --interval 20min, they are 432 of 432."
+    )
+
+
+def test_recording_of_one_sensor_alone_is_refused_for_good():
+    observed = np.zeros((100, 4), np.bool_)
+    observed[:, 1] = True
+    observed[0] = True
+    with pytest.raises(DataError, match="let all sensors report by themselves for some days"):
+        complete_rows(recording(observed))
+
+
+def test_few_but_complete_rows_are_used():
+    few = recording(np.ones((5, 4), np.bool_))
+    assert complete_rows(few) is few

@@ -382,7 +382,8 @@ class CrossChecks:
     def _wire(self, field: Values, path: KeyPath) -> None:
         for key, source in _sources_of(field):
             self._source(source, (*path, *key))
-            self._topic_names(source.get("sensors", ()), field, path)
+        for sensors in _senders(field):
+            self._topic_names(sensors, field, path)
         for key, command in _commands_of(field):
             mode = field.get("activate", {}).get("mode", "advise")
             if mode != "advise" and command.get("topic", "") is None:
@@ -562,6 +563,22 @@ def _sources_of(field: Values) -> list[tuple[KeyPath, Values]]:
         return [(("readings", index), each) for index, each in enumerate(sources)]
     reading = field.get("reading") or {}
     return [(("reading",), {**reading, "sensors": field.get("sensors", ())})]
+
+
+def _senders(field: Values) -> list[tuple[str, ...]]:
+    """Return groups of sensors that only their names in topics tell apart.
+
+    Sources with the same topic but different options read several values of one device. Sensors
+    that sleep each need a topic of their own for the retained command.
+    """
+    groups: dict[Any, tuple[str, ...]] = {}
+    for (_, command), (_, source) in zip(_commands_of(field), _sources_of(field), strict=True):
+        keys = [(source.get("topic"), *sorted(source.get("settings", {}).items()))]
+        if field.get("activate", {}).get("mode") == "sleepy":
+            keys.append((command.get("topic"), "command"))
+        for key in keys:
+            groups[key] = groups.get(key, ()) + tuple(source.get("sensors", ()))
+    return list(dict.fromkeys(groups.values()))
 
 
 def _commands_of(field: Values) -> list[tuple[KeyPath, Values]]:

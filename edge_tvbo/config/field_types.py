@@ -342,8 +342,6 @@ def topic_names(value: object) -> dict[str, str]:
             raise ValueError(f"each name is a text of 1 to {MAX_NAME_LENGTH} characters")
         if not name.isprintable() or any(c in name for c in "/+#{}"):
             raise ValueError(f"{name!r} is not a valid topic level")
-    if len(set(value.values())) < len(value):
-        raise ValueError("two sensors have the same name")
     return value
 
 

@@ -204,3 +204,28 @@ def test_sources_with_one_topic_read_each_sensor_once(broker, drive, peer, tmp_p
     )
 
     assert [(each.sensor, each.value) for each in events] == [("hall", 1.0), ("attic", 2.0)]
+
+
+def test_two_sensors_of_one_device_are_read_from_one_message(broker, drive, peer, tmp_path):
+    changes = [
+        ('names = { hall-plug = "hall" }', 'names = { attic = "esp", cellar = "esp" }'),
+        (
+            'sensors = ["hall-plug", "cellar", "attic"]',
+            'sensors = ["attic", "hall-plug"]\nactivate = { topic = "cmnd/{sensor}/go" }\n'
+            "[[fields.temperature.readings]]\n"
+            'topic = "tele/{sensor}/SENSOR"\npayload = "tasmota"\nsensors = ["cellar"]\n'
+            'value = "DS18B20.Temperature"',
+        ),
+    ]
+    field = loader.load(configured(tmp_path, broker.port, changes), FORMATS).fields["temperature"]
+    message = '{"AM2301": {"Temperature": 1.0}, "DS18B20": {"Temperature": 2.0}}'
+    driver = drive(link_to(broker.port, field=field))
+    driver.online()
+
+    peer(broker.port).publish("tele/esp/SENSOR", message)
+    driver.until(lambda: len(found(driver)) == 2)
+
+    assert [(each.sensor, each.value) for each in found(driver)] == [
+        ("attic", 1.0),
+        ("cellar", 2.0),
+    ]

@@ -299,7 +299,7 @@ def test_two_integrations_of_one_quantity_become_one_field(mosquitto, peer, tmp_
     for name, value in NODES.items():
         sender.publish(f"zigbee2mqtt/{name}", document(value), retain=True)
         sender.publish(f"zigbee2mqtt/{name}/temperature", str(value), retain=True)
-    for name, value in {"hall": 30.0, "cellar": 15.0}.items():
+    for name, value in {"hall": 30.0, "cellar": 15.0, "Living room": 19.0}.items():
         body = {"AM2301": {"Temperature": value, "Humidity": 50}, "TempUnit": "C"}
         sender.publish(f"tele/{name}/SENSOR", json.dumps(body), retain=True)
     options = ("--port", str(broker.port), "--listen", "1s")
@@ -312,14 +312,19 @@ def test_two_integrations_of_one_quantity_become_one_field(mosquitto, peer, tmp_
 
     assert '# activate = { topic = "cmnd/' in (tmp_path / "advise.toml").read_text()
     (field,) = tomllib.loads(path.read_text())["fields"].values()
-    assert set(field["sensors"]) == {"hall", "attic", "Living-room", "Kuche", "hall-2", "cellar"}
-    assert field["names"] == {"Living-room": "Living room", "Kuche": "Küche", "hall-2": "hall"}
+    assert field["names"] == {
+        "Living-room": "Living room",
+        "Kuche": "Küche",
+        "hall-2": "hall",
+        "Living-room-2": "Living room",
+    }
+    assert set(field["sensors"]) == {"hall", "attic", "cellar", *field["names"]}
     assert field["activate"] == {"mode": "live"}
     assert [(each["topic"], each["value"]) for each in field["readings"]] == [
         ("zigbee2mqtt/{sensor}", "temperature"),
         ("tele/{sensor}/SENSOR", "AM2301.Temperature"),
     ]
-    assert field["readings"][1]["sensors"] == ["cellar", "hall-2"]
+    assert field["readings"][1]["sensors"] == ["cellar", "Living-room-2", "hall-2"]
     assert field["readings"][1]["activate"]["topic"] == "cmnd/{sensor}/TelePeriod"
 
 

@@ -426,7 +426,7 @@ FIELD = [
     ('activate = { mode = "sleepy" }', "activate.topic", "mode sleepy needs a topic"),
     ('names = { c = "Living room" }', "names.c", "is not one of the sensors"),
     ('names = { a = "Living/room" }', "names", "is not a valid topic level"),
-    ('names = { a = "hall", b = "hall" }', "names", "the same name"),
+    ('names = { a = "hall", b = "hall" }', "names.b", "each sensor needs its own name"),
     ('names = { a = "" }', "names", "1 to 64"),
     ('reading = { topic = "lab/+/{sensor}" }', "reading.topic", "wildcards"),
     ('reading = { topic = "$SYS/{sensor}" }', "reading.topic", "reserved for the broker"),

@@ -255,11 +255,13 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
     each = health.fields[field]
     suspects = ", ".join(names.get(sensor, sensor) for sensor in each.suspects)
     faulty = ", ".join(names.get(sensor, sensor) for sensor in each.faulty)
+    ignored = ", ".join(names.get(sensor, sensor) for sensor in each.ignored)
     rejected = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
     survey = f"; survey: {each.survey} intervals left" if each.survey else ""
     return (
         f"{'paused; ' if each.paused else ''}{history_text.replies(each)}; "
         f"unresponsive: {suspects or 'none'}; faulty: {faulty or 'none'}; "
+        f"{f'ignored: {ignored}; ' if ignored else ''}"
         f"rejected: {rejected or 'none'}{survey}"
     )
 

@@ -16,7 +16,8 @@ With ``next_activation = "at-once"``, all are selected and activated when the in
 
 `ActivationRequested` activates another sensor in the running interval, and is the last activation
 of this interval. The controller then no longer waits for replies of sensors that were activated
-before. After `PauseRequested`, no sensor is activated until `ResumeRequested`.
+before. After `PauseRequested`, no sensor is activated until `ResumeRequested`. `IgnoreRequested`
+takes one sensor out of use (see `ignored_sensors`), or uses it again.
 
 If the settings say that no commands are sent (the mode "advise"), the selected sensor is only
 recommended. Then no sensor can time out, and no energy is charged, because the controller cannot
@@ -59,8 +60,9 @@ from edge_tvbo.control.decision_text import (
     silence_text,
 )
 from edge_tvbo.control.energy_budget import EnergyBudget
-from edge_tvbo.control.facts import BackedOff, Ineligible, WasActivated
+from edge_tvbo.control.facts import BackedOff, Ignored, Ineligible, WasActivated
 from edge_tvbo.control.fault_detection import FaultDetector, Prediction
+from edge_tvbo.control.ignored_sensors import IgnoredSensors
 from edge_tvbo.control.reading_filter import ReadingFilter
 from edge_tvbo.control.report_times import ReportTimes
 from edge_tvbo.control.sensor_health import SensorHealth
@@ -91,6 +93,7 @@ from edge_tvbo.messages.events import (
     ClockUnset,
     DeadlineElapsed,
     Event,
+    IgnoreRequested,
     IntervalElapsed,
     LinkLost,
     LinkRestored,
@@ -136,14 +139,16 @@ class Controller:
         self._faults = FaultDetector(
             policy.field, settings.interval_s, settings.max_backoff, settings.faults
         )
+        self._ignored = IgnoredSensors(policy.field.sensors)
         self._decisions = DecisionBuilder(
             policy,
             self._faults,
+            self._ignored,
             with_text=with_text,
             recommends=self._recommends,
             names=settings.sensor_names,
         )
-        self._health = SensorHealth(M, settings.max_backoff)
+        self._health = SensorHealth(M, settings.max_backoff, self._ignored)
         self._reports = ReportTimes(M, settings.interval_s or settings.reply_timeout)
         self._energy = EnergyBudget.from_settings(settings, policy.field.sensors)
         plausible = _plausible_range(policy.field, settings)
@@ -196,6 +201,8 @@ class Controller:
                 return self._reset_model(at)
             case ActivationRequested(sensor=sensor, at=at):
                 return self._force_sensor(self._arms[sensor], at)
+            case IgnoreRequested(sensor=sensor, ignored=ignored, at=at):
+                return self._set_ignored(self._arms[sensor], at, ignored=ignored)
             case BatteryReported():
                 return self._handle_battery(event)
             case _:
@@ -211,6 +218,7 @@ class Controller:
             missed=self._timeouts,
             suspects=self._health.unresponsive(sensors),
             faulty=self._decisions.faults(),
+            ignored=self._ignored.names(),
             refused=dict(self._rejected),
             paused=self._paused,
             energy=self._energy.status(sensors) if self._energy else None,
@@ -223,6 +231,14 @@ class Controller:
     def paused(self) -> bool:
         """Whether the field is paused: no sensor is activated until `ResumeRequested`."""
         return self._paused
+
+    def is_ignored(self, sensor: str) -> bool:
+        """Return whether a command has taken `sensor` out of use."""
+        return bool(self._ignored.mask[self._arms[sensor]])
+
+    def is_last_in_use(self, sensor: str) -> bool:
+        """Return whether all sensors but `sensor` are ignored."""
+        return self._ignored.is_last(self._arms[sensor])
 
     def can_afford(self, sensor: str) -> bool:
         """Return whether `sensor` has the energy for one more activation."""
@@ -263,6 +279,7 @@ class Controller:
             **self._health.snapshot(),
             **(self._reports.snapshot() if self._recommends else {}),
             **self._faults.snapshot(),
+            **self._ignored.snapshot(),
         }
         if self.settings.max_per_interval > 1:
             state["activations"] = encode_struct(self._activations.state())
@@ -281,6 +298,7 @@ class Controller:
         self._filter.check(*held.filter_state)
         self._health.check(state)
         self._faults.check_state(state)
+        self._ignored.check(state)
         energy = self._energy if "energy" in state else None  # absent if energy was not counted
         if energy:
             energy.check(state)
@@ -288,6 +306,7 @@ class Controller:
         if knows_reports:
             self._reports.check(state)
         self.policy.restore(read_bytes(state, "policy"))
+        self._ignored.restore(state)
         self._health.restore(state, held.interval)
         self._faults.restore(state, held.interval)
         if energy:
@@ -307,7 +326,8 @@ class Controller:
     def restore_partial(self, blob: bytes) -> int:
         """Restore what a snapshot of another model or other sensors has in common with the field.
 
-        These are the pause, the age of the field, and the energy of each sensor of the same name.
+        These are the pause, the age of the field, and of each sensor of the same name, its energy
+        and whether it is ignored.
         If the policy is the same and can do so, what it knows of these sensors is restored too.
         Return the number of sensors of which the policy knows something. Raises `SnapshotError` for
         an invalid snapshot.
@@ -317,6 +337,8 @@ class Controller:
         begun = ActivationsState.decode(state, held, MAX_COUNT).begun
         if self._energy and "sensors" in state:
             self._energy.restore_partial(state, self.policy.field.sensors)
+        self._ignored.check(state)
+        self._ignored.restore(state)
         self._paused = held.paused
         self._activations.begun = begun
         return self.policy.restore_sensors(read_bytes(state, "policy"))
@@ -432,7 +454,8 @@ class Controller:
 
     def _eligible(self) -> Mask | None:
         """Return a mask of the sensors that can be activated, of shape (M,); None for all."""
-        eligible = self._health.eligible(self._interval) if self._health.any_unresponsive else None
+        restricted = self._health.any_unresponsive or self._ignored.count
+        eligible = self._health.eligible(self._interval) if restricted else None
         if self._faults.affects_selection:
             eligible = self._faults.eligible(self._interval, eligible)
         if self._energy:
@@ -497,6 +520,8 @@ class Controller:
         """Return the reason why the sensor `arm` cannot be activated now."""
         if arm in self._activations.arms:
             return WasActivated()
+        if self._ignored.mask[arm]:
+            return Ignored()
         if fact := self._faults.ineligible_reason(arm, self._interval):
             return fact
         until = self._health.retry_interval(arm)
@@ -535,7 +560,7 @@ class Controller:
             commands.append(
                 Record(self._interval, self._began, sensor, Ending.MISSED, None, None, None, False)
             )
-            if unresponsive:
+            if unresponsive and not self._ignored.mask[arm]:
                 commands += self._back_off(arm, sensor, at)
         return commands
 
@@ -553,7 +578,7 @@ class Controller:
         self._reports.listen(at)
         commands: list[Command] = []
         for arm in self._reports.silent(at):
-            if not self._health.is_unresponsive(arm):
+            if not self._health.is_unresponsive(arm) and not self._ignored.mask[arm]:
                 self._health.back_off(arm, self._interval)
                 sensor = self.policy.field.sensors[arm]
                 text = silence_text(self._name(sensor), self._reports.silence(arm, at))
@@ -590,13 +615,28 @@ class Controller:
         return [resumed, *(self._begin_if_on_reading(at) if idle else [])]
 
     def _force_sensor(self, arm: int, at: float) -> list[Command]:
-        if not self.can_afford(self.policy.field.sensors[arm]):
-            return self._reject("no-energy", self.policy.field.sensors[arm])
+        sensor = self.policy.field.sensors[arm]
+        if self._ignored.mask[arm]:
+            return self._reject("ignored", sensor)
+        if not self.can_afford(sensor):
+            return self._reject("no-energy", sensor)
         self._activations.end_all()
         self._activations.left = 0
         self._began = at
         only, expires_at = self._only(arm), at + self.settings.reply_timeout
         return self._activate(self.policy.select(only), only, Reason.ASKED, at, expires_at)
+
+    def _set_ignored(self, arm: int, at: float, *, ignored: bool) -> list[Command]:
+        """Take a sensor out of use, or use it again, as if it had no time-outs and no faults."""
+        if ignored and self._ignored.is_last(arm):
+            return self._reject("last-sensor", self.policy.field.sensors[arm])
+        if not self._ignored.set(arm, ignored=ignored):
+            return []
+        self._health.mark_responsive(arm)
+        self._faults.forget(arm)
+        self._reports.restart(arm, at)
+        kind: NoticeKind = "sensor-ignored" if ignored else "sensor-used"
+        return [self._notice(kind, at, self.policy.field.sensors[arm])]
 
     def _reset_model(self, at: float) -> list[Command]:
         self.policy.reset()
@@ -658,6 +698,8 @@ class Controller:
     def _reject_reason(self, arm: int, reading: Reading, *, is_reply: bool) -> str | None:
         if arm < 0:
             return "unknown-sensor"
+        if self._ignored.mask[arm]:
+            return "ignored"
         activated_at = self._activations.at if is_reply else None
         return self._filter.reject_reason(arm, reading, activated_at)
 

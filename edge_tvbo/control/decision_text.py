@@ -14,6 +14,7 @@ from edge_tvbo.control.facts import (
     Excluded,
     Fault,
     FieldEnergyLeft,
+    Ignored,
     Ineligible,
     LowBattery,
     OutOfEnergy,
@@ -22,6 +23,7 @@ from edge_tvbo.control.facts import (
     WasActivated,
 )
 from edge_tvbo.control.fault_detection import FaultDetector
+from edge_tvbo.control.ignored_sensors import IgnoredSensors
 from edge_tvbo.messages.documents import Decision, Hotspot, ModelState, NoticeKind, Reason
 from edge_tvbo.messages.formatting import duration, rfc3339, season_text, significant
 from edge_tvbo.models.facts import (
@@ -49,6 +51,9 @@ NOTICES: dict[NoticeKind, str] = {
     "sensor-lost": "{sensor} did not reply in time; it is backed off and activated again later",
     "sensor-agrees": "{sensor} agrees with the other sensors again; its readings are used again",
     "sensor-faulty": "{sensor} seems to be faulty",
+    "sensor-ignored": "{sensor} is ignored by command: it is not activated, and its readings are"
+    " not used",
+    "sensor-used": "{sensor} is used again by command",
     "some-back": "A sensor responds again; the policy selects the sensors again",
 }
 ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no command is sent
@@ -59,6 +64,8 @@ ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no com
     "paused": "Paused by command; no sensor is recommended until the field is resumed",
     "resumed": "Resumed by command; the next interval recommends a sensor again",
     "sensor-back": "{sensor} reports again",
+    "sensor-ignored": "{sensor} is ignored by command: it is not recommended, and its readings are"
+    " not used",
     "some-back": "A sensor reports again; the policy selects the sensors again",
 }
 NO_NAMES: Mapping[str, str] = {}
@@ -102,6 +109,8 @@ class DecisionBuilder:
         The policy that makes the choices.
     faults : FaultDetector, optional
         The fault detector of the field. Excluded sensors are never shown as the highest.
+    ignored : IgnoredSensors, optional
+        The ignored sensors of the field, which are never shown as the highest either.
     with_text : bool
         Whether decisions contain factors and a text. Replays need neither factors nor texts.
     recommends : bool
@@ -114,6 +123,7 @@ class DecisionBuilder:
         self,
         policy: Policy,
         faults: FaultDetector | None = None,
+        ignored: IgnoredSensors | None = None,
         *,
         with_text: bool = True,
         recommends: bool = False,
@@ -121,6 +131,7 @@ class DecisionBuilder:
     ) -> None:
         self._policy = policy
         self._faults = faults
+        self._ignored = ignored or IgnoredSensors(policy.field.sensors)
         self._with_text = with_text
         self._recommends = recommends
         self._activated = "recommended" if recommends else "activated"
@@ -202,7 +213,7 @@ class DecisionBuilder:
         """Return the choice of the sensor with the highest estimate; in a tie, prefer `before`."""
         mean, std = self._policy.posterior()
         arm = self._highest(mean)
-        if before >= 0 and mean[before] == mean[arm]:
+        if before >= 0 and mean[before] == mean[arm] and not self._ignored.mask[before]:
             arm = before
         highest = float(mean[arm])
         return Choice(arm, self._field.sensors[arm], highest, float(std[arm]), highest)
@@ -272,10 +283,14 @@ class DecisionBuilder:
                 )
 
     def _highest(self, mean: Array) -> int:
-        """Return the arm with the highest estimate among the sensors that are not excluded."""
-        if self._faults is None or not self._faults.affects_selection:
+        """Return the arm with the highest estimate among the sensors that may be the highest."""
+        hidden = self._ignored.mask
+        if self._faults is not None and self._faults.affects_selection:
+            hidden = hidden | self._faults.excluded
+            hidden = self._ignored.mask if hidden.all() else hidden
+        elif not self._ignored.count:
             return int(mean.argmax())
-        return int(np.where(self._faults.excluded, -inf, mean).argmax())
+        return int(np.where(hidden, -inf, mean).argmax())
 
     def _reason(
         self,
@@ -451,6 +466,8 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
             return f"{sensor} has {significant(percent)} % battery left"
         case OutOfEnergy(left, unit):
             return f"{sensor} has {significant(left)} {unit} left"
+        case Ignored():
+            return f"{sensor} is ignored by command"
         case WasActivated():
             return f"{sensor} was already activated in this interval"
 

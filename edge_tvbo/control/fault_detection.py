@@ -223,6 +223,11 @@ class FaultDetector:
             int(arm): fault for arm in np.flatnonzero(self._kind) if (fault := self.fault(int(arm)))
         }
 
+    def forget(self, arm: int) -> None:
+        """Forget the fault of `arm`, and the evidence for one."""
+        self._clear(arm)
+        self._agreed[arm] = 0
+
     # --- readings -------------------------------------------------------------------------------
 
     def check(

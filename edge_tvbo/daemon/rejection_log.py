@@ -34,6 +34,7 @@ _WARN_HINTS = {
 }
 _INFO_HINTS = {
     "duplicate": "the message was delivered twice, which QoS 1 allows",
+    "ignored": "the command cmd/ignore has taken the sensor out of use",
     "retained": "the broker stored the message before the daemon subscribed, so its age is unknown",
     "unsolicited": 'the sensor was not activated, and learn_from is "activated"',
 }

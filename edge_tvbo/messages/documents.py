@@ -52,6 +52,8 @@ NoticeKind = Literal[
     "sensor-back",
     "sensor-faulty",
     "sensor-agrees",
+    "sensor-ignored",
+    "sensor-used",
     "all-suspect",
     "some-back",
     "inputs-silent",
@@ -124,6 +126,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     model: str = ""  # facts about the model in words: its season, its rates, its scale
     survey: int = 0  # intervals of the survey that have not begun
     faulty: dict[str, str] = {}  # sensors whose readings are wrong, with the reason in words
+    ignored: list[str] = []  # sensors that a command has taken out of use
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -140,7 +143,7 @@ class Health(msgspec.Struct, frozen=True):
     kernels: str = ""  # compiled "ahead of time" or "just in time"
 
 
-Verb = Literal["pause", "resume", "reset", "activate", "status"]
+Verb = Literal["pause", "resume", "reset", "activate", "ignore", "status"]
 Transaction = (
     Annotated[str, msgspec.Meta(max_length=64)]
     | Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
@@ -152,8 +155,9 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A command to the daemon: topic `cmd/<verb>`."""
 
     field: str | None = None  # None for all fields
-    sensor: str | None = None  # for `activate`: the sensor
+    sensor: str | None = None  # for `activate` and `ignore`: the sensor
     paused: bool = True  # for `pause`: False resumes, so that a switch needs only one topic
+    ignored: bool = True  # for `ignore`: False uses the sensor again
     transaction: Transaction = None  # returned with the response
 
 
@@ -188,7 +192,7 @@ class FieldStatus(msgspec.Struct, frozen=True):
     decisions: int  # since the daemon started
     activations: int  # since the daemon started
     resets: int  # of the model; includes resets before a restart
-    last_readings: dict[str, LastReading]  # by sensor; without old readings, unresponsive sensors
+    last_readings: dict[str, LastReading]  # by sensor; not of silent, old or ignored ones
 
 
 class Status(msgspec.Struct, frozen=True):

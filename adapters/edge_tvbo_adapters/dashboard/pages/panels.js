@@ -146,7 +146,7 @@ export class SensorTable {
     ];
     texts.forEach((text, k) => setText(cells[k], text));
     set(row, { class: [sensor.id === this.inspected ? "inspected" : "", isSelected ? "selected" : ""].join(" ").trim() || null });
-    set(cells.at(-1), { class: sensor.unresponsive || sensor.fault ? "unresponsive" : null });
+    set(cells.at(-1), { class: sensor.unresponsive || sensor.ignored || sensor.fault ? "unresponsive" : null });
   }
 
   reorder() {

@@ -256,11 +256,15 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
     suspects = ", ".join(names.get(sensor, sensor) for sensor in each.suspects)
     faulty = ", ".join(names.get(sensor, sensor) for sensor in each.faulty)
     ignored = ", ".join(names.get(sensor, sensor) for sensor in each.ignored)
+    implausible = ", ".join(
+        f"{names.get(sensor, sensor)} ({reading})" for sensor, reading in each.implausible.items()
+    )
     rejected = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
     survey = f"; survey: {each.survey} intervals left" if each.survey else ""
     return (
         f"{'paused; ' if each.paused else ''}{history_text.replies(each)}; "
         f"unresponsive: {suspects or 'none'}; faulty: {faulty or 'none'}; "
+        f"{f'implausible: {implausible}; ' if implausible else ''}"
         f"{f'ignored: {ignored}; ' if ignored else ''}"
         f"rejected: {rejected or 'none'}{survey}"
     )

@@ -63,6 +63,7 @@ from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.facts import BackedOff, Ignored, Ineligible, WasActivated
 from edge_tvbo.control.fault_detection import FaultDetector, Prediction
 from edge_tvbo.control.ignored_sensors import IgnoredSensors
+from edge_tvbo.control.implausible_readings import ImplausibleReadings
 from edge_tvbo.control.reading_filter import ReadingFilter
 from edge_tvbo.control.report_times import ReportTimes
 from edge_tvbo.control.sensor_health import SensorHealth
@@ -151,8 +152,9 @@ class Controller:
         self._health = SensorHealth(M, settings.max_backoff, self._ignored)
         self._reports = ReportTimes(M, settings.interval_s or settings.reply_timeout)
         self._energy = EnergyBudget.from_settings(settings, policy.field.sensors)
-        plausible = _plausible_range(policy.field, settings)
-        self._filter = ReadingFilter(M, plausible, settings.max_age, settings.max_future)
+        self._implausible = ImplausibleReadings(M)
+        self._plausible = plausible_range(policy.field, settings)
+        self._filter = ReadingFilter(M, self._plausible, settings.max_age, settings.max_future)
         self._arms = {sensor: arm for arm, sensor in enumerate(policy.field.sensors)}
         self._interval = -1
         self._used = -1  # see `used`
@@ -218,6 +220,10 @@ class Controller:
             missed=self._timeouts,
             suspects=self._health.unresponsive(sensors),
             faulty=self._decisions.faults(),
+            implausible={
+                sensors[arm]: self._decisions.implausible_text(value, self._plausible)
+                for arm, value in self._implausible.values().items()
+            },
             ignored=self._ignored.names(),
             refused=dict(self._rejected),
             paused=self._paused,
@@ -279,6 +285,7 @@ class Controller:
             **self._health.snapshot(),
             **(self._reports.snapshot() if self._recommends else {}),
             **self._faults.snapshot(),
+            **self._implausible.snapshot(),
             **self._ignored.snapshot(),
         }
         if self.settings.max_per_interval > 1:
@@ -298,6 +305,7 @@ class Controller:
         self._filter.check(*held.filter_state)
         self._health.check(state)
         self._faults.check_state(state)
+        self._implausible.check(state)
         self._ignored.check(state)
         energy = self._energy if "energy" in state else None  # absent if energy was not counted
         if energy:
@@ -306,6 +314,7 @@ class Controller:
         if knows_reports:
             self._reports.check(state)
         self.policy.restore(read_bytes(state, "policy"))
+        self._implausible.restore(state)
         self._ignored.restore(state)
         self._health.restore(state, held.interval)
         self._faults.restore(state, held.interval)
@@ -634,6 +643,7 @@ class Controller:
             return []
         self._health.mark_responsive(arm)
         self._faults.forget(arm)
+        self._implausible.clear(arm)
         self._reports.restart(arm, at)
         kind: NoticeKind = "sensor-ignored" if ignored else "sensor-used"
         return [self._notice(kind, at, self.policy.field.sensors[arm])]
@@ -649,9 +659,11 @@ class Controller:
         arm = self._arms.get(reading.sensor, -1)
         is_reply = arm in self._activations.awaited
         if reason := self._reject_reason(arm, reading, is_reply=is_reply):
-            if is_reply and reason == "implausible" and not self._recommends:
-                self._health.mark_implausible(arm)
-            return self._reject(reason, reading.sensor, self._filter.detail(reason, reading))
+            rejected = self._reject(reason, reading.sensor, self._filter.detail(reason, reading))
+            if reason == "implausible":
+                return [*rejected, *self._note_implausible(arm, reading, is_reply=is_reply)]
+            return rejected
+        self._implausible.clear(arm)
         heard = self._note_report(arm, reading, is_reply=is_reply) if self._recommends else []
         if not is_reply and self.settings.learn_from == "activated":
             activated = arm == self._selected or arm in self._activations.arms
@@ -702,6 +714,16 @@ class Controller:
             return "ignored"
         activated_at = self._activations.at if is_reply else None
         return self._filter.reject_reason(arm, reading, activated_at)
+
+    def _note_implausible(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
+        """Record that a sensor sent an implausible reading; return a notice if it is new."""
+        if is_reply and not self._recommends:
+            self._health.mark_implausible(arm)
+        if not self._implausible.note(arm, reading.value, self._interval):
+            return []
+        text = self._decisions.implausible_notice(arm, reading.value, self._plausible)
+        notice = Notice("sensor-implausible", rfc3339(reading.received), text, reading.sensor)
+        return [Notify(notice)]
 
     def _note_report(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
         """Learn from the time of a reading in the mode advise, even if the model does not use it.
@@ -774,7 +796,9 @@ class Controller:
         return [Reject(reason, source, detail)]
 
 
-def _plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
+def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
     """Return the lowest and the highest plausible reading, in the field's unit."""
+    if isinstance(settings.plausible, tuple):
+        return settings.plausible
     farthest = settings.plausible * sqrt(field.kernel.diagonal().max())
     return field.bounds(farthest)

@@ -262,6 +262,18 @@ class DecisionBuilder:
         )
         return f"{sensor} seems to be faulty: {self._fault_text(fault)}; {measure}"
 
+    def implausible_text(self, value: float, plausible: tuple[float, float]) -> str:
+        """Return an implausible reading and the plausible range in words."""
+        lowest, highest = (self._number(round(each, self._digits)) for each in plausible)
+        return f"{value:g}{self._unit}; plausible: {lowest} to {highest}{self._unit}"
+
+    def implausible_notice(self, arm: int, value: float, plausible: tuple[float, float]) -> str:
+        """Return the text of a notice that `arm` sent the implausible reading `value`."""
+        return (
+            f"{self._names[arm]} sent {self.implausible_text(value, plausible)}. The reading is not"
+            " used; check the sensor, its unit and the setting plausible"
+        )
+
     def _fault_text(self, fault: Fault) -> str:
         value, expected = (
             self._quantity(round(each, self._digits)) for each in (fault.value, fault.expected)

@@ -7,7 +7,7 @@ from typing import Any
 from edge_tvbo.config.field_settings import FieldSettings, Position
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.settings import Settings
-from edge_tvbo.control.controller import Controller
+from edge_tvbo.control.controller import Controller, plausible_range
 from edge_tvbo.errors import Code, ConfigError, MissingExtra, Mistake, SettingErrors
 from edge_tvbo.messages.formatting import season_text
 from edge_tvbo.models import spatial_kernels
@@ -45,6 +45,8 @@ def _controller(name: str, settings: FieldSettings) -> Controller:
         field = _field(settings)
     with _mistakes_at(("fields", name, "policy")):
         policy = build_policy(settings.policy, field)
+    with _mistakes_at(("fields", name, "plausible")):
+        _check_plausible(settings, field)
     return Controller(policy, settings)
 
 
@@ -140,6 +142,16 @@ def _check_transform(settings: FieldSettings, field: SensorField) -> None:
             f'transform is "{settings.transform}", and the model {settings.model} was fitted with '
             f'"{fitted}"; remove transform, or fit the model again with '
             f"--transform {settings.transform}."
+        )
+
+
+def _check_plausible(settings: FieldSettings, field: SensorField) -> None:
+    """Raise `ConfigError` if the mean of `field` is not plausible: its unit may be another one."""
+    lowest, highest = plausible_range(field, settings)
+    if not lowest <= field.center <= highest:
+        raise ConfigError(
+            f"the mean of the field, {field.center:g}, is outside the plausible range of "
+            f"{lowest:g} to {highest:g}; write the range in the unit of the readings."
         )
 
 

@@ -207,7 +207,12 @@ class StatusCollector:
             for name, each in fields.items()
             for sensor, fault in each.faulty.items()
         ]
-        return "; ".join([*unresponsive, *faulty, *self._problems()]) or None
+        implausible = [
+            f"{sensor} in {name} sent an implausible reading: {reading}"
+            for name, each in fields.items()
+            for sensor, reading in each.implausible.items()
+        ]
+        return "; ".join([*unresponsive, *faulty, *implausible, *self._problems()]) or None
 
     def _failure(self, now: float, away: float) -> str:
         if not self._link.alive(now):

@@ -53,6 +53,7 @@ NoticeKind = Literal[
     "sensor-faulty",
     "sensor-agrees",
     "sensor-ignored",
+    "sensor-implausible",
     "sensor-used",
     "all-suspect",
     "some-back",
@@ -126,6 +127,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     model: str = ""  # facts about the model in words: its season, its rates, its scale
     survey: int = 0  # intervals of the survey that have not begun
     faulty: dict[str, str] = {}  # sensors whose readings are wrong, with the reason in words
+    implausible: dict[str, str] = {}  # sensors whose last reading is implausible: value and range
     ignored: list[str] = []  # sensors that a command has taken out of use
 
 

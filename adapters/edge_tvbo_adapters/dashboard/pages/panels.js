@@ -86,6 +86,7 @@ export function drawSensor(snapshot, id, digits) {
   const rows = [
     ["Estimate", isNumber(sensor.mean) ? `${number(sensor.mean, digits)} ± ${quantity(sensor.std, digits, unit)}` : "not published"],
     ["Last reading", isNumber(sensor.last) ? `${quantity(sensor.last, digits, unit)}, ${duration(sensor.age)} ago` : "none yet"],
+    ...(sensor.implausible ? [["Implausible reading", sensor.implausible]] : []),
     snapshot.recommends ? ["Recommended", `${sensor.activated}×`] : ["Activated", `${sensor.activated}×, timed out ${sensor.timedOut}×`],
     ["State", stateText(snapshot, sensor) || "normal"],
   ];

@@ -237,6 +237,8 @@ def _field_lines(
     lines = [f"{field}: {_decision_text(retained.selected.get(field))}"]
     if retained.health is not None and field in retained.health.fields:
         lines.append(f"  {_counts(retained.health, field, names)}")
+        if alert := retained.health.fields[field].alert:
+            lines.append(f"  alert: {alert}")
         if model := retained.health.fields[field].model:
             lines.append(f"  model: {model}")
     return [*lines, f"  history: {_range(span)}"] if span else lines

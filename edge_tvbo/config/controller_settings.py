@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from edge_tvbo.config import field_types
+from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.config.field_types import duration
 
@@ -140,6 +141,13 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
             " off: readings are not tested."
         ),
     ] = "exclude"
+    alert: Annotated[
+        AlertSettings | None,
+        Meta(
+            description="A threshold of the hot spot. An event and the topic `<field>/alert` report"
+            " when the hot spot is above it, or probably is."
+        ),
+    ] = None
     energy: Annotated[
         EnergySettings | None,
         Meta(

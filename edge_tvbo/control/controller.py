@@ -51,6 +51,7 @@ import numpy as np
 
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.activations import MIN_REPLY_SHARE, Activations, ActivationsState
+from edge_tvbo.control.alerts import AlertMonitor
 from edge_tvbo.control.controller_state import KIND, MAX_REASONS, ControllerState
 from edge_tvbo.control.decision_text import (
     ADVICE_NOTICES,
@@ -78,6 +79,7 @@ from edge_tvbo.messages.commands import (
     Reject,
 )
 from edge_tvbo.messages.documents import (
+    Alert,
     Decision,
     FieldHealth,
     Hotspot,
@@ -152,6 +154,7 @@ class Controller:
         self._health = SensorHealth(M, settings.max_backoff, self._ignored)
         self._reports = ReportTimes(M, settings.interval_s or settings.reply_timeout)
         self._energy = EnergyBudget.from_settings(settings, policy.field.sensors)
+        self._alert = AlertMonitor(policy.field, settings.alert) if settings.alert else None
         self._implausible = ImplausibleReadings(M)
         self._plausible = plausible_range(policy.field, settings)
         self._filter = ReadingFilter(M, self._plausible, settings.max_age, settings.max_future)
@@ -220,6 +223,7 @@ class Controller:
             missed=self._timeouts,
             suspects=self._health.unresponsive(sensors),
             faulty=self._decisions.faults(),
+            alert=self._alert_text(),
             implausible={
                 sensors[arm]: self._decisions.implausible_text(value, self._plausible)
                 for arm, value in self._implausible.values().items()
@@ -254,6 +258,12 @@ class Controller:
         """Return the sensor with the highest estimate; None before the first reading."""
         return self._decisions.hotspot(at, self._filter.received)
 
+    def alert(self, at: float) -> Alert | None:
+        """Return the state of the alert; None without a threshold or before the first reading."""
+        if self._alert is None:
+            return None
+        return self._decisions.alert(self._alert, at, self._filter.values)
+
     def last_readings(self) -> dict[str, LastReading]:
         """Return a dict that maps each sensor to its last accepted reading, if it has one."""
         sensors = self.policy.field.sensors
@@ -285,6 +295,7 @@ class Controller:
             **self._health.snapshot(),
             **(self._reports.snapshot() if self._recommends else {}),
             **self._faults.snapshot(),
+            **(self._alert.snapshot() if self._alert else {}),
             **self._implausible.snapshot(),
             **self._ignored.snapshot(),
         }
@@ -305,6 +316,8 @@ class Controller:
         self._filter.check(*held.filter_state)
         self._health.check(state)
         self._faults.check_state(state)
+        if self._alert:
+            self._alert.check(state)
         self._implausible.check(state)
         self._ignored.check(state)
         energy = self._energy if "energy" in state else None  # absent if energy was not counted
@@ -314,6 +327,8 @@ class Controller:
         if knows_reports:
             self._reports.check(state)
         self.policy.restore(read_bytes(state, "policy"))
+        if self._alert:
+            self._alert.restore(state)
         self._implausible.restore(state)
         self._ignored.restore(state)
         self._health.restore(state, held.interval)
@@ -398,6 +413,7 @@ class Controller:
             self._energy.advance(intervals)
         if self.policy.resets != resets:
             self._last_reset = rfc3339(at)
+        commands += self._update_alert(at)
         return commands if self._paused else [*commands, *self._begin_interval(at)]
 
     def _begin_interval(self, at: float) -> list[Command]:
@@ -604,6 +620,8 @@ class Controller:
         self._filter.shift_timestamps(by, at)
         self._reports.shift_timestamps(by)
         self._faults.shift_timestamps(by)
+        if self._alert:
+            self._alert.shift_timestamps(by)
         self._timeout_counts = False  # a reply on its way may have a time of the old clock
 
     # --- commands of the user -------------------------------------------------------------------
@@ -646,7 +664,7 @@ class Controller:
         self._implausible.clear(arm)
         self._reports.restart(arm, at)
         kind: NoticeKind = "sensor-ignored" if ignored else "sensor-used"
-        return [self._notice(kind, at, self.policy.field.sensors[arm])]
+        return [self._notice(kind, at, self.policy.field.sensors[arm]), *self._update_alert(at)]
 
     def _reset_model(self, at: float) -> list[Command]:
         self.policy.reset()
@@ -678,6 +696,7 @@ class Controller:
         commands += findings
         if result.reset:
             commands.append(self._model_reset_notice(reading))
+        commands += self._update_alert(reading.received)
         if is_reply:
             commands += self._handle_reply(arm, reading, result, estimate)
         return commands
@@ -702,10 +721,27 @@ class Controller:
             notice = Notice(outcome.event, rfc3339(reading.received), text, reading.sensor)
             commands.append(Notify(notice))
         if outcome.usable:
+            if self._alert:
+                self._alert.observe(arm, y)
             return mean, self.policy.observe(arm, y), commands
         commands += self._reject("faulty", reading.sensor, f"{reading.value:g}")
         unused = ObserveResult(False, abs(y - mean), None, self.policy.observations)
         return mean, unused, commands
+
+    def _update_alert(self, at: float) -> list[Command]:
+        """Compare the hot spot with the threshold; return a notice if the alert begins or ends."""
+        hottest = self._decisions.hottest() if self._alert else None
+        if self._alert is None or hottest is None:
+            return []
+        event = self._alert.update(*hottest, self._decisions.hidden(), at)
+        state = self.alert(at) if event else None
+        if event is None or state is None:
+            return []
+        return [Notify(Notice(event, rfc3339(at), state.text, state.sensor))]
+
+    def _alert_text(self) -> str | None:
+        state = self.alert(self._began) if self._alert and self._alert.active else None
+        return state.text if state else None
 
     def _reject_reason(self, arm: int, reading: Reading, *, is_reply: bool) -> str | None:
         if arm < 0:

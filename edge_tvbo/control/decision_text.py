@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from edge_tvbo.control.alerts import AlertMonitor
 from edge_tvbo.control.facts import (
     BackedOff,
     Compared,
@@ -24,7 +25,7 @@ from edge_tvbo.control.facts import (
 )
 from edge_tvbo.control.fault_detection import FaultDetector
 from edge_tvbo.control.ignored_sensors import IgnoredSensors
-from edge_tvbo.messages.documents import Decision, Hotspot, ModelState, NoticeKind, Reason
+from edge_tvbo.messages.documents import Alert, Decision, Hotspot, ModelState, NoticeKind, Reason
 from edge_tvbo.messages.formatting import duration, rfc3339, season_text, significant
 from edge_tvbo.models.facts import (
     Fact,
@@ -38,7 +39,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 
-MAX_INELIGIBLE = 5  # ineligible sensors that a decision's factors name; the others are counted
+MAX_INELIGIBLE = 5  # sensors that a text names; the others are counted
 COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bounds were compared
 NOTICES: dict[NoticeKind, str] = {
     "all-suspect": "No sensor replies; check the sensors and the broker. Until one replies, each is"
@@ -238,6 +239,61 @@ class DecisionBuilder:
             age_s=max(0, round(at - last[arm])) if last[arm] > -inf else None,
         )
 
+    def hottest(self) -> tuple[float, float] | None:
+        """Return mean and std of the hot spot in model units; None before the first reading."""
+        mean, std = self._policy.posterior()
+        arm = self._highest(mean)
+        return (float(mean[arm]), float(std[arm])) if mean.any() else None
+
+    def alert(self, monitor: AlertMonitor, at: float, values: Sequence[float]) -> Alert | None:
+        """Return the state of the alert at time `at`; None before the first reading.
+
+        `values` contains the last reading of each sensor.
+        """
+        mean, std = self._policy.posterior()
+        arm = self._highest(mean)
+        highest, spread = float(mean[arm]), float(std[arm])
+        if not mean.any():
+            return None
+        readings = {n: round(values[n], self._digits) for n in monitor.arms_beyond()}
+        figures = _Figures(self._value(highest), self._spread(highest, spread), 0.0)
+        probability = monitor.probability(highest, spread)
+        return Alert(
+            at=rfc3339(at),
+            active=monitor.active,
+            since=rfc3339(monitor.since) if monitor.since else None,
+            threshold=monitor.threshold,
+            release=round(monitor.release, self._digits),
+            sensor=self._field.sensors[arm],
+            value=figures.mean,
+            std=figures.std,
+            probability=round(probability, 3),
+            readings={self._field.sensors[n]: value for n, value in readings.items()},
+            unit=self._field.unit,
+            text=self._alert_text(monitor, figures, arm, readings, probability),
+        )
+
+    def _alert_text(
+        self,
+        monitor: AlertMonitor,
+        figures: "_Figures",
+        arm: int,
+        readings: Mapping[int, float],
+        probability: float,
+    ) -> str:
+        side = "above" if self._field.objective == "max" else "below"
+        values = f"for values {side} {monitor.threshold:g}{self._unit}"
+        hotspot = f"{self._names[arm]} is estimated at {self._estimate(figures)}"
+        if not monitor.active:
+            return f"No alert {values}; {hotspot}"
+        until = self._quantity(round(monitor.release, self._digits))
+        sent = [f"{self._names[n]} sent {self._quantity(value)}" for n, value in readings.items()]
+        if len(sent) > MAX_INELIGIBLE:
+            sent = [*sent[:MAX_INELIGIBLE], f"{len(sent) - MAX_INELIGIBLE} more sensors"]
+        percent = min(99, floor(100.0 * probability))
+        why = ", ".join(sent) or f"{hotspot}, {side} the threshold with {percent} % probability"
+        return f"Alert {values}, until {until}: {why}"
+
     def model_facts(self) -> list[str]:
         """Return the facts about the model in words."""
         facts = [fact_text(fact) for fact in self._policy.facts()]
@@ -296,13 +352,17 @@ class DecisionBuilder:
 
     def _highest(self, mean: Array) -> int:
         """Return the arm with the highest estimate among the sensors that may be the highest."""
-        hidden = self._ignored.mask
-        if self._faults is not None and self._faults.affects_selection:
-            hidden = hidden | self._faults.excluded
-            hidden = self._ignored.mask if hidden.all() else hidden
-        elif not self._ignored.count:
+        hidden = self.hidden()
+        if not hidden.any():
             return int(mean.argmax())
+        hidden = self._ignored.mask if hidden.all() else hidden
         return int(np.where(hidden, -inf, mean).argmax())
+
+    def hidden(self) -> Mask:
+        """Return a mask, of shape (M,), of the sensors that are ignored or excluded."""
+        if self._faults is None or not self._faults.affects_selection:
+            return self._ignored.mask
+        return self._ignored.mask | self._faults.excluded
 
     def _reason(
         self,

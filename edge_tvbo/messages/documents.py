@@ -47,6 +47,8 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 NoticeKind = Literal[
+    "alert",
+    "alert-over",
     "model-reset",
     "sensor-lost",
     "sensor-back",
@@ -85,6 +87,23 @@ class Hotspot(msgspec.Struct, frozen=True):
     std: float  # standard deviation of the estimate
     unit: str
     age_s: int | None  # seconds since the sensor's last reading; None before the first
+
+
+class Alert(msgspec.Struct, frozen=True):
+    """Whether the hot spot is beyond the threshold, or probably is: topic `<field>/alert`."""
+
+    at: str  # RFC 3339, UTC
+    active: bool
+    since: str | None  # RFC 3339, UTC: when the alert began or ended; None before the first
+    threshold: float  # in `unit`; for "min" the alert is about values below it
+    release: float  # in `unit`: the level at which the alert is over
+    sensor: str  # the hot spot
+    value: float  # its estimated value (the median), in `unit`
+    std: float  # standard deviation of the estimate
+    probability: float  # that the hot spot is beyond the threshold
+    readings: dict[str, float]  # sensors whose last readings are beyond it, with the last one
+    unit: str
+    text: str  # one sentence for the user
 
 
 class PublishedPosterior(msgspec.Struct, frozen=True):
@@ -128,6 +147,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     survey: int = 0  # intervals of the survey that have not begun
     faulty: dict[str, str] = {}  # sensors whose readings are wrong, with the reason in words
     implausible: dict[str, str] = {}  # sensors whose last reading is implausible: value and range
+    alert: str | None = None  # the alert in words; None without one
     ignored: list[str] = []  # sensors that a command has taken out of use
 
 

@@ -238,7 +238,7 @@ def _field_lines(
     if retained.health is not None and field in retained.health.fields:
         lines.append(f"  {_counts(retained.health, field, names)}")
         if alert := retained.health.fields[field].alert:
-            lines.append(f"  alert: {alert}")
+            lines.append(f"  {alert}")
         if model := retained.health.fields[field].model:
             lines.append(f"  model: {model}")
     return [*lines, f"  history: {_range(span)}"] if span else lines

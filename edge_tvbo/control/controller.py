@@ -737,7 +737,8 @@ class Controller:
         state = self.alert(at) if event else None
         if event is None or state is None:
             return []
-        return [Notify(Notice(event, rfc3339(at), state.text, state.sensor))]
+        sensor = next(iter(state.readings), state.sensor)
+        return [Notify(Notice(event, rfc3339(at), state.text, sensor))]
 
     def _alert_text(self) -> str | None:
         state = self.alert(self._began) if self._alert and self._alert.active else None

@@ -72,6 +72,13 @@ def test_alert_begins_and_ends_with_the_readings_of_a_sensor_with_hysteresis():
     assert controller.health().alert == state.text
 
 
+def test_event_names_the_sensor_whose_reading_is_above_the_threshold():
+    controller = controller_of(policy="et-gp-ucb")
+    commands = controller.handle(Reading("b", 24.2, 1.0, 1.0))
+    (notice,) = [each.notice for each in commands if isinstance(each, Notify)]
+    assert (notice.event, notice.sensor) == ("alert", "b")
+
+
 def test_hotspot_that_is_probably_above_the_threshold_is_an_alert():
     """The sensor that is hot is never read: two others, which are correlated with it, are."""
     K = np.array([[1.0, 0.0, 0.7], [0.0, 1.0, 0.7], [0.7, 0.7, 1.0]])

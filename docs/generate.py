@@ -36,6 +36,7 @@ from edge_tvbo.daemon.status import StatusCollector
 from edge_tvbo.messages import documents
 from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState
 from edge_tvbo.messages.documents import (
+    Alert,
     Decision,
     Health,
     Hotspot,
@@ -102,6 +103,13 @@ TOPICS = (
         1,
         "after each decision and each reply, if the policy has a model",
         Hotspot,
+    ),
+    Topic(
+        f"{BASE}/<field>/alert",
+        True,
+        1,
+        "with the hot spot, for fields with the setting `alert`",
+        Alert,
     ),
     Topic(
         f"{BASE}/<field>/posterior",
@@ -174,6 +182,7 @@ sensors = ["hall", "attic", "kitchen"]
 reading = { topic = "lab/{sensor}/temperature" }
 activate = { mode = "live", topic = "lab/{sensor}/get" }
 energy = { cost = 0.5, budget = 40.0 }
+alert = { threshold = 24.0, hysteresis = 0.5 }
 """
 START = 1_772_438_400.0  # 2026-03-02T08:00:00Z
 MEASURED = {"hall": 20.9, "attic": 23.6, "kitchen": 22.4}
@@ -249,7 +258,7 @@ class RecordingLink:
             case _:
                 pass
 
-    def show(self, field: str, document: Hotspot | PublishedPosterior) -> None:
+    def show(self, field: str, document: Hotspot | Alert | PublishedPosterior) -> None:
         self._keep(document)
 
     def announce(self, notice: Notice) -> None:

@@ -237,6 +237,8 @@ def _field_lines(
     lines = [f"{field}: {_decision_text(retained.selected.get(field))}"]
     if retained.health is not None and field in retained.health.fields:
         lines.append(f"  {_counts(retained.health, field, names)}")
+        if alert := retained.health.fields[field].alert:
+            lines.append(f"  {alert}")
         if model := retained.health.fields[field].model:
             lines.append(f"  model: {model}")
     return [*lines, f"  history: {_range(span)}"] if span else lines
@@ -255,11 +257,17 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
     each = health.fields[field]
     suspects = ", ".join(names.get(sensor, sensor) for sensor in each.suspects)
     faulty = ", ".join(names.get(sensor, sensor) for sensor in each.faulty)
+    ignored = ", ".join(names.get(sensor, sensor) for sensor in each.ignored)
+    implausible = ", ".join(
+        f"{names.get(sensor, sensor)} ({reading})" for sensor, reading in each.implausible.items()
+    )
     rejected = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
     survey = f"; survey: {each.survey} intervals left" if each.survey else ""
     return (
         f"{'paused; ' if each.paused else ''}{history_text.replies(each)}; "
         f"unresponsive: {suspects or 'none'}; faulty: {faulty or 'none'}; "
+        f"{f'implausible: {implausible}; ' if implausible else ''}"
+        f"{f'ignored: {ignored}; ' if ignored else ''}"
         f"rejected: {rejected or 'none'}{survey}"
     )
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from edge_tvbo.config import field_types
+from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.config.field_types import duration
 
@@ -119,12 +120,16 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 64
     plausible: Annotated[
-        float,
+        float | tuple[float, float],
         Meta(
-            gt=0,
-            description="Half the width of the plausible range of a reading, in standard deviations"
-            " of the field. The range is centred on the mean of the field. A reading outside it is"
-            " rejected, and its sensor is backed off.",
+            description="The plausible range of a reading. [-40, 60]: its two ends, in the unit of"
+            " the readings. A number: half its width, in standard deviations of the field; the"
+            " range is then centred on the mean of the field. A reading outside the range is"
+            " rejected, a notice reports it, and a sensor that was activated is backed off.",
+            extra={
+                "parse": field_types.plausible,
+                "expected": "a number above 0, or an array [lowest, highest]",
+            },
         ),
     ] = 20.0
     faults: Annotated[
@@ -136,6 +141,13 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
             " off: readings are not tested."
         ),
     ] = "exclude"
+    alert: Annotated[
+        AlertSettings | None,
+        Meta(
+            description="A threshold of the hot spot. An event and the topic `<field>/alert` report"
+            " when the hot spot is above it, or probably is."
+        ),
+    ] = None
     energy: Annotated[
         EnergySettings | None,
         Meta(

@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 from ipaddress import ip_address
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from edge_tvbo.errors import ConfigError
 
@@ -22,6 +22,7 @@ _HOST = re.compile(r"[A-Za-z0-9_.:%-]{1,253}")
 PAYLOAD_WORDS = ("sensor", "interval", "at", "expires_at")
 OWN_TOPICS = "edge_tvbo"  # first level of every topic that the daemon publishes
 MAX_NAME_LENGTH = 64  # characters
+MAX_READING = 1e100  # in the unit of the readings, as a limit in the settings
 _LONG_ID = "x" * MAX_NAME_LENGTH
 
 
@@ -187,6 +188,32 @@ def period(value: object) -> float | Literal["auto"]:
         return PERIODS[value]
     length: float = _parse_period(value)
     return length
+
+
+def plausible(value: object) -> float | tuple[float, float]:
+    """Return the setting `plausible`: standard deviations, or the two ends of a range.
+
+    >>> plausible(20), plausible([-40, 60])
+    (20.0, (-40.0, 60.0))
+    """
+    if not isinstance(value, list):
+        if not _is_number(value) or value <= 0:
+            raise ValueError
+        return float(value)
+    if len(value) != 2 or not all(map(_is_number, value)):
+        raise ValueError("a range has two numbers: the lowest and the highest plausible value")
+    lowest, highest = map(float, value)
+    if lowest > highest:
+        raise ValueError(f"the lowest value is first: [{highest:g}, {lowest:g}]")
+    if lowest == highest:
+        raise ValueError("the range is empty")
+    return lowest, highest
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= MAX_READING
 
 
 def keepalive(value: object) -> int:

@@ -23,6 +23,12 @@ Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
 _PARSED: dict[Any, Schema] = {  # schemas of parsers that accept more than a text
     field_types.keepalive: {"anyOf": [{"type": "integer", "minimum": 5, "maximum": 3600}, _TEXT]},
+    field_types.plausible: {
+        "anyOf": [
+            {"type": "number", "exclusiveMinimum": 0},
+            msgspec.json.schema(tuple[float, float]),
+        ]
+    },
     field_types.text_or_table: msgspec.json.schema(str | dict[str, tuple[float, float]]),
     field_types.topic_names: msgspec.json.schema(dict[str, str]),
 }

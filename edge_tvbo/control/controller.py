@@ -16,7 +16,8 @@ With ``next_activation = "at-once"``, all are selected and activated when the in
 
 `ActivationRequested` activates another sensor in the running interval, and is the last activation
 of this interval. The controller then no longer waits for replies of sensors that were activated
-before. After `PauseRequested`, no sensor is activated until `ResumeRequested`.
+before. After `PauseRequested`, no sensor is activated until `ResumeRequested`. `IgnoreRequested`
+takes one sensor out of use (see `ignored_sensors`), or uses it again.
 
 If the settings say that no commands are sent (the mode "advise"), the selected sensor is only
 recommended. Then no sensor can time out, and no energy is charged, because the controller cannot
@@ -50,6 +51,7 @@ import numpy as np
 
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.activations import MIN_REPLY_SHARE, Activations, ActivationsState
+from edge_tvbo.control.alerts import AlertMonitor
 from edge_tvbo.control.controller_state import KIND, MAX_REASONS, ControllerState
 from edge_tvbo.control.decision_text import (
     ADVICE_NOTICES,
@@ -59,8 +61,10 @@ from edge_tvbo.control.decision_text import (
     silence_text,
 )
 from edge_tvbo.control.energy_budget import EnergyBudget
-from edge_tvbo.control.facts import BackedOff, Ineligible, WasActivated
+from edge_tvbo.control.facts import BackedOff, Ignored, Ineligible, WasActivated
 from edge_tvbo.control.fault_detection import FaultDetector, Prediction
+from edge_tvbo.control.ignored_sensors import IgnoredSensors
+from edge_tvbo.control.implausible_readings import ImplausibleReadings
 from edge_tvbo.control.reading_filter import ReadingFilter
 from edge_tvbo.control.report_times import ReportTimes
 from edge_tvbo.control.sensor_health import SensorHealth
@@ -75,6 +79,7 @@ from edge_tvbo.messages.commands import (
     Reject,
 )
 from edge_tvbo.messages.documents import (
+    Alert,
     Decision,
     FieldHealth,
     Hotspot,
@@ -91,6 +96,7 @@ from edge_tvbo.messages.events import (
     ClockUnset,
     DeadlineElapsed,
     Event,
+    IgnoreRequested,
     IntervalElapsed,
     LinkLost,
     LinkRestored,
@@ -136,18 +142,22 @@ class Controller:
         self._faults = FaultDetector(
             policy.field, settings.interval_s, settings.max_backoff, settings.faults
         )
+        self._ignored = IgnoredSensors(policy.field.sensors)
         self._decisions = DecisionBuilder(
             policy,
             self._faults,
+            self._ignored,
             with_text=with_text,
             recommends=self._recommends,
             names=settings.sensor_names,
         )
-        self._health = SensorHealth(M, settings.max_backoff)
+        self._health = SensorHealth(M, settings.max_backoff, self._ignored)
         self._reports = ReportTimes(M, settings.interval_s or settings.reply_timeout)
         self._energy = EnergyBudget.from_settings(settings, policy.field.sensors)
-        plausible = _plausible_range(policy.field, settings)
-        self._filter = ReadingFilter(M, plausible, settings.max_age, settings.max_future)
+        self._alert = AlertMonitor(policy.field, settings.alert) if settings.alert else None
+        self._implausible = ImplausibleReadings(M)
+        self._plausible = plausible_range(policy.field, settings)
+        self._filter = ReadingFilter(M, self._plausible, settings.max_age, settings.max_future)
         self._arms = {sensor: arm for arm, sensor in enumerate(policy.field.sensors)}
         self._interval = -1
         self._used = -1  # see `used`
@@ -196,6 +206,8 @@ class Controller:
                 return self._reset_model(at)
             case ActivationRequested(sensor=sensor, at=at):
                 return self._force_sensor(self._arms[sensor], at)
+            case IgnoreRequested(sensor=sensor, ignored=ignored, at=at):
+                return self._set_ignored(self._arms[sensor], at, ignored=ignored)
             case BatteryReported():
                 return self._handle_battery(event)
             case _:
@@ -211,6 +223,12 @@ class Controller:
             missed=self._timeouts,
             suspects=self._health.unresponsive(sensors),
             faulty=self._decisions.faults(),
+            alert=self._alert_text(),
+            implausible={
+                sensors[arm]: self._decisions.implausible_text(value, self._plausible)
+                for arm, value in self._implausible.values().items()
+            },
+            ignored=self._ignored.names(),
             refused=dict(self._rejected),
             paused=self._paused,
             energy=self._energy.status(sensors) if self._energy else None,
@@ -224,6 +242,14 @@ class Controller:
         """Whether the field is paused: no sensor is activated until `ResumeRequested`."""
         return self._paused
 
+    def is_ignored(self, sensor: str) -> bool:
+        """Return whether a command has taken `sensor` out of use."""
+        return bool(self._ignored.mask[self._arms[sensor]])
+
+    def is_last_in_use(self, sensor: str) -> bool:
+        """Return whether all sensors but `sensor` are ignored."""
+        return self._ignored.is_last(self._arms[sensor])
+
     def can_afford(self, sensor: str) -> bool:
         """Return whether `sensor` has the energy for one more activation."""
         return self._energy is None or bool(self._energy.affordable()[self._arms[sensor]])
@@ -231,6 +257,12 @@ class Controller:
     def hotspot(self, at: float) -> Hotspot | None:
         """Return the sensor with the highest estimate; None before the first reading."""
         return self._decisions.hotspot(at, self._filter.received)
+
+    def alert(self, at: float) -> Alert | None:
+        """Return the state of the alert; None without a threshold or before the first reading."""
+        if self._alert is None:
+            return None
+        return self._decisions.alert(self._alert, at, self._filter.values)
 
     def last_readings(self) -> dict[str, LastReading]:
         """Return a dict that maps each sensor to its last accepted reading, if it has one."""
@@ -263,6 +295,9 @@ class Controller:
             **self._health.snapshot(),
             **(self._reports.snapshot() if self._recommends else {}),
             **self._faults.snapshot(),
+            **(self._alert.snapshot() if self._alert else {}),
+            **self._implausible.snapshot(),
+            **self._ignored.snapshot(),
         }
         if self.settings.max_per_interval > 1:
             state["activations"] = encode_struct(self._activations.state())
@@ -281,6 +316,10 @@ class Controller:
         self._filter.check(*held.filter_state)
         self._health.check(state)
         self._faults.check_state(state)
+        if self._alert:
+            self._alert.check(state)
+        self._implausible.check(state)
+        self._ignored.check(state)
         energy = self._energy if "energy" in state else None  # absent if energy was not counted
         if energy:
             energy.check(state)
@@ -288,6 +327,10 @@ class Controller:
         if knows_reports:
             self._reports.check(state)
         self.policy.restore(read_bytes(state, "policy"))
+        if self._alert:
+            self._alert.restore(state)
+        self._implausible.restore(state)
+        self._ignored.restore(state)
         self._health.restore(state, held.interval)
         self._faults.restore(state, held.interval)
         if energy:
@@ -307,7 +350,8 @@ class Controller:
     def restore_partial(self, blob: bytes) -> int:
         """Restore what a snapshot of another model or other sensors has in common with the field.
 
-        These are the pause, the age of the field, and the energy of each sensor of the same name.
+        These are the pause, the age of the field, and of each sensor of the same name, its energy
+        and whether it is ignored.
         If the policy is the same and can do so, what it knows of these sensors is restored too.
         Return the number of sensors of which the policy knows something. Raises `SnapshotError` for
         an invalid snapshot.
@@ -317,6 +361,8 @@ class Controller:
         begun = ActivationsState.decode(state, held, MAX_COUNT).begun
         if self._energy and "sensors" in state:
             self._energy.restore_partial(state, self.policy.field.sensors)
+        self._ignored.check(state)
+        self._ignored.restore(state)
         self._paused = held.paused
         self._activations.begun = begun
         return self.policy.restore_sensors(read_bytes(state, "policy"))
@@ -367,6 +413,7 @@ class Controller:
             self._energy.advance(intervals)
         if self.policy.resets != resets:
             self._last_reset = rfc3339(at)
+        commands += self._update_alert(at)
         return commands if self._paused else [*commands, *self._begin_interval(at)]
 
     def _begin_interval(self, at: float) -> list[Command]:
@@ -432,7 +479,8 @@ class Controller:
 
     def _eligible(self) -> Mask | None:
         """Return a mask of the sensors that can be activated, of shape (M,); None for all."""
-        eligible = self._health.eligible(self._interval) if self._health.any_unresponsive else None
+        restricted = self._health.any_unresponsive or self._ignored.count
+        eligible = self._health.eligible(self._interval) if restricted else None
         if self._faults.affects_selection:
             eligible = self._faults.eligible(self._interval, eligible)
         if self._energy:
@@ -497,6 +545,8 @@ class Controller:
         """Return the reason why the sensor `arm` cannot be activated now."""
         if arm in self._activations.arms:
             return WasActivated()
+        if self._ignored.mask[arm]:
+            return Ignored()
         if fact := self._faults.ineligible_reason(arm, self._interval):
             return fact
         until = self._health.retry_interval(arm)
@@ -535,7 +585,7 @@ class Controller:
             commands.append(
                 Record(self._interval, self._began, sensor, Ending.MISSED, None, None, None, False)
             )
-            if unresponsive:
+            if unresponsive and not self._ignored.mask[arm]:
                 commands += self._back_off(arm, sensor, at)
         return commands
 
@@ -553,7 +603,7 @@ class Controller:
         self._reports.listen(at)
         commands: list[Command] = []
         for arm in self._reports.silent(at):
-            if not self._health.is_unresponsive(arm):
+            if not self._health.is_unresponsive(arm) and not self._ignored.mask[arm]:
                 self._health.back_off(arm, self._interval)
                 sensor = self.policy.field.sensors[arm]
                 text = silence_text(self._name(sensor), self._reports.silence(arm, at))
@@ -570,6 +620,8 @@ class Controller:
         self._filter.shift_timestamps(by, at)
         self._reports.shift_timestamps(by)
         self._faults.shift_timestamps(by)
+        if self._alert:
+            self._alert.shift_timestamps(by)
         self._timeout_counts = False  # a reply on its way may have a time of the old clock
 
     # --- commands of the user -------------------------------------------------------------------
@@ -590,13 +642,29 @@ class Controller:
         return [resumed, *(self._begin_if_on_reading(at) if idle else [])]
 
     def _force_sensor(self, arm: int, at: float) -> list[Command]:
-        if not self.can_afford(self.policy.field.sensors[arm]):
-            return self._reject("no-energy", self.policy.field.sensors[arm])
+        sensor = self.policy.field.sensors[arm]
+        if self._ignored.mask[arm]:
+            return self._reject("ignored", sensor)
+        if not self.can_afford(sensor):
+            return self._reject("no-energy", sensor)
         self._activations.end_all()
         self._activations.left = 0
         self._began = at
         only, expires_at = self._only(arm), at + self.settings.reply_timeout
         return self._activate(self.policy.select(only), only, Reason.ASKED, at, expires_at)
+
+    def _set_ignored(self, arm: int, at: float, *, ignored: bool) -> list[Command]:
+        """Take a sensor out of use, or use it again, as if it had no time-outs and no faults."""
+        if ignored and self._ignored.is_last(arm):
+            return self._reject("last-sensor", self.policy.field.sensors[arm])
+        if not self._ignored.set(arm, ignored=ignored):
+            return []
+        self._health.mark_responsive(arm)
+        self._faults.forget(arm)
+        self._implausible.clear(arm)
+        self._reports.restart(arm, at)
+        kind: NoticeKind = "sensor-ignored" if ignored else "sensor-used"
+        return [self._notice(kind, at, self.policy.field.sensors[arm]), *self._update_alert(at)]
 
     def _reset_model(self, at: float) -> list[Command]:
         self.policy.reset()
@@ -609,9 +677,11 @@ class Controller:
         arm = self._arms.get(reading.sensor, -1)
         is_reply = arm in self._activations.awaited
         if reason := self._reject_reason(arm, reading, is_reply=is_reply):
-            if is_reply and reason == "implausible" and not self._recommends:
-                self._health.mark_implausible(arm)
-            return self._reject(reason, reading.sensor, self._filter.detail(reason, reading))
+            rejected = self._reject(reason, reading.sensor, self._filter.detail(reason, reading))
+            if reason == "implausible":
+                return [*rejected, *self._note_implausible(arm, reading, is_reply=is_reply)]
+            return rejected
+        self._implausible.clear(arm)
         heard = self._note_report(arm, reading, is_reply=is_reply) if self._recommends else []
         if not is_reply and self.settings.learn_from == "activated":
             activated = arm == self._selected or arm in self._activations.arms
@@ -626,6 +696,7 @@ class Controller:
         commands += findings
         if result.reset:
             commands.append(self._model_reset_notice(reading))
+        commands += self._update_alert(reading.received)
         if is_reply:
             commands += self._handle_reply(arm, reading, result, estimate)
         return commands
@@ -650,16 +721,46 @@ class Controller:
             notice = Notice(outcome.event, rfc3339(reading.received), text, reading.sensor)
             commands.append(Notify(notice))
         if outcome.usable:
+            if self._alert:
+                self._alert.observe(arm, y)
             return mean, self.policy.observe(arm, y), commands
         commands += self._reject("faulty", reading.sensor, f"{reading.value:g}")
         unused = ObserveResult(False, abs(y - mean), None, self.policy.observations)
         return mean, unused, commands
 
+    def _update_alert(self, at: float) -> list[Command]:
+        """Compare the hot spot with the threshold; return a notice if the alert begins or ends."""
+        hottest = self._decisions.hottest() if self._alert else None
+        if self._alert is None or hottest is None:
+            return []
+        event = self._alert.update(*hottest, self._decisions.hidden(), at)
+        state = self.alert(at) if event else None
+        if event is None or state is None:
+            return []
+        sensor = next(iter(state.readings), state.sensor)
+        return [Notify(Notice(event, rfc3339(at), state.text, sensor))]
+
+    def _alert_text(self) -> str | None:
+        state = self.alert(self._began) if self._alert and self._alert.active else None
+        return state.text if state else None
+
     def _reject_reason(self, arm: int, reading: Reading, *, is_reply: bool) -> str | None:
         if arm < 0:
             return "unknown-sensor"
+        if self._ignored.mask[arm]:
+            return "ignored"
         activated_at = self._activations.at if is_reply else None
         return self._filter.reject_reason(arm, reading, activated_at)
+
+    def _note_implausible(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
+        """Record that a sensor sent an implausible reading; return a notice if it is new."""
+        if is_reply and not self._recommends:
+            self._health.mark_implausible(arm)
+        if not self._implausible.note(arm, reading.value, self._interval):
+            return []
+        text = self._decisions.implausible_notice(arm, reading.value, self._plausible)
+        notice = Notice("sensor-implausible", rfc3339(reading.received), text, reading.sensor)
+        return [Notify(notice)]
 
     def _note_report(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
         """Learn from the time of a reading in the mode advise, even if the model does not use it.
@@ -732,7 +833,9 @@ class Controller:
         return [Reject(reason, source, detail)]
 
 
-def _plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
+def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
     """Return the lowest and the highest plausible reading, in the field's unit."""
+    if isinstance(settings.plausible, tuple):
+        return settings.plausible
     farthest = settings.plausible * sqrt(field.kernel.diagonal().max())
     return field.bounds(farthest)

@@ -11,6 +11,7 @@ from edge_tvbo.models.snapshot import (
     decode_struct,
     read_bytes,
     read_count,
+    read_names,
 )
 
 KIND = "controller"  # the kind of snapshot
@@ -71,6 +72,7 @@ class Counters(msgspec.Struct, frozen=True):
     last_reset: str | None
     refused: dict[str, int]  # by reason
     paused: bool
+    ignored: list[str]  # sensors
 
 
 def counters(blob: bytes) -> Counters:
@@ -88,4 +90,5 @@ def counters(blob: bytes) -> Counters:
         held.last_reset,
         dict(held.refused),
         held.paused,
+        read_names(state, "ignored") if "ignored" in state else [],
     )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from edge_tvbo.control.alerts import AlertMonitor
 from edge_tvbo.control.facts import (
     BackedOff,
     Compared,
@@ -14,6 +15,7 @@ from edge_tvbo.control.facts import (
     Excluded,
     Fault,
     FieldEnergyLeft,
+    Ignored,
     Ineligible,
     LowBattery,
     OutOfEnergy,
@@ -22,7 +24,8 @@ from edge_tvbo.control.facts import (
     WasActivated,
 )
 from edge_tvbo.control.fault_detection import FaultDetector
-from edge_tvbo.messages.documents import Decision, Hotspot, ModelState, NoticeKind, Reason
+from edge_tvbo.control.ignored_sensors import IgnoredSensors
+from edge_tvbo.messages.documents import Alert, Decision, Hotspot, ModelState, NoticeKind, Reason
 from edge_tvbo.messages.formatting import duration, rfc3339, season_text, significant
 from edge_tvbo.models.facts import (
     Fact,
@@ -36,7 +39,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 
-MAX_INELIGIBLE = 5  # ineligible sensors that a decision's factors name; the others are counted
+MAX_INELIGIBLE = 5  # sensors that a text names; the others are counted
 COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bounds were compared
 NOTICES: dict[NoticeKind, str] = {
     "all-suspect": "No sensor replies; check the sensors and the broker. Until one replies, each is"
@@ -49,6 +52,9 @@ NOTICES: dict[NoticeKind, str] = {
     "sensor-lost": "{sensor} did not reply in time; it is backed off and activated again later",
     "sensor-agrees": "{sensor} agrees with the other sensors again; its readings are used again",
     "sensor-faulty": "{sensor} seems to be faulty",
+    "sensor-ignored": "{sensor} is ignored by command: it is not activated, and its readings are"
+    " not used",
+    "sensor-used": "{sensor} is used again by command",
     "some-back": "A sensor responds again; the policy selects the sensors again",
 }
 ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no command is sent
@@ -59,6 +65,8 @@ ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no com
     "paused": "Paused by command; no sensor is recommended until the field is resumed",
     "resumed": "Resumed by command; the next interval recommends a sensor again",
     "sensor-back": "{sensor} reports again",
+    "sensor-ignored": "{sensor} is ignored by command: it is not recommended, and its readings are"
+    " not used",
     "some-back": "A sensor reports again; the policy selects the sensors again",
 }
 NO_NAMES: Mapping[str, str] = {}
@@ -102,6 +110,8 @@ class DecisionBuilder:
         The policy that makes the choices.
     faults : FaultDetector, optional
         The fault detector of the field. Excluded sensors are never shown as the highest.
+    ignored : IgnoredSensors, optional
+        The ignored sensors of the field, which are never shown as the highest either.
     with_text : bool
         Whether decisions contain factors and a text. Replays need neither factors nor texts.
     recommends : bool
@@ -114,6 +124,7 @@ class DecisionBuilder:
         self,
         policy: Policy,
         faults: FaultDetector | None = None,
+        ignored: IgnoredSensors | None = None,
         *,
         with_text: bool = True,
         recommends: bool = False,
@@ -121,6 +132,7 @@ class DecisionBuilder:
     ) -> None:
         self._policy = policy
         self._faults = faults
+        self._ignored = ignored or IgnoredSensors(policy.field.sensors)
         self._with_text = with_text
         self._recommends = recommends
         self._activated = "recommended" if recommends else "activated"
@@ -202,7 +214,7 @@ class DecisionBuilder:
         """Return the choice of the sensor with the highest estimate; in a tie, prefer `before`."""
         mean, std = self._policy.posterior()
         arm = self._highest(mean)
-        if before >= 0 and mean[before] == mean[arm]:
+        if before >= 0 and mean[before] == mean[arm] and not self._ignored.mask[before]:
             arm = before
         highest = float(mean[arm])
         return Choice(arm, self._field.sensors[arm], highest, float(std[arm]), highest)
@@ -226,6 +238,61 @@ class DecisionBuilder:
             unit=self._field.unit,
             age_s=max(0, round(at - last[arm])) if last[arm] > -inf else None,
         )
+
+    def hottest(self) -> tuple[float, float] | None:
+        """Return mean and std of the hot spot in model units; None before the first reading."""
+        mean, std = self._policy.posterior()
+        arm = self._highest(mean)
+        return (float(mean[arm]), float(std[arm])) if mean.any() else None
+
+    def alert(self, monitor: AlertMonitor, at: float, values: Sequence[float]) -> Alert | None:
+        """Return the state of the alert at time `at`; None before the first reading.
+
+        `values` contains the last reading of each sensor.
+        """
+        mean, std = self._policy.posterior()
+        arm = self._highest(mean)
+        highest, spread = float(mean[arm]), float(std[arm])
+        if not mean.any():
+            return None
+        readings = {n: round(values[n], self._digits) for n in monitor.arms_beyond()}
+        figures = _Figures(self._value(highest), self._spread(highest, spread), 0.0)
+        probability = monitor.probability(highest, spread)
+        return Alert(
+            at=rfc3339(at),
+            active=monitor.active,
+            since=rfc3339(monitor.since) if monitor.since else None,
+            threshold=monitor.threshold,
+            release=round(monitor.release, self._digits),
+            sensor=self._field.sensors[arm],
+            value=figures.mean,
+            std=figures.std,
+            probability=round(probability, 3),
+            readings={self._field.sensors[n]: value for n, value in readings.items()},
+            unit=self._field.unit,
+            text=self._alert_text(monitor, figures, arm, readings, probability),
+        )
+
+    def _alert_text(
+        self,
+        monitor: AlertMonitor,
+        figures: "_Figures",
+        arm: int,
+        readings: Mapping[int, float],
+        probability: float,
+    ) -> str:
+        side = "above" if self._field.objective == "max" else "below"
+        values = f"for values {side} {monitor.threshold:g}{self._unit}"
+        hotspot = f"{self._names[arm]} is estimated at {self._estimate(figures)}"
+        if not monitor.active:
+            return f"No alert {values}; {hotspot}"
+        until = self._quantity(round(monitor.release, self._digits))
+        sent = [f"{self._names[n]} sent {self._quantity(value)}" for n, value in readings.items()]
+        if len(sent) > MAX_INELIGIBLE:
+            sent = [*sent[:MAX_INELIGIBLE], f"{len(sent) - MAX_INELIGIBLE} more sensors"]
+        percent = min(99, floor(100.0 * probability))
+        why = ", ".join(sent) or f"{hotspot}, {side} the threshold with {percent} % probability"
+        return f"Alert {values}, until {until}: {why}"
 
     def model_facts(self) -> list[str]:
         """Return the facts about the model in words."""
@@ -251,6 +318,18 @@ class DecisionBuilder:
         )
         return f"{sensor} seems to be faulty: {self._fault_text(fault)}; {measure}"
 
+    def implausible_text(self, value: float, plausible: tuple[float, float]) -> str:
+        """Return an implausible reading and the plausible range in words."""
+        lowest, highest = (self._number(round(each, self._digits)) for each in plausible)
+        return f"{value:g}{self._unit}; plausible: {lowest} to {highest}{self._unit}"
+
+    def implausible_notice(self, arm: int, value: float, plausible: tuple[float, float]) -> str:
+        """Return the text of a notice that `arm` sent the implausible reading `value`."""
+        return (
+            f"{self._names[arm]} sent {self.implausible_text(value, plausible)}. The reading is not"
+            " used; check the sensor, its unit and the setting plausible"
+        )
+
     def _fault_text(self, fault: Fault) -> str:
         value, expected = (
             self._quantity(round(each, self._digits)) for each in (fault.value, fault.expected)
@@ -272,10 +351,18 @@ class DecisionBuilder:
                 )
 
     def _highest(self, mean: Array) -> int:
-        """Return the arm with the highest estimate among the sensors that are not excluded."""
-        if self._faults is None or not self._faults.affects_selection:
+        """Return the arm with the highest estimate among the sensors that may be the highest."""
+        hidden = self.hidden()
+        if not hidden.any():
             return int(mean.argmax())
-        return int(np.where(self._faults.excluded, -inf, mean).argmax())
+        hidden = self._ignored.mask if hidden.all() else hidden
+        return int(np.where(hidden, -inf, mean).argmax())
+
+    def hidden(self) -> Mask:
+        """Return a mask, of shape (M,), of the sensors that are ignored or excluded."""
+        if self._faults is None or not self._faults.affects_selection:
+            return self._ignored.mask
+        return self._ignored.mask | self._faults.excluded
 
     def _reason(
         self,
@@ -451,6 +538,8 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
             return f"{sensor} has {significant(percent)} % battery left"
         case OutOfEnergy(left, unit):
             return f"{sensor} has {significant(left)} {unit} left"
+        case Ignored():
+            return f"{sensor} is ignored by command"
         case WasActivated():
             return f"{sensor} was already activated in this interval"
 

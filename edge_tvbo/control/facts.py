@@ -60,7 +60,11 @@ class Compared(msgspec.Struct, frozen=True):
     """The sensor repeats its reading, and another sensor is read first, for comparison."""
 
 
-Ineligible = BackedOff | LowBattery | OutOfEnergy | WasActivated | Excluded | Compared
+class Ignored(msgspec.Struct, frozen=True):
+    """A command has taken the sensor out of use."""
+
+
+Ineligible = BackedOff | LowBattery | OutOfEnergy | WasActivated | Excluded | Compared | Ignored
 
 
 class FieldEnergyLeft(msgspec.Struct, frozen=True):

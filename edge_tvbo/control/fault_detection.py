@@ -225,6 +225,12 @@ class FaultDetector:
             int(arm): fault for arm in np.flatnonzero(self._kind) if (fault := self.fault(int(arm)))
         }
 
+    def forget(self, arm: int) -> None:
+        """Forget the fault of `arm`, and the evidence for one."""
+        self._clear(arm)
+        self._agreed[arm] = 0
+        self._look_for_suspects()
+
     # --- readings -------------------------------------------------------------------------------
 
     def check(
@@ -249,8 +255,11 @@ class FaultDetector:
             return Outcome(usable=True)
         outcome = self._test(arm, value, prediction, at, interval)
         if self._any_suspected or self._kind[arm] or self._stuck[arm]:
-            self._any_suspected = bool(self._kind.any() or self._stuck.any())
+            self._look_for_suspects()
         return outcome
+
+    def _look_for_suspects(self) -> None:
+        self._any_suspected = bool(self._kind.any() or self._stuck.any())
 
     def _test(
         self, arm: int, value: float, prediction: Prediction, at: float, interval: int
@@ -470,7 +479,7 @@ class FaultDetector:
         """Restore a checked state; `interval` is the number of the last interval that began."""
         copy_arrays(self._arrays(), state if "fault_kind" in state else self._initial)
         np.minimum(self._retry, interval + 1 + self._max_backoff, out=self._retry)
-        self._any_suspected = bool(self._kind.any() or self._stuck.any())
+        self._look_for_suspects()
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = {name: each for name, each in vars(self).items() if isinstance(each, np.ndarray)}

@@ -60,7 +60,7 @@ class ReadingFilter:
     def detail(self, reason: str, reading: Reading) -> str:
         """Return the content of a rejected reading as text, for the log."""
         if reason == "implausible":
-            return f"{reading.value:g}; plausible: {self._lowest:.4g} to {self._highest:.4g}"
+            return f"{reading.value:g}; plausible: {self._lowest:.6g} to {self._highest:.6g}"
         return f"{reading.value:g}"
 
     def accept(self, arm: int, reading: Reading) -> None:

@@ -144,6 +144,10 @@ class ReportTimes:
         if self._listening_since is not None:
             self._listening_since += by
 
+    def restart(self, arm: int, at: float) -> None:
+        """Count the silence of `arm` from `at` on, because its readings were not used before."""
+        self._last[arm], self._unanswered[arm] = at, 0.0
+
     def observe(self, arm: int, at: float, *, prompt: bool) -> None:
         """Learn from a reading of `arm` that arrived at time `at`, in s since 1970.
 

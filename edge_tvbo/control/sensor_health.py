@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_tvbo.control.ignored_sensors import IgnoredSensors
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import check_arrays, copy_arrays, read_count
 from edge_tvbo.numerics.types import Mask
@@ -38,6 +39,8 @@ class SensorHealth:
         The number of sensors, M.
     max_backoff : int
         Maximum number of intervals for which a sensor is backed off.
+    ignored : IgnoredSensors, optional
+        The ignored sensors, which are not eligible. None of them is unresponsive.
 
     Examples
     --------
@@ -48,7 +51,10 @@ class SensorHealth:
     [[False, True], [True, True]]
     """
 
-    def __init__(self, sensors: int, max_backoff: int) -> None:
+    def __init__(
+        self, sensors: int, max_backoff: int, ignored: IgnoredSensors | None = None
+    ) -> None:
+        self._ignored = ignored or IgnoredSensors(("",) * sensors)
         self._max_backoff = max_backoff
         self._timeouts = np.zeros(sensors, np.int64)  # in a row, until it is unresponsive
         self._replies = np.zeros(sensors)  # faded counts
@@ -116,19 +122,19 @@ class SensorHealth:
 
     @property
     def all_unresponsive(self) -> bool:
-        """Whether every sensor is unresponsive."""
-        return self._count == len(self._misses)
+        """Whether every sensor that is not ignored is unresponsive."""
+        return self._count >= len(self._misses) - self._ignored.count
 
     def retry_interval(self, arm: int) -> int:
         """Return the first interval in which the sensor `arm` is eligible again."""
         return int(self._retry[arm])
 
     def eligible(self, interval: int) -> Mask:
-        """Return a mask, of shape (M,), of the sensors that are not backed off in `interval`.
+        """Return a mask, (M,), of the sensors not backed off or ignored in `interval`.
 
-        If all sensors are unresponsive, all are eligible.
+        If all sensors are unresponsive, all that are not ignored are eligible.
         """
-        return (self._retry <= interval) | self.all_unresponsive
+        return ((self._retry <= interval) | self.all_unresponsive) & ~self._ignored.mask
 
     def next_in_turn(self, eligible: Mask) -> int:
         """Return the next eligible sensor to probe, in a fixed order, if all are unresponsive."""

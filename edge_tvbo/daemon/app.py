@@ -417,7 +417,13 @@ def discovery_fields(
     intervals = settings.intervals
     fields = {name: each.policy.field for name, each in controllers.items()}
     return {
-        name: DiscoveryField(field.sensors, field.unit, decimals(field), intervals[name])
+        name: DiscoveryField(
+            field.sensors,
+            field.unit,
+            decimals(field),
+            intervals[name],
+            has_alert=settings.fields[name].alert is not None,
+        )
         for name, field in fields.items()
     }
 

@@ -7,7 +7,8 @@ from typing import Any
 from edge_tvbo.config.field_settings import FieldSettings, Position
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.settings import Settings
-from edge_tvbo.control.controller import Controller
+from edge_tvbo.control.alerts import release_level
+from edge_tvbo.control.controller import Controller, plausible_range
 from edge_tvbo.errors import Code, ConfigError, MissingExtra, Mistake, SettingErrors
 from edge_tvbo.messages.formatting import season_text
 from edge_tvbo.models import spatial_kernels
@@ -15,6 +16,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import MAX_DRIFT, prior_structure
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import build_policy
+from edge_tvbo.policy.base import Policy
 
 _SHAPES: dict[str, Callable[[Any, Any], Array]] = {
     "se": spatial_kernels.squared_exponential,
@@ -45,6 +47,10 @@ def _controller(name: str, settings: FieldSettings) -> Controller:
         field = _field(settings)
     with _mistakes_at(("fields", name, "policy")):
         policy = build_policy(settings.policy, field)
+    with _mistakes_at(("fields", name, "plausible")):
+        _check_plausible(settings, field)
+    with _mistakes_at(("fields", name, "alert")):
+        _check_alert(settings, field, policy)
     return Controller(policy, settings)
 
 
@@ -141,6 +147,39 @@ def _check_transform(settings: FieldSettings, field: SensorField) -> None:
             f'"{fitted}"; remove transform, or fit the model again with '
             f"--transform {settings.transform}."
         )
+
+
+def _check_plausible(settings: FieldSettings, field: SensorField) -> None:
+    """Raise `ConfigError` if the mean of `field` is not plausible: its unit may be another one."""
+    lowest, highest = plausible_range(field, settings)
+    if not lowest <= field.center <= highest:
+        raise ConfigError(
+            f"the mean of the field, {field.center:g}, is outside the plausible range of "
+            f"{lowest:g} to {highest:g}; write the range in the unit of the readings."
+        )
+
+
+def _check_alert(settings: FieldSettings, field: SensorField, policy: Policy) -> None:
+    """Raise `ConfigError` if an alert could never begin, or could never end."""
+    if settings.alert is None:
+        return
+    if not policy.uses_readings:
+        raise ConfigError(
+            f"the policy {policy.name} has no model, so it cannot estimate the hot spot; "
+            'set policy = { name = "auto" }.'
+        )
+    lowest, highest = plausible_range(field, settings)
+    if field.log1p_scale is not None:
+        lowest = max(lowest, 0.0)  # readings below 0 count as 0
+    for name, level in (
+        ("threshold is", settings.alert.threshold),
+        ("threshold and hysteresis give the level", release_level(field, settings.alert)),
+    ):
+        if not lowest < level < highest:
+            raise ConfigError(
+                f"{name} {level:g}, which is not within the plausible range of {lowest:g} to "
+                f"{highest:g}; no reading would be beyond it. Set plausible, or another value."
+            )
 
 
 def _check_period(settings: FieldSettings, field: SensorField) -> None:

@@ -8,6 +8,7 @@ from edge_tvbo.messages.documents import Decision, Health, Request, Response, St
 from edge_tvbo.messages.events import (
     ActivationRequested,
     Event,
+    IgnoreRequested,
     PauseRequested,
     ResetRequested,
     ResumeRequested,
@@ -71,6 +72,8 @@ class CommandHandler:
                 return [(field, ResetRequested(at)) for field in fields]
             case "activate":
                 return [self._activation(fields, request.sensor, at)]
+            case "ignore":
+                return self._ignoring(fields, request, at)
             case "status":
                 return []
 
@@ -89,6 +92,40 @@ class CommandHandler:
         self, fields: list[str], sensor: str | None, at: float
     ) -> tuple[str, ActivationRequested]:
         """Return ``(field, event)`` to activate `sensor`; raises `PayloadError` if impossible."""
+        sensor, having = self._fields_with(fields, sensor)
+        if len(having) > 1:
+            raise PayloadError(
+                "ambiguous-field",
+                f'Several fields have this sensor: {", ".join(having)}. Add {{"field": "<name>"}}.',
+            )
+        (field,) = having
+        if self._controllers[field].health().paused:
+            raise PayloadError("paused", f"The field {field} is paused; send cmd/resume first.")
+        if self._controllers[field].is_ignored(sensor):
+            raise PayloadError(
+                "ignored",
+                f'{sensor} is ignored; send cmd/ignore with "ignored": false first.',
+            )
+        if not self._controllers[field].can_afford(sensor):
+            raise PayloadError("no-energy", f"The energy budget of {sensor} is spent.")
+        if not self._controllers[field].begun:
+            raise PayloadError("too-early", "No interval is running yet; try again later.")
+        return field, ActivationRequested(sensor, at)
+
+    def _ignoring(self, fields: list[str], request: Request, at: float) -> list[tuple[str, Event]]:
+        """Return ``(field, event)`` for each field that has the sensor, or raise `PayloadError`."""
+        sensor, having = self._fields_with(fields, request.sensor)
+        for field in having:
+            if request.ignored and self._controllers[field].is_last_in_use(sensor):
+                raise PayloadError(
+                    "last-sensor",
+                    f"{sensor} is the last sensor of {field} that is not ignored; send cmd/pause "
+                    "to stop the field.",
+                )
+        return [(field, IgnoreRequested(sensor, request.ignored, at)) for field in having]
+
+    def _fields_with(self, fields: list[str], sensor: str | None) -> tuple[str, list[str]]:
+        """Return the sensor of a request, and the fields that have it; or raise `PayloadError`."""
         if sensor is None:
             raise PayloadError(
                 "missing-sensor", 'The request names no sensor; add {"sensor": "<id>"}.'
@@ -99,19 +136,7 @@ class CommandHandler:
                 "unknown-sensor",
                 f"There is no sensor of this name in {', '.join(fields)}; see the configuration.",
             )
-        if len(having) > 1:
-            raise PayloadError(
-                "ambiguous-field",
-                f'Several fields have this sensor: {", ".join(having)}. Add {{"field": "<name>"}}.',
-            )
-        (field,) = having
-        if self._controllers[field].health().paused:
-            raise PayloadError("paused", f"The field {field} is paused; send cmd/resume first.")
-        if not self._controllers[field].can_afford(sensor):
-            raise PayloadError("no-energy", f"The energy budget of {sensor} is spent.")
-        if not self._controllers[field].begun:
-            raise PayloadError("too-early", "No interval is running yet; try again later.")
-        return field, ActivationRequested(sensor, at)
+        return sensor, having
 
     def _count(self, reason: str) -> None:
         self.rejected[reason] = self.rejected.get(reason, 0) + 1

@@ -13,7 +13,7 @@ from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.daemon.command_handler import CommandHandler
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.messages.commands import Command, Reject
-from edge_tvbo.messages.documents import Hotspot, Notice, Request, Response, Verb
+from edge_tvbo.messages.documents import Alert, Hotspot, Notice, Request, Response, Verb
 from edge_tvbo.messages.events import (
     ClockStepped,
     ClockUnset,
@@ -72,8 +72,8 @@ class Link(Protocol):
         """Carry out a `command` of the controller of `field`."""
         ...
 
-    def show(self, field: str, document: Hotspot) -> None:
-        """Publish the hot spot of `field`."""
+    def show(self, field: str, document: Hotspot | Alert) -> None:
+        """Publish the hot spot of `field`, or the state of its alert."""
         ...
 
     def announce(self, notice: Notice) -> None:
@@ -204,6 +204,8 @@ class Loop:
     def _publish_hotspot(self, field: str) -> None:
         if hotspot := self._controllers[field].hotspot(self._now()):
             self._link.show(field, hotspot)
+        if alert := self._controllers[field].alert(self._now()):
+            self._link.show(field, alert)
 
     def _process_requests(self, handler: CommandHandler) -> None:
         for request in self._link.requests():

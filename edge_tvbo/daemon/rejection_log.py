@@ -16,7 +16,7 @@ _WARN_HINTS = {
     "future-dated": "the reading's time is ahead of this machine's clock; check both clocks, or"
     " raise max_future",
     "implausible": "the value is outside the plausible range; check the sensor, its unit and the"
-    " model",
+    " model, or set plausible",
     "late": "the reading is older than max_age, or older than the previous reading; check the"
     " clocks, or raise max_age",
     "missing-time": "the message contains no time; check `time` under reading",
@@ -36,6 +36,7 @@ _WARN_HINTS = {
 }
 _INFO_HINTS = {
     "duplicate": "the message was delivered twice, which QoS 1 allows",
+    "ignored": "the command cmd/ignore has taken the sensor out of use",
     "retained": "the broker stored the message before the daemon subscribed, so its age is unknown",
     "unsolicited": 'the sensor was not activated, and learn_from is "activated"',
 }

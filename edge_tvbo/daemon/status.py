@@ -196,7 +196,8 @@ class StatusCollector:
         """Return one line of text: each field's selected sensor, and how many sensors respond."""
         parts = []
         for name, controller in self._controllers.items():
-            health, sensors = controller.health(), len(controller.policy.field)
+            health = controller.health()
+            sensors = len(controller.policy.field) - len(health.ignored)
             responding = sensors - len(health.suspects)
             parts.append(f"{name}: {health.selected or 'none'} ({responding}/{sensors} respond)")
         return ", ".join(parts) + ("" if self._online else "; not connected to the broker")
@@ -206,14 +207,23 @@ class StatusCollector:
 
     def _problem(self, fields: Mapping[str, FieldHealth]) -> str | None:
         sensors = {name: len(each.policy.field) for name, each in self._controllers.items()}
-        silent = [name for name, each in fields.items() if len(each.suspects) == sensors[name]]
+        silent = [
+            name
+            for name, each in fields.items()
+            if len(each.suspects) + len(each.ignored) == sensors[name]
+        ]
         unresponsive = [f"no sensor responds in: {', '.join(silent)}"] if silent else []
         faulty = [
             f"{sensor} in {name} seems to be faulty: {fault}"
             for name, each in fields.items()
             for sensor, fault in each.faulty.items()
         ]
-        return "; ".join([*unresponsive, *faulty, *self._problems()]) or None
+        implausible = [
+            f"{sensor} in {name} sent an implausible reading: {reading}"
+            for name, each in fields.items()
+            for sensor, reading in each.implausible.items()
+        ]
+        return "; ".join([*unresponsive, *faulty, *implausible, *self._problems()]) or None
 
     def _failure(self, now: float, away: float) -> str:
         if not self._link.alive(now):
@@ -229,7 +239,7 @@ class StatusCollector:
     def _field(self, name: str, health: FieldHealth, at: float) -> FieldStatus:
         controller = self._controllers[name]
         silent_after = max(SILENT_AFTER_S, MAX_AWAY_INTERVALS * (self._intervals[name] or 0.0))
-        unresponsive = set(health.suspects)
+        unused = {*health.suspects, *health.ignored}
         return FieldStatus(
             health=health,
             sensors=len(controller.policy.field),
@@ -239,7 +249,7 @@ class StatusCollector:
             last_readings={
                 sensor: last
                 for sensor, last in controller.last_readings().items()
-                if sensor not in unresponsive and at - last.received <= silent_after
+                if sensor not in unused and at - last.received <= silent_after
             },
         )
 

@@ -31,6 +31,7 @@ def lines(
             f" policy {policy.name} with {policy.observations} readings after"
             f" {policy.resets} resets; unresponsive: {', '.join(field.suspects) or 'none'};"
             f" faulty: {', '.join(field.faulty) or 'none'};"
+            f" ignored: {', '.join(field.ignored) or 'none'};"
             f" rejected: {rejected or 'none'}"
         )
         decision = decisions.get(name)

@@ -47,11 +47,16 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 NoticeKind = Literal[
+    "alert",
+    "alert-over",
     "model-reset",
     "sensor-lost",
     "sensor-back",
     "sensor-faulty",
     "sensor-agrees",
+    "sensor-ignored",
+    "sensor-implausible",
+    "sensor-used",
     "all-suspect",
     "some-back",
     "inputs-silent",
@@ -82,6 +87,23 @@ class Hotspot(msgspec.Struct, frozen=True):
     std: float  # standard deviation of the estimate
     unit: str
     age_s: int | None  # seconds since the sensor's last reading; None before the first
+
+
+class Alert(msgspec.Struct, frozen=True):
+    """Whether the hot spot is beyond the threshold, or probably is: topic `<field>/alert`."""
+
+    at: str  # RFC 3339, UTC
+    active: bool
+    since: str | None  # RFC 3339, UTC: when the alert began or ended; None before the first
+    threshold: float  # in `unit`; for "min" the alert is about values below it
+    release: float  # in `unit`: the level at which the alert is over
+    sensor: str  # the hot spot
+    value: float  # its estimated value (the median), in `unit`
+    std: float  # standard deviation of the estimate
+    probability: float  # that the hot spot is beyond the threshold
+    readings: dict[str, float]  # sensors whose last readings are beyond it, with the last one
+    unit: str
+    text: str  # one sentence for the user
 
 
 class PublishedPosterior(msgspec.Struct, frozen=True):
@@ -124,6 +146,9 @@ class FieldHealth(msgspec.Struct, frozen=True):
     model: str = ""  # facts about the model in words: its season, its rates, its scale
     survey: int = 0  # intervals of the survey that have not begun
     faulty: dict[str, str] = {}  # sensors whose readings are wrong, with the reason in words
+    implausible: dict[str, str] = {}  # sensors whose last reading is implausible: value and range
+    alert: str | None = None  # the alert in words; None without one
+    ignored: list[str] = []  # sensors that a command has taken out of use
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -141,7 +166,7 @@ class Health(msgspec.Struct, frozen=True):
     unacknowledged_s: float = 0.0  # how long the oldest PUBACK of the broker has been awaited
 
 
-Verb = Literal["pause", "resume", "reset", "activate", "status"]
+Verb = Literal["pause", "resume", "reset", "activate", "ignore", "status"]
 Transaction = (
     Annotated[str, msgspec.Meta(max_length=64)]
     | Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
@@ -153,8 +178,9 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A command to the daemon: topic `cmd/<verb>`."""
 
     field: str | None = None  # None for all fields
-    sensor: str | None = None  # for `activate`: the sensor
+    sensor: str | None = None  # for `activate` and `ignore`: the sensor
     paused: bool = True  # for `pause`: False resumes, so that a switch needs only one topic
+    ignored: bool = True  # for `ignore`: False uses the sensor again
     transaction: Transaction = None  # returned with the response
 
 
@@ -189,7 +215,7 @@ class FieldStatus(msgspec.Struct, frozen=True):
     decisions: int  # since the daemon started
     activations: int  # that were sent since the daemon started
     resets: int  # of the model; includes resets before a restart
-    last_readings: dict[str, LastReading]  # by sensor; without old readings, unresponsive sensors
+    last_readings: dict[str, LastReading]  # by sensor; not of silent, old or ignored ones
 
 
 class Status(msgspec.Struct, frozen=True):

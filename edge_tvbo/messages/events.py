@@ -91,6 +91,14 @@ class ActivationRequested(msgspec.Struct, frozen=True):
     at: float
 
 
+class IgnoreRequested(msgspec.Struct, frozen=True):
+    """A user sets whether a sensor is ignored: neither selected nor used for the model."""
+
+    sensor: str
+    ignored: bool
+    at: float
+
+
 Event = (
     Reading
     | BatteryReported
@@ -105,4 +113,5 @@ Event = (
     | ResumeRequested
     | ResetRequested
     | ActivationRequested
+    | IgnoreRequested
 )

@@ -235,9 +235,11 @@ def _in_words(counted: "Counters") -> str:
     last = f", the last reset at {counted.last_reset}" if counted.last_reset else ""
     often = sorted(counted.refused.items(), key=lambda each: (-each[1], each[0]))
     refused = ", ".join(f"{count} {reason}" for reason, count in often)
+    ignored = f"; ignored: {', '.join(counted.ignored)}" if counted.ignored else ""
     return (
         f"interval {counted.interval}; {counted.answered} replies, {counted.missed} timed out; "
         f"{resets}{last}; rejected: {refused or 'none'}{'; paused' if counted.paused else ''}"
+        f"{ignored}"
     )
 
 

@@ -102,6 +102,50 @@ def test_sensor_is_activated_model_reset_and_status_returned_on_command(gateway,
     assert data["health"]["paused"] is False
 
 
+def test_an_ignored_sensor_is_not_activated_not_even_after_a_restart(gateway, operator):
+    gateway.start()
+    gateway.wait_for_activations()
+    assert operator.request("ignore", sensor="a")["status"] == "ok"
+    assert operator.request("ignore", sensor="b")["status"] == "ok"
+    refusals = [operator.request("ignore", sensor="c"), operator.request("activate", sensor="a")]
+    operator.peer.wait(lambda: operator.last("health")["fields"]["lab"]["ignored"] == ["a", "b"])
+    operator.peer.wait(lambda: operator.last("lab/selected")["sensor"] == "c")
+    gateway.stop()
+    before = len(operator.peer.on(f"{BASE}/lab/selected"))
+    gateway.start()
+    gateway.wait_for_activations()
+    after = [json.loads(each) for each in operator.peer.on(f"{BASE}/lab/selected")[before:]]
+    data = operator.request("status")["data"]
+    assert operator.request("ignore", sensor="a", ignored=False)["status"] == "ok"
+    assert operator.request("activate", sensor="a")["status"] == "ok"
+    gateway.stop()
+
+    assert data["health"]["fields"]["lab"]["ignored"] == ["a", "b"]
+    assert [each["status"] for each in refusals] == ["error", "error"]
+    assert "last sensor" in refusals[0]["error"]
+    assert "cmd/ignore" in refusals[1]["error"]
+    assert {each["sensor"] for each in after} == {"c"}
+
+
+def test_an_alert_is_an_event_and_a_retained_state(gateway, operator, peer, broker):
+    text = gateway.config.read_text()
+    unit = next(line for line in text.splitlines() if line.startswith("interval"))
+    alert = "alert = { threshold = 24.5, hysteresis = 2.0 }"
+    gateway.config.write_text(text.replace(unit, f"{unit}\n{alert}"))
+    gateway.start()
+    events = f"{BASE}/lab/event"
+    operator.peer.wait(lambda: any(b'"alert"' in each for each in operator.peer.on(events)))
+    late = peer(broker.port, f"{BASE}/lab/alert")
+    late.wait(lambda: late.received)
+    operator.peer.wait(lambda: operator.last("health")["fields"]["lab"]["alert"])
+    gateway.stop()
+    state = json.loads(late.received[0][1])
+
+    assert late.received[0][2], "retained"
+    assert (state["threshold"], state["release"]) == (24.5, 22.5)
+    assert state["since"] and state["text"].startswith(("Alert for values above 24.5", "No alert"))
+
+
 def test_the_hotspot_is_retained_for_late_subscribers(gateway, operator, peer, broker):
     gateway.start()
     gateway.wait_for_activations(5)

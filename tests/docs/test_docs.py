@@ -300,6 +300,7 @@ port = {port}
 """
 FIELD = """
 [fields.{mode}]
+alert = {{ threshold = 30.0 }}
 interval = "4s"
 reply_timeout = "4s"
 policy = {{ name = "tv-gp-ucb", epsilon = 0.03 }}

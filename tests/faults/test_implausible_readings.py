@@ -183,4 +183,5 @@ def test_a_daemon_backs_off_from_a_sensor_that_becomes_faulty(broker, peer, tmp_
     assert hottest < 25.0
     assert learned in (len(readings) - 1, len(readings))  # the last answer came after it was said
     assert later.count("b") > len(later) / 2
-    assert gateway.log_text().count("implausible") == 1
+    assert gateway.log_text().count("rejected as implausible") == 1
+    assert gateway.log_text().count("sensor-implausible: a sent ") == 1

@@ -61,6 +61,7 @@ class DiscoveryField(msgspec.Struct, frozen=True):
     unit: str
     decimals: int  # of values in `unit`
     interval: float | None  # s; None if each reading ends an interval
+    has_alert: bool = False  # whether the hot spot has a threshold
 
 
 # --- the message ----------------------------------------------------------------------------------
@@ -235,7 +236,23 @@ def _field_entities(
             instance, f"{name}_events", f"{title} events", f"{base}/{name}/event"
         ),
     }
+    if field.has_alert:
+        components["alert"] = _alert_entity(instance, base, name)
     return {f"{name}_{key}": component for key, component in components.items()}
+
+
+def _alert_entity(instance: str, base: str, name: str) -> Component:
+    topic = f"{base}/{name}/alert"
+    return _entity(
+        instance,
+        f"{name}_alert",
+        "binary_sensor",
+        f"{_title(name)} alert",
+        device_class="problem",
+        state_topic=topic,
+        value_template="{{ 'ON' if value_json.active else 'OFF' }}",
+        json_attributes_topic=topic,
+    )
 
 
 def _event_entity(instance: str, key: str, name: str, topic: str) -> Component:

@@ -164,13 +164,17 @@ def _field_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
     faulty = GaugeMetricFamily(
         "edge_tvbo_faulty", "Sensors whose readings are wrong.", labels=["field"]
     )
+    ignored = GaugeMetricFamily(
+        "edge_tvbo_ignored", "Sensors that a command has taken out of use.", labels=["field"]
+    )
     for field, each in fields.items():
         for reason, count in each.health.refused.items():
             rejected.add_metric([field, reason], count)
         sensors.add_metric([field], each.sensors)
         unresponsive.add_metric([field], len(each.health.suspects))
         faulty.add_metric([field], len(each.health.faulty))
-    yield from (rejected, sensors, unresponsive, faulty)
+        ignored.add_metric([field], len(each.health.ignored))
+    yield from (rejected, sensors, unresponsive, faulty, ignored)
 
 
 def _energy_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":

@@ -27,6 +27,7 @@ from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import (
+    Alert,
     Health,
     Hotspot,
     Notice,
@@ -229,8 +230,8 @@ class MqttLink:
         self._publisher.send(field, command)
         self._send_outbox()
 
-    def show(self, field: str, document: Hotspot | PublishedPosterior) -> None:
-        """Publish the hot spot or the posterior of `field` as a retained message."""
+    def show(self, field: str, document: Hotspot | Alert | PublishedPosterior) -> None:
+        """Publish the hot spot, the alert or the posterior of `field` as a retained message."""
         self._publisher.show(field, document)
         self._send_outbox()
 

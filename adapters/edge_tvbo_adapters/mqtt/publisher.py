@@ -7,11 +7,20 @@ import msgspec
 
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState, Record
-from edge_tvbo.messages.documents import Health, Hotspot, Notice, PublishedPosterior, Response
+from edge_tvbo.messages.documents import (
+    Alert,
+    Health,
+    Hotspot,
+    Notice,
+    PublishedPosterior,
+    Response,
+)
 from edge_tvbo.messages.payloads import Activation
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.topics import activation_payload, activation_topic, publishable
 from edge_tvbo_adapters.payloads.of_field import activation
+
+LEVELS = {Hotspot: "hotspot", Alert: "alert", PublishedPosterior: "posterior"}  # of topics
 
 
 class Publisher:
@@ -51,10 +60,9 @@ class Publisher:
             case Record(sensor=sensor):
                 self._cancel_command(field, sensor)
 
-    def show(self, field: str, document: Hotspot | PublishedPosterior) -> None:
-        """Publish the hot spot or the posterior of `field` as a retained message."""
-        name = "hotspot" if isinstance(document, Hotspot) else "posterior"
-        self._document(f"{field}/{name}", document)
+    def show(self, field: str, document: Hotspot | Alert | PublishedPosterior) -> None:
+        """Publish the hot spot, the alert or the posterior of `field` as a retained message."""
+        self._document(f"{field}/{LEVELS[type(document)]}", document)
 
     def report(self, health: Health) -> None:
         """Publish the daemon's health as a retained message."""

@@ -33,7 +33,12 @@ UNITS = st.sampled_from(["", "°C", "%", "lx", "dB", "dBA", "K", "km/h", "ppm"])
     max_size=32
 ).filter(lambda text: not text or text.strip())
 FIELDS = st.builds(
-    DiscoveryField, SENSORS, UNITS, st.integers(0, 12), st.none() | st.floats(0.01, 366 * 86400.0)
+    DiscoveryField,
+    SENSORS,
+    UNITS,
+    st.integers(0, 12),
+    st.none() | st.floats(0.01, 366 * 86400.0),
+    has_alert=st.booleans(),
 )
 
 
@@ -53,7 +58,8 @@ def heat(*sensors, interval=600.0, unit="°C"):
 def test_message_follows_the_schema_for_any_configuration(instance, fields):
     message = check_message(msgspec.json.encode(message_for(fields, instance)))
 
-    assert len(message["components"]) == 4 + 7 * len(fields)
+    expected = 4 + sum(7 + field.has_alert for field in fields.values())
+    assert len(message["components"]) == expected
 
 
 @pytest.mark.acceptance(15)

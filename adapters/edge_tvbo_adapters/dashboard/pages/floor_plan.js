@@ -80,7 +80,7 @@ export class FloorPlan {
     set(place.halo, { r: haloRadius(this.radius, sensor.std, maxStd) });
     if (this.namesInside) place.name.style.fill = hasEstimate ? scale.textColour(sensor.mean) : "var(--text)";
     setVisible(place.bracket, isSelected);
-    setVisible(place.cross, sensor.unresponsive || Boolean(sensor.fault));
+    setVisible(place.cross, sensor.unresponsive || sensor.ignored || Boolean(sensor.fault));
     setVisible(place.peak, isHotspot);
     const text = [isSelected ? "selected" : "", isHotspot ? this.snapshot.extreme : ""].filter(Boolean).join(" · ");
     this.drawLabel(place, text);
@@ -127,7 +127,7 @@ export class FloorPlan {
         maxStd > 0 ? html("span", {}, key(24, disc(), svg("circle", { class: "halo", r: 10 })), `largest ring: ± ${quantity(maxStd, digits, unit)}`) : null,
         html("span", {}, key(20, disc(), svg("path", { class: "bracket", d: brackets(9) })), "selected"),
         html("span", {}, key(14, svg("path", { class: "peak", d: "M0 5l-5.5 -9h11z" })), `${this.snapshot.extreme} estimate`),
-        html("span", {}, key(16, disc(), svg("path", { class: "cross", d: "M-5 -5L5 5M-5 5L5 -5" })), "unresponsive or faulty"),
+        html("span", {}, key(16, disc(), svg("path", { class: "cross", d: "M-5 -5L5 5M-5 5L5 -5" })), "unresponsive, faulty or ignored"),
         positions ? html("span", {}, `grid: ${this.gridSize} m`) : null,
       ].filter(Boolean);
     });

@@ -86,6 +86,7 @@ export function drawSensor(snapshot, id, digits) {
   const rows = [
     ["Estimate", isNumber(sensor.mean) ? `${number(sensor.mean, digits)} ± ${quantity(sensor.std, digits, unit)}` : "not published"],
     ["Last reading", isNumber(sensor.last) ? `${quantity(sensor.last, digits, unit)}, ${duration(sensor.age)} ago` : "none yet"],
+    ...(sensor.implausible ? [["Implausible reading", sensor.implausible]] : []),
     snapshot.recommends ? ["Recommended", `${sensor.activated}×`] : ["Activated", `${sensor.activated}×, timed out ${sensor.timedOut}×`],
     ["State", stateText(snapshot, sensor) || "normal"],
   ];
@@ -146,7 +147,7 @@ export class SensorTable {
     ];
     texts.forEach((text, k) => setText(cells[k], text));
     set(row, { class: [sensor.id === this.inspected ? "inspected" : "", isSelected ? "selected" : ""].join(" ").trim() || null });
-    set(cells.at(-1), { class: sensor.unresponsive || sensor.fault ? "unresponsive" : null });
+    set(cells.at(-1), { class: sensor.unresponsive || sensor.ignored || sensor.fault ? "unresponsive" : null });
   }
 
   reorder() {

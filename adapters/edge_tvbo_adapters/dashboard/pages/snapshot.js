@@ -17,6 +17,8 @@ export function liveSnapshot(field, data, connections, now) {
   const snapshot = build(field, data.selections, data.decision, estimates, now);
   for (const id of health?.suspects ?? []) snapshot.sensor(id).unresponsive = true;
   for (const [id, fault] of Object.entries(health?.faulty ?? {})) snapshot.sensor(id).fault = fault;
+  for (const [id, reading] of Object.entries(health?.implausible ?? {})) snapshot.sensor(id).implausible = reading;
+  for (const id of health?.ignored ?? []) snapshot.sensor(id).ignored = true;
   for (const id of health?.energy?.low_battery ?? []) snapshot.sensor(id).lowBattery = true;
   const hotspot = data.hotspot?.sensor ?? snapshot.hotspot;
   return Object.assign(snapshot, { live: true, paused: Boolean(health?.paused), hotspot, notices: data.notices });
@@ -49,7 +51,7 @@ function build(field, selections, decision, estimates, now) {
     const { activated = 0, timedOut = 0 } = counts.get(id) ?? {};
     const { mean, std } = estimates[k].predicted;
     const bound = isNumber(mean) && isNumber(std) ? stated.get(id) ?? mean + width * std : null;
-    return { id, ...estimates[k], bound, activated, timedOut, unresponsive: false, fault: null, lowBattery: false };
+    return { id, ...estimates[k], bound, activated, timedOut, unresponsive: false, fault: null, implausible: null, ignored: false, lowBattery: false };
   });
   const byId = new Map(sensors.map((each) => [each.id, each]));
   const sign = field.objective === "min" ? -1 : 1;
@@ -107,8 +109,10 @@ export function stateText(snapshot, sensor) {
   const texts = [];
   if (snapshot.decision?.sensor === sensor.id) texts.push(snapshot.decision.reason === "saved" ? `selected, not ${snapshot.activated}` : "selected");
   if (snapshot.hotspot === sensor.id) texts.push(snapshot.extreme);
+  if (sensor.ignored) texts.push("ignored");
   if (sensor.unresponsive) texts.push("unresponsive");
   if (sensor.fault) texts.push("faulty");
+  if (sensor.implausible) texts.push("implausible");
   if (sensor.lowBattery) texts.push("low battery");
   return texts.join(", ");
 }
@@ -119,6 +123,7 @@ export function selectionText(snapshot, sensor, digits) {
   if (!decision) return "No decision yet.";
   const inUnit = (value) => quantity(value, digits, field.unit);
   if (decision.sensor === sensor.id) return `Selected: ${decision.text.replace(`${sensor.id}: `, "")}.`;
+  if (sensor.ignored) return "Not selected: it is ignored by command.";
   const factor = decision.factors.find((each) => each.startsWith(`${sensor.id} `) && !/ (is (?:believed|estimated) at|has the (high|low)est estimate,) /.test(each));
   if (factor) return `Not selected: ${factor}.`;
   if (sensor.unresponsive) return "Not selected: it is unresponsive, and backed off.";

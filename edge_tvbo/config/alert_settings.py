@@ -1,0 +1,36 @@
+"""Alert settings: the threshold of the hot spot of one field."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+
+class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Threshold of a field's hot spot, beyond which there is an alert."""
+
+    threshold: Annotated[
+        float,
+        Meta(
+            description="The threshold, in the unit of the readings. There is an alert if a reading"
+            " is above it, or if the hot spot is probably above it; with objective min, below."
+        ),
+    ]
+    hysteresis: Annotated[
+        float | None,
+        Meta(
+            ge=0,
+            description="How far the readings and the estimate of the hot spot must return from the"
+            " threshold until the alert is over, in the unit of the readings.",
+            extra={"default": "twice the standard deviation of the noise of a reading"},
+        ),
+    ] = None
+    probability: Annotated[
+        float,
+        Meta(
+            ge=0.5,
+            lt=1,
+            description="How probable it must be that the hot spot is above the threshold, if no"
+            " reading shows it.",
+        ),
+    ] = 0.9

@@ -1,0 +1,154 @@
+"""Alerts: whether the hot spot of a field is beyond its threshold, or probably is.
+
+All numbers are in model units, in which the hot spot has the highest value for both objectives. The
+conversion to the field's unit keeps the order of values, also on a log scale. So the median and the
+probabilities are those in the field's unit.
+
+- *by reading*: the last reading of a sensor is above the threshold, and none since was below the
+  release level, which is the threshold minus the hysteresis. A sensor that was above it and then
+  fell silent still counts, until it is ignored or excluded.
+- *by estimate*: the posterior probability that the hot spot is above the threshold has reached the
+  configured one, and its median has not been below the release level since.
+"""
+
+from math import erfc, isfinite, sqrt
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from edge_tvbo.config.alert_settings import AlertSettings
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.snapshot import check_arrays, decode_struct, encode_struct, read_bytes
+from edge_tvbo.numerics.types import Mask
+
+NOISE_STDS = 2.0  # default hysteresis, in standard deviations of the noise of a reading
+
+
+class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The part of the state that is not an array."""
+
+    estimated: bool
+    active: bool
+    since: float
+
+
+class AlertMonitor:
+    """State of the alert of one field.
+
+    Parameters
+    ----------
+    field : SensorField
+        M sensors.
+    settings : AlertSettings
+        The threshold, the hysteresis and the probability.
+
+    Attributes
+    ----------
+    threshold : float
+        The threshold, in the field's unit.
+    release : float
+        The level at which an alert is over, in the field's unit.
+    active : bool
+        Whether there is an alert.
+    since : float
+        When the state changed last, in s since 1970.
+    """
+
+    def __init__(self, field: SensorField, settings: AlertSettings) -> None:
+        self.threshold = settings.threshold
+        self.release = release_level(field, settings)
+        self._threshold = field.to_model(self.threshold)
+        self._release = field.to_model(self.release)
+        self._probability = settings.probability
+        self._beyond = np.zeros(len(field), np.int64)  # 1 if the last readings are beyond it
+        self._estimated = False
+        self.active = False
+        self.since = 0.0
+
+    def observe(self, arm: int, y: float) -> None:
+        """Note a reading of `arm` that the model uses."""
+        if y > self._threshold:
+            self._beyond[arm] = 1
+        elif y < self._release:
+            self._beyond[arm] = 0
+
+    def update(
+        self, mean: float, std: float, hidden: Mask, at: float
+    ) -> Literal["alert", "alert-over"] | None:
+        """Update the alert at time `at`; return the event if it begins or is over.
+
+        Parameters
+        ----------
+        mean, std : float
+            Posterior of the hot spot.
+        hidden : bool array (M,)
+            Sensors that are ignored or excluded; their readings do not count.
+        at : float
+            Time in s since 1970.
+        """
+        self._beyond[hidden] = 0
+        if self.probability(mean, std) >= self._probability:
+            self._estimated = True
+        elif mean < self._release:
+            self._estimated = False
+        active = self._estimated or bool(self._beyond.any())
+        if active is self.active:
+            return None
+        self.active, self.since = active, at
+        return "alert" if active else "alert-over"
+
+    def probability(self, mean: float, std: float) -> float:
+        """Return the probability that a value with this posterior is above the threshold.
+
+        >>> field = SensorField(("a",), [[1.0]], 0.01, center=20.0)
+        >>> monitor = AlertMonitor(field, AlertSettings(threshold=21.0))
+        >>> [round(monitor.probability(mean, 0.5), 3) for mean in (0.0, 1.0, 2.0)]
+        [0.023, 0.5, 0.977]
+        """
+        below = self._threshold - mean
+        return erfc(below / std / sqrt(2.0)) / 2.0 if std > 0.0 else float(below < 0.0)
+
+    def arms_beyond(self) -> list[int]:
+        """Return the sensors whose last readings are beyond the threshold."""
+        return [int(arm) for arm in np.flatnonzero(self._beyond)]
+
+    def shift_timestamps(self, by: float) -> None:
+        """Add `by` seconds to the stored time, because the clock was set."""
+        self.since += by
+
+    # --- snapshots ------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state for `check` and `restore`."""
+        held = _Held(self._estimated, self.active, self.since)
+        return {"alert": encode_struct(held), "alert_beyond": self._beyond}
+
+    def check(self, state: dict[str, Any]) -> None:
+        """Raise `SnapshotError` unless `state` is a valid state, or one without an alert."""
+        if "alert" not in state:
+            return
+        check_arrays({"alert_beyond": self._beyond}, state)
+        beyond = state["alert_beyond"]
+        if not isfinite(_held(state).since) or ((beyond != 0) & (beyond != 1)).any():
+            raise SnapshotError("The snapshot's alert is invalid.")
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a checked state; without an alert in it, there is none."""
+        held = _held(state) if "alert" in state else _Held(False, False, 0.0)
+        self._estimated, self.active, self.since = held.estimated, held.active, held.since
+        self._beyond[:] = state.get("alert_beyond", 0)
+
+
+def _held(state: dict[str, Any]) -> _Held:
+    return decode_struct("The snapshot's alert", _Held, read_bytes(state, "alert"))
+
+
+def release_level(field: SensorField, settings: AlertSettings) -> float:
+    """Return the level at which an alert is over, in the field's unit."""
+    hysteresis = settings.hysteresis
+    if hysteresis is None:
+        noise = NOISE_STDS * sqrt(field.noise_variance)
+        hysteresis = field.std_to_unit(field.to_model(settings.threshold), noise)
+    return settings.threshold + (hysteresis if field.objective == "min" else -hysteresis)

@@ -1,0 +1,73 @@
+"""Ignored sensors: the sensors of a field that a user took out of use by command."""
+
+from typing import Any
+
+import numpy as np
+
+from edge_tvbo.models.snapshot import read_names
+
+
+class IgnoredSensors:
+    """The sensors of a field that are neither selected, nor learned from, nor the hot spot.
+
+    At least one sensor is always in use.
+
+    Parameters
+    ----------
+    sensors : tuple of str
+        The M sensors of the field.
+
+    Attributes
+    ----------
+    mask : bool array (M,)
+        Whether each sensor is ignored.
+    count : int
+        Number of ignored sensors.
+
+    Examples
+    --------
+    >>> ignored = IgnoredSensors(("hall", "attic"))
+    >>> ignored.set(1, ignored=True), ignored.set(1, ignored=True), ignored.names()
+    (True, False, ['attic'])
+    """
+
+    def __init__(self, sensors: tuple[str, ...]) -> None:
+        self._sensors = sensors
+        self.mask = np.zeros(len(sensors), np.bool_)
+        self.count = 0
+
+    def set(self, arm: int, *, ignored: bool) -> bool:
+        """Set whether the sensor `arm` is ignored; return whether this is a change."""
+        changed = bool(self.mask[arm]) is not ignored
+        self.mask[arm] = ignored
+        self.count = int(self.mask.sum())
+        return changed
+
+    def is_last(self, arm: int) -> bool:
+        """Return whether `arm` is the only sensor in use."""
+        return not self.mask[arm] and self.count == len(self.mask) - 1
+
+    def names(self) -> list[str]:
+        """Return the names of the ignored sensors."""
+        return [self._sensors[arm] for arm in np.flatnonzero(self.mask)]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state for `check` and `restore`; without ignored sensors, it is empty."""
+        return {"ignored": self.names()} if self.count else {}
+
+    @staticmethod
+    def check(state: dict[str, Any]) -> None:
+        """Raise `SnapshotError` unless `state` is a valid state, or one of an old version."""
+        if "ignored" in state:
+            read_names(state, "ignored")
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore the ignored sensors from a checked state, which may be of other sensors.
+
+        If no sensor were left in use, none is ignored.
+        """
+        names = set(state.get("ignored", ()))
+        self.mask[:] = [sensor in names for sensor in self._sensors]
+        if self.mask.all():
+            self.mask[:] = False
+        self.count = int(self.mask.sum())

@@ -1,0 +1,84 @@
+"""Implausible readings: which sensors sent one last, and its value."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.snapshot import MAX_NUMBER, check_arrays, copy_arrays
+
+
+class ImplausibleReadings:
+    """The sensors of a field whose last reading is outside the plausible range.
+
+    Parameters
+    ----------
+    sensors : int
+        The number of sensors, M.
+
+    Examples
+    --------
+    >>> implausible = ImplausibleReadings(2)
+    >>> [implausible.note(1, value, interval=7) for value in (85.0, -127.0)]
+    [True, False]
+    >>> implausible.values()
+    {1: -127.0}
+    """
+
+    def __init__(self, sensors: int) -> None:
+        self._value = np.zeros(sensors)  # in the field's unit
+        self._is_last = np.zeros(sensors, np.int64)  # 1 if the last reading was implausible
+        self._noticed = np.zeros(sensors, np.int64)  # 2 + interval of the last notice; 0: never
+
+    def note(self, arm: int, value: float, interval: int) -> bool:
+        """Record that `arm` sent the implausible `value`; return whether a notice is due.
+
+        It is due after a plausible reading, but at most once in an interval.
+        """
+        is_due = not self._is_last[arm] and self._noticed[arm] != interval + 2
+        self._value[arm] = min(max(value, -MAX_NUMBER), MAX_NUMBER)
+        self._is_last[arm] = 1
+        if is_due:
+            self._noticed[arm] = interval + 2
+        return bool(is_due)
+
+    def clear(self, arm: int) -> None:
+        """Record that `arm` sent a plausible reading."""
+        self._is_last[arm] = 0
+
+    def values(self) -> dict[int, float]:
+        """Return a dict that maps each sensor whose last reading is implausible to the reading."""
+        return {int(arm): float(self._value[arm]) for arm in np.flatnonzero(self._is_last)}
+
+    # --- snapshots ------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state for `check` and `restore`; empty before the first implausible reading.
+
+        It is also empty in the snapshots of old versions.
+        """
+        return dict(self._arrays()) if self._noticed.any() else {}
+
+    def check(self, state: dict[str, Any]) -> None:
+        """Raise `SnapshotError` unless `state` is a valid state, or one of an old version."""
+        if "implausible_value" not in state:
+            return
+        check_arrays(self._arrays(), state)
+        if (state["implausible_noticed"] < 0).any():
+            raise SnapshotError("The snapshot's implausible readings are invalid.")
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a checked state."""
+        if "implausible_value" in state:
+            copy_arrays(self._arrays(), state)
+        else:
+            for array in self._arrays().values():
+                array[:] = 0
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {
+            "implausible_value": self._value,
+            "implausible_last": self._is_last,
+            "implausible_noticed": self._noticed,
+        }

@@ -1,0 +1,208 @@
+"""Alerts: an event and a state when the hot spot is above the threshold, or probably is.
+
+The field has center 20 and scale 2, so a value that was not converted from model units shows.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.controllers import controller_settings
+
+from edge_tvbo.config.alert_settings import AlertSettings
+from edge_tvbo.control.alerts import AlertMonitor, release_level
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.messages.commands import Notify
+from edge_tvbo.messages.events import (
+    ClockStepped,
+    IgnoreRequested,
+    IntervalElapsed,
+    Reading,
+    ResetRequested,
+)
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
+
+NAMES = ("a", "b", "c")
+STEP = 100.0
+ALERT = AlertSettings(threshold=24.0, hysteresis=1.0)
+
+
+def field_of(objective="max", log1p_scale=None, correlation=0.5, noise=0.01):
+    K = np.full((3, 3), correlation) + (1 - correlation) * np.eye(3)
+    return SensorField(
+        NAMES,
+        K,
+        noise,
+        unit="°C",
+        center=20.0,
+        scale=2.0,
+        objective=objective,
+        log1p_scale=log1p_scale,
+    )
+
+
+def controller_of(alert=ALERT, policy="tv-gp-ucb", field=None, **changes):
+    limits = {"reply_timeout": 20.0, "max_age": 150.0, "alert": alert, **changes}
+    controller = Controller(make_policy(policy, field or field_of()), controller_settings(**limits))
+    controller.handle(IntervalElapsed(0.0))
+    return controller
+
+
+def alerts(commands):
+    notices = [each.notice for each in commands if isinstance(each, Notify)]
+    return [each.event for each in notices if each.event.startswith("alert")]
+
+
+def read(controller, sensor, value, at):
+    return alerts(controller.handle(Reading(sensor, value, at, at)))
+
+
+def test_alert_begins_and_ends_with_the_readings_of_a_sensor_with_hysteresis():
+    controller = controller_of(policy="et-gp-ucb")
+    assert controller.alert(0.0) is None
+    values = (21.0, 24.2, 23.5, 24.5, 23.2, 22.5, 23.5, 24.2)
+    events = [read(controller, "b", value, 1.0 + n) for n, value in enumerate(values)]
+    assert events == [[], ["alert"], [], [], [], ["alert-over"], [], ["alert"]]
+    state = controller.alert(9.0)
+    assert (state.active, state.sensor, state.readings) == (True, "b", {"b": 24.2})
+    assert (state.threshold, state.release) == (24.0, 23.0)
+    assert state.text == "Alert for values above 24 °C, until 23 °C: b sent 24.2 °C"
+    assert controller.health().alert == state.text
+
+
+def test_event_names_the_sensor_whose_reading_is_above_the_threshold():
+    controller = controller_of(policy="et-gp-ucb")
+    commands = controller.handle(Reading("b", 24.2, 1.0, 1.0))
+    (notice,) = [each.notice for each in commands if isinstance(each, Notify)]
+    assert (notice.event, notice.sensor) == ("alert", "b")
+
+
+def test_hotspot_that_is_probably_above_the_threshold_is_an_alert():
+    """The sensor that is hot is never read: two others, which are correlated with it, are."""
+    K = np.array([[1.0, 0.0, 0.7], [0.0, 1.0, 0.7], [0.7, 0.7, 1.0]])
+    field = SensorField(NAMES, K, 1e-4, unit="°C", center=20.0, scale=2.0)
+    controller = controller_of(AlertSettings(threshold=24.5, hysteresis=1.0), field=field)
+    assert read(controller, "a", 23.9, 1.0) == []
+    assert read(controller, "b", 23.9, 2.0) == ["alert"]
+    state = controller.alert(3.0)
+    assert (state.sensor, state.readings) == ("c", {})
+    assert state.probability >= 0.9
+    assert state.value > 24.5 > max(23.9, state.release)
+    assert "c is estimated at" in state.text
+    assert "above the threshold with 9" in state.text
+    assert read(controller, "a", 21.0, 4.0) == []
+    assert read(controller, "b", 21.0, 5.0) == ["alert-over"]
+
+
+@pytest.mark.parametrize("probability", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("log1p_scale", [None, 2.0])
+@pytest.mark.parametrize("objective", ["max", "min"])
+def test_probability_is_the_share_of_samples_of_the_posterior_beyond_it(
+    objective, log1p_scale, probability
+):
+    field = field_of(objective, log1p_scale)
+    threshold = 24.0 if objective == "max" else 16.0
+    settings = AlertSettings(threshold=threshold, hysteresis=1.0, probability=probability)
+    rng = np.random.default_rng(3)
+    for mean in np.linspace(0.0, 4.0, 9):
+        samples = field.to_unit(mean + 0.7 * rng.standard_normal(200_000))
+        beyond = samples > threshold if objective == "max" else samples < threshold
+        monitor = AlertMonitor(field, settings)
+        assert monitor.probability(mean, 0.7) == pytest.approx(beyond.mean(), abs=0.005)
+        event = monitor.update(mean, 0.7, np.zeros(3, np.bool_), 1.0)
+        if abs(beyond.mean() - probability) > 0.01:
+            assert event == ("alert" if beyond.mean() >= probability else None)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.floats(15, 25)), max_size=30))
+def test_min_is_the_mirror_image_of_max(readings):
+    low = AlertSettings(threshold=18.0, hysteresis=1.0)
+    high = AlertSettings(threshold=22.0, hysteresis=1.0)
+    one = controller_of(low, field=field_of("min"))
+    other = controller_of(high, field=field_of("max"))
+    for n, (arm, value) in enumerate(readings):
+        assert read(one, NAMES[arm], value, n) == read(other, NAMES[arm], 40.0 - value, n)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(NAMES), st.floats(18, 26)),
+            st.sampled_from(["interval", "reset", "ignore", "use"]),
+        ),
+        max_size=40,
+    ),
+    st.sampled_from(["tv-gp-ucb", "et-gp-ucb", "auto"]),
+)
+def test_events_alternate_and_agree_with_the_state_before_and_after_restarts(steps, policy):
+    controller, active = controller_of(policy=policy), False
+    for n, step in enumerate(steps):
+        at = 10.0 * n
+        match step:
+            case "interval":
+                event = IntervalElapsed(at)
+            case "reset":
+                event = ResetRequested(at)
+            case "ignore" | "use":
+                event = IgnoreRequested("b", step == "ignore", at)
+            case sensor, value:
+                event = Reading(sensor, value, at, at)
+        other = controller_of(policy=policy)
+        other.restore(controller.snapshot())
+        events = alerts(controller.handle(event))
+        assert alerts(other.handle(event)) == events
+        assert other.alert(at) == controller.alert(at)
+        assert events in ([], ["alert-over" if active else "alert"])
+        active = active is not bool(events)
+        state = controller.alert(at)
+        assert (state is not None and state.active) is active or state is None
+        assert (controller.health().alert is not None) <= active
+
+
+def test_alert_of_a_silent_sensor_stays_until_it_is_ignored():
+    controller = controller_of()
+    assert read(controller, "b", 29.0, 1.0) == ["alert"]
+    for n in range(1, 200):
+        assert alerts(controller.handle(IntervalElapsed(n * STEP))) == []
+        assert read(controller, "a", 20.0, n * STEP + 1) == []
+        assert read(controller, "c", 20.0, n * STEP + 2) == []
+    assert alerts(controller.handle(IgnoreRequested("b", True, 2e4))) == ["alert-over"]
+
+
+def test_rejected_reading_raises_no_alert():
+    controller = controller_of(plausible=(-40.0, 60.0))
+    assert read(controller, "b", 85.0, 1.0) == []
+    assert controller.alert(1.0) is None
+
+
+def test_time_of_the_alert_follows_the_clock():
+    controller = controller_of()
+    read(controller, "b", 25.0, 1.0)
+    controller.handle(ClockStepped(3600.0, 3601.0))
+    assert controller.alert(3602.0).since == "1970-01-01T01:00:01Z"
+
+
+def test_default_hysteresis_is_that_of_the_noise_of_readings():
+    settings = AlertSettings(threshold=24.0)
+    assert release_level(field_of(noise=0.01), settings) == pytest.approx(24.0 - 2 * 0.1 * 2.0)
+    assert release_level(field_of("min", noise=0.01), settings) == pytest.approx(24.4)
+
+
+def test_old_snapshots_have_no_alert_and_invalid_ones_are_rejected():
+    old = controller_of(alert=None)
+    read(old, "b", 25.0, 1.0)
+    controller = controller_of()
+    read(controller, "b", 25.0, 1.0)
+    blob = controller.snapshot()
+    controller.restore(old.snapshot())
+    assert not controller.alert(2.0).active
+    old.restore(blob)  # the setting was removed
+    assert old.alert(2.0) is None
+
+    monitor = AlertMonitor(field_of(), ALERT)
+    state = monitor.snapshot()
+    for changed in ({"alert": b"no"}, {"alert_beyond": np.full(3, 2)}, {"alert_beyond": None}):
+        with pytest.raises(SnapshotError):
+            monitor.check(state | changed)

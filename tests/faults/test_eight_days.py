@@ -41,9 +41,9 @@ ORIGIN, SPEED, MIDNIGHT = {origin}, {speed}, {midnight}
 class FastClock(LiveClock):
     speed = SPEED
     def __init__(self):
-        self._offset = MIDNIGHT
+        self._offset = MIDNIGHT - ORIGIN * SPEED
     def elapsed(self):
-        return (time.monotonic() - ORIGIN) * SPEED
+        return time.monotonic() * SPEED
     def resync(self):
         return 0.0
 
@@ -174,5 +174,5 @@ def test_eight_days_of_the_lab(mosquitto, recordings, tmp_path, record_property)
         f"regret from day {FROM_DAY + 1:g} on {whole.regret(FROM_DAY):.3f}; with {killed} kills "
         f"{broken.regret(FROM_DAY):.3f} in {len(numbers)} intervals",
     )
-    assert all(before < after for before, after in pairwise(numbers))
+    assert [pair for pair in pairwise(numbers) if pair[0] >= pair[1]] == []
     assert again == selected

@@ -20,7 +20,11 @@ EXCEPTIONS = {  # by the folder that may import it
     # A dataset is what `DataSource` loads: the protocol that its consumer declares.
     ("datasets", "edge_tvbo.simulation.dataset_lookup"): ("Dataset",),
     # A recording is what a dataset returns and what virtual sensors play back: data, no logic.
-    ("datasets", "edge_tvbo.simulation.recording"): ("Recording", "check_sensor_names"),
+    ("datasets", "edge_tvbo.simulation.recording"): (
+        "Recording",
+        "USUAL_INTERVALS",
+        "check_sensor_names",
+    ),
     ("simulation", "edge_tvbo.simulation.recording"): ("Recording",),
 }
 FILES = sorted(ADAPTERS.rglob("*.py"))

@@ -197,7 +197,9 @@ def test_health_reports_that_the_state_cannot_be_stored_until_it_can(gateway, op
     (tmp_path / "blocked").write_text("where a directory should be")
     gateway.start()
     gateway.wait_for_activations()
-    problem = "the state cannot be stored; the history cannot be stored"
+    problem = (
+        "the state cannot be stored; the history cannot be stored; the readings cannot be recorded"
+    )
     operator.peer.wait(lambda: operator.last("health")["problem"] == problem)
     (tmp_path / "blocked").unlink()
     operator.peer.wait(lambda: operator.last("health")["problem"] is None)

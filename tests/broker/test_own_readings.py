@@ -22,6 +22,7 @@ unit = "°C"
 interval = "10min"
 max_age = "366d"
 max_rate = 1e6
+faults = "off"
 policy = {{ name = "round-robin" }}
 kernel = {{ name = "exchangeable", variance = 7, noise_variance = 0.1, mean = 22 }}
 sensors = {sensors}

@@ -25,6 +25,7 @@ from edge_tvbo.daemon.checkpoints import Anchor, Document, FieldCheckpoint, deco
 from edge_tvbo.daemon.crash_log import crash_logging
 from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
+from edge_tvbo.messages.declared_types import is_struct
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading, ResetRequested
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
@@ -210,6 +211,8 @@ def test_every_public_setting_exists():
             yield f"{kind.__name__}.{name}"
             if inner := setting.named[1] if setting.named else setting.table:
                 yield from keys(inner)
+            if is_struct(setting.items):
+                yield from keys(setting.items)
 
     assert shown <= set(keys(Settings))
 

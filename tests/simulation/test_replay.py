@@ -275,7 +275,7 @@ def lab(recordings):
 
 @pytest.fixture(scope="module")
 def filled_lab(recordings):
-    return data_source(recordings).load("intel-lab", "filled")
+    return data_source(recordings).load("intel-lab", "paper")
 
 
 def backtest_of(lab, test=SPLITS[0][0], training=SPLITS[0][1]):

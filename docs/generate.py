@@ -243,6 +243,9 @@ class RecordingLink:
     def acknowledge(self) -> None:
         pass
 
+    def recall(self, field: str) -> tuple[()]:
+        return ()
+
     def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
         while self.requested:
             yield self.requested.pop(0)

@@ -31,7 +31,7 @@ INWARDS = [  # the calls that carry the reading, from the socket to the kernel
     "codec.<locals>.decode",
     "Loop._handle",
     "Controller.handle",
-    "Controller._handle_reading",
+    "ReadingHandler.handle",
     "UpperConfidence.observe",
     "StateSpacePosterior.observe",  # calls the kernel `condition`
 ]

@@ -187,8 +187,3 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         if self.survey is None or self.interval == "on-reading":
             return 0
         return ceil(self.survey.length / self.interval - ROUNDING)
-
-    @property
-    def commands_wait(self) -> bool:
-        """Whether a command is kept while the sensor sleeps or the broker is unreachable."""
-        return False

@@ -292,8 +292,3 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     def sensor_names(self) -> Mapping[str, str]:
         """Names of sensors for people, by their ids; a sensor without a name is not in it."""
         return self.names
-
-    @property
-    def commands_wait(self) -> bool:
-        """Whether a command is kept while the sensor sleeps or the broker is unreachable."""
-        return self.activate.mode == "sleepy"

@@ -8,9 +8,8 @@ import msgspec
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.controller_state import ControllerState
 from edge_tvbo.errors import SnapshotError
+from edge_tvbo.messages.commands import MIN_REPLY_SHARE
 from edge_tvbo.models.snapshot import MAX_COUNT, decode_struct, read_bytes
-
-MIN_REPLY_SHARE = 0.5  # share of the reply timeout; with less time, a sensor is not backed off
 
 
 class ActivationsState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,6 +68,8 @@ class Activations:
         The sensors whose replies the controller waits for. They were activated at the same time.
     at : float
         When the awaited sensors were activated, in s since 1970.
+    undelivered : list of int
+        The awaited sensors whose activations the broker has not confirmed.
     left : int
         Number of sensors that may still be activated in the interval, each after a reply.
     begun : int
@@ -79,6 +80,7 @@ class Activations:
         self._settings = settings
         self.arms: list[int] = []
         self.awaited: list[int] = []
+        self.undelivered: list[int] = []
         self.at = 0.0
         self.left = 0
         self.begun = 0
@@ -113,6 +115,7 @@ class Activations:
         """Begin an interval without activations, `intervals` intervals after the one before."""
         self.arms.clear()
         self.awaited.clear()
+        self.undelivered.clear()
         self.left = 0
         self.begun += intervals
 
@@ -120,6 +123,7 @@ class Activations:
         """Add an activation of the sensor `arm` at time `at`, and wait for its reply."""
         if arm in self.arms:  # a user can activate a sensor again
             self.arms.remove(arm)
+            self.undelivered = [each for each in self.undelivered if each != arm]
         self.arms.append(arm)
         self.awaited.append(arm)
         self.at = at

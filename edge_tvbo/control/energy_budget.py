@@ -160,6 +160,14 @@ class EnergyBudget:
         self._prices[arm] += STEP
         self._prices[-1] += STEP * self._share[arm]
 
+    def refund(self, arm: int) -> None:
+        """Take back a charge for `arm` of this interval, whose activation was never sent."""
+        row = self._spent[self._now // self._slot % len(self._spent)]
+        row[arm] = max(0.0, row[arm] - self._costs[arm])
+        row[-1] = max(0.0, row[-1] - self._costs[arm])
+        self._prices[arm] = max(0.0, self._prices[arm] - STEP)
+        self._prices[-1] = max(0.0, self._prices[-1] - STEP * self._share[arm])
+
     def skip_interval(self) -> None:
         """Count an interval in which no sensor is activated, because energy is saved."""
         self._saved += 1

@@ -233,7 +233,7 @@ class FaultDetector:
 
     # --- readings -------------------------------------------------------------------------------
 
-    def check(
+    def test(
         self, arm: int, value: float, prediction: Prediction, at: float, interval: int
     ) -> Outcome:
         """Test a reading of `arm`, and return what it says about the sensor.
@@ -253,7 +253,7 @@ class FaultDetector:
         """
         if self._mode == "off":
             return Outcome(usable=True)
-        outcome = self._test(arm, value, prediction, at, interval)
+        outcome = self._run_tests(arm, value, prediction, at, interval)
         if self._any_suspected or self._kind[arm] or self._stuck[arm]:
             self._look_for_suspects()
         return outcome
@@ -261,7 +261,7 @@ class FaultDetector:
     def _look_for_suspects(self) -> None:
         self._any_suspected = bool(self._kind.any() or self._stuck.any())
 
-    def _test(
+    def _run_tests(
         self, arm: int, value: float, prediction: Prediction, at: float, interval: int
     ) -> Outcome:
         error = (value - prediction.mean) / prediction.std if prediction.informed else 0.0
@@ -450,7 +450,7 @@ class FaultDetector:
         self._read_at += by
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the state of the fault detector, for `check_state` and `restore`.
+        """Return the state of the fault detector, for `check` and `restore`.
 
         Before the first reading, it is empty, as in the snapshots of old versions.
         """
@@ -458,7 +458,7 @@ class FaultDetector:
             return {}
         return self._arrays()
 
-    def check_state(self, state: dict[str, Any]) -> None:
+    def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` unless `state` is a valid state, or one of an old version."""
         if "fault_kind" not in state:
             return
@@ -475,11 +475,14 @@ class FaultDetector:
         if (counts < least)[known].any() or not 0 <= repeated <= tries:
             raise SnapshotError("The snapshot's statistics of faults are invalid.")
 
-    def restore(self, state: dict[str, Any], interval: int) -> None:
-        """Restore a checked state; `interval` is the number of the last interval that began."""
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a checked state."""
         copy_arrays(self._arrays(), state if "fault_kind" in state else self._initial)
-        np.minimum(self._retry, interval + 1 + self._max_backoff, out=self._retry)
         self._look_for_suspects()
+
+    def limit_backoff(self, interval: int) -> None:
+        """Try each faulty sensor again at the latest `max_backoff` intervals after `interval`."""
+        np.minimum(self._retry, interval + 1 + self._max_backoff, out=self._retry)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = {name: each for name, each in vars(self).items() if isinstance(each, np.ndarray)}

@@ -74,6 +74,8 @@ def _earlier(entry: HistoryEntry) -> Iterator[str]:
 
 
 def _short_ending(decision: Decision, record: Record, unit: str) -> str:
+    if record.ending is Ending.UNDELIVERED:
+        return "its activation was not delivered"
     if record.ending is Ending.MISSED or record.value is None:
         return "timed out"
     replied = "reported" if decision.recommended else "replied"
@@ -91,6 +93,11 @@ def _ending(entry: HistoryEntry, now: float) -> str:
         if now < datetime.fromisoformat(decision.expires_at).timestamp():
             return f"The daemon waits for the reply until {decision.expires_at}."
         return "The end of the interval is not stored yet, or the daemon was killed before it."
+    if record.ending is Ending.UNDELIVERED:
+        return (
+            f"The activation was not delivered: the broker did not confirm it by"
+            f" {decision.expires_at}. The sensor is not blamed for this."
+        )
     if record.ending is Ending.MISSED or record.value is None:
         return f"The sensor timed out: there was no reply by {decision.expires_at}."
     replied = "reported" if decision.recommended else "replied"

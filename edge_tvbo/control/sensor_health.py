@@ -164,16 +164,16 @@ class SensorHealth:
         if read_count(state, "turn") > len(self._misses):
             raise SnapshotError("The snapshot's 'turn' refers to an unknown sensor.")
 
-    def restore(self, state: dict[str, Any], interval: int) -> None:
-        """Restore the health of all sensors from a checked state.
-
-        `interval` is the number of the last interval that began.
-        """
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore the health of all sensors from a checked state."""
         copy_arrays(self._arrays(), self._with_counts(state))
         np.minimum(self._timeouts, MAX_TIMEOUTS, out=self._timeouts)
-        np.minimum(self._retry, interval + 1 + self._max_backoff, out=self._retry)
         self._count = int(np.count_nonzero(self._misses))
         self._turn = int(state["turn"]) - 1
+
+    def limit_backoff(self, interval: int) -> None:
+        """End each back-off time at the latest `max_backoff` intervals after `interval`."""
+        np.minimum(self._retry, interval + 1 + self._max_backoff, out=self._retry)
 
     def _is_chance(self, arm: int) -> bool:
         """Return whether the time-outs of `arm` in a row are explained by lost messages."""

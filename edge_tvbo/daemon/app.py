@@ -22,7 +22,7 @@ from edge_tvbo.config.errors import ConfigErrors
 from edge_tvbo.config.loader import located
 from edge_tvbo.config.settings import Metrics, Settings
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.decision_text import decimals
+from edge_tvbo.control.quantities import decimals
 from edge_tvbo.daemon import build_controllers, status_dump
 from edge_tvbo.daemon.batch_recorder import BatchRecorder
 from edge_tvbo.daemon.checkpoints import Checkpoints, clock_anchor, restore_controller

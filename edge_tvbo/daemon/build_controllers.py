@@ -8,7 +8,8 @@ from edge_tvbo.config.field_settings import FieldSettings, Position
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.alerts import release_level
-from edge_tvbo.control.controller import Controller, plausible_range
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.control.field_state import plausible_range
 from edge_tvbo.errors import Code, ConfigError, MissingExtra, Mistake, SettingErrors
 from edge_tvbo.messages.formatting import season_text
 from edge_tvbo.models import spatial_kernels

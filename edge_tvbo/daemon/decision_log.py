@@ -6,7 +6,15 @@ from collections.abc import Callable, Collection, Iterator
 from msgspec.structs import replace
 
 from edge_tvbo.control import history_text
-from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState, Recommend, Record
+from edge_tvbo.messages.commands import (
+    Activate,
+    Command,
+    Ending,
+    Notify,
+    PublishState,
+    Recommend,
+    Record,
+)
 from edge_tvbo.messages.documents import Decision, Notice, Reason
 from edge_tvbo.messages.history import EarlierActivation, HistoryEntry, PosteriorSnapshot
 
@@ -130,6 +138,11 @@ class DecisionLogger:
                 log.debug("%s: interval %d: %s is activated", field, interval, sensor)
             case Recommend(sensor=sensor, interval=interval):
                 log.debug("%s: interval %d: %s is recommended", field, interval, sensor)
+            case Record(sensor=sensor, interval=interval, ending=Ending.UNDELIVERED):
+                log.warning(
+                    "%s: interval %d: the broker did not confirm the activation of %s in time",
+                    *(field, interval, sensor),
+                )
             case Record(sensor=sensor, interval=interval, ending=ending):
                 log.debug("%s: interval %d: %s %s", field, interval, sensor, ending)
             case Notify(notice=notice):

@@ -15,6 +15,7 @@ from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.messages.commands import Command, Reject
 from edge_tvbo.messages.documents import Alert, Hotspot, Notice, Request, Response, Verb
 from edge_tvbo.messages.events import (
+    ActivationUndelivered,
     ClockStepped,
     ClockUnset,
     Event,
@@ -58,6 +59,10 @@ class Link(Protocol):
         The loop handles each event before it takes the next one. Messages are acknowledged when the
         loop has handled all events.
         """
+        ...
+
+    def recall(self, field: str) -> Iterable[ActivationUndelivered]:
+        """Withdraw the activations of `field` that the broker has not confirmed; return them."""
         ...
 
     def requests(self) -> Iterable[tuple[Verb, Request] | Unreadable]:
@@ -180,6 +185,8 @@ class Loop:
         for field, event in self._link_events():
             self._handle(field, event)
         for field, event in self._scheduler.due():
+            for undelivered in self._link.recall(field):
+                self._handle(field, undelivered)
             self._handle(field, event)
         if self._handler is not None:
             self._process_requests(self._handler)

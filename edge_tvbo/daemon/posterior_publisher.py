@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.decision_text import decimals
+from edge_tvbo.control.quantities import decimals
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record
 from edge_tvbo.messages.documents import PublishedPosterior
 from edge_tvbo.messages.formatting import rfc3339

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping
 from math import inf
 
-from edge_tvbo.control.activations import MIN_REPLY_SHARE
 from edge_tvbo.daemon.clock import Clock
-from edge_tvbo.messages.commands import Activate, Command, Recommend, Record
+from edge_tvbo.messages.commands import MIN_REPLY_SHARE, Activate, Command, Recommend, Record
 from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed
 
 

@@ -9,6 +9,8 @@ import msgspec
 
 from edge_tvbo.messages.documents import Decision, Notice
 
+MIN_REPLY_SHARE = 0.5  # share of the reply timeout; a sensor with less time is not blamed
+
 
 class Activate(msgspec.Struct, frozen=True):
     """Command to activate a sensor, so that it measures now and replies by `expires_at`."""
@@ -18,6 +20,11 @@ class Activate(msgspec.Struct, frozen=True):
     at: float
     expires_at: float
     replaces: bool = True  # whether replies of sensors activated before are no longer awaited
+
+    @property
+    def valid_s(self) -> float:
+        """How long it can be sent, in s: after this, the sensor would have too little time."""
+        return (1.0 - MIN_REPLY_SHARE) * max(0.0, self.expires_at - self.at)
 
 
 class Recommend(msgspec.Struct, frozen=True):
@@ -45,10 +52,11 @@ class Notify(msgspec.Struct, frozen=True):
 
 
 class Ending(StrEnum):
-    """Ending of an activation: a reply of the activated sensor, or a time-out."""
+    """Ending of an activation: a reply of the activated sensor, a time-out, or no delivery."""
 
     ANSWERED = "answered"  # the activated sensor replied in time
     MISSED = "missed"  # the activated sensor timed out
+    UNDELIVERED = "undelivered"  # the broker did not confirm the activation in time
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -111,7 +111,9 @@ class PublishedPosterior(msgspec.Struct, frozen=True):
 
     interval: int
     at: str  # RFC 3339, UTC
-    ending: Literal["answered", "missed"] | None  # of the last activation; None while it runs
+    ending: (
+        Literal["answered", "missed", "undelivered"] | None
+    )  # of the last activation; None while it runs
     unit: str
     sensors: tuple[str, ...]
     mean: list[float]  # one value for each sensor, in the order of `sensors`
@@ -149,6 +151,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     implausible: dict[str, str] = {}  # sensors whose last reading is implausible: value and range
     alert: str | None = None  # the alert in words; None without one
     ignored: list[str] = []  # sensors that a command has taken out of use
+    undelivered: int = 0  # activations that the broker did not confirm before their deadline
 
 
 class Health(msgspec.Struct, frozen=True):

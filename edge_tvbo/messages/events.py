@@ -47,6 +47,14 @@ class DeadlineElapsed(msgspec.Struct, frozen=True):
     at: float
 
 
+class ActivationUndelivered(msgspec.Struct, frozen=True):
+    """The broker has not confirmed an activation before the deadline of its reply."""
+
+    sensor: str
+    interval: int
+    left: bool  # whether this machine has sent it, so that the sensor may have received it
+
+
 class LinkLost(msgspec.Struct, frozen=True):
     """The broker is unreachable: no sensor can be activated."""
 
@@ -105,6 +113,7 @@ Event = (
     | Unreadable
     | IntervalElapsed
     | DeadlineElapsed
+    | ActivationUndelivered
     | LinkLost
     | LinkRestored
     | ClockStepped

@@ -23,6 +23,7 @@ from edge_tvbo.messages.commands import Activate, Ending, Notify, PublishState, 
 from edge_tvbo.messages.documents import Reason
 from edge_tvbo.messages.events import (
     ActivationRequested,
+    ActivationUndelivered,
     DeadlineElapsed,
     IntervalElapsed,
     LinkLost,
@@ -586,6 +587,27 @@ def test_timeout_while_the_broker_is_away_backs_no_sensor_off(restored):
         seen = notices(miss(controller, STEP + 50))
     assert seen == lost
     assert controller.health().missed == 4
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_undelivered_activation_backs_no_sensor_off(left):
+    controller = controller_of("round-robin")
+    for interval in range(5):
+        begin(controller, interval * STEP)
+        sensor = controller.health().selected
+        assert controller.handle(ActivationUndelivered(sensor, interval, left)) == []
+        record, *others = miss(controller, interval * STEP + 20)
+        assert (record.ending, record.sensor, others) == (Ending.UNDELIVERED, sensor, [])
+    health = controller.health()
+    assert (health.undelivered, health.missed, health.suspects) == (5, 0, [])
+
+
+def test_activation_that_an_earlier_interval_failed_to_deliver_changes_nothing_now():
+    controller = controller_of("round-robin")
+    begin(controller, 0.0)
+    begin(controller, STEP)
+    controller.handle(ActivationUndelivered(controller.health().selected, 0, left=False))
+    assert miss(controller, STEP + 20)[0].ending == Ending.MISSED
 
 
 # --- decisions ------------------------------------------------------------------------------------

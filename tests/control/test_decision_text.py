@@ -8,10 +8,13 @@ import pytest
 from edge_tvbo.control.decision_text import (
     NO_NAMES,
     DecisionBuilder,
-    ineligible_text,
-    notice_text,
 )
+from edge_tvbo.control.fact_text import ineligible_text
 from edge_tvbo.control.facts import BackedOff, LowBattery, OutOfEnergy
+from edge_tvbo.control.fault_detection import FaultDetector
+from edge_tvbo.control.hotspots import HotspotFinder
+from edge_tvbo.control.ignored_sensors import IgnoredSensors
+from edge_tvbo.control.notices import notice_text
 from edge_tvbo.messages.documents import ModelState, NoticeKind
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy.base import Choice
@@ -42,7 +45,9 @@ def factors_of(policy, choice, eligible=None):
 
 
 def decision_of(policy, choice, eligible=None, names=NO_NAMES):
-    return DecisionBuilder(policy, names=names).decision(
+    ignored = IgnoredSensors(FIELD.sensors)
+    hotspots = HotspotFinder(policy, FaultDetector(FIELD, 60.0, 64), ignored)
+    return DecisionBuilder(policy, hotspots, names=names).decision(
         choice,
         eligible,
         because=None,

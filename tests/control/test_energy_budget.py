@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.controllers import SleepySettings, controller_settings, energy_settings
+from support.controllers import controller_settings, energy_settings
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.energy_budget import SLOTS, BudgetSettings, EnergyBudget, intervals_in
@@ -19,12 +19,11 @@ from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record, 
 from edge_tvbo.messages.documents import Reason
 from edge_tvbo.messages.events import (
     ActivationRequested,
+    ActivationUndelivered,
     BatteryReported,
     ClockStepped,
     DeadlineElapsed,
     IntervalElapsed,
-    LinkLost,
-    LinkRestored,
     PauseRequested,
     Reading,
     ResumeRequested,
@@ -301,22 +300,28 @@ def test_command_can_activate_as_often_as_the_budget_allows():
     assert controller.health().refused == {"no-energy": 1}
 
 
-def test_activation_that_is_not_sent_is_not_charged():
-    controller = controller_of(budgets_of(field=3.0))
-    controller.handle(LinkLost())
-    run(controller, 20)
-    assert controller.health().energy.spent == 0.0
-    controller.handle(LinkRestored())
-    run(controller, 1, first=20)
-    assert controller.health().energy.spent == 1.0
+@given(st.lists(st.sampled_from(["delivered", "left", "unsent"]), max_size=60))
+def test_only_activations_that_left_are_charged(deliveries):
+    controller = controller_of(budgets_of(field=30.0))
+    spent = []
+    for interval, delivery in enumerate(deliveries):
+        sensor, _ = begin(controller, interval)
+        if sensor is not None and delivery != "delivered":
+            left = delivery == "left"
+            controller.handle(ActivationUndelivered(sensor, interval, left))
+        spent.append(float(sensor is not None and delivery != "unsent"))
+    assert controller.health().energy.spent == sum(spent[-budgets_of().period :])
 
 
-def test_activation_that_waits_for_a_sleeping_sensor_is_charged():
-    controller = controller_of(budgets_of(field=3.0))
-    controller.settings = SleepySettings(**msgspec.structs.asdict(controller.settings))
-    controller.handle(LinkLost())
-    run(controller, 5)
-    assert controller.health().energy.spent == 3.0
+def test_refund_restores_budget_and_price():
+    one, other = (EnergyBudget(budgets_of(each=(2.0, 5.0, 9.0), field=9.0)) for _ in range(2))
+    for budget in (one, other):
+        budget.advance(1)
+        budget.charge(1)
+    one.charge(2)
+    one.refund(2)
+    for name, value in other.snapshot().items():
+        np.testing.assert_allclose(one.snapshot()[name], value)
 
 
 def test_battery_that_fluctuates_about_the_limit_has_one_notice_until_it_recovers():

@@ -40,7 +40,7 @@ def feed(detector, steps, value=lambda t, arm, error: 20.0 + error, begin=0):
     for t, arm, error in steps:
         expected = Prediction(20.0, 1.0, informed=True)
         n = begin + t
-        outcome = detector.check(arm, value(t, arm, error), expected, n * MINUTES, n)
+        outcome = detector.test(arm, value(t, arm, error), expected, n * MINUTES, n)
         if outcome.event:
             fault = detector.fault(arm)
             events.append((n, arm, fault.kind if fault else outcome.event))
@@ -133,7 +133,7 @@ def test_sensors_with_steps_of_half_a_degree_are_not_stuck(seed):
     events = []
     for t, arm, _ in steps:
         expected = Prediction(values[t], 0.3, informed=True)
-        events.append(detector.check(arm, values[t], expected, t * MINUTES, t).event)
+        events.append(detector.test(arm, values[t], expected, t * MINUTES, t).event)
     assert not any(events)
 
 
@@ -167,8 +167,9 @@ def test_restored_detector_continues_bit_by_bit(seed, cut):
     feed(first, steps[:cut], value)
     feed(second, steps[:77], value)
     state = first.snapshot()
-    second.check_state(state)
-    second.restore(state, cut)
+    second.check(state)
+    second.restore(state)
+    second.limit_backoff(cut)
     feed(second, steps[cut:], value)
     for name, array in whole.snapshot().items():
         np.testing.assert_array_equal(array, second.snapshot()[name])
@@ -177,8 +178,8 @@ def test_restored_detector_continues_bit_by_bit(seed, cut):
 def test_snapshot_without_faults_starts_afresh():
     detector = detector_of()
     feed(detector, readings(np.random.default_rng(9), 50))
-    detector.check_state({})
-    detector.restore({}, 10)
+    detector.check({})
+    detector.restore({})
     assert detector.snapshot() == {}
 
 
@@ -188,7 +189,7 @@ def test_snapshot_with_an_unknown_fault_is_rejected():
     state = {name: array.copy() for name, array in detector.snapshot().items()}
     state["fault_kind"][0] = 9
     with pytest.raises(SnapshotError):
-        detector.check_state(state)
+        detector.check(state)
 
 
 def test_snapshot_with_impossible_statistics_is_rejected():
@@ -197,7 +198,7 @@ def test_snapshot_with_impossible_statistics_is_rejected():
     state = {name: array.copy() for name, array in detector.snapshot().items()}
     state["fault_pool"][:7] = 0.0
     with pytest.raises(SnapshotError):
-        detector.check_state(state)
+        detector.check(state)
 
 
 def test_detector_that_is_off_learns_nothing():

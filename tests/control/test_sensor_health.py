@@ -99,7 +99,8 @@ def test_restored_health_continues_as_the_original(before, after):
     interval = follow(one, before, arm=1)
     state = one.snapshot()
     other.check(state)
-    other.restore({name: np.copy(value) for name, value in state.items()}, interval)
+    other.restore({name: np.copy(value) for name, value in state.items()})
+    other.limit_backoff(interval)
     for health in (one, other):
         follow(health, after, arm=1)
     for name, value in one.snapshot().items():
@@ -113,7 +114,7 @@ def test_state_of_a_version_that_counted_no_replies_is_restored():
     other = SensorHealth(2, max_backoff=8)
     follow(other, [True, False])
     other.check(old)
-    other.restore(old, 5)
+    other.restore(old)
     assert other.unresponsive(("a", "b")) == ["a"]
     other.mark_responsive(0)
     assert timeouts_until_unresponsive(other) == 3

@@ -82,9 +82,9 @@ class World:
     def check(self, eligible, choices):
         """Check that the controller lets the policy choose only from eligible sensors."""
         controller = self.controller
-        allowed = controller._health.eligible(controller.interval)
-        if controller._energy:
-            allowed &= controller._energy.affordable()
+        allowed = controller._state.health.eligible(controller.interval)
+        if controller._state.energy:
+            allowed &= controller._state.energy.affordable()
         mask = np.ones(len(NAMES), np.bool_) if eligible is None else eligible
         assert not (mask & ~allowed).any()
         for choice in choices:

@@ -128,6 +128,9 @@ class World:
             case Notify(notice=notice):
                 self.notices.append((notice.event, notice.sensor))
 
+    def recall(self, field):
+        return ()
+
     def requests(self):
         return iter(())
 

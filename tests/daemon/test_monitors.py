@@ -63,6 +63,9 @@ class Link:
     def service(self, mask, now):
         return ()
 
+    def recall(self, field):
+        return ()
+
     def requests(self):
         return iter(())
 

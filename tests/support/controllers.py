@@ -9,14 +9,6 @@ from edge_tvbo.control.energy_budget import BudgetSettings
 INTERVAL = 60.0  # s
 
 
-class SleepySettings(ControllerSettings, frozen=True, kw_only=True):
-    """Settings of a field whose commands wait at the broker."""
-
-    @property
-    def commands_wait(self):
-        return True
-
-
 class AdviseSettings(ControllerSettings, frozen=True, kw_only=True):
     """Settings of a field in the mode advise, which sends no commands."""
 
@@ -30,13 +22,11 @@ def controller_settings(
     max_age=1e9,
     *,
     on_reading=False,
-    commands_wait=False,
     recommends=False,
     **others,
 ):
     """Return settings with an interval of a minute, or one that follows the readings."""
-    kind = SleepySettings if commands_wait else ControllerSettings
-    kind = AdviseSettings if recommends else kind
+    kind = AdviseSettings if recommends else ControllerSettings
     interval = "on-reading" if on_reading else INTERVAL
     return kind(interval=interval, reply_timeout=reply_timeout, max_age=max_age, **others)
 

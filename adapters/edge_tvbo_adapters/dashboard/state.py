@@ -31,7 +31,7 @@ MAX_MESSAGE_SIZES = {"selected": 2**14, "event": 2**12}  # bytes, by the last to
 MAX_MESSAGE_SIZE = 2**18  # bytes of any other message
 DECIMALS = 3  # of values from the history, which stores them with limited precision
 
-Ending = Literal["answered", "missed"]
+Ending = Literal["answered", "missed", "undelivered"]
 SseEvent = tuple[str, Any]  # a server-sent event: its name, and the document to send as JSON
 
 

@@ -35,6 +35,10 @@ COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (he
         lambda field: field.health.answered,
     ),
     "missed": ("Activations whose sensor timed out.", lambda field: field.health.missed),
+    "undelivered": (
+        "Activations that the broker did not confirm before their deadline.",
+        lambda field: field.health.undelivered,
+    ),
     "resets": ("Resets of the model.", lambda field: field.resets),
 }
 

@@ -36,7 +36,7 @@ from edge_tvbo.messages.documents import (
     Response,
     Verb,
 )
-from edge_tvbo.messages.events import Event, Unreadable
+from edge_tvbo.messages.events import ActivationUndelivered, Event, Unreadable
 from edge_tvbo_adapters.mqtt.backoff import SHORT_SESSION_S, Backoff
 from edge_tvbo_adapters.mqtt.commands import Commands, Rejection
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt, open_socket
@@ -209,6 +209,11 @@ class MqttLink:
             self._last_message_at, self._silence_limit = now, self._mqtt.silence or inf
             yield from self._subscriber.events(message, received, now)
         self._keep_up(session, mask, now)
+
+    def recall(self, field: str) -> Iterator[ActivationUndelivered]:
+        """Yield each activation of `field` that the broker has not confirmed; send none of them."""
+        for activation, left in self._outbox.recall(field):
+            yield ActivationUndelivered(activation.sensor, activation.interval, left)
 
     def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
         """Yield each command that users sent to the daemon; answer the invalid ones."""

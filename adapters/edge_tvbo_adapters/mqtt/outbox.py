@@ -9,6 +9,9 @@ The messages are of three kinds:
   notice is sent again, so it may arrive twice.
 - A command is dropped when its time is over, and also if there is no session.
 
+Activations are sent before all other messages. The outbox remembers which of them the broker has
+not confirmed, so that no sensor is blamed or charged for one that it could not receive.
+
 At most `MAX_IN_FLIGHT` messages wait for the broker's acknowledgement. The other messages wait in
 the outbox and not in paho's queue, because in the outbox a newer state can still replace an older
 state. A message whose acknowledgement is lost keeps its place until the session ends, so the link
@@ -16,15 +19,25 @@ ends a session in which the oldest acknowledgement is overdue.
 """
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from itertools import count
 from math import inf
 from typing import NamedTuple
 
 MAX_IN_FLIGHT = 20  # messages that are not acknowledged; the default of paho and of mosquitto
+MAX_DOCUMENTS_IN_FLIGHT = 16  # of them; the other places are for activations
 MAX_NOTICES = 100  # waiting notices; the oldest is dropped first
+MAX_UNSENT = 1000  # dropped activations that are not recalled yet
 MAX_ATTEMPTS = 3  # to send a notice: after these it may itself be what breaks the connection
+
+
+class ActivationId(NamedTuple):
+    """One activation of a sensor."""
+
+    field: str
+    sensor: str
+    interval: int
 
 
 class Publication(NamedTuple):
@@ -37,7 +50,7 @@ class Publication(NamedTuple):
     until: float = inf  # monotonic: when a command expires
     notice: int | None = None  # the number of a notice; None for other messages
     attempts: int = 0  # how often the connection broke while the message was in flight
-    activates: str | None = None  # the field whose sensor it activates; None once it was counted
+    activates: ActivationId | None = None  # None for other messages, and once it was reported
 
 
 Key = str | int  # a message replaces one with the same key: the topic, or a notice's number
@@ -56,6 +69,8 @@ class Outbox:
         self._now = now
         self._states: dict[Key, Publication] = {}  # the newest on each topic
         self._waiting: dict[Key, Publication] = {}  # in the order of sending
+        self._commands: dict[Key, Publication] = {}  # the same; they are sent first
+        self._unsent: deque[ActivationId] = deque(maxlen=MAX_UNSENT)  # dropped activations
         self._in_flight: dict[int, Publication] = {}  # by packet id, in the order of sending
         self._awaited_since = 0.0  # monotonic: when the wait for the oldest of them began
         self._numbers = count()
@@ -63,10 +78,10 @@ class Outbox:
         self.lost = 0  # commands and notices that were dropped; the link sets it back to 0
         self.activated: Counter[str] = Counter()  # by field: activations that were sent
 
-    def state(self, topic: str, payload: bytes, activates: str | None = None) -> None:
+    def state(self, topic: str, payload: bytes, activates: ActivationId | None = None) -> None:
         """Queue a retained state, which is published in this session and in each later one."""
         self._states[topic] = Publication(topic, payload, retained=True, activates=activates)
-        self._append(topic, self._states[topic])
+        self._append(topic, self._states[topic], first=activates is not None)
 
     def description(self, topic: str, payload: bytes) -> None:
         """Queue a retained message that is published in this session only."""
@@ -90,24 +105,54 @@ class Outbox:
         payload: bytes,
         valid_s: float,
         qos: int = 1,
-        activates: str | None = None,
+        activates: ActivationId | None = None,
     ) -> None:
         """Queue a command, which is dropped if it cannot be sent within `valid_s` seconds."""
         until = self._now() + valid_s
-        self._append(topic, Publication(topic, payload, qos=qos, until=until, activates=activates))
+        command = Publication(topic, payload, qos=qos, until=until, activates=activates)
+        self._append(topic, command, first=True)
+
+    def drop(self, activation: ActivationId) -> None:
+        """Count an activation that cannot be sent."""
+        self.lost += 1
+        self._unsent.append(activation)
+
+    def recall(self, field: str) -> Iterator[tuple[ActivationId, bool]]:
+        """Yield each activation of `field` that the broker has not confirmed, and drop it.
+
+        The second item is whether it was sent. An activation is yielded only once. One whose
+        acknowledgement can no longer arrive, because the session has ended, is not yielded.
+        """
+        for queue in (self._commands, self._waiting):
+            for key, each in list(queue.items()):
+                if each.activates and each.activates.field == field:
+                    del queue[key]
+                    self._note_unsent(each)
+        for _ in range(len(self._unsent)):
+            unsent = self._unsent.popleft()
+            if unsent.field == field:
+                yield unsent, False
+            else:
+                self._unsent.append(unsent)
+        for packet_id, each in list(self._in_flight.items()):
+            if each.activates and each.activates.field == field:
+                self._in_flight[packet_id] = each._replace(activates=None)
+                yield each.activates, True
 
     def begin(self) -> None:
         """Begin a session: queue every state again, ahead of the messages that wait already."""
         self.open = True
         self._waiting = self._states | self._waiting
+        for key in self._commands:
+            self._waiting.pop(key, None)
 
     def pop_ready(self) -> Iterator[Publication]:
         """Yield the messages that can be sent now; the caller calls `mark_sent` for each."""
-        while self._waiting and len(self._in_flight) < MAX_IN_FLIGHT:
-            key, publication = next(iter(self._waiting.items()))
-            del self._waiting[key]
+        while queue := self._next_queue():
+            key, publication = next(iter(queue.items()))
+            del queue[key]
             if publication.until < self._now():
-                self.lost += 1
+                self._drop_command(publication)
                 continue
             yield publication
 
@@ -118,7 +163,7 @@ class Outbox:
                 self._awaited_since = self._now()
             self._in_flight[packet_id] = publication
         if publication.activates is not None:
-            self.activated[publication.activates] += 1
+            self.activated[publication.activates.field] += 1
             if self._states.get(publication.topic) is publication:
                 self._states[publication.topic] = publication._replace(activates=None)
 
@@ -138,7 +183,7 @@ class Outbox:
         return self._now() - self._awaited_since if self._in_flight else 0.0
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._in_flight)
+        return len(self._commands) + len(self._waiting) + len(self._in_flight)
 
     @property
     def empty(self) -> bool:
@@ -148,9 +193,15 @@ class Outbox:
     def connection_lost(self) -> None:
         """End the session: queue unacknowledged notices again and drop all commands."""
         self.open = False
+        for each in self._commands.values():
+            if each.retained:
+                self._waiting[each.topic] = each
+            else:
+                self._drop_command(each)
         in_flight = [each._replace(attempts=each.attempts + 1) for each in self._in_flight.values()]
         single = [each for each in (*in_flight, *self._waiting.values()) if not each.retained]
         self._in_flight.clear()
+        self._commands.clear()
         self._waiting = {
             each.notice: each
             for each in single
@@ -158,6 +209,27 @@ class Outbox:
         }
         self.lost += len(single) - len(self._waiting)
 
-    def _append(self, key: Key, publication: Publication) -> None:
-        self._waiting.pop(key, None)
-        self._waiting[key] = publication
+    def _next_queue(self) -> dict[Key, Publication] | None:
+        """Return the queue with the next message; None if none can be sent now."""
+        if self._commands and len(self._in_flight) < MAX_IN_FLIGHT:
+            return self._commands
+        has_room = len(self._in_flight) < MAX_DOCUMENTS_IN_FLIGHT
+        return self._waiting if self._waiting and has_room else None
+
+    def _note_unsent(self, publication: Publication) -> None:
+        if publication.activates:
+            self._unsent.append(publication.activates)
+        if self._states.get(publication.topic) is publication:
+            del self._states[publication.topic]
+
+    def _drop_command(self, command: Publication) -> None:
+        self.lost += 1
+        self._note_unsent(command)
+
+    def _append(self, key: Key, publication: Publication, *, first: bool = False) -> None:
+        """Queue a message in place of a waiting one with the same key."""
+        for queue in (self._commands, self._waiting):
+            replaced = queue.pop(key, None)
+            if replaced and replaced.activates:
+                self._note_unsent(replaced)
+        (self._commands if first else self._waiting)[key] = publication

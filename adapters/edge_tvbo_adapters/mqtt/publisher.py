@@ -16,7 +16,7 @@ from edge_tvbo.messages.documents import (
     Response,
 )
 from edge_tvbo.messages.payloads import Activation
-from edge_tvbo_adapters.mqtt.outbox import Outbox
+from edge_tvbo_adapters.mqtt.outbox import ActivationId, Outbox
 from edge_tvbo_adapters.mqtt.topics import activation_payload, activation_topic, publishable
 from edge_tvbo_adapters.payloads.of_field import activation
 
@@ -118,19 +118,19 @@ class Publisher:
         if topic is None or activation is None:
             return
         is_sleepy = activation.mode == "sleepy"
+        identity = ActivationId(field, activate.sensor, activate.interval)
         if not publishable(topic) or not (is_sleepy or self._outbox.open):
-            self._outbox.lost += 1
+            self._outbox.drop(identity)
             return
         if activate.replaces:
             self.cancel_commands(field)
         self._pending[field][activate.sensor] = topic
         payload = activation_payload(settings, activation.payload, activate).encode()
         if is_sleepy:
-            self._outbox.state(topic, payload, activates=field)
+            self._outbox.state(topic, payload, activates=identity)
             return
         qos = 0 if activation.mode == "lorawan" else 1
-        valid_s = max(0.0, activate.expires_at - activate.at)
-        self._outbox.command(topic, payload, valid_s, qos, activates=field)
+        self._outbox.command(topic, payload, activate.valid_s, qos, activates=identity)
 
     def _document(self, topic: str, document: msgspec.Struct) -> None:
         self._outbox.state(f"{self._base}/{topic}", msgspec.json.encode(document))

@@ -1,6 +1,13 @@
 """Outbox: the order of messages, newest states, unacknowledged notices, bounds."""
 
-from edge_tvbo_adapters.mqtt.outbox import MAX_ATTEMPTS, MAX_IN_FLIGHT, MAX_NOTICES, Outbox
+from edge_tvbo_adapters.mqtt.outbox import (
+    MAX_ATTEMPTS,
+    MAX_DOCUMENTS_IN_FLIGHT,
+    MAX_IN_FLIGHT,
+    MAX_NOTICES,
+    ActivationId,
+    Outbox,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -151,17 +158,72 @@ def test_the_oldest_unacknowledged_publication_is_timed():
 def test_an_activation_is_counted_once_and_only_when_it_is_sent():
     now = 0.0
     outbox, mids = opened(now=lambda: now), ids()
-    outbox.command("go", b"1", 5.0, activates="hall")
+    outbox.command("go", b"1", 5.0, activates=ActivationId("hall", "a", 1))
     assert outbox.activated == {}
     send_all(outbox, mids)
     assert outbox.activated == {"hall": 1}
-    outbox.command("go", b"2", 5.0, activates="hall")
+    outbox.command("go", b"2", 5.0, activates=ActivationId("hall", "a", 2))
     now = 6.0
     send_all(outbox, mids)
     assert outbox.activated == {"hall": 1}
-    outbox.state("sleepy", b"3", activates="hall")
+    outbox.state("sleepy", b"3", activates=ActivationId("hall", "a", 3))
     send_all(outbox, mids)
     outbox.connection_lost()
     outbox.begin()
     assert send_all(outbox, mids) == [b"3"]
     assert outbox.activated == {"hall": 2}
+
+
+# --- activations ----------------------------------------------------------------------------------
+
+STEPS = st.one_of(
+    st.tuples(st.just("activate"), st.sampled_from("abc"), st.booleans()),
+    st.tuples(st.just("document"), st.sampled_from("xyz"), st.just(None)),
+    st.tuples(st.sampled_from(["send", "ack", "recall", "lose"]), st.just(""), st.just(None)),
+)
+
+
+def test_activations_leave_before_documents_that_wait_longer_and_have_places_of_their_own():
+    outbox, mids = opened(), ids()
+    for number in range(MAX_IN_FLIGHT):
+        outbox.state(f"d{number}", b"document")
+    assert send_all(outbox, mids) == [b"document"] * MAX_DOCUMENTS_IN_FLIGHT
+    outbox.command("a", b"go", 60.0, activates=ActivationId("lab", "a", 0))
+    assert send_all(outbox, mids) == [b"go"]
+    assert list(outbox.recall("lab")) == [(ActivationId("lab", "a", 0), True)]
+    assert list(outbox.recall("lab")) == []
+
+
+@given(st.lists(STEPS, max_size=60))
+def test_each_activation_is_either_sent_or_recalled_as_unsent(steps):
+    outbox, mids = opened(), ids()
+    made, sent, unsent, late = [], [], [], []
+    for step, name, retained in steps:
+        match step:
+            case "activate":
+                activation = ActivationId("lab", name, len(made))
+                made.append(activation)
+                if retained:
+                    outbox.state(f"go/{name}", b"%d" % activation.interval, activates=activation)
+                else:
+                    outbox.command(f"go/{name}", b"%d" % activation.interval, 9, 1, activation)
+            case "document":
+                outbox.state(name, b"document")
+            case "send":
+                waiting = [each for each in outbox.pop_ready() if each.activates]
+                for each in waiting:
+                    outbox.mark_sent(next(mids), each)
+                sent += [each.activates for each in waiting]
+            case "ack":
+                outbox.mark_acked(len(sent))
+            case "recall":
+                for activation, left in outbox.recall("lab"):
+                    (late if left else unsent).append(activation)
+            case "lose":
+                outbox.connection_lost()
+                outbox.begin()
+    unsent += [activation for activation, left in outbox.recall("lab") if not left]
+    assert not set(sent) & set(unsent)
+    assert set(late) <= set(sent)
+    assert len(set(unsent)) == len(unsent)
+    assert {*sent, *unsent} == {*made}

@@ -1,0 +1,111 @@
+"""Fact text: facts about a model, its sensors and their energy in words."""
+
+from edge_tvbo.control.facts import (
+    BackedOff,
+    Compared,
+    EnergyFact,
+    Excluded,
+    FieldEnergyLeft,
+    Ignored,
+    Ineligible,
+    LowBattery,
+    OutOfEnergy,
+    SensorsWithEnergy,
+    WasActivated,
+)
+from edge_tvbo.messages.formatting import duration, season_text, significant
+from edge_tvbo.models.facts import (
+    Fact,
+    FactorApproximation,
+    LearnedStructure,
+    LikeliestModel,
+    LowRankApproximation,
+    RateOfChange,
+)
+
+
+def fact_text(fact: Fact) -> str:
+    """Return a fact about the model in words.
+
+    >>> fact_text(LikeliestModel(0.41, 0.03, None, None))
+    'the likeliest model (time-varying with ε = 0.03) has weight 41 %'
+    >>> fact_text(FactorApproximation(9, 600, 0.0123)).partition("; ")[2]
+    'the correlation of two sensors is off by at most 0.01'
+    >>> fact_text(LearnedStructure(86400.0, 7854.0, 86400.0, 288))
+    'learned from 288 readings: a course of a day, changes within 2 h and 24 h'
+    """
+    match fact:
+        case LowRankApproximation(components, sensors, noise_share):
+            return (
+                f"{components} components represent the {sensors} sensors; the variance they leave "
+                f"out is at most {_percent(noise_share)} of a reading's noise variance"
+            )
+        case FactorApproximation(factors, sensors, error):
+            return (
+                f"the model of the {sensors} sensors has low rank (factors: {factors}); "
+                f"the correlation of two sensors is off by at most {significant(error, 1)}"
+            )
+        case LikeliestModel():
+            return f"the likeliest model ({_model_text(fact)}) has weight {fact.weight * 100:.0f} %"
+        case LearnedStructure(period, shorter, longer, readings):
+            course = f"a course of {season_text(period)}, " if period else ""
+            changes = f"changes within {duration(shorter)} and {duration(longer)}"
+            return f"learned from {readings} readings: {course}{changes}"
+        case RateOfChange(epsilon):
+            return f"about {_percent(epsilon)} of the variance is new each interval"
+
+
+def ineligible_text(sensor: str, reason: Ineligible) -> str:
+    """Return the reason why `sensor` cannot be activated now, in words.
+
+    >>> ineligible_text("attic", BackedOff(until=41, silence=1080.0))
+    'attic is backed off until interval 41: its last reading is 18 min old'
+    """
+    match reason:
+        case BackedOff(until, None):
+            return f"{sensor} is backed off until interval {until}: it has sent no reading yet"
+        case BackedOff(until, silence):
+            age = duration(silence or 0.0)
+            return f"{sensor} is backed off until interval {until}: its last reading is {age} old"
+        case Excluded(until, fault):
+            return f"{sensor} is excluded until interval {until}: it is faulty ({fault.kind})"
+        case Compared():
+            return f"{sensor} repeats its reading; another sensor is read first, for comparison"
+        case LowBattery(percent):
+            return f"{sensor} has {significant(percent)} % battery left"
+        case OutOfEnergy(left, unit):
+            return f"{sensor} has {significant(left)} {unit} left"
+        case Ignored():
+            return f"{sensor} is ignored by command"
+        case WasActivated():
+            return f"{sensor} was already activated in this interval"
+
+
+def energy_text(fact: EnergyFact) -> str:
+    """Return the energy that is left for activations, in words.
+
+    >>> energy_text(FieldEnergyLeft(31.25, 500.0, "J"))
+    '31.2 of 500 J left'
+    >>> energy_text(SensorsWithEnergy(2, 3))
+    '2 of 3 sensors have energy for an activation'
+    """
+    match fact:
+        case FieldEnergyLeft(left, budget, unit):
+            return f"{significant(left)} of {budget:.12g} {unit} left"
+        case SensorsWithEnergy(sensors, M):
+            return f"{sensors} of {M} sensors have energy for an activation"
+
+
+def _model_text(model: LikeliestModel) -> str:
+    if model.momentum is not None:
+        change = "momentum with ε = {:g}, α = {:g}".format(*model.momentum)
+    elif model.epsilon:
+        change = f"time-varying with ε = {model.epsilon:g}"
+    else:
+        change = "static, reset by its event trigger"
+    scale = "" if model.length_scale is None else f", length scale {model.length_scale:.3g}"
+    return f"{change}{scale}"
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2g} %"

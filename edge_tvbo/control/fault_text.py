@@ -1,0 +1,45 @@
+"""Fault text: faults of sensors in words."""
+
+from edge_tvbo.control.facts import Fault
+from edge_tvbo.control.fault_detection import FaultDetector
+from edge_tvbo.control.notices import notice_text
+from edge_tvbo.control.quantities import Quantities
+
+
+def fault_text(fault: Fault, quantities: Quantities) -> str:
+    """Return a fault in words, with values as `quantities` writes them."""
+    value, expected = (
+        quantities.text(round(each, quantities.digits)) for each in (fault.value, fault.expected)
+    )
+    match fault.kind:
+        case "stuck":
+            return f"it has reported {value} {fault.count} times in a row; other sensors change"
+        case "drift":
+            return (
+                f"{fault.count} readings in a row, up to {value}, drift away from the estimate,"
+                f" now {expected}; no other sensor moves likewise"
+            )
+        case "spikes":
+            return f"{fault.count} readings, now {value}, are far from the estimate, {expected}"
+        case "unit":
+            return (
+                f"it reports {value}, and {expected} is expected; {fault.count} readings fit"
+                f" a value in {fault.unit}"
+            )
+
+
+def fault_notice(name: str, arm: int, faults: FaultDetector, quantities: Quantities) -> str:
+    """Return the text of a notice that the sensor `arm` is faulty, or is no longer faulty.
+
+    `name` is the name of the sensor for people.
+    """
+    fault = faults.fault(arm)
+    if fault is None:
+        return notice_text("sensor-agrees", name)
+    measure = (
+        "its readings are not used, and it is tried again from interval "
+        f"{faults.retry_interval(arm)}"
+        if faults.excluded[arm]
+        else 'its readings are still used, because faults = "report"'
+    )
+    return f"{name} seems to be faulty: {fault_text(fault, quantities)}; {measure}"

@@ -1,0 +1,231 @@
+"""Field state: what the controller of one field knows besides its model, and its snapshots."""
+
+from math import sqrt
+from typing import Any, Protocol
+
+from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.control.activations import Activations, ActivationsState
+from edge_tvbo.control.alert_notices import AlertNotices
+from edge_tvbo.control.controller_state import KIND, MAX_REASONS, ControllerState
+from edge_tvbo.control.energy_budget import EnergyBudget
+from edge_tvbo.control.fault_detection import FaultDetector
+from edge_tvbo.control.hotspots import HotspotFinder
+from edge_tvbo.control.ignored_sensors import IgnoredSensors
+from edge_tvbo.control.implausible_readings import ImplausibleReadings
+from edge_tvbo.control.notices import ADVICE_NOTICES, NOTICES, notice_text
+from edge_tvbo.control.quantities import Quantities
+from edge_tvbo.control.reading_filter import ReadingFilter
+from edge_tvbo.control.report_times import ReportTimes
+from edge_tvbo.control.sensor_health import SensorHealth
+from edge_tvbo.messages.commands import Command, Notify, Reject
+from edge_tvbo.messages.documents import Notice, NoticeKind
+from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.snapshot import (
+    MAX_COUNT,
+    decode_snapshot,
+    encode_snapshot,
+    encode_struct,
+    read_bytes,
+    read_count,
+)
+from edge_tvbo.policy.base import Policy
+
+
+class Stored(Protocol):
+    """A part of the field's state that a snapshot contains."""
+
+    def check(self, state: dict[str, Any]) -> None:
+        """Raise `SnapshotError` unless `state` is a valid state of this part."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore this part from a checked state."""
+        ...
+
+
+class FieldState:
+    """State of one field: the running interval, counters, and what is known of each sensor.
+
+    Parameters
+    ----------
+    policy : Policy
+        The policy of the field.
+    settings : ControllerSettings
+        Intervals, timeouts and limits.
+    """
+
+    def __init__(self, policy: Policy, settings: ControllerSettings) -> None:
+        field = policy.field
+        M = len(field)
+        self.policy = policy
+        self.settings = settings
+        self.sensors = field.sensors
+        self.arms = {sensor: arm for arm, sensor in enumerate(field.sensors)}
+        self.recommends = not settings.sends_commands
+        self.quantities = Quantities(field)
+        self.ignored = IgnoredSensors(field.sensors)
+        self.faults = FaultDetector(
+            field, settings.interval_s, settings.max_backoff, settings.faults
+        )
+        self.hotspots = HotspotFinder(policy, self.faults, self.ignored)
+        self.health = SensorHealth(M, settings.max_backoff, self.ignored)
+        self.reports = ReportTimes(M, settings.interval_s or settings.reply_timeout)
+        self.energy = EnergyBudget.from_settings(settings, field.sensors)
+        self.implausible = ImplausibleReadings(M)
+        self.plausible = plausible_range(field, settings)
+        self.filter = ReadingFilter(M, self.plausible, settings.max_age, settings.max_future)
+        self.alerts = AlertNotices.from_settings(settings, field, self.hotspots)
+        self.activations = Activations(settings)
+        self.interval = -1
+        self.used = -1  # the highest interval number that may have been used
+        self.began = 0.0
+        self.selected = -1
+        self.paused = False
+        self.online = True
+        self.timeout_counts = True  # whether a time-out shows that the sensor is unresponsive
+        self.replies = 0
+        self.timeouts = 0
+        self.undelivered = 0
+        self.last_reset: str | None = None
+        self.rejected: dict[str, int] = {}
+
+    @property
+    def begun(self) -> bool:
+        """Whether an interval is running."""
+        return 0 <= self.interval == self.used
+
+    def name(self, sensor: str) -> str:
+        """Return the name of a sensor for people."""
+        return self.settings.sensor_names.get(sensor, sensor)
+
+    def notice(
+        self, kind: NoticeKind, at: float, sensor: str | None = None, percent: float = 0.0
+    ) -> Notify:
+        """Return the command to publish a notice about the field, or about one of its sensors."""
+        name = None if sensor is None else self.name(sensor)
+        texts = ADVICE_NOTICES if self.recommends else NOTICES
+        return Notify(Notice(kind, rfc3339(at), notice_text(kind, name, percent, texts), sensor))
+
+    def reject(self, reason: str, source: str, detail: str = "") -> list[Command]:
+        """Count a rejected message, and return the command to log it."""
+        if reason not in self.rejected and len(self.rejected) >= MAX_REASONS:
+            reason = "other"
+        self.rejected[reason] = self.rejected.get(reason, 0) + 1
+        return [Reject(reason, source, detail)]
+
+    def update_alert(self, at: float) -> list[Command]:
+        """Compare the hot spot with the threshold; return a notice if the alert begins or ends."""
+        notice = self.alerts.update(at, self.filter.values) if self.alerts else None
+        return [Notify(notice)] if notice else []
+
+    def shift_timestamps(self, by: float, at: float) -> None:
+        """Add `by` seconds to the stored times, because the clock was set at time `at`."""
+        self.began += by
+        self.activations.at += by
+        self.filter.shift_timestamps(by, at)
+        self.reports.shift_timestamps(by)
+        self.faults.shift_timestamps(by)
+        if self.alerts:
+            self.alerts.monitor.shift_timestamps(by)
+        self.timeout_counts = False  # a reply on its way may have a time of the old clock
+
+    # --- snapshots ------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Return the snapshot of the field and its policy as bytes."""
+        state = {
+            "policy": self.policy.snapshot(),
+            "progress": encode_struct(self._progress()),
+            "resets": self.policy.resets,  # for `counters`, which builds no policy
+            **self.health.snapshot(),
+            **(self.reports.snapshot() if self.recommends else {}),
+            **self.faults.snapshot(),
+            **(self.alerts.monitor.snapshot() if self.alerts else {}),
+            **self.implausible.snapshot(),
+            **self.ignored.snapshot(),
+        }
+        if self.undelivered:
+            state["undelivered"] = self.undelivered
+        if self.settings.max_per_interval > 1:
+            state["activations"] = encode_struct(self.activations.state())
+        if self.energy:
+            state |= self.energy.snapshot() | {"sensors": list(self.sensors)}
+        return encode_snapshot(KIND, self.policy.field.fingerprint(), state)
+
+    def restore(self, blob: bytes) -> None:
+        """Restore the field from a snapshot.
+
+        An invalid snapshot raises `SnapshotError` and changes nothing.
+        """
+        state = decode_snapshot(KIND, self.policy.field.fingerprint(), blob)
+        M = len(self.sensors)
+        held = ControllerState.decode(read_bytes(state, "progress"), M)
+        activations = ActivationsState.decode(state, held, M)
+        undelivered = read_count(state, "undelivered") if "undelivered" in state else 0
+        self.filter.check(*held.filter_state)
+        parts: list[Stored] = [self.health, self.faults, self.implausible, self.ignored]
+        parts += [self.alerts.monitor] if self.alerts else []
+        parts += [self.energy] if self.energy and "energy" in state else []
+        parts += [self.reports] if self.recommends and "own_count" in state else []
+        for part in parts:
+            part.check(state)
+        self.policy.restore(read_bytes(state, "policy"))
+        for part in parts:
+            part.restore(state)
+        self._restore_progress(held)
+        self.undelivered = undelivered
+        self.activations.restore(activations)
+
+    def restore_partial(self, blob: bytes) -> int:
+        """Restore what a snapshot of another model or other sensors has in common with the field.
+
+        See `Controller.restore_partial`.
+        """
+        state = decode_snapshot(KIND, None, blob)
+        held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
+        begun = ActivationsState.decode(state, held, MAX_COUNT).begun
+        if self.energy and "sensors" in state:
+            self.energy.restore_partial(state, self.sensors)
+        self.ignored.check(state)
+        self.ignored.restore(state)
+        self.paused = held.paused
+        self.activations.begun = begun
+        return self.policy.restore_sensors(read_bytes(state, "policy"))
+
+    def _progress(self) -> ControllerState:
+        return ControllerState(
+            interval=self.interval,
+            began=self.began,
+            selected=self.selected,
+            waiting=bool(self.activations.awaited),
+            answered=self.replies,
+            missed=self.timeouts,
+            last_reset=self.last_reset,
+            refused=self.rejected,
+            last_at=self.filter.measured,
+            last_received=self.filter.received,
+            last_value=self.filter.values,
+            stepped=self.filter.stepped,
+            paused=self.paused,
+        )
+
+    def _restore_progress(self, held: ControllerState) -> None:
+        self.interval = self.used = held.interval
+        self.health.limit_backoff(held.interval)
+        self.faults.limit_backoff(held.interval)
+        self.began = held.began
+        self.selected = held.selected
+        self.timeout_counts = False  # a reply may have been lost
+        self.replies, self.timeouts = held.answered, held.missed
+        self.last_reset, self.rejected = held.last_reset, dict(held.refused)
+        self.filter.restore(*held.filter_state)
+        self.paused = held.paused
+
+
+def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
+    """Return the lowest and the highest plausible reading, in the field's unit."""
+    if isinstance(settings.plausible, tuple):
+        return settings.plausible
+    farthest = settings.plausible * sqrt(field.kernel.diagonal().max())
+    return field.bounds(farthest)

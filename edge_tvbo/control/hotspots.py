@@ -1,0 +1,146 @@
+"""Hot spots: which sensor of a field has the highest estimate, and whether an alert is active."""
+
+from collections.abc import Mapping, Sequence
+from math import floor, inf
+
+import numpy as np
+
+from edge_tvbo.control.alerts import AlertMonitor
+from edge_tvbo.control.fault_detection import FaultDetector
+from edge_tvbo.control.ignored_sensors import IgnoredSensors
+from edge_tvbo.control.quantities import Figures, Quantities
+from edge_tvbo.messages.documents import Alert, Hotspot
+from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.policy.base import Choice, Policy
+
+MAX_READINGS = 5  # that the text of an alert names; the others are counted
+
+
+class HotspotFinder:
+    """Finder of the hot spot of one field, and author of the documents about it.
+
+    Parameters
+    ----------
+    policy : Policy
+        The policy with the field's posterior.
+    faults : FaultDetector
+        The fault detector of the field. Excluded sensors are never the hot spot.
+    ignored : IgnoredSensors
+        The ignored sensors of the field, which are never the hot spot either.
+    """
+
+    def __init__(self, policy: Policy, faults: FaultDetector, ignored: IgnoredSensors) -> None:
+        self._policy = policy
+        self._field = policy.field
+        self._faults = faults
+        self._ignored = ignored
+        self._quantities = Quantities(policy.field)
+
+    def highest(self, mean: Array) -> int:
+        """Return the arm with the highest estimate among the sensors that may be the highest."""
+        hidden = self.hidden()
+        if not hidden.any():
+            return int(mean.argmax())
+        hidden = self._ignored.mask if hidden.all() else hidden
+        return int(np.where(hidden, -inf, mean).argmax())
+
+    def hidden(self) -> Mask:
+        """Return a mask, of shape (M,), of the sensors that are ignored or excluded."""
+        if not self._faults.affects_selection:
+            return self._ignored.mask
+        return self._ignored.mask | self._faults.excluded
+
+    def argmax_mean(self, before: int) -> Choice:
+        """Return the choice of the sensor with the highest estimate; in a tie, prefer `before`."""
+        mean, std = self._policy.posterior()
+        arm = self.highest(mean)
+        if before >= 0 and mean[before] == mean[arm] and not self._ignored.mask[before]:
+            arm = before
+        highest = float(mean[arm])
+        return Choice(arm, self._field.sensors[arm], highest, float(std[arm]), highest)
+
+    def hottest(self) -> Choice | None:
+        """Return the hot spot in model units; None before the first reading."""
+        mean, std = self._policy.posterior()
+        arm = self.highest(mean)
+        highest = float(mean[arm])
+        if highest == 0.0 and not mean.any():
+            return None
+        return Choice(arm, self._field.sensors[arm], highest, float(std[arm]), highest)
+
+    def hotspot(self, at: float, last: Sequence[float]) -> Hotspot | None:
+        """Return the sensor with the highest estimate at time `at`; None before the first reading.
+
+        `last` contains the arrival time of each sensor's last reading; -inf for a sensor without
+        readings.
+        """
+        hottest = self.hottest()
+        if hottest is None:
+            return None
+        figures = self._quantities.figures(hottest.mean, hottest.std)
+        since = last[hottest.arm]
+        return Hotspot(
+            at=rfc3339(at),
+            sensor=hottest.sensor,
+            value=figures.mean,
+            std=figures.std,
+            unit=self._field.unit,
+            age_s=max(0, round(at - since)) if since > -inf else None,
+        )
+
+    def alert(
+        self, monitor: AlertMonitor, at: float, values: Sequence[float], names: Mapping[str, str]
+    ) -> Alert | None:
+        """Return the state of the alert at time `at`; None before the first reading.
+
+        `values` contains the last reading of each sensor, and `names` the names of sensors for
+        people, if they differ from the ids.
+        """
+        hottest = self.hottest()
+        if hottest is None:
+            return None
+        sensors, quantities = self._field.sensors, self._quantities
+        arms = monitor.arms_beyond()
+        readings = {sensors[arm]: round(values[arm], quantities.digits) for arm in arms}
+        figures = quantities.figures(hottest.mean, hottest.std)
+        probability = monitor.probability(hottest.mean, hottest.std)
+        named = {names.get(sensor, sensor): value for sensor, value in readings.items()}
+        name = names.get(hottest.sensor, hottest.sensor)
+        return Alert(
+            at=rfc3339(at),
+            active=monitor.active,
+            since=rfc3339(monitor.since) if monitor.since else None,
+            threshold=monitor.threshold,
+            release=round(monitor.release, quantities.digits),
+            sensor=hottest.sensor,
+            value=figures.mean,
+            std=figures.std,
+            probability=round(probability, 3),
+            readings=readings,
+            unit=self._field.unit,
+            text=self._alert_text(monitor, figures, name, named, probability),
+        )
+
+    def _alert_text(
+        self,
+        monitor: AlertMonitor,
+        figures: Figures,
+        name: str,
+        readings: Mapping[str, float],
+        probability: float,
+    ) -> str:
+        quantities = self._quantities
+        side = "above" if self._field.objective == "max" else "below"
+        unit = f" {self._field.unit}" if self._field.unit else ""
+        values = f"for values {side} {monitor.threshold:g}{unit}"
+        hotspot = f"{name} is estimated at {quantities.estimate(figures)}"
+        if not monitor.active:
+            return f"No alert {values}; {hotspot}"
+        until = quantities.text(round(monitor.release, quantities.digits))
+        sent = [f"{each} sent {quantities.text(value)}" for each, value in readings.items()]
+        if len(sent) > MAX_READINGS:
+            sent = [*sent[:MAX_READINGS], f"{len(sent) - MAX_READINGS} more sensors"]
+        percent = min(99, floor(100.0 * probability))
+        why = ", ".join(sent) or f"{hotspot}, {side} the threshold with {percent} % probability"
+        return f"Alert {values}, until {until}: {why}"

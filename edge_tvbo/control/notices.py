@@ -1,0 +1,64 @@
+"""Notices: their texts, in which a controller tells users what has happened."""
+
+from collections.abc import Mapping
+
+from edge_tvbo.control.facts import Silence
+from edge_tvbo.messages.documents import NoticeKind
+from edge_tvbo.messages.formatting import duration, significant
+
+NOTICES: dict[NoticeKind, str] = {
+    "all-suspect": "No sensor replies; check the sensors and the broker. Until one replies, each is"
+    " activated in turn",
+    "battery-low": "{sensor} has {percent} % battery left; it is not activated",
+    "model-reset": "{sensor} contradicts the model; the model was reset",
+    "paused": "Paused by command; no sensor is activated until the field is resumed",
+    "resumed": "Resumed by command; the next interval activates a sensor again",
+    "sensor-back": "{sensor} responds again",
+    "sensor-lost": "{sensor} did not reply in time; it is backed off and activated again later",
+    "sensor-agrees": "{sensor} agrees with the other sensors again; its readings are used again",
+    "sensor-faulty": "{sensor} seems to be faulty",
+    "sensor-ignored": "{sensor} is ignored by command: it is not activated, and its readings are"
+    " not used",
+    "sensor-used": "{sensor} is used again by command",
+    "some-back": "A sensor responds again; the policy selects the sensors again",
+}
+ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no command is sent
+    **NOTICES,
+    "all-suspect": "No sensor reports; check the sensors and the broker. Until one reports,"
+    " each is recommended in turn",
+    "battery-low": "{sensor} has {percent} % battery left; it is not recommended",
+    "paused": "Paused by command; no sensor is recommended until the field is resumed",
+    "resumed": "Resumed by command; the next interval recommends a sensor again",
+    "sensor-back": "{sensor} reports again",
+    "sensor-ignored": "{sensor} is ignored by command: it is not recommended, and its readings are"
+    " not used",
+    "some-back": "A sensor reports again; the policy selects the sensors again",
+}
+RESET_BY_COMMAND = "The model was reset by command"
+
+
+def notice_text(
+    kind: NoticeKind,
+    sensor: str | None = None,
+    percent: float = 0.0,
+    texts: Mapping[NoticeKind, str] = NOTICES,
+) -> str:
+    """Return the text of a notice about a field, or about one of its sensors."""
+    if kind == "model-reset" and sensor is None:
+        return RESET_BY_COMMAND
+    return texts[kind].format(sensor=sensor, percent=significant(percent))
+
+
+def silence_text(sensor: str, silence: Silence) -> str:
+    """Return the text of a notice that `sensor` is silent.
+
+    >>> silence_text("attic", Silence(240.0, 60.0, while_recommended=False))
+    'attic has sent no usable reading for 4 min; it usually sends one every 60 s'
+    """
+    time, usual = duration(silence.time), duration(silence.usual)
+    if silence.while_recommended:
+        return (
+            f"{sensor} has sent no usable reading in the {time} for which it was recommended; it "
+            f"usually sends one within {usual}"
+        )
+    return f"{sensor} has sent no usable reading for {time}; it usually sends one every {usual}"

@@ -1,0 +1,68 @@
+"""Quantities: values of one field, converted from model units, rounded and as text."""
+
+from math import floor, log10
+from typing import NamedTuple
+
+from edge_tvbo.models.field import SensorField
+
+
+class Figures(NamedTuple):
+    """The rounded numbers of an estimate, in the field's unit."""
+
+    mean: float
+    std: float
+
+
+def decimals(field: SensorField) -> int:
+    """Return how many decimals a value needs to show 1/100 of the field's standard deviation."""
+    return max(0, 2 - floor(log10(field.scale)))
+
+
+class Quantities:
+    """Numbers and texts of one field's values, with the decimals that mean something.
+
+    Examples
+    --------
+    >>> quantities = Quantities(SensorField(("a",), [[4.0]], 0.01, unit="°C", center=20.0))
+    >>> quantities.value(1.23456), quantities.text(21.0), quantities.estimate(Figures(21.25, 0.5))
+    (21.23, '21 °C', '21.25 ± 0.50 °C')
+    """
+
+    def __init__(self, field: SensorField) -> None:
+        self._field = field
+        self._unit = f" {field.unit}" if field.unit else ""
+        self.digits = decimals(field)
+        self._format = f"%.{self.digits}f"
+
+    def value(self, value: float) -> float:
+        """Return a value in model units as a rounded value in the field's unit."""
+        return round(self._field.to_unit(value), self.digits) + 0.0  # no minus zero
+
+    def spread(self, value: float, std: float) -> float:
+        """Return a standard deviation at `value`, both in model units, in the field's unit."""
+        return round(self._field.std_to_unit(value, std), self.digits)
+
+    def figures(self, mean: float, std: float) -> Figures:
+        """Return an estimate in model units as rounded numbers in the field's unit."""
+        return Figures(self.value(mean), self.spread(mean, std))
+
+    def number(self, value: float) -> str:
+        """Return a value in the field's unit as text, without the unit."""
+        text = self._format % value
+        return text.rstrip("0").rstrip(".") if self.digits else text
+
+    def text(self, value: float) -> str:
+        """Return a value in the field's unit as text, with the unit."""
+        return self.number(value) + self._unit
+
+    def estimate(self, figures: Figures) -> str:
+        """Return mean ± standard deviation, both with the two significant digits of the latter."""
+        digits = self.digits
+        if figures.std > 0.0:
+            digits = max(0, min(digits, 1 - floor(log10(figures.std))))
+        return f"{figures.mean:.{digits}f} ± {figures.std:.{digits}f}{self._unit}"
+
+    def implausible(self, value: float, plausible: tuple[float, float]) -> str:
+        """Return an implausible reading and the plausible range in words."""
+        lowest, highest = (self.number(round(each, self.digits)) for each in plausible)
+        return f"{value:g}{self._unit}; plausible: {lowest} to {highest}{self._unit}"

@@ -1,0 +1,166 @@
+"""Reading handler: checks the readings of one field, learns from them, and notices faults."""
+
+from math import copysign, sqrt
+from typing import NamedTuple
+
+from edge_tvbo.control.fault_detection import Prediction
+from edge_tvbo.control.fault_text import fault_notice
+from edge_tvbo.control.field_state import FieldState
+from edge_tvbo.messages.commands import Command, Ending, Notify, Record
+from edge_tvbo.messages.documents import Notice
+from edge_tvbo.messages.events import BatteryReported, Reading
+from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.policy.base import ObserveResult
+
+
+class Reply(NamedTuple):
+    """A reply of an awaited sensor, and what the model made of it."""
+
+    arm: int
+    reading: Reading
+    estimate: float  # the mean before the reading, in model units
+    result: ObserveResult
+
+
+def reply_record(reply: Reply, state: FieldState) -> Record:
+    """Return the record that a sensor has replied in the running interval."""
+    field, result, reading = state.policy.field, reply.result, reply.reading
+    side = copysign(1.0, field.to_model(reading.value) - reply.estimate)
+    threshold = result.threshold
+    return Record(
+        state.interval,
+        state.began,
+        reading.sensor,
+        Ending.ANSWERED,
+        reading.value,
+        field.distance_to_unit(reply.estimate, side * result.abs_error),
+        None if threshold is None else field.distance_to_unit(reply.estimate, side * threshold),
+        result.reset,
+    )
+
+
+class ReadingHandler:
+    """Handler of the readings of one field.
+
+    Parameters
+    ----------
+    state : FieldState
+        The state of the field, which the handler updates.
+    """
+
+    def __init__(self, state: FieldState) -> None:
+        self._state = state
+
+    def handle(self, reading: Reading) -> tuple[list[Command], Reply | None]:
+        """Learn from a reading, or reject it; return commands, and the reading if it is a reply."""
+        state = self._state
+        arm = state.arms.get(reading.sensor, -1)
+        is_reply = arm in state.activations.awaited
+        if reason := self._reject_reason(arm, reading, is_reply=is_reply):
+            rejected = state.reject(reason, reading.sensor, state.filter.detail(reason, reading))
+            if reason == "implausible":
+                rejected += self._note_implausible(arm, reading, is_reply=is_reply)
+            return rejected, None
+        state.implausible.clear(arm)
+        commands = self._note_report(arm, reading, is_reply=is_reply) if state.recommends else []
+        if not is_reply and state.settings.learn_from == "activated":
+            activated = arm == state.selected or arm in state.activations.arms
+            reason = "late" if activated else "unsolicited"
+            return commands + state.reject(reason, reading.sensor, f"{reading.value:g}"), None
+        state.filter.accept(arm, reading)
+        reply, findings = self._learn_from(arm, reading)
+        if is_reply:
+            state.health.mark_replied(arm)
+        if is_reply or not state.health.is_implausible(arm):
+            commands += self._sensor_recovered(arm, reading.received)
+        commands += findings
+        if reply.result.reset:
+            state.last_reset = rfc3339(state.began)
+            commands.append(state.notice("model-reset", reading.received, reading.sensor))
+        commands += state.update_alert(reading.received)
+        return commands, reply if is_reply else None
+
+    def handle_battery(self, report: BatteryReported) -> list[Command]:
+        """Store a sensor's battery charge; return a notice if it is too low."""
+        state = self._state
+        arm = state.arms.get(report.sensor, -1)
+        if arm < 0:
+            return state.reject("unknown-sensor", report.sensor)
+        if not 0 <= report.percent <= 100:
+            return state.reject("implausible", report.sensor, f"{report.percent:g} %")
+        if state.energy is None or not state.energy.update_battery(arm, report.percent):
+            return []
+        return [state.notice("battery-low", report.received, report.sensor, report.percent)]
+
+    def _learn_from(self, arm: int, reading: Reading) -> tuple[Reply, list[Command]]:
+        """Update the model with a reading, unless its sensor is faulty or may be so.
+
+        Return the reading with what the model made of it, and notices.
+        """
+        state = self._state
+        policy, field = state.policy, state.policy.field
+        y = field.to_model(reading.value)
+        means, stds = policy.posterior()
+        mean, std = float(means[arm]), sqrt(float(stds[arm]) ** 2 + field.noise_variance)
+        informed = policy.learns_rates and bool(means.any())
+        prediction = Prediction(field.to_unit(mean), field.std_to_unit(mean, std), informed)
+        outcome = state.faults.test(
+            arm, reading.value, prediction, reading.received, state.interval
+        )
+        commands: list[Command] = []
+        if outcome.event:
+            name = state.name(reading.sensor)
+            text = fault_notice(name, arm, state.faults, state.quantities)
+            notice = Notice(outcome.event, rfc3339(reading.received), text, reading.sensor)
+            commands.append(Notify(notice))
+        if outcome.usable:
+            if state.alerts:
+                state.alerts.monitor.observe(arm, y)
+            return Reply(arm, reading, mean, policy.observe(arm, y)), commands
+        commands += state.reject("faulty", reading.sensor, f"{reading.value:g}")
+        unused = ObserveResult(False, abs(y - mean), None, policy.observations)
+        return Reply(arm, reading, mean, unused), commands
+
+    def _reject_reason(self, arm: int, reading: Reading, *, is_reply: bool) -> str | None:
+        if arm < 0:
+            return "unknown-sensor"
+        if self._state.ignored.mask[arm]:
+            return "ignored"
+        activated_at = self._state.activations.at if is_reply else None
+        return self._state.filter.reject_reason(arm, reading, activated_at)
+
+    def _note_implausible(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
+        """Record that a sensor sent an implausible reading; return a notice if it is new."""
+        state = self._state
+        if is_reply and not state.recommends:
+            state.health.mark_implausible(arm)
+        if not state.implausible.note(arm, reading.value, state.interval):
+            return []
+        sent = state.quantities.implausible(reading.value, state.plausible)
+        text = (
+            f"{state.name(reading.sensor)} sent {sent}. The reading is not used; check the sensor,"
+            " its unit and the setting plausible"
+        )
+        notice = Notice("sensor-implausible", rfc3339(reading.received), text, reading.sensor)
+        return [Notify(notice)]
+
+    def _note_report(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
+        """Learn from the time of a reading in the mode advise, even if the model does not use it.
+
+        A reading soon after the recommendation may be a reply to other software.
+        """
+        state = self._state
+        since = reading.received - state.activations.at
+        prompt = is_reply and since <= state.settings.reply_timeout
+        state.reports.observe(arm, reading.received, prompt=prompt)
+        return self._sensor_recovered(arm, reading.received)
+
+    def _sensor_recovered(self, arm: int, at: float) -> list[Command]:
+        state = self._state
+        all_were_unresponsive = state.health.all_unresponsive
+        if not state.health.mark_responsive(arm):
+            return []
+        commands: list[Command] = [state.notice("sensor-back", at, state.sensors[arm])]
+        if all_were_unresponsive:
+            commands.append(state.notice("some-back", at))
+        return commands

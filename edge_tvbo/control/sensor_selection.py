@@ -1,0 +1,191 @@
+"""Sensor selection: which sensor of a field is activated next, and the decision about it."""
+
+from math import inf
+
+import numpy as np
+
+from edge_tvbo.control.decision_text import DecisionBuilder
+from edge_tvbo.control.facts import BackedOff, Ignored, Ineligible, WasActivated
+from edge_tvbo.control.field_state import FieldState
+from edge_tvbo.messages.commands import Activate, Command, PublishState, Recommend
+from edge_tvbo.messages.documents import Decision, ModelState, Reason
+from edge_tvbo.numerics.types import Mask
+from edge_tvbo.policy.base import Choice
+
+
+class SensorSelection:
+    """Selects the sensors of one field that are activated, among those that are eligible.
+
+    Parameters
+    ----------
+    state : FieldState
+        The state of the field, which the selection updates.
+    with_text : bool
+        Whether decisions contain factors and a text.
+    """
+
+    def __init__(self, state: FieldState, *, with_text: bool) -> None:
+        self._state = state
+        self._decisions = DecisionBuilder(
+            state.policy,
+            state.hotspots,
+            with_text=with_text,
+            recommends=state.recommends,
+            names=state.settings.sensor_names,
+        )
+
+    def model_facts(self) -> list[str]:
+        """Return the facts about the model in words."""
+        return self._decisions.model_facts()
+
+    def begin(self, at: float) -> list[Command]:
+        """Activate the first sensor of the interval, or all its sensors if they are selected so.
+
+        If none is eligible or worth its energy, only a decision is published.
+        """
+        state = self._state
+        sensors = state.activations.planned
+        if sensors > 1 and state.settings.next_activation == "at-once":
+            return self._activate_several(sensors, at) or self._skip_activation(at)
+        activated = self._activate_one(at, at + state.settings.reply_timeout)
+        state.activations.left = sensors - 1 if activated else 0
+        return activated or self._skip_activation(at)
+
+    def activate_next(self, at: float) -> list[Command]:
+        """Activate the next sensor of the interval, if another one can be activated in it."""
+        state = self._state
+        if not state.activations.left or state.paused or not state.begun:
+            return []
+        expires_at = state.activations.next_deadline(state.began, at)
+        if expires_at is None:
+            return []
+        state.activations.left -= 1
+        return self._activate_one(at, expires_at)
+
+    def force(self, arm: int, at: float) -> list[Command]:
+        """Activate the sensor `arm`, whatever the policy would select."""
+        eligible = self._only(arm)
+        choice = self._state.policy.select(eligible)
+        expires_at = at + self._state.settings.reply_timeout
+        return self._activate(choice, eligible, Reason.ASKED, at, expires_at)
+
+    def _activate_one(self, at: float, expires_at: float) -> list[Command]:
+        """Activate the sensor that is selected next; do nothing if none is worth its energy."""
+        state = self._state
+        eligible, because = self._eligible(), None
+        if eligible is not None and not eligible.any():
+            return []
+        if eligible is not None and state.health.all_unresponsive:
+            eligible = self._only(state.health.next_in_turn(eligible))
+            because = Reason.PROBE
+        choice = state.policy.select(eligible)
+        if state.energy and not state.energy.is_worth_activating(choice.arm, choice.std):
+            return []
+        return self._activate(choice, eligible, because, at, expires_at)
+
+    def _activate_several(self, sensors: int, at: float) -> list[Command]:
+        """Select several sensors and activate them; leave out those not worth their energy."""
+        state = self._state
+        expires_at = at + state.settings.reply_timeout
+        if state.health.all_unresponsive:
+            return [each for _ in range(sensors) for each in self._activate_one(at, expires_at)]
+        eligible = self._eligible()
+        if eligible is not None and not eligible.any():
+            return []
+        commands: list[Command] = []
+        for choice in state.policy.select_many(sensors, eligible):
+            left = self._eligible()
+            if left is not None and not left[choice.arm]:  # the energy is spent
+                continue
+            if state.energy and not state.energy.is_worth_activating(choice.arm, choice.std):
+                continue
+            commands += self._activate(choice, left, None, at, expires_at)
+        return commands
+
+    def _eligible(self) -> Mask | None:
+        """Return a mask of the sensors that can be activated, of shape (M,); None for all."""
+        state = self._state
+        restricted = state.health.any_unresponsive or state.ignored.count
+        eligible = state.health.eligible(state.interval) if restricted else None
+        if state.faults.affects_selection:
+            eligible = state.faults.eligible(state.interval, eligible)
+        if state.energy:
+            affordable = state.energy.affordable()
+            eligible = affordable if eligible is None else eligible & affordable
+        if state.activations.arms:
+            eligible = np.ones(len(state.sensors), np.bool_) if eligible is None else eligible
+            eligible[state.activations.arms] = False
+        return eligible
+
+    def _activate(
+        self,
+        choice: Choice,
+        eligible: Mask | None,
+        because: Reason | None,
+        at: float,
+        expires_at: float,
+    ) -> list[Command]:
+        state = self._state
+        replaces = not state.activations.awaited
+        state.activations.add(choice.arm, at)
+        state.selected = choice.arm
+        state.timeout_counts = state.online
+        if because is Reason.PROBE:
+            state.health.mark_probed(choice.arm)
+        decision = PublishState(self._decision(choice, eligible, because, expires_at))
+        if state.recommends:
+            state.reports.recommend(state.activations.awaited, at)
+            return [Recommend(choice.sensor, state.interval, at, expires_at), decision]
+        if state.energy:
+            state.energy.charge(choice.arm)
+        return [Activate(choice.sensor, state.interval, at, expires_at, replaces), decision]
+
+    def _skip_activation(self, at: float) -> list[Command]:
+        state = self._state
+        assert state.energy
+        state.energy.skip_interval()
+        choice = state.hotspots.argmax_mean(state.selected)
+        state.selected = choice.arm
+        expires_at = at + state.settings.reply_timeout
+        return [PublishState(self._decision(choice, None, Reason.SAVED, expires_at))]
+
+    def _decision(
+        self,
+        choice: Choice,
+        eligible: Mask | None,
+        because: Reason | None,
+        expires_at: float,
+    ) -> Decision:
+        state = self._state
+        return self._decisions.decision(
+            choice,
+            eligible,
+            because=because,
+            interval=state.interval,
+            at=state.began,
+            expires_at=expires_at,
+            model=ModelState(state.policy.observations, state.policy.resets, state.last_reset),
+            ineligible_reason=self._ineligible_reason,
+            energy=state.energy.fact() if state.energy else None,
+            earlier=state.activations.arms[:-1],
+        )
+
+    def _ineligible_reason(self, arm: int) -> Ineligible:
+        """Return the reason why the sensor `arm` cannot be activated now."""
+        state = self._state
+        if arm in state.activations.arms:
+            return WasActivated()
+        if state.ignored.mask[arm]:
+            return Ignored()
+        if fact := state.faults.ineligible_reason(arm, state.interval):
+            return fact
+        until = state.health.retry_interval(arm)
+        if state.energy and until <= state.interval:
+            return state.energy.ineligible_reason(arm)
+        received = state.filter.received[arm]
+        return BackedOff(until, state.began - received if received > -inf else None)
+
+    def _only(self, arm: int) -> Mask:
+        eligible = np.zeros(len(self._state.sensors), np.bool_)
+        eligible[arm] = True
+        return eligible

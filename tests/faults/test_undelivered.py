@@ -1,0 +1,63 @@
+"""A network that carries nothing for a while: no sensor is blamed for what was never sent."""
+
+import json
+from contextlib import closing
+
+import pytest
+from support.gateway import Gateway
+from support.proxy import Proxy
+
+ENERGY = """
+[fields.lab.energy]
+unit = "J"
+cost = 1.0
+budget = 1000.0
+period = "1h"
+"""
+
+
+class Metered(Gateway):
+    """A gateway behind a proxy, which counts the energy of its sensors."""
+
+    def __init__(self, directory, broker, peer, name):
+        super().__init__(directory, broker.port, peer, name)
+        self.proxy = Proxy(broker.port)
+        self.port = self.proxy.port
+        self.configure(extra=ENERGY)
+        self.config.write_text('health = "1s"\n' + self.config.read_text())
+        self._watcher = peer(broker.port, f"edge_tvbo/{name}/health")
+
+    def health(self):
+        """Return the newest health of the field that the broker has; {} before the first."""
+        documents = self._watcher.on(f"edge_tvbo/{self.name}/health")
+        return json.loads(documents[-1])["fields"]["lab"] if documents else {}
+
+    def close(self):
+        super().close()
+        self.proxy.close()
+
+
+@pytest.fixture
+def gateway(tmp_path, broker, peer):
+    """Yield a gateway whose sensors have energy budgets."""
+    with closing(Metered(tmp_path, broker, peer, "undelivered")) as made:
+        yield made
+
+
+def test_while_the_network_carries_nothing_no_sensor_is_blamed_or_charged(gateway):
+    """The window of 20 messages and the queue are full: most activations never leave."""
+    gateway.start()
+    gateway.wait_for_activations(5)
+    gateway.proxy.frozen = True
+    gateway.wait(lambda: gateway.log_text().count("did not confirm the activation") >= 40)
+    before = len(gateway.activations)
+    gateway.proxy.frozen = False
+    gateway.wait_for_activations(10)
+    gateway.wait(lambda: gateway.health().get("answered", 0) > before)
+    gateway.stop()
+    health = gateway.health()
+    assert health["undelivered"] >= 40 and health["suspects"] == []
+    assert "sensor-lost" not in gateway.log_text()
+    unsent = health["interval"] + 1 - len(gateway.activations)
+    assert unsent > 10
+    assert 10 <= health["energy"]["spent"] <= len(gateway.activations)

@@ -5,6 +5,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from edge_tvbo.config import field_types
+
 
 class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Threshold of a field's hot spot, beyond which there is an alert."""
@@ -34,3 +36,25 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
             " reading shows it.",
         ),
     ] = 0.9
+    quiet: Annotated[
+        tuple[int, int] | None,
+        Meta(
+            description="Hours of the day in which no event reports that an alert begins or is"
+            " over. What has changed in them is reported at their end.",
+            extra={
+                "parse": field_types.quiet_hours,
+                "expected": 'two times of the day, such as "22:00-06:30"',
+            },
+        ),
+    ] = None
+    timezone: Annotated[
+        str | None,
+        Meta(
+            description="The time zone of the quiet hours.",
+            extra={
+                "parse": field_types.timezone,
+                "expected": 'a name such as "Europe/Berlin"',
+                "default": "that of this machine",
+            },
+        ),
+    ] = None

@@ -11,12 +11,15 @@ import unicodedata
 from ipaddress import ip_address
 from typing import Any, Literal, TypeGuard
 
+from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.errors import ConfigError
 
 _SIZES = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
 _SIZE = re.compile(r"([0-9]{1,6}) ?(KiB|MiB|GiB)")
 _UNITS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(ms|s|min|h|d)")
+_CLOCK = "([01][0-9]|2[0-3]):([0-5][0-9])"
+_QUIET_HOURS = re.compile(f"{_CLOCK} ?- ?{_CLOCK}")
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HOST = re.compile(r"[A-Za-z0-9_.:%-]{1,253}")
 PAYLOAD_WORDS = ("sensor", "interval", "at", "expires_at")
@@ -208,6 +211,32 @@ def plausible(value: object) -> float | tuple[float, float]:
     if lowest == highest:
         raise ValueError("the range is empty")
     return lowest, highest
+
+
+def quiet_hours(value: object) -> tuple[int, int]:
+    """Return the beginning and the end of quiet hours, in minutes after midnight.
+
+    >>> quiet_hours("22:00-06:30")
+    (1320, 390)
+    """
+    match = _QUIET_HOURS.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError
+    begin, end = (int(match[n]) * 60 + int(match[n + 1]) for n in (1, 3))
+    if begin == end:
+        raise ValueError("they would last the whole day; without alerts, remove the table alert")
+    return begin, end
+
+
+def timezone(value: object) -> str:
+    """Return the name of a time zone that this machine knows."""
+    if not isinstance(value, str):
+        raise ValueError
+    try:
+        load_timezone(value)
+    except ConfigError:
+        raise ValueError("it is not in the time-zone database of this machine") from None
+    return value
 
 
 def _is_number(value: object) -> TypeGuard[float]:

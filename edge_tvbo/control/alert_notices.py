@@ -1,13 +1,47 @@
 """Alert notices: the documents and notices about the alert of one field, and its quiet hours."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from datetime import datetime
 
+from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.control.alerts import AlertMonitor
 from edge_tvbo.control.hotspots import HotspotFinder
+from edge_tvbo.control.reading_filter import ReadingFilter
 from edge_tvbo.messages.documents import Alert, Notice
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.models.field import SensorField
+
+
+class QuietHours:
+    """Hours of the day in which no alert is announced.
+
+    Parameters
+    ----------
+    settings : AlertSettings
+        The quiet hours and their time zone.
+
+    Examples
+    --------
+    >>> settings = AlertSettings(threshold=30.0, quiet=(1320, 390), timezone="Europe/Berlin")
+    >>> quiet = QuietHours(settings)
+    >>> [quiet.includes(hour * 3600.0) for hour in (4, 6, 20, 21)]  # 1970-01-01, UTC
+    [True, False, False, True]
+    """
+
+    def __init__(self, settings: AlertSettings) -> None:
+        self._hours = settings.quiet
+        self._zone = load_timezone(settings.timezone) if settings.timezone else None
+
+    def includes(self, at: float) -> bool:
+        """Return whether the time `at`, in s since 1970, is in the quiet hours."""
+        if self._hours is None:
+            return False
+        begin, end = self._hours
+        time = datetime.fromtimestamp(at, self._zone)
+        minute = 60 * time.hour + time.minute
+        return begin <= minute < end if begin < end else not end <= minute < begin
 
 
 class AlertNotices:
@@ -19,46 +53,65 @@ class AlertNotices:
         The state of the alert.
     hotspots : HotspotFinder
         Finds the hot spot.
+    readings : ReadingFilter
+        The last reading of each sensor.
+    quiet : QuietHours
+        When nothing is announced. What has changed is announced after them.
     names : mapping
         Names of sensors for people, by their ids.
     """
 
     def __init__(
-        self, monitor: AlertMonitor, hotspots: HotspotFinder, names: Mapping[str, str]
+        self,
+        monitor: AlertMonitor,
+        hotspots: HotspotFinder,
+        readings: ReadingFilter,
+        quiet: QuietHours,
+        names: Mapping[str, str],
     ) -> None:
         self.monitor = monitor
         self._hotspots = hotspots
+        self._readings = readings
+        self._quiet = quiet
         self._names = names
 
     @classmethod
     def from_settings(
-        cls, settings: ControllerSettings, field: SensorField, hotspots: HotspotFinder
+        cls,
+        settings: ControllerSettings,
+        field: SensorField,
+        hotspots: HotspotFinder,
+        readings: ReadingFilter,
     ) -> "AlertNotices | None":
         """Return the alert notices of a field; None if the field has no threshold."""
-        if settings.alert is None:
+        alert = settings.alert
+        if alert is None:
             return None
-        return cls(AlertMonitor(field, settings.alert), hotspots, settings.sensor_names)
+        monitor, quiet = AlertMonitor(field, alert), QuietHours(alert)
+        return cls(monitor, hotspots, readings, quiet, settings.sensor_names)
 
-    def document(self, at: float, values: Sequence[float]) -> Alert | None:
-        """Return the state of the alert at time `at`; None before the first reading.
+    def document(self, at: float) -> Alert | None:
+        """Return the state of the alert at time `at`; None before the first reading."""
+        return self._hotspots.alert(self.monitor, at, self._readings.values, self._names)
 
-        `values` contains the last reading of each sensor.
-        """
-        return self._hotspots.alert(self.monitor, at, values, self._names)
-
-    def text(self, at: float, values: Sequence[float]) -> str | None:
+    def text(self, at: float) -> str | None:
         """Return the text of the alert; None if there is no alert."""
-        state = self.document(at, values) if self.monitor.active else None
+        state = self.document(at) if self.monitor.active else None
         return state.text if state else None
 
-    def update(self, at: float, values: Sequence[float]) -> Notice | None:
-        """Compare the hot spot with the threshold; return a notice if one is due."""
+    def update(self, at: float) -> Notice | None:
+        """Compare the hot spot with the threshold; return a notice if one is due.
+
+        While the clock is not set, the time of day is unknown, so no hours are quiet.
+        """
         hottest = self._hotspots.hottest()
         if hottest is None:
             return None
-        hidden = self._hotspots.hidden()
-        event = self.monitor.update(hottest.mean, hottest.std, hidden, at)
-        state = self.document(at, values) if event else None
+        self.monitor.update(hottest.mean, hottest.std, self._hotspots.hidden(), at)
+        if self._readings.clock_is_set and self._quiet.includes(at):
+            return None
+        event = self.monitor.take_event()
+        state = self.document(at) if event else None
         if event is None or state is None:
             return None
         sensor = next(iter(state.readings), state.sensor)

@@ -32,6 +32,7 @@ class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     estimated: bool
     active: bool
     since: float
+    announced: bool | None = None  # None in the snapshot of an old version: like `active`
 
 
 class AlertMonitor:
@@ -64,6 +65,7 @@ class AlertMonitor:
         self._probability = settings.probability
         self._beyond = np.zeros(len(field), np.int64)  # 1 if the last readings are beyond it
         self._estimated = False
+        self._announced = False  # the state that the last event reported
         self.active = False
         self.since = 0.0
 
@@ -74,10 +76,8 @@ class AlertMonitor:
         elif y < self._release:
             self._beyond[arm] = 0
 
-    def update(
-        self, mean: float, std: float, hidden: Mask, at: float
-    ) -> Literal["alert", "alert-over"] | None:
-        """Update the alert at time `at`; return the event if it begins or is over.
+    def update(self, mean: float, std: float, hidden: Mask, at: float) -> None:
+        """Update the alert at time `at`.
 
         Parameters
         ----------
@@ -94,10 +94,15 @@ class AlertMonitor:
         elif mean < self._release:
             self._estimated = False
         active = self._estimated or bool(self._beyond.any())
-        if active is self.active:
+        if active is not self.active:
+            self.active, self.since = active, at
+
+    def take_event(self) -> Literal["alert", "alert-over"] | None:
+        """Return the event if the alert has begun or is over since the last event."""
+        if self.active is self._announced:
             return None
-        self.active, self.since = active, at
-        return "alert" if active else "alert-over"
+        self._announced = self.active
+        return "alert" if self.active else "alert-over"
 
     def probability(self, mean: float, std: float) -> float:
         """Return the probability that a value with this posterior is above the threshold.
@@ -122,7 +127,7 @@ class AlertMonitor:
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state for `check` and `restore`."""
-        held = _Held(self._estimated, self.active, self.since)
+        held = _Held(self._estimated, self.active, self.since, self._announced)
         return {"alert": encode_struct(held), "alert_beyond": self._beyond}
 
     def check(self, state: dict[str, Any]) -> None:
@@ -138,6 +143,7 @@ class AlertMonitor:
         """Restore a checked state; without an alert in it, there is none."""
         held = _held(state) if "alert" in state else _Held(False, False, 0.0)
         self._estimated, self.active, self.since = held.estimated, held.active, held.since
+        self._announced = held.active if held.announced is None else held.announced
         self._beyond[:] = state.get("alert_beyond", 0)
 
 

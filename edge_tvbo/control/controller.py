@@ -172,7 +172,7 @@ class Controller:
                 sensors[arm]: fault_text(fault, quantities)
                 for arm, fault in state.faults.faults().items()
             },
-            alert=state.alerts.text(state.began, state.filter.values) if state.alerts else None,
+            alert=state.alerts.text(state.began) if state.alerts else None,
             implausible={
                 sensors[arm]: quantities.implausible(value, state.plausible)
                 for arm, value in state.implausible.values().items()
@@ -229,7 +229,7 @@ class Controller:
     def alert(self, at: float) -> Alert | None:
         """Return the state of the alert; None without a threshold or before the first reading."""
         alerts = self._state.alerts
-        return alerts.document(at, self._state.filter.values) if alerts else None
+        return alerts.document(at) if alerts else None
 
     def last_readings(self) -> dict[str, LastReading]:
         """Return a dict that maps each sensor to its last accepted reading, if it has one."""

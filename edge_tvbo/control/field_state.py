@@ -75,7 +75,7 @@ class FieldState:
         self.implausible = ImplausibleReadings(M)
         self.plausible = plausible_range(field, settings)
         self.filter = ReadingFilter(M, self.plausible, settings.max_age, settings.max_future)
-        self.alerts = AlertNotices.from_settings(settings, field, self.hotspots)
+        self.alerts = AlertNotices.from_settings(settings, field, self.hotspots, self.filter)
         self.activations = Activations(settings)
         self.interval = -1
         self.used = -1  # the highest interval number that may have been used
@@ -116,7 +116,7 @@ class FieldState:
 
     def update_alert(self, at: float) -> list[Command]:
         """Compare the hot spot with the threshold; return a notice if the alert begins or ends."""
-        notice = self.alerts.update(at, self.filter.values) if self.alerts else None
+        notice = self.alerts.update(at) if self.alerts else None
         return [Notify(notice)] if notice else []
 
     def shift_timestamps(self, by: float, at: float) -> None:

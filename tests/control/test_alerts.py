@@ -111,9 +111,9 @@ def test_probability_is_the_share_of_samples_of_the_posterior_beyond_it(
         beyond = samples > threshold if objective == "max" else samples < threshold
         monitor = AlertMonitor(field, settings)
         assert monitor.probability(mean, 0.7) == pytest.approx(beyond.mean(), abs=0.005)
-        event = monitor.update(mean, 0.7, np.zeros(3, np.bool_), 1.0)
+        monitor.update(mean, 0.7, np.zeros(3, np.bool_), 1.0)
         if abs(beyond.mean() - probability) > 0.01:
-            assert event == ("alert" if beyond.mean() >= probability else None)
+            assert monitor.take_event() == ("alert" if beyond.mean() >= probability else None)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.floats(15, 25)), max_size=30))
@@ -159,6 +159,34 @@ def test_events_alternate_and_agree_with_the_state_before_and_after_restarts(ste
         state = controller.alert(at)
         assert (state is not None and state.active) is active or state is None
         assert (controller.health().alert is not None) <= active
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.floats(15, 28)), min_size=1, max_size=40),
+    st.integers(0, 1439),
+    st.integers(1, 1439),
+)
+def test_quiet_hours_delay_events_and_lose_no_change(readings, begin, length):
+    """A reading every 50 min; the state has the alert at once, the events have it afterwards."""
+    quiet = (begin, (begin + length) % 1440)
+    settings = AlertSettings(threshold=24.0, hysteresis=1.0, quiet=quiet, timezone="UTC")
+    controller, twin = controller_of(settings), controller_of()
+    announced = False
+    for n, (arm, value) in enumerate(readings):
+        at = 3000.0 * (n + 1)
+        reading = Reading(NAMES[arm], value, at, at)
+        events = alerts(controller.handle(reading))
+        twin.handle(reading)
+        state = twin.alert(at)
+        assert controller.alert(at) == state
+        active = state is not None and state.active
+        is_quiet = (at // 60 - begin) % 1440 < length
+        expected = ["alert" if active else "alert-over"] if active is not announced else []
+        assert events == ([] if is_quiet else expected)
+        announced = announced if is_quiet else active
+        snapshot = controller.snapshot()
+        controller = controller_of(settings)
+        controller.restore(snapshot)
 
 
 def test_alert_of_a_silent_sensor_stays_until_it_is_ignored():

@@ -6,10 +6,11 @@ https://jmespath.org/specification.html
 from collections.abc import Mapping
 from typing import Any
 
+from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.errors import ConfigError, PayloadError
 from edge_tvbo.messages.payloads import PayloadCodec
 from edge_tvbo_adapters.payloads.decode import check_settings
-from edge_tvbo_adapters.payloads.json import load_timezone, parse_json, to_number, to_seconds
+from edge_tvbo_adapters.payloads.json import parse_json, to_number, to_seconds
 
 MAX_STEPS = 10_000  # of one expression on one document; they take about 10 ms
 MAX_DETAIL_LENGTH = 200  # characters of an error text of the library

@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from edge_tvbo.errors import ConfigError, PayloadError, hint
+from edge_tvbo.config.time_zones import load_timezone
+from edge_tvbo.errors import ConfigError, PayloadError
 from edge_tvbo.messages.payloads import PayloadCodec
 from edge_tvbo_adapters.payloads.decode import (
     SHOWN,
@@ -189,21 +190,3 @@ def json_type(value: Any) -> str:
     ('an array', 'null')
     """
     return _JSON_TYPES.get(type(value), "a number")
-
-
-def load_timezone(name: str) -> tzinfo:
-    """Return the time zone of a JSON payload's timestamps; `ConfigError` if it is unknown."""
-    from zoneinfo import ZoneInfo, available_timezones  # slow, and few configurations need it
-
-    try:
-        return ZoneInfo(name)
-    except (LookupError, ValueError, OSError):
-        known = available_timezones()
-    if not known:
-        raise ConfigError(
-            f"timezone is {name!r}, and this machine has no time-zone database; "
-            "install one: apt install tzdata, or pip install tzdata"
-        )
-    raise ConfigError(
-        f"timezone is {name!r}; it can be a name such as 'Europe/Berlin'.{hint(name, known)}"
-    )

@@ -12,6 +12,7 @@ https://tasmota.github.io/docs/Commands/
 from collections.abc import Mapping
 from typing import Any
 
+from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.errors import ConfigError, PayloadError
 from edge_tvbo.messages.payloads import Activation, PayloadCodec
 from edge_tvbo_adapters.payloads.decode import SHOWN, check_settings
@@ -19,7 +20,6 @@ from edge_tvbo_adapters.payloads.json import (
     Path,
     find,
     json_type,
-    load_timezone,
     parse_json,
     parse_path,
     to_number,

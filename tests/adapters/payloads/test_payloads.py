@@ -218,8 +218,8 @@ def test_error_without_timezone_database_names_the_package():
     program = """if True:
         import sys
         sys.modules["tzdata"] = None
-        from edge_tvbo_adapters.payloads import json
-        json.load_timezone("Europe/Berlin")
+        from edge_tvbo.config.time_zones import load_timezone
+        load_timezone("Europe/Berlin")
     """
     environment = os.environ | {"PYTHONTZPATH": ""}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True)

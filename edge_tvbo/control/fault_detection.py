@@ -22,7 +22,7 @@ its threshold (Lorden 1971), in readings. So a sensor with one reading in each i
 one false alarm in a year.
 """
 
-from math import exp, inf, log, pi, sqrt
+from math import exp, log, pi, sqrt
 from typing import Any, Literal
 
 import msgspec
@@ -30,6 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.control.facts import Compared, Excluded, Fault, FaultKind
+from edge_tvbo.control.fault_statistics import FaultStatistics
+from edge_tvbo.control.units import OTHER_UNITS
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import check_arrays, copy_arrays
@@ -40,15 +42,9 @@ DEFAULT_INTERVAL_S = 600.0  # of a field whose intervals follow the readings
 TESTS = 4
 MIN_DRIFT_S = 6 * 3600.0  # the sun, or an oven, moves a sensor for a shorter time
 SPIKE_STDS = 4.0
-SPIKE_SHARE = 0.2  # of the readings of a sensor with spikes
-MIN_SPIKE_SHARE = 0.04  # of the readings of working sensors, if fewer spikes were seen
 MIN_REPEATS = 4  # identical readings after the first, at least, of a stuck sensor
 UNIT_EVIDENCE = 2.0  # nats; one reading alone decides nothing
 MAX_SQUARE = 25.0  # of a standardised error; larger errors are not more unlikely
-MIN_LEARNED_SQUARE = 0.01
-MAX_LEARNED_SQUARE = 9.0  # so that a faulty sensor does not hide behind its own errors
-SCALE_COUNT = 100.0  # readings over which the size of the errors is averaged
-MIN_REPEAT_CHANCE, MAX_REPEAT_CHANCE = 1e-6, 0.98
 FITTING_STDS = 3.0  # largest error of a reading that fits an estimate in another unit
 AGREEING_STDS: dict[FaultKind, float] = {"stuck": 3.0, "drift": 1.0, "spikes": 3.0, "unit": 3.0}
 AGREEING: dict[FaultKind, int] = {"stuck": 3, "drift": 3, "spikes": 10, "unit": 3}
@@ -57,46 +53,6 @@ MAX_FAULTY_SHARE = 1 / 3  # with more faulty sensors, the model would be wrong, 
 MIN_SENSORS = 3  # with fewer sensors, there is nothing to compare with
 KINDS: tuple[FaultKind, ...] = ("stuck", "drift", "spikes", "unit")
 MAX_UNITS = 3
-UNITS: dict[str, tuple[tuple[str, float, float], ...]] = {  # unit -> (other unit, factor, offset)
-    "°C": (("°F", 1.8, 32.0), ("K", 1.0, 273.15)),
-    "°F": (("°C", 1 / 1.8, -32.0 / 1.8),),
-    "K": (("°C", 1.0, -273.15),),
-    "%": (("a fraction of 1", 0.01, 0.0),),
-    "m/s": (("km/h", 3.6, 0.0), ("kn", 1.943844, 0.0), ("mph", 2.236936, 0.0)),
-    "km/h": (("m/s", 1 / 3.6, 0.0), ("mph", 0.621371, 0.0)),
-    "mph": (("km/h", 1.609344, 0.0), ("m/s", 0.44704, 0.0)),
-    "kn": (("km/h", 1.852, 0.0), ("m/s", 0.514444, 0.0)),
-    "µg/m³": (("mg/m³", 0.001, 0.0),),
-    "mg/m³": (("µg/m³", 1000.0, 0.0),),
-    "hPa": (("Pa", 100.0, 0.0), ("kPa", 0.1, 0.0)),
-    "Pa": (("hPa", 0.01, 0.0), ("kPa", 0.001, 0.0)),
-    "W": (("kW", 0.001, 0.0),),
-    "kW": (("W", 1000.0, 0.0),),
-    "V": (("mV", 1000.0, 0.0),),
-    "A": (("mA", 1000.0, 0.0),),
-    "m": (("cm", 100.0, 0.0), ("mm", 1000.0, 0.0)),
-    "mm": (("cm", 0.1, 0.0), ("m", 0.001, 0.0)),
-}
-STATISTICS = (  # pooled over all sensors; the counts begin with a prior, see `__init__`
-    "first_tries",  # readings after a change of the same sensor
-    "first_repeats",
-    "next_tries",  # readings after a repetition
-    "next_repeats",
-    "readings",
-    "spikes",
-    "square",  # mean squared standardised error
-    "resolution",  # smallest change of a sensor, in the field's unit; 0 if unknown
-    "changes",  # readings that differ from the last one of the same sensor
-    "lowest",  # reading of a sensor that is not suspected, in the field's unit
-    "highest",
-)
-POSITION = {name: n for n, name in enumerate(STATISTICS)}
-MIN_STATISTICS = {  # in a valid snapshot; the others are at least 0
-    "first_tries": 20.0,
-    "next_tries": 1.0,
-    "readings": 50.0,
-    "square": MIN_LEARNED_SQUARE / 2,
-}
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -148,7 +104,7 @@ class FaultDetector:
         self._excludes = mode == "exclude" and self._compares
         self._max_backoff = max_backoff
         self._threshold = log(TESTS * max(YEAR_S / (interval or DEFAULT_INTERVAL_S), 1.0))
-        self._units = UNITS.get(field.unit, ())
+        self._units = OTHER_UNITS.get(field.unit, ())
         self._last = np.zeros(M)  # last reading
         self._known = np.zeros(M, np.int64)  # 1 if there was a reading
         self._repeats = np.zeros(M, np.int64)  # identical readings after the first of a run
@@ -168,10 +124,9 @@ class FaultDetector:
         self._retry = np.zeros(M, np.int64)  # first interval in which it is tried again
         self._tries = np.zeros(M, np.int64)  # failed tries; kept after the sensor has agreed
         self._agreed = np.zeros(M, np.int64)
-        known = field.center, field.center
-        self._pool = np.array([20.0, 1.0, 3.0, 1.0, 50.0, 1.0, 1.0, 0.0, 0.0, *known])
+        self._usual = FaultStatistics(field.center)
         self._newest = np.zeros(M, np.int64)  # 1 for the sensor of the last reading
-        self._initial = {name: array.copy() for name, array in self._arrays().items()}
+        self._initial = {name: array.copy() for name, array in self._state().items()}
         self._any_suspected = False  # whether a sensor is faulty, or repeats itself
 
     # --- what is known of the sensors -----------------------------------------------------------
@@ -265,7 +220,7 @@ class FaultDetector:
         self, arm: int, value: float, prediction: Prediction, at: float, interval: int
     ) -> Outcome:
         error = (value - prediction.mean) / prediction.std if prediction.informed else 0.0
-        z = error / sqrt(self._of("square"))
+        z = error / sqrt(self._usual.square)
         if self._kind[arm]:
             return self._try_again(arm, value, z, interval)
         kind = self._test_repetition(arm, value, z, prediction)
@@ -273,7 +228,7 @@ class FaultDetector:
             kind = self._test_drift(arm, z, at) or kind
             kind = self._test_spikes(arm, z) or kind
             kind = self._test_units(arm, value, z, prediction) or kind
-            self._learn_square(error)
+            self._usual.learn_square(error)
         self._last[arm], self._known[arm], self._read_at[arm] = value, 1, at
         self._newest[:] = 0
         self._newest[arm] = 1
@@ -295,8 +250,7 @@ class FaultDetector:
             "unit": self._unit_count[arm],
         }
         unit = int(self._unit[arm].argmax())
-        self._add("next_tries", -max(0.0, float(self._repeats[arm]) - 1.0))
-        self._add("next_repeats", -max(0.0, float(self._repeats[arm]) - 1.0))
+        self._usual.remove_repetitions(int(self._repeats[arm]))
         self._kind[arm] = 1 + KINDS.index(kind)
         self._detail[arm] = value, expected, counts[kind], unit
         self._agreed[arm] = self._repeats[arm] = 0
@@ -336,17 +290,14 @@ class FaultDetector:
     ) -> FaultKind | None:
         if not self._known[arm]:
             return None
-        again = "next" if self._repeats[arm] else "first"
-        self._add(f"{again}_tries", 1.0)
+        repeats = int(self._repeats[arm])
         if value != self._last[arm]:
-            change = abs(value - float(self._last[arm]))
-            self._pool[POSITION["resolution"]] = min(self._of("resolution") or inf, change)
-            self._add("changes", 1.0)
+            self._usual.add_change(abs(value - float(self._last[arm])), repeats)
             self._repeats[arm], self._stuck[arm] = 0, 0.0
             return None
-        self._add(f"{again}_repeats", 1.0)
-        if self._repeats[arm] == 0:
-            self._changes_before[arm] = self._of("changes")
+        self._usual.add_repetition(repeats)
+        if repeats == 0:
+            self._changes_before[arm] = self._usual.changes
         self._repeats[arm] += 1
         self._stuck[arm] = self._repetition_evidence(arm, z, prediction)
         enough = self._repeats[arm] >= MIN_REPEATS and self._stuck[arm] >= self._threshold
@@ -354,7 +305,7 @@ class FaultDetector:
 
     def _may_be_stuck(self, arm: int) -> bool:
         """Return whether there is half of the evidence, and another sensor has changed since."""
-        changed = self._of("changes") > self._changes_before[arm]
+        changed = self._usual.changes > self._changes_before[arm]
         return bool(changed and self._stuck[arm] >= self._threshold / 2)
 
     def _repetition_evidence(self, arm: int, z: float, prediction: Prediction) -> float:
@@ -362,22 +313,15 @@ class FaultDetector:
 
         The chance is that of the other sensors, or that of the model if it is higher.
         """
-        own = float(self._repeats[arm])
-        std = prediction.std * sqrt(self._of("square"))
+        std = prediction.std * sqrt(self._usual.square)
         density = exp(-0.5 * min(z * z, MAX_SQUARE)) / (std * sqrt(2.0 * pi))
-        expected = self._of("resolution") * density if prediction.informed else 0.0
-        first = (self._of("first_repeats") - 1.0) / (self._of("first_tries") - 1.0)
-        again = (self._of("next_repeats") - own + 1.0) / (self._of("next_tries") - own + 1.0)
-        chances = (
-            min(max(each, expected, MIN_REPEAT_CHANCE), MAX_REPEAT_CHANCE)
-            for each in (first, again)
-        )
-        return sum(n * log(1.0 / p) for n, p in zip((1.0, own - 1.0), chances, strict=True))
+        expected = self._usual.resolution * density if prediction.informed else 0.0
+        return self._usual.repetition_evidence(float(self._repeats[arm]), expected)
 
     def _wants_comparison(self) -> Mask:
         """Return a mask of sensors that may be stuck, and must wait for another one's reading."""
         waits = (self._stuck >= self._threshold / 2) & (self._stuck < self._threshold)
-        waits &= (self._changes_before >= self._of("changes")) & (self._kind == 0)
+        waits &= (self._changes_before >= self._usual.changes) & (self._kind == 0)
         return waits & (self._newest > 0)
 
     def _test_drift(self, arm: int, z: float, at: float) -> FaultKind | None:
@@ -404,20 +348,18 @@ class FaultDetector:
         side = int(np.sign(z)) if abs(z) > SPIKE_STDS else 0
         is_spike = side != 0 and side != self._spike_side[arm]
         self._spike_side[arm] = side
-        usual = self._of("spikes") / self._of("readings")
-        usual = min(max(usual, MIN_SPIKE_SHARE), SPIKE_SHARE / 2)
-        others = (SPIKE_SHARE, usual) if is_spike else (1.0 - SPIKE_SHARE, 1.0 - usual)
-        self._spikes[arm] = max(0.0, self._spikes[arm] + log(others[0] / others[1]))
+        evidence = self._usual.spike_evidence(is_spike=is_spike)
+        self._spikes[arm] = max(0.0, self._spikes[arm] + evidence)
         self._spike_count[arm] = self._spike_count[arm] + is_spike if self._spikes[arm] else 0
-        self._add("readings", 1.0)
-        self._add("spikes", float(is_spike and self._spikes[arm] < self._threshold / 2))
+        is_trusted = bool(self._spikes[arm] < self._threshold / 2)
+        self._usual.add_reading(is_spike=is_spike and is_trusted)
         return "spikes" if self._spikes[arm] >= self._threshold else None
 
     def _test_units(
         self, arm: int, value: float, z: float, prediction: Prediction
     ) -> FaultKind | None:
-        std = prediction.std * sqrt(self._of("square"))
-        is_unseen = not self._of("lowest") <= value <= self._of("highest")
+        std = prediction.std * sqrt(self._usual.square)
+        is_unseen = not self._usual.lowest <= value <= self._usual.highest
         for n, (_, factor, offset) in enumerate(self._units):
             other = (value - factor * prediction.mean - offset) / (factor * std)
             fits = is_unseen and abs(other) <= FITTING_STDS < abs(z)
@@ -426,21 +368,8 @@ class FaultDetector:
         most = self._unit[arm].max()
         self._unit_count[arm] = self._unit_count[arm] + 1 if most else 0
         if not most:
-            lowest, highest = POSITION["lowest"], POSITION["highest"]
-            self._pool[lowest] = min(self._pool[lowest], value)
-            self._pool[highest] = max(self._pool[highest], value)
+            self._usual.learn_range(value)
         return "unit" if most >= self._threshold else None
-
-    def _learn_square(self, error: float) -> None:
-        square = self._of("square")
-        limited = min(max(error * error, MIN_LEARNED_SQUARE), MAX_LEARNED_SQUARE)
-        self._pool[POSITION["square"]] += (limited - square) / SCALE_COUNT
-
-    def _of(self, name: str) -> float:
-        return float(self._pool[POSITION[name]])
-
-    def _add(self, name: str, amount: float) -> None:
-        self._pool[POSITION[name]] += amount
 
     # --- snapshots ------------------------------------------------------------------------------
 
@@ -456,28 +385,23 @@ class FaultDetector:
         """
         if not self._known.any():
             return {}
-        return self._arrays()
+        return self._state()
 
     def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` unless `state` is a valid state, or one of an old version."""
         if "fault_kind" not in state:
             return
-        check_arrays(self._arrays(), state)
-        kind, counts = state["fault_kind"], state["fault_pool"]
+        check_arrays(self._state(), state)
+        kind = state["fault_kind"]
         if (kind < 0).any() or (kind > len(KINDS)).any() or (state["fault_tries"] < 0).any():
             raise SnapshotError("The snapshot's faults of sensors are invalid.")
-        least = np.zeros(len(STATISTICS))
-        for name, value in MIN_STATISTICS.items():
-            least[POSITION[name]] = value
-        repeated = state["fault_repeats"].max(initial=0)
-        known = slice(0, POSITION["lowest"])
-        tries = counts[POSITION["next_tries"]]
-        if (counts < least)[known].any() or not 0 <= repeated <= tries:
-            raise SnapshotError("The snapshot's statistics of faults are invalid.")
+        FaultStatistics.check(state["fault_pool"], int(state["fault_repeats"].max(initial=0)))
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a checked state."""
-        copy_arrays(self._arrays(), state if "fault_kind" in state else self._initial)
+        known = state if "fault_kind" in state else self._initial
+        copy_arrays(self._arrays(), known)
+        self._usual.restore(known["fault_pool"])
         self._look_for_suspects()
 
     def limit_backoff(self, interval: int) -> None:
@@ -487,3 +411,6 @@ class FaultDetector:
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = {name: each for name, each in vars(self).items() if isinstance(each, np.ndarray)}
         return {f"fault{name}": each for name, each in arrays.items()}
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        return {**self._arrays(), "fault_pool": self._usual.array()}

@@ -1,0 +1,147 @@
+"""Fault statistics: what is usual in a field, pooled over all its sensors."""
+
+from math import inf, log
+from typing import Any, ClassVar
+
+import numpy as np
+
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.numerics.types import Array
+
+SPIKE_SHARE = 0.2  # of the readings of a sensor with spikes
+MIN_SPIKE_SHARE = 0.04  # of the readings of working sensors, if fewer spikes were seen
+MIN_LEARNED_SQUARE = 0.01
+MAX_LEARNED_SQUARE = 9.0  # so that a faulty sensor does not hide behind its own errors
+SCALE_COUNT = 100.0  # readings over which the size of the errors is averaged
+MIN_REPEAT_CHANCE, MAX_REPEAT_CHANCE = 1e-6, 0.98
+
+
+class FaultStatistics:
+    """Counts of repetitions and spikes, and the size of errors, of all sensors of a field.
+
+    Parameters
+    ----------
+    center : float
+        A typical reading, in the field's unit.
+
+    Attributes
+    ----------
+    changes : float
+        Number of readings that differ from the last one of the same sensor.
+    resolution : float
+        The smallest change of a sensor, in the field's unit; 0 if unknown.
+    square : float
+        Mean squared standardised error.
+    lowest, highest : float
+        Range of the readings of sensors that are not suspected, in the field's unit.
+    """
+
+    NAMES: ClassVar[tuple[str, ...]] = (  # in the order of the snapshot
+        "_first_tries",  # readings after a change of the same sensor; the counts have priors
+        "_first_repeats",
+        "_next_tries",  # readings after a repetition
+        "_next_repeats",
+        "_readings",
+        "_spikes",
+        "square",
+        "resolution",
+        "changes",
+        "lowest",
+        "highest",
+    )
+
+    def __init__(self, center: float) -> None:
+        self._first_tries, self._first_repeats = 20.0, 1.0
+        self._next_tries, self._next_repeats = 3.0, 1.0
+        self._readings, self._spikes = 50.0, 1.0
+        self.square = 1.0
+        self.resolution = self.changes = 0.0
+        self.lowest = self.highest = center
+
+    def add_change(self, size: float, repeats: int) -> None:
+        """Count a reading that differs by `size` from the last one, after `repeats` repetitions."""
+        self._add_try(repeats)
+        self.resolution = min(self.resolution or inf, size)
+        self.changes += 1.0
+
+    def add_repetition(self, repeats: int) -> None:
+        """Count a reading that repeats the last one, after `repeats` repetitions of it."""
+        self._add_try(repeats)
+        if repeats:
+            self._next_repeats += 1.0
+        else:
+            self._first_repeats += 1.0
+
+    def remove_repetitions(self, repeats: int) -> None:
+        """Remove the `repeats` repetitions of a faulty sensor from the statistics."""
+        later = max(0.0, repeats - 1.0)
+        self._next_tries -= later
+        self._next_repeats -= later
+
+    def repetition_evidence(self, own: float, expected: float) -> float:
+        """Return ln(1/p), where p is the chance that a working sensor repeats itself so often.
+
+        `own` is the number of repetitions of the sensor itself, which do not count for the chance
+        of a repetition; `expected` is that chance by the model, which counts if it is higher.
+        """
+        first = (self._first_repeats - 1.0) / (self._first_tries - 1.0)
+        again = (self._next_repeats - own + 1.0) / (self._next_tries - own + 1.0)
+        chances = (
+            min(max(each, expected, MIN_REPEAT_CHANCE), MAX_REPEAT_CHANCE)
+            for each in (first, again)
+        )
+        return sum(n * log(1.0 / p) for n, p in zip((1.0, own - 1.0), chances, strict=True))
+
+    def spike_evidence(self, *, is_spike: bool) -> float:
+        """Return the log-likelihood ratio of a sensor with spikes to a working one, in nats."""
+        usual = min(max(self._spikes / self._readings, MIN_SPIKE_SHARE), SPIKE_SHARE / 2)
+        shares = (SPIKE_SHARE, usual) if is_spike else (1.0 - SPIKE_SHARE, 1.0 - usual)
+        return log(shares[0] / shares[1])
+
+    def add_reading(self, *, is_spike: bool) -> None:
+        """Count a reading, which may be a spike of a sensor that is not suspected."""
+        self._readings += 1.0
+        self._spikes += is_spike
+
+    def learn_square(self, error: float) -> None:
+        """Learn the size of the errors from one standardised error."""
+        limited = min(max(error * error, MIN_LEARNED_SQUARE), MAX_LEARNED_SQUARE)
+        self.square += (limited - self.square) / SCALE_COUNT
+
+    def learn_range(self, value: float) -> None:
+        """Include a reading, in the field's unit, in the range of readings."""
+        self.lowest, self.highest = min(self.lowest, value), max(self.highest, value)
+
+    def _add_try(self, repeats: int) -> None:
+        if repeats:
+            self._next_tries += 1.0
+        else:
+            self._first_tries += 1.0
+
+    # --- snapshots ------------------------------------------------------------------------------
+
+    def array(self) -> Array:
+        """Return the statistics as an array, for a snapshot."""
+        return np.array([getattr(self, name) for name in self.NAMES])
+
+    @classmethod
+    def check(cls, array: Array, repeated: int) -> None:
+        """Raise `SnapshotError` unless `array` holds valid statistics.
+
+        `repeated` is the highest number of repetitions of a sensor.
+        """
+        stored: dict[str, Any] = dict(zip(cls.NAMES, array.tolist(), strict=True))
+        lowest = {
+            "_first_tries": 20.0,
+            "_next_tries": max(1.0, repeated),
+            "_readings": 50.0,
+            "square": MIN_LEARNED_SQUARE / 2,
+        }
+        counts = cls.NAMES[: cls.NAMES.index("lowest")]
+        if repeated < 0 or any(stored[name] < lowest.get(name, 0.0) for name in counts):
+            raise SnapshotError("The snapshot's statistics of faults are invalid.")
+
+    def restore(self, array: Array) -> None:
+        """Restore the statistics from a checked array."""
+        for name, value in zip(self.NAMES, array.tolist(), strict=True):
+            setattr(self, name, value)

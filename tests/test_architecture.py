@@ -15,6 +15,7 @@ SETTINGS = {  # leaf structs of the configuration
     "edge_tvbo.config.field_types": ("is_address", "is_loopback"),
     "edge_tvbo.config.mqtt_settings": ("Mqtt", "Tls"),
     "edge_tvbo.config.settings": ("HomeAssistant", "Metrics"),
+    "edge_tvbo.config.time_zones": ("load_timezone",),
 }
 EXCEPTIONS = {  # by the folder that may import it
     # A dataset is what `DataSource` loads: the protocol that its consumer declares.

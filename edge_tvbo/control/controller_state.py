@@ -73,6 +73,7 @@ class Counters(msgspec.Struct, frozen=True):
     refused: dict[str, int]  # by reason
     paused: bool
     ignored: list[str]  # sensors
+    undelivered: int
 
 
 def counters(blob: bytes) -> Counters:
@@ -91,4 +92,5 @@ def counters(blob: bytes) -> Counters:
         dict(held.refused),
         held.paused,
         read_names(state, "ignored") if "ignored" in state else [],
+        read_count(state, "undelivered") if "undelivered" in state else 0,
     )

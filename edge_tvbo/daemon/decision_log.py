@@ -125,6 +125,7 @@ class DecisionLogger:
 
     def __init__(self) -> None:
         self._selected: dict[tuple[str, int], str] = {}  # by field and place in the interval
+        self._undelivered: set[str] = set()  # fields whose last activation was not delivered
 
     def __call__(self, field: str, command: Command) -> None:
         """Log a command of a field's controller."""
@@ -138,14 +139,26 @@ class DecisionLogger:
                 log.debug("%s: interval %d: %s is activated", field, interval, sensor)
             case Recommend(sensor=sensor, interval=interval):
                 log.debug("%s: interval %d: %s is recommended", field, interval, sensor)
-            case Record(sensor=sensor, interval=interval, ending=Ending.UNDELIVERED):
-                log.warning(
-                    "%s: interval %d: the broker did not confirm the activation of %s in time",
-                    *(field, interval, sensor),
-                )
             case Record(sensor=sensor, interval=interval, ending=ending):
+                self._log_delivery(field, command)
                 log.debug("%s: interval %d: %s %s", field, interval, sensor, ending)
             case Notify(notice=notice):
                 log.warning("%s: %s: %s", field, notice.event, notice.text)
             case _:
                 pass
+
+    def _log_delivery(self, field: str, record: Record) -> None:
+        """Log the first activation that is not delivered, and the first one that is again."""
+        is_delivered = record.ending is not Ending.UNDELIVERED
+        if is_delivered is (field not in self._undelivered):
+            return
+        if is_delivered:
+            self._undelivered.discard(field)
+            log.info("%s: interval %d: activations are delivered again", field, record.interval)
+            return
+        self._undelivered.add(field)
+        log.warning(
+            "%s: interval %d: the activation of %s was not delivered; no sensor is blamed, and "
+            "what is not sent is not charged",
+            *(field, record.interval, record.sensor),
+        )

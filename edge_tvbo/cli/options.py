@@ -277,6 +277,7 @@ def _own_recording(config: Path, field: str | None, interval: float | None) -> "
         interval or chosen.interval_s,
         unit=chosen.unit,
         objective=chosen.objective,
+        names=chosen.names,
     )
     if chosen.positions is None:
         return recording

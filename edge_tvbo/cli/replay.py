@@ -314,7 +314,7 @@ def fit(
     for line in learned.lines():
         click.echo(f"- {line}")
     if plot:
-        plotting.plot_training_report(learned, plot)
+        plotting.plot_training_report(learned, plot, backtest.recording.named_sensors)
         click.echo(f"The plot is in {plot}")
 
 

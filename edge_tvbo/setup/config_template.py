@@ -20,7 +20,11 @@ instance = "edge"
 [mqtt]
 host = {host}
 port = {port}
-{login}"""
+{login}
+[state]  # the state and the readings survive a restart; `edge-tvbo fit` learns from the readings
+dir = {state}
+history = "64MiB"  # for `edge-tvbo why` and the dashboard
+"""
 
 FIELD_TEMPLATE = """
 [fields.{field}]
@@ -75,6 +79,7 @@ class TemplateValues(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[FieldValues, ...]
     host: str
     port: int
+    state: str = "state"  # directory of the stored state, relative to that of the configuration
     user: str | None = None
     password_file: str | None = None
     tls: bool = False
@@ -84,7 +89,12 @@ class TemplateValues(msgspec.Struct, frozen=True, kw_only=True):
 
 def render_config(values: TemplateValues) -> str:
     """Return the text of a first configuration, in which `values` fill the template."""
-    head = TEMPLATE.format(host=_quoted(values.host), port=values.port, login=_login(values))
+    head = TEMPLATE.format(
+        host=_quoted(values.host),
+        port=values.port,
+        login=_login(values),
+        state=_quoted(values.state),
+    )
     names: set[str] = set()
     for field in values.fields:
         name = next(each for each in _names(field.name) if each not in {*names, *RESERVED})
@@ -186,5 +196,11 @@ def _key(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text of one line as a TOML string, in the syntax that TOML and JSON share."""
+    """Return a text of one line as a TOML string: a literal string if that needs no backslash.
+
+    >>> print(_quoted("hall"), _quoted('{"t": ""}'))
+    "hall" '{"t": ""}'
+    """
+    if '"' in text and "'" not in text and text.isprintable():
+        return f"'{text}'"
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

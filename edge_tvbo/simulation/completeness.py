@@ -34,10 +34,10 @@ def understood(recording: Recording) -> list[str]:
         rows, arm = _longest_gap(recording.observed)
         gaps = (
             f"{100 * missing:.1f} % of the cells have no reading; the longest gap is "
-            f"{duration(rows * recording.interval)}, of {recording.sensors[arm]}"
+            f"{duration(rows * recording.interval)}, of {recording.named_sensors[arm]}"
         )
     return [
-        f"sensors: {M} ({listed(recording.sensors)}), {lowest:.4g} to {highest:.4g}{unit}",
+        f"sensors: {M} ({listed(recording.named_sensors)}), {lowest:.4g} to {highest:.4g}{unit}",
         f"interval: {duration(recording.interval)}, {T} from {rfc3339(recording.start)} to "
         f"{rfc3339(end)}",
         f"gaps: {gaps}",

@@ -46,7 +46,8 @@ class TrainingReport:
         field, structure = self.field, self.field.structure
         unit = f" {field.unit}" if field.unit else ""
         lines = [
-            f"{len(field)} sensors over {self.days:.1f} days: {self.average:.4g}{unit} on average, "
+            f"{len(field)} sensors over {duration(self.days * DAY)}: {self.average:.4g}{unit} on "
+            "average, "
             f"standard deviation {self.std:.3g}{unit}",
             f"rate of change of the residuals: {self.epsilon:.2g} of their variance is new each "
             "interval (epsilon of tv-gp-ucb, by marginal likelihood)",

@@ -91,7 +91,7 @@ def test_why_without_a_history_prints_the_setting_to_add(made):
     assert 'There is no history. Set history = "64MiB" in [state].' in text
     code, text = said("why", made())
     assert code == 2
-    assert "there is no history" in text and "The broker has no decision of lab" in text
+    assert "The broker has no decision of lab yet." in text and "there is no history yet" in text
 
 
 def test_why_with_several_fields_needs_the_name_of_one(made):

@@ -1,12 +1,12 @@
 """Own readings: the recording of a field from the readings that a daemon recorded."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import pi
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.formatting import listed
+from edge_tvbo.messages.formatting import listed, named
 from edge_tvbo.messages.readings import RecordedReading
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets.csv_grid import grid_index, spacing
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+NO_NAMES: Mapping[str, str] = {}
 MIN_ROUNDED_INTERVAL = 60.0  # s; with longer intervals, the grid begins at a whole second
 
 
@@ -27,6 +28,7 @@ def own_recording(
     *,
     unit: str = "",
     objective: str = "max",
+    names: Mapping[str, str] = NO_NAMES,
 ) -> Recording:
     """Return the recording of the own readings of a field, averaged on a grid, its gaps filled.
 
@@ -40,7 +42,7 @@ def own_recording(
         The configured sensors; readings of others are left out.
     interval : float or None
         Interval of the grid in s; None for that of the readings.
-    unit, objective : str
+    unit, objective, names
         As for `Recording`.
 
     Raises
@@ -65,7 +67,9 @@ def own_recording(
     means, observed = bin_means(rows, arms, values, (T, len(sensors)))
     has_reading = np.asarray(observed.any(axis=0))
     silent = [sensor for sensor, has in zip(sensors, has_reading, strict=True) if not has]
-    left_out = f" Sensors without readings are left out: {listed(silent)}." if silent else ""
+    left_out = (
+        f" Sensors without readings are left out: {listed(named(silent, names))}." if silent else ""
+    )
     return Recording(
         name=name,
         unit=unit,
@@ -75,6 +79,7 @@ def own_recording(
         interval=step,
         values=fill_gaps(means[:, has_reading], observed[:, has_reading]),
         observed=np.ascontiguousarray(observed[:, has_reading]),
+        names=names,
         source=f"{len(known)} own readings of {name}.{left_out}",
     )
 

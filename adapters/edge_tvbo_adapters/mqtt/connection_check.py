@@ -14,6 +14,7 @@ from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 from edge_tvbo.errors import Code, LinkError
 from edge_tvbo.messages.events import Reading, Unreadable
+from edge_tvbo.messages.formatting import significant
 from edge_tvbo_adapters.mqtt import tls
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, open_socket
 from edge_tvbo_adapters.mqtt.problems import link_error, not_connected, unusable_files
@@ -145,7 +146,7 @@ def _connect(mqtt: Mqtt) -> Iterator[CheckResult]:
         with open_socket(mqtt) as connected:
             took, peer = time.monotonic() - start, connected.getpeername()
         address = "" if peer[0] == mqtt.host else f" ({peer[0]})"
-        text = f"{mqtt.host}{address}, port {peer[1]}, answers in {1e3 * took:.1f} ms"
+        text = f"{mqtt.host}{address}, port {peer[1]}, answers in {significant(1e3 * took, 2)} ms"
         yield CheckResult(True, text)
         if mqtt.tls is not None:
             yield _handshake(mqtt, mqtt.tls)
@@ -210,7 +211,9 @@ def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]
 def _round_trip(took: float) -> CheckResult:
     hint = "; the broker delays small packets: set `set_tcp_nodelay true` in its configuration"
     is_delayed = DELAYED_ACK_S[0] <= took <= DELAYED_ACK_S[1]
-    text = f"a round trip at QoS 1 takes {1e3 * took:.1f} ms{hint if is_delayed else ''}"
+    text = (
+        f"a round trip at QoS 1 takes {significant(1e3 * took, 2)} ms{hint if is_delayed else ''}"
+    )
     return CheckResult(True, text)
 
 

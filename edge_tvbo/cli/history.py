@@ -54,7 +54,7 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
         print_json([_document(each) for each in entries])
         return
     for each in entries:
-        names = settings.fields[each.field].names
+        names = settings.fields[each.field].sensor_names
         click.echo("\n".join(map(printable, history_text.describe(each, time.time(), names))))
 
 
@@ -87,7 +87,7 @@ def status(ctx: click.Context, config: Path, as_json: bool) -> None:
     else:
         click.echo(printable(f"{settings.instance}: {problem or _online(retained)}"))
         for field in settings.fields:
-            names = settings.fields[field].names
+            names = settings.fields[field].sensor_names
             for line in _field_lines(field, retained, spans.get(field), names):
                 click.echo(printable(line))
     ctx.exit(EX_OFFLINE if problem else 0)

@@ -136,7 +136,7 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
         written = _write(config, _template_values(config, answers, fields), password)
     click.echo(f"Wrote {config}:")
     for name, field in written.fields.items():
-        sensors = listed(named(field.sensors, field.names), MAX_LISTED_SENSORS)
+        sensors = listed(named(field.sensors, field.sensor_names), MAX_LISTED_SENSORS)
         click.echo(f"- {name}, mode {field.activate.mode}: {sensors}")
     click.echo(f"Next:\n\n    edge-tvbo check --connect {config}\n")
     click.echo(f"    edge-tvbo run {config}")

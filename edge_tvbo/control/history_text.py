@@ -91,7 +91,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
             return "The sensor was recommended; it has sent no reading in the interval."
         if now < datetime.fromisoformat(decision.expires_at).timestamp():
             return f"The daemon waits for the reply until {decision.expires_at}."
-        return "The end of the interval is not stored yet, or the daemon was killed before it."
+        return "How it ended is not in the history yet, or the daemon was killed before that."
     if record.ending is Ending.MISSED or record.value is None:
         return f"The sensor timed out: there was no reply by {decision.expires_at}."
     replied = "reported" if decision.recommended else "replied"

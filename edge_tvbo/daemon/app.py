@@ -175,7 +175,7 @@ class Daemon(msgspec.Struct, frozen=True):
     def attach_monitors(self) -> None:
         """Connect the logs, health reports, systemd and the metrics endpoint to this daemon."""
         status, monitors = self.surroundings.status, self.surroundings.monitors
-        names = {name: each.names for name, each in self.settings.fields.items()}
+        names = {name: each.sensor_names for name, each in self.settings.fields.items()}
         self.surroundings.rejection_log.names = names
         status.attach(
             self.controllers,

@@ -32,6 +32,7 @@ unit = {unit}
 objective = "max"  # search for the highest value; "min" for the lowest
 interval = {interval}  # or "on-reading"
 policy = {{ name = "auto" }}  # learns how the field changes; needs no parameter
+# model = "model.json"  # from `edge-tvbo fit`; it replaces the table kernel below
 
 sensors = [{sensors}]
 {names}{reading}
@@ -40,7 +41,7 @@ sensors = [{sensors}]
 {sources}
 # The prior: mean and variance (in unit²) of the field, noise_variance (in unit²) of a reading, and
 # the correlation of any two sensors. A model that `edge-tvbo fit` learns from recorded days is much
-# better: then  model = "..."  replaces this table.
+# better: to use one, set `model` above and remove this table.
 [fields.{field}.kernel]
 name = "exchangeable"  # with positions, "matern-5/2" and length_scale
 correlation = 0.5

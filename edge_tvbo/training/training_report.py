@@ -23,6 +23,7 @@ NO_STRUCTURE = (
     "there is no structural model: it requires at least 8 rows, readings that change, and at most"
     " 500 sensors"
 )
+MIN_SILENT = 0.005  # share of the intervals; less is not worth a line
 COVERAGE = 0.9  # nominal coverage of the predictive intervals
 
 
@@ -55,7 +56,7 @@ class TrainingReport:
                 *self.momentum
             ),
         ]
-        if self.silent:
+        if self.silent >= MIN_SILENT:
             lines.append(
                 f"no sensor was read in {100 * self.silent:.0f} % of the intervals, such as at "
                 "night; nothing was learned from them, but time passed"

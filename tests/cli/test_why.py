@@ -164,7 +164,7 @@ def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     )
     assert "The daemon waits for the reply until" in words(record=None)
     late = "\n".join(history_text.describe(history_entry(7, ended=False), 2e9))
-    assert "The end of the interval is not stored yet" in late
+    assert "How it ended is not in the history yet" in late
     both = REPLACE(history_entry(7).decision, earlier=["mote-8", "mote-9"])
     before = EarlierActivation(REPLACE(both, sensor="mote-9", text="mote-9: why"), missed)
     text = words(decision=both, earlier=(before,))

@@ -37,8 +37,8 @@ def history_kind() -> Kind:
         "history",
         "the history",
         "there is no history yet.\n"
-        'The daemon stores one if [state] has history = "64MiB". It is written at every'
-        " state.checkpoint, on SIGUSR1 and when the daemon stops.",
+        'If [state] has history = "64MiB", the daemon writes it at every state.checkpoint, on'
+        " SIGUSR1 and when it stops.",
         SCHEMAS,
     )
 

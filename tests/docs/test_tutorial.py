@@ -40,6 +40,8 @@ VARYING = (  # what depends on the moment
     (r"unresponsive: [^;]*", "unresponsive: ..."),
     (r"rejected: .*", "rejected: ..."),
     (r"# (s|ms|min|h)\b", "# s"),
+    (r"; the broker delays small packets.*", ""),
+    (r"next is .* with #", "next is ... with #"),
     (r"(#) repl(y|ies)", r"\1 replies"),
     (r"(#) recommended sensors?", r"\1 recommended sensors"),
 )
@@ -164,10 +166,16 @@ class Newcomer:
         return self._as_on_the_page(self._daemon.text())
 
     def _has_settled(self):
-        """Return whether the last decisions of the daemon have exploited what it has learned."""
-        last = [json.loads(each) for each in self.heard.on("edge_tvbo/edge/temperature/selected")]
-        reasons = [each["reason"] for each in last]
-        return last and last[-1]["interval"] >= DECISIONS and reasons[-3:] == ["exploit"] * 3
+        """Return whether the last decisions of each field exploited what it has learned."""
+        decisions = {}
+        for topic, payload, _ in list(self.heard.received):
+            if topic.endswith("/selected") and payload:
+                decisions.setdefault(topic, []).append(json.loads(payload))
+        return decisions and all(
+            each[-1]["interval"] >= DECISIONS
+            and [decision["reason"] for decision in each[-3:]] == ["exploit"] * 3
+            for each in decisions.values()
+        )
 
     def _stops_daemon(self):
         if self._daemon is None:

@@ -30,7 +30,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from edge_tvbo.cli.options import settings_of
 from edge_tvbo.daemon import app
 
-LIVE_MINUTE = 0.2  # s between two reports of a thermometer that reports every minute
+LIVE_MINUTE = 0.15  # s between two reports of a thermometer that reports every minute
 HOUR, DAY = 3600.0, 86_400.0  # s
 MONTH = 30 * DAY
 BEGIN = 1_772_409_600.0  # 2026-03-02T00:00:00Z

@@ -103,7 +103,7 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
     """Return, in words, how far the reply is from the estimate, and what the event trigger did."""
     if record.abs_error is None:
         return ""
-    error = f", {_rounded(record.abs_error, decision)}{unit} from the estimate"
+    error = f", {_rounded(record.abs_error, decision)}{unit} from the estimate just before"
     if record.threshold is None:
         return error
     threshold = f"{_rounded(record.threshold, decision)}{unit}"

@@ -15,6 +15,7 @@ from edge_tvbo.training.training_report import TrainingReport
 
 FORMATS = (".png", ".svg", ".pdf")
 MAX_LEGEND = 12  # sensors that a legend lists
+COLOURS = 10  # of matplotlib's cycle; the lines of further sensors are dashed
 MAX_TICKS = 60  # sensors that the axis of a matrix names
 
 
@@ -90,8 +91,9 @@ def _plot_course(axes: Any, field: SensorField, names: Sequence[str]) -> None:
     unit, length = ("hour (UTC)", 3600.0) if structure.period <= WEEK else ("day", DAY)
     means = np.vectorize(field.to_unit)(structure.course)
     named = len(names) <= MAX_LEGEND
-    for name, mean in zip(names, means.T, strict=True):
-        style = {"label": name} if named else {"color": "0.7"}
+    for number, (name, mean) in enumerate(zip(names, means.T, strict=True)):
+        dashes = "-" if number < COLOURS else "--"
+        style = {"label": name, "linestyle": dashes} if named else {"color": "0.7"}
         axes.plot(times / length, mean, linewidth=0.8 if named else 0.5, **style)
     if not named:
         _mark_extremes(axes, times / length, means, names)
@@ -110,7 +112,7 @@ def _plot_course(axes: Any, field: SensorField, names: Sequence[str]) -> None:
         label="± one standard deviation",
     )
     axes.set_xlabel(unit)
-    axes.legend(frameon=False, fontsize=7, ncols=2)
+    axes.legend(frameon=False, fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.15))
 
 
 def _plot_means(axes: Any, means: Array, field: SensorField, names: Sequence[str]) -> None:

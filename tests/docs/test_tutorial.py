@@ -114,6 +114,9 @@ class Newcomer:
                 return self._prints([*words, "--port", str(self.mqtt_port)])
             case ["python", _, "month", _]:
                 self._stops_daemon()
+            case ["pip", *_]:  # prints warnings about the package index of this machine
+                self._prints(words)
+                return ""
         return self._prints(words)
 
     def _prints(self, words):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NO_NAMES: Mapping[str, str] = {}
+MEAN_DIGITS = 12
 MIN_ROUNDED_INTERVAL = 60.0  # s; with longer intervals, the grid begins at a whole second
 
 
@@ -65,6 +66,7 @@ def own_recording(
     start = grid_start(times, step)
     rows, T = grid_index(Path(name), times, start, step, len(sensors))
     means, observed = bin_means(rows, arms, values, (T, len(sensors)))
+    means[observed] = without_rounding_error(means[observed])
     has_reading = np.asarray(observed.any(axis=0))
     silent = [sensor for sensor, has in zip(sensors, has_reading, strict=True) if not has]
     left_out = (
@@ -82,6 +84,20 @@ def own_recording(
         names=names,
         source=f"{len(known)} own readings of {name}.{left_out}",
     )
+
+
+def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]":
+    """Return means rounded to 12 significant digits, as many as a sum of readings is good for.
+
+    >>> import numpy as np
+    >>> without_rounding_error(np.array([(11.77 + 11.79 + 11.78) / 3, 0.0])).tolist()
+    [11.78, 0.0]
+    """
+    import numpy as np
+
+    size = np.where(means == 0.0, 1.0, np.abs(means))
+    scale = 10.0 ** np.clip(MEAN_DIGITS - 1 - np.floor(np.log10(size)), 0, 22)  # exact powers
+    return np.asarray(np.rint(means * scale) / scale)
 
 
 def grid_start(times: "NDArray[np.float64]", step: float) -> float:

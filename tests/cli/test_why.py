@@ -15,12 +15,12 @@ from support.controllers import controller_settings
 from support.history import history_entry
 from support.ports import free_port
 
-from edge_tvbo.cli import main
+from edge_tvbo.cli import history, main
 from edge_tvbo.control import history_text, sensor_health
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import MAX_INELIGIBLE
 from edge_tvbo.messages.commands import Ending, PublishState, Record
-from edge_tvbo.messages.documents import FieldHealth, Health, Notice, Reason
+from edge_tvbo.messages.documents import FieldHealth, Health, Notice, Reason, RetainedState
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.messages.history import EarlierActivation
 from edge_tvbo.models.field import SensorField
@@ -252,6 +252,28 @@ def test_status_without_a_broker_exits_with_1(made):
 def health(at):
     field = FieldHealth(9, "a", 8, 1, ["b"], {"late": 3})
     return msgspec.json.encode(Health(at, 3600, "0.1.0", {"lab": field}))
+
+
+def test_status_shows_counters_and_a_decision_of_the_same_interval(made, monkeypatch):
+    """The daemon publishes the counters up to a second after the decision."""
+    decision = history_entry(9, text="a: its turn").decision
+    counters = [
+        Health(
+            "2026-11-21T00:02:00Z",
+            60,
+            "0.1.0",
+            {"lab": FieldHealth(number, "a", replies, 0, [], {})},
+        )
+        for number, replies in ((8, 7), (9, 8))
+    ]
+    seen = [RetainedState("online", each, {"lab": decision}) for each in counters]
+    monkeypatch.setattr(history, "_retained", lambda *_: seen.pop(0))
+    monkeypatch.setattr(history, "HEALTH_DELAY_S", 0.0)
+
+    text = said("status", made())[1]
+
+    assert "lab: a: its turn (interval 9, since" in text
+    assert "8 replies, 0 timed out" in text
 
 
 def test_status_by_what_the_broker_has(made, broker, peer):

@@ -22,7 +22,7 @@ from http.client import HTTPConnection
 from itertools import count
 
 import pytest
-from support.house import HOUSE
+from support.house import HOUSE, LIVE_BEGIN
 from support.installation import variables
 from support.mosquitto import Peer
 from support.pages import FENCED
@@ -103,7 +103,7 @@ class Newcomer:
             case ["mosquitto", *_]:
                 return self._starts_broker(words)
             case ["python", _, "live", _]:
-                return self._serves(words).text()
+                return self._starts_house(words)
             case ["edge-tvbo", "run", config]:
                 return self._runs_daemon(words, config)
             case ["edge-tvbo", "dashboard", _]:
@@ -159,6 +159,12 @@ class Newcomer:
         broker.wait_for("running")
         self.heard = Peer(self.mqtt_port, ("#",))
         self._stack.callback(self.heard.close)
+        return ""
+
+    def _starts_house(self, words):
+        self._serves(words)
+        topics = {each.message(LIVE_BEGIN)[0] for each in HOUSE}
+        self.heard.wait(lambda: topics <= {topic for topic, _, _ in list(self.heard.received)})
         return ""
 
     def _runs_daemon(self, words, config):

@@ -23,12 +23,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from edge_tvbo_adapters.mqtt.subscriber import Subscriber
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
-
-from edge_tvbo.cli.options import settings_of
-from edge_tvbo.daemon import app
 
 LIVE_MINUTE = 0.15  # s between two reports of a thermometer that reports every minute
 HOUR, DAY = 3600.0, 86_400.0  # s
@@ -85,8 +81,8 @@ HOUSE = (
     Thermometer("Living room", "zigbee2mqtt", True, 10, 21.5, 1.2, 18, 0.2),
     Thermometer("kitchen", "zigbee2mqtt", True, 10, 22.0, 1.8, 17, 0.2),
     Thermometer("office", "zigbee2mqtt", True, 10, 21.8, 1.5, 14, 0.3),
-    Thermometer("bedroom", "zigbee2mqtt", False, 30, 19.5, 1.0, 20, 0.3),  # it sleeps
-    Thermometer("nursery", "zigbee2mqtt", False, 30, 20.5, 0.8, 19, 0.3),  # it sleeps
+    Thermometer("bedroom", "zigbee2mqtt", False, 20, 19.5, 1.0, 20, 0.3),  # it sleeps
+    Thermometer("nursery", "zigbee2mqtt", False, 20, 20.5, 0.8, 19, 0.3),  # it sleeps
     Thermometer("boiler", "tasmota", True, 10, 23.5, 0.9, 7, 0.1),
     Thermometer("workshop", "tasmota", True, 10, 18.5, 2.2, 15, 0.6),
     Thermometer("attic", "number", False, 10, 20.5, 5.5, 16, 1.0),
@@ -176,6 +172,8 @@ class HouseLink:
     online, unacknowledged_s = True, 0.0
 
     def __init__(self, fields):
+        from edge_tvbo_adapters.mqtt.subscriber import Subscriber
+
         self.activations = {}
         self._subscriber = Subscriber(fields)
         self._received = []
@@ -209,6 +207,9 @@ class HouseLink:
 
 def month(config):
     """Run the daemon of `config` for a month of the house."""
+    from edge_tvbo.cli.options import settings_of
+    from edge_tvbo.daemon import app  # takes a second, which the live house does not need
+
     settings, clock = settings_of(Path(config)), JumpingClock()
     shutil.rmtree(settings.state.dir, ignore_errors=True)
     link = HouseLink(settings.fields)

@@ -81,14 +81,14 @@ HOUSE = (
     Thermometer("Living room", "zigbee2mqtt", True, 10, 21.5, 1.2, 18, 0.2),
     Thermometer("kitchen", "zigbee2mqtt", True, 10, 22.0, 1.8, 17, 0.2),
     Thermometer("office", "zigbee2mqtt", True, 10, 21.8, 1.5, 14, 0.3),
-    Thermometer("bedroom", "zigbee2mqtt", False, 20, 19.5, 1.0, 20, 0.3),  # it sleeps
-    Thermometer("nursery", "zigbee2mqtt", False, 20, 20.5, 0.8, 19, 0.3),  # it sleeps
+    Thermometer("bedroom", "zigbee2mqtt", False, 30, 19.5, 1.0, 20, 0.3),  # it sleeps
+    Thermometer("nursery", "zigbee2mqtt", False, 30, 20.5, 0.8, 19, 0.3),  # it sleeps
     Thermometer("boiler", "tasmota", True, 10, 23.5, 0.9, 7, 0.1),
     Thermometer("workshop", "tasmota", True, 10, 18.5, 2.2, 15, 0.6),
-    Thermometer("attic", "number", False, 10, 20.5, 5.5, 16, 1.0),
+    Thermometer("attic", "number", False, 5, 20.5, 5.5, 16, 1.0),
     Thermometer("cellar", "number", False, 15, 14.0, 0.3, 18, 0.1),
     Thermometer("garage", "number", False, 10, 16.0, 2.5, 15, 0.8),
-    Thermometer("greenhouse", "number", False, 10, 19.0, 7.0, 12, 1.0),
+    Thermometer("greenhouse", "number", False, 5, 19.0, 7.0, 12, 1.0),
 )
 
 

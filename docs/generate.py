@@ -84,8 +84,8 @@ TOPICS = (
         f"{BASE}/health",
         True,
         1,
-        "at the start, every 60 s (the setting `health`), after each decision (at most once a "
-        "second), after each command, and after the clock was set",
+        "at the start, every 60 s (the setting `health`), after each decision, reply and time-out "
+        "(at most once a second), after each command, and after the clock was set",
         Health,
     ),
     Topic(f"{BASE}/event", False, 1, "on an event of the daemon", Notice),

@@ -9,6 +9,7 @@ import click
 from edge_tvbo.cli.options import buildable_settings_of, duration, settings_of
 from edge_tvbo.cli.output import EX_USAGE, print_json
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra, error_text
+from edge_tvbo.messages.formatting import counted
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.mqtt.connection_check import CheckResult
@@ -84,7 +85,8 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
         raise click.exceptions.Exit(EX_USAGE) from None
     sensors = sum(len(field.sensors) for field in settings.fields.values())
     if not as_json:
-        click.echo(f"{config}: good: {len(settings.fields)} field(s), {sensors} sensor(s)")
+        fields = counted(len(settings.fields), "field")
+        click.echo(f"{config}: good: {fields}, {counted(sensors, 'sensor')}")
     if explain:
         click.echo("\n".join(origins(config)))
     results = list(_try_broker(settings, seconds, as_json)) if connect else []

@@ -12,6 +12,7 @@ import click
 from edge_tvbo.cli.options import settings_of
 from edge_tvbo.cli.output import print_json, printable
 from edge_tvbo.errors import ConfigError, DataError, LinkError, error_text
+from edge_tvbo.messages.formatting import duration, named, rfc3339
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.storage.history_reader import HistoryReader
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from edge_tvbo.messages.history import HistoryEntry
 
 RETAINED_TIMEOUT_S = 3.0
+HEALTH_DELAY_S = 1.2  # the health is published at most so long after a decision
 EX_OFFLINE = 1
 MAX_MISSING_REPORTS = 3  # health reports; if more are missing, the daemon is not responding
 
@@ -52,7 +54,8 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
         print_json([_document(each) for each in entries])
         return
     for each in entries:
-        click.echo("\n".join(map(printable, history_text.describe(each, time.time()))))
+        names = settings.fields[each.field].sensor_names
+        click.echo("\n".join(map(printable, history_text.describe(each, time.time(), names))))
 
 
 @click.command()
@@ -68,7 +71,7 @@ def status(ctx: click.Context, config: Path, as_json: bool) -> None:
     """
     settings = settings_of(config)
     try:
-        retained = _retained(settings, list(settings.fields))
+        retained = _of_one_moment(settings)
     except LinkError as error:
         if not as_json:
             click.echo(error_text(error), err=True)
@@ -84,7 +87,7 @@ def status(ctx: click.Context, config: Path, as_json: bool) -> None:
     else:
         click.echo(printable(f"{settings.instance}: {problem or _online(retained)}"))
         for field in settings.fields:
-            names = settings.fields[field].names
+            names = settings.fields[field].sensor_names
             for line in _field_lines(field, retained, spans.get(field), names):
                 click.echo(printable(line))
     ctx.exit(EX_OFFLINE if problem else 0)
@@ -114,23 +117,23 @@ def _entry(settings: "Settings", field: str, interval: int | None) -> "HistoryEn
     except DataError as error:
         stored, span, missing = None, None, str(error)
     else:
-        missing = f"The history contains {_range(span)} of {field}."
+        missing = (
+            f"The history contains {_range(span)} of {field}.\n"
+            "Newer decisions are not in the history yet. The setting state.checkpoint says how"
+            " often the daemon writes them; on SIGUSR1 the daemon writes them immediately."
+        )
     if stored is not None and interval is not None:
         return stored
     running = _running(settings, field)
     if interval is None:
         newest = _newest(stored, running)
         if newest is None:
-            raise DataError(f"{missing}\nThe broker has no decision of {field} either.")
+            raise DataError(f"The broker has no decision of {field} yet. {missing}")
         return newest
     if running is not None and running.decision.interval == interval:
         return running
     now = f"; the newest is {running.decision.interval}" if running else ""
-    raise DataError(
-        f"{field}: interval {interval} was not found{now}. {missing}\n"
-        "Newer decisions are not in the history yet. The setting state.checkpoint says how often "
-        "the daemon writes them; on SIGUSR1 the daemon writes them immediately."
-    )
+    raise DataError(f"{field}: interval {interval} was not found{now}. {missing}")
 
 
 def _stored(history: "HistoryReader", field: str, interval: int | None) -> "HistoryEntry | None":
@@ -204,6 +207,22 @@ def _retained(settings: "Settings", fields: list[str]) -> "RetainedState":
     return read_retained(settings.mqtt.for_readers(), settings.instance, fields, RETAINED_TIMEOUT_S)
 
 
+def _of_one_moment(settings: "Settings") -> "RetainedState":
+    """Return what the broker retains, with the counters and the decision of the same interval.
+
+    The daemon publishes the counters up to a second after a decision.
+    """
+    retained = _retained(settings, list(settings.fields))
+    counters = retained.health.fields if retained.health else {}
+    if any(
+        field in counters and counters[field].interval < decision.interval
+        for field, decision in retained.selected.items()
+    ):
+        time.sleep(HEALTH_DELAY_S)
+        return _retained(settings, list(settings.fields))
+    return retained
+
+
 def _problem(retained: "RetainedState", settings: "Settings") -> str:
     """Return the reason why the daemon is not online; "" if the daemon is online."""
     if retained.status is None and retained.health is None:
@@ -223,8 +242,6 @@ def _online(retained: "RetainedState") -> str:
     health = retained.health
     if health is None:
         return "online"
-    from edge_tvbo.messages.formatting import duration, rfc3339
-
     since = round(_seconds(health.at)) - health.uptime_s
     up = duration(time.time() - since)
     kernels = f", kernels compiled {health.kernels}" if health.kernels else ""
@@ -234,7 +251,7 @@ def _online(retained: "RetainedState") -> str:
 def _field_lines(
     field: str, retained: "RetainedState", span: tuple[int, int] | None, names: Mapping[str, str]
 ) -> "list[str]":
-    lines = [f"{field}: {_decision_text(retained.selected.get(field))}"]
+    lines = [f"{field}: {_decision_text(retained.selected.get(field), names)}"]
     if retained.health is not None and field in retained.health.fields:
         lines.append(f"  {_counts(retained.health, field, names)}")
         if alert := retained.health.fields[field].alert:
@@ -244,10 +261,10 @@ def _field_lines(
     return [*lines, f"  history: {_range(span)}"] if span else lines
 
 
-def _decision_text(decision: "Decision | None") -> str:
+def _decision_text(decision: "Decision | None", names: Mapping[str, str]) -> str:
     if decision is None:
         return "no decision yet"
-    before = f", after {', '.join(decision.earlier)}" if decision.earlier else ""
+    before = f", after {', '.join(named(decision.earlier, names))}" if decision.earlier else ""
     return f"{decision.text} (interval {decision.interval}{before}, since {decision.at})"
 
 
@@ -255,12 +272,10 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
     from edge_tvbo.control import history_text
 
     each = health.fields[field]
-    suspects = ", ".join(names.get(sensor, sensor) for sensor in each.suspects)
-    faulty = ", ".join(names.get(sensor, sensor) for sensor in each.faulty)
-    ignored = ", ".join(names.get(sensor, sensor) for sensor in each.ignored)
-    implausible = ", ".join(
-        f"{names.get(sensor, sensor)} ({reading})" for sensor, reading in each.implausible.items()
-    )
+    suspects = ", ".join(named(each.suspects, names))
+    faulty = _with_texts(each.faulty, names)
+    ignored = ", ".join(named(each.ignored, names))
+    implausible = _with_texts(each.implausible, names)
     rejected = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
     survey = f"; survey: {each.survey} intervals left" if each.survey else ""
     return (
@@ -270,6 +285,11 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
         f"{f'ignored: {ignored}; ' if ignored else ''}"
         f"rejected: {rejected or 'none'}{survey}"
     )
+
+
+def _with_texts(texts: Mapping[str, str], names: Mapping[str, str]) -> str:
+    """Return the names of sensors, each with a text about it."""
+    return ", ".join(f"{names.get(sensor, sensor)} ({text})" for sensor, text in texts.items())
 
 
 def _to_builtins(retained: "RetainedState") -> dict[str, Any]:

@@ -13,13 +13,16 @@ import click
 
 from edge_tvbo.cli.options import DEFAULT, POSITIVE, duration, settings_of
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError, error_text
+from edge_tvbo.messages.formatting import listed, named
 
 if TYPE_CHECKING:
     from edge_tvbo.config.mqtt_settings import Mqtt
+    from edge_tvbo.config.settings import Settings
     from edge_tvbo.setup.config_template import FieldValues, TemplateValues
     from edge_tvbo.setup.sensor_discovery import Discovery, Quantity, SensorGroup
 
 MAX_LISTED_GROUPS = 9  # groups of sensors that are printed
+MAX_LISTED_SENSORS = 12  # of a field that was written
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
 
 
@@ -127,11 +130,15 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
         with _answers_shown_after_an_error(config, answers):
             password = _password(config, answers)
             answers, fields, password = _fields_on_a_terminal(config, answers, password)
-            _write(config, _template_values(answers, fields), password)
+            written = _write(config, _template_values(config, answers, fields), password)
     else:
         fields = _fields(answers, password, _first_groups)
-        _write(config, _template_values(answers, fields), password)
-    click.echo(f"Wrote {config}. Next:\n\n    edge-tvbo check --connect {config}\n")
+        written = _write(config, _template_values(config, answers, fields), password)
+    click.echo(f"Wrote {config}:")
+    for name, field in written.fields.items():
+        sensors = listed(named(field.sensors, field.sensor_names), MAX_LISTED_SENSORS)
+        click.echo(f"- {name}, mode {field.activate.mode}: {sensors}")
+    click.echo(f"Next:\n\n    edge-tvbo check --connect {config}\n")
     click.echo(f"    edge-tvbo run {config}")
 
 
@@ -353,12 +360,19 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
     groups = _groups(discovery, answers)
     chosen = choose(groups, answers)
     if discovery.unusable:
-        named = ", ".join(map(shown, discovery.unusable))
-        click.echo(f"Sensors with names that cannot be used are left out: {named}", err=True)
-    quantities: dict[Quantity, list[SensorGroup]] = {}
-    for group in chosen:
-        quantities.setdefault(group.quantity, []).append(group)
-    return [_field_of_groups(each, answers) for each in quantities.values()]
+        unusable = ", ".join(map(shown, discovery.unusable))
+        click.echo(f"Sensors with names that cannot be used are left out: {unusable}", err=True)
+    if answers.mode == "live":
+        _check_commands(chosen)
+    fields: dict[tuple[Quantity, str], list[SensorGroup]] = {}
+    for group in sorted(chosen, key=lambda each: _mode(each, answers) == "advise"):
+        fields.setdefault((group.quantity, _mode(group, answers)), []).append(group)
+    return [_field_of_groups(each, answers) for each in fields.values()]
+
+
+def _mode(group: "SensorGroup", answers: Answers) -> str:
+    """Return how the sensors of a group are activated; all sensors of a field have one mode."""
+    return "advise" if answers.mode == "advise" or not group.activate else group.activate.mode
 
 
 def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldValues":
@@ -386,8 +400,6 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
                     activate=group.activate,
                 )
             )
-    if answers.mode == "live":
-        _check_commands(groups)
     every = replace(groups[0], readings=readings)
     return FieldValues(
         name=every.quantity.name,
@@ -399,21 +411,26 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
 
 
 def _check_commands(groups: "list[SensorGroup]") -> None:
-    """Raise `ConfigError` if the sensors of a field cannot be activated in the same mode."""
-    for group in groups:
-        if group.activate is None:
-            raise ConfigError(
-                f"Sensors of {group.integration} have no known command; use --mode advise."
-            )
-    modes = {each.activate.mode: each.integration for each in groups if each.activate}
-    if len(modes) > 1:
+    """Print which sensors cannot be activated; raise `ConfigError` if none can."""
+    from edge_tvbo.setup.sensor_discovery import source_name
+
+    without = [each for each in groups if each.activate is None]
+    integrations = " and ".join(dict.fromkeys(source_name(each.integration) for each in without))
+    if len(without) == len(groups):
         raise ConfigError(
-            f"Sensors of {' and '.join(modes.values())} need different modes, and a field has only"
-            " one; use --mode advise."
+            f"There is no known command for sensors of {integrations}; use --mode advise."
+        )
+    if without:
+        click.echo(
+            f"There is no known command for sensors of {integrations}: they get a field of their"
+            " own, in the mode advise.",
+            err=True,
         )
 
 
-def _template_values(answers: Answers, fields: "Iterable[FieldValues]") -> "TemplateValues":
+def _template_values(
+    config: Path, answers: Answers, fields: "Iterable[FieldValues]"
+) -> "TemplateValues":
     from edge_tvbo.setup.config_template import TemplateValues
 
     file = answers.password_file
@@ -424,6 +441,7 @@ def _template_values(answers: Answers, fields: "Iterable[FieldValues]") -> "Temp
         user=answers.user,
         password_file=None if file is None else str(file.resolve()),
         tls=answers.tls,
+        state=f"{config.stem}-state",
         interval=answers.interval,
         live=answers.mode == "live",
     )
@@ -532,8 +550,11 @@ def _nothing_found(discovery: "Discovery", answers: Answers, found: Iterable[obj
 # --- writing ----------------------------------------------------------------------------------
 
 
-def _write(config: Path, values: "TemplateValues", password: str | None) -> None:
-    """Write the configuration and the password file; remove both if `check` would reject them."""
+def _write(config: Path, values: "TemplateValues", password: str | None) -> "Settings":
+    """Write the configuration and the password file, and return the settings.
+
+    Both files are removed if `check` would reject them.
+    """
     import msgspec
 
     from edge_tvbo.setup.config_template import render_config
@@ -544,8 +565,9 @@ def _write(config: Path, values: "TemplateValues", password: str | None) -> None
             _create(secret, f"{password}\n", 0o600, undo)
             values = msgspec.structs.replace(values, password_file=secret.name)
         _create(config, render_config(values), 0o666, undo)
-        settings_of(config)
+        settings = settings_of(config)
         undo.pop_all()
+    return settings
 
 
 def _create(file: Path, text: str, mode: int, undo: ExitStack) -> None:

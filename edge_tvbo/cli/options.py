@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.messages.formatting import counted
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -247,8 +248,8 @@ def _understood(recording: "Recording") -> "Recording":
     left_out = int((recording.observed.any(axis=1) & ~found.observed.any(axis=1)).sum())
     if left_out:
         click.echo(
-            f"  {left_out} intervals are left out, because fewer than half of the sensors were "
-            "read in them",
+            f"  left out: {counted(left_out, 'interval')} in which fewer than half of the sensors "
+            "were read",
             err=True,
         )
     return found
@@ -277,6 +278,7 @@ def _own_recording(config: Path, field: str | None, interval: float | None) -> "
         interval or chosen.interval_s,
         unit=chosen.unit,
         objective=chosen.objective,
+        names=chosen.sensor_names,
     )
     if chosen.positions is None:
         return recording

@@ -1,6 +1,7 @@
 """Commands on recordings: replay one policy, compare several policies, and train a model."""
 
 import logging
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from edge_tvbo.cli.options import (
     command_line,
     executor_of,
     jobs_option,
+    own_field,
     own_readings_options,
     parameters_of,
     recording_options,
@@ -313,9 +315,25 @@ def fit(
     click.echo(f"- {basis(backtest.recording, span.first, span.last)}")
     for line in learned.lines():
         click.echo(f"- {line}")
+    if (config := source["config"]) and config.suffix == ".toml":
+        _echo_next_step(config, source["field"], output)
     if plot:
-        plotting.plot_training_report(learned, plot)
+        plotting.plot_training_report(learned, plot, backtest.recording.named_sensors)
         click.echo(f"The plot is in {plot}")
+
+
+def _echo_next_step(config: Path, field: str | None, model: Path) -> None:
+    """Print how a field uses a new model file, unless it uses this file already."""
+    settings, name = own_field(config, field)
+    chosen = settings.fields[name]
+    if chosen.model is not None and chosen.model.resolve() == model.resolve():
+        return
+    path = os.path.relpath(model, config.parent)
+    replaced = "kernel and positions, which are" if chosen.positions else "kernel, which is"
+    click.echo(
+        f'To use it, set  model = "{path}"  in [fields.{name}] of {config}, and remove {replaced}'
+        " in the model."
+    )
 
 
 def _replay_over_mqtt(

@@ -3,6 +3,7 @@
 A field is one quantity that several sensors measure.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -290,5 +291,9 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def sensor_names(self) -> Mapping[str, str]:
-        """Names of sensors for people, by their ids; a sensor without a name is not in it."""
-        return self.names
+        """Names of sensors for people, by their ids; a sensor without a name is not in it.
+
+        A name that several sensors have is left out: people need to tell these sensors apart.
+        """
+        shown = Counter(self.names.get(sensor, sensor) for sensor in self.sensors)
+        return {sensor: name for sensor, name in self.names.items() if shown[name] == 1}

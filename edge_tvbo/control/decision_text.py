@@ -102,7 +102,7 @@ class DecisionBuilder:
         bound = self._quantities.value(choice.ucb)
         factors: list[str] = []
         if self._with_text:
-            factors += self._factors(choice, bound, mean, std, eligible, reason)
+            factors += self._factors(choice, figures, bound, mean, std, eligible, reason)
             if eligible is not None and because is None:
                 factors += self._ineligible(choice, mean, std, eligible, ineligible_reason)
             if energy is not None:
@@ -147,6 +147,7 @@ class DecisionBuilder:
     def _factors(
         self,
         choice: Choice,
+        figures: Figures,
         bound: float,
         mean: Array,
         std: Array,
@@ -160,10 +161,10 @@ class DecisionBuilder:
         bounds[choice.arm] = -inf
         if eligible is not None:
             bounds[~eligible] = -inf
-        factors = [f"its bound is {quantities.text(bound)}"]
+        factors = [f"its bound is {quantities.bound(bound, figures.std)}"]
         runner_up = bounds.argmax()
         if -inf < (highest := float(bounds[runner_up])) <= choice.ucb:
-            next_bound = quantities.text(quantities.value(highest))
+            next_bound = quantities.bound(quantities.value(highest), figures.std)
             factors.append(f"next is {self._names[runner_up]} with {next_bound}")
         if reason is Reason.EXPLORE:
             best = self._hotspots.highest(mean)
@@ -201,7 +202,7 @@ class DecisionBuilder:
             case Reason.EXPLOIT:
                 why = f"{estimate}; {best}"
             case Reason.EXPLORE:
-                highest = self._quantities.text(bound)
+                highest = self._quantities.bound(bound, figures.std)
                 why = f"{estimate}; it could be as {self._extreme} as {highest}"
             case Reason.WARMUP:
                 why = "the model has no readings; selected at random"

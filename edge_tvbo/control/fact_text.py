@@ -32,7 +32,7 @@ def fact_text(fact: Fact) -> str:
     >>> fact_text(FactorApproximation(9, 600, 0.0123)).partition("; ")[2]
     'the correlation of two sensors is off by at most 0.01'
     >>> fact_text(LearnedStructure(86400.0, 7854.0, 86400.0, 288))
-    'learned from 288 readings: a course of a day, changes within 2 h and 24 h'
+    'after 288 readings: a course of a day, changes within 2 h and 24 h'
     """
     match fact:
         case LowRankApproximation(components, sensors, noise_share):
@@ -50,7 +50,7 @@ def fact_text(fact: Fact) -> str:
         case LearnedStructure(period, shorter, longer, readings):
             course = f"a course of {season_text(period)}, " if period else ""
             changes = f"changes within {duration(shorter)} and {duration(longer)}"
-            return f"learned from {readings} readings: {course}{changes}"
+            return f"after {readings} readings: {course}{changes}"
         case RateOfChange(epsilon):
             return f"about {_percent(epsilon)} of the variance is new each interval"
 

@@ -1,14 +1,15 @@
 """History text: the decision of an interval, and how the interval ended, in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from math import floor, log10
 
 from edge_tvbo.messages.commands import Ending, Record
 from edge_tvbo.messages.documents import Decision, FieldHealth, Reason
-from edge_tvbo.messages.formatting import significant
+from edge_tvbo.messages.formatting import counted, significant
 from edge_tvbo.messages.history import HistoryEntry
 
+NO_NAMES: Mapping[str, str] = {}
 REASONS = {  # {activated}: how the sensors were selected
     Reason.WARMUP: "The model had no readings, so the sensor was selected at random.",
     Reason.EXPLOIT: "Exploitation: of all sensors that could be {activated}, this one had the best"
@@ -22,11 +23,12 @@ REASONS = {  # {activated}: how the sensors were selected
 }
 
 
-def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
+def describe(entry: HistoryEntry, now: float, names: Mapping[str, str] = NO_NAMES) -> Iterator[str]:
     """Yield the lines that describe a history entry in full.
 
     If `now` (s since 1970) is before the deadline of an interval whose end is not stored, the text
-    says that the daemon waits for the reply.
+    says that the daemon waits for the reply. `names` are the names of sensors for people, if they
+    differ from the ids.
     """
     decision, model = entry.decision, entry.decision.model
     yield f"{entry.field}, interval {decision.interval}, {decision.at}: {decision.text}"
@@ -34,13 +36,11 @@ def describe(entry: HistoryEntry, now: float) -> Iterator[str]:
     yield REASONS[decision.reason].format(activated=activated)
     yield from (f"  - {factor}" for factor in decision.factors)
     last = f", the last reset at {model.last_reset}" if model.last_reset else ""
-    yield (
-        f"The model of {decision.policy} had {_counted(model.observations, 'reading')}, after "
-        f"{_counted(model.resets, 'reset')}{last}."
-    )
+    resets = f", after {counted(model.resets, 'reset')}{last}" if model.resets else ""
+    yield f"The model of {decision.policy} had {counted(model.observations, 'reading')}{resets}."
     if decision.earlier:
-        yield "Activated before in the same interval:"
-        yield from (f"  - {each}" for each in _earlier(entry))
+        yield f"{activated.capitalize()} before in the same interval:"
+        yield from (f"  - {each}" for each in _earlier(entry, names))
     yield _ending(entry, now)
     yield from (f"  - {each.at} {each.event}: {each.text}" for each in entry.notices)
 
@@ -57,16 +57,17 @@ def one_line(entry: HistoryEntry) -> str:
 def replies(health: FieldHealth) -> str:
     """Return how many selected sensors replied and timed out, in words."""
     if health.recommends:
-        return f"{health.answered} recommended sensors reported in their interval"
-    return f"{health.answered} replies, {health.missed} timed out"
+        return f"{counted(health.answered, 'recommended sensor')} reported in their interval"
+    replied = f"{health.answered} {'reply' if health.answered == 1 else 'replies'}"
+    return f"{replied}, {health.missed} timed out"
 
 
-def _earlier(entry: HistoryEntry) -> Iterator[str]:
+def _earlier(entry: HistoryEntry, names: Mapping[str, str] = NO_NAMES) -> Iterator[str]:
     """Yield a text for each earlier activation of the interval; at least the sensor is known."""
     known = {each.decision.sensor: each for each in entry.earlier}
     for sensor in entry.decision.earlier:
         if sensor not in known:
-            yield sensor
+            yield names.get(sensor, sensor)
             continue
         decision, record = known[sensor].decision, known[sensor].record
         ended = "" if record is None else f"; {_short_ending(decision, record, _unit(entry))}"
@@ -92,7 +93,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
             return "The sensor was recommended; it has sent no reading in the interval."
         if now < datetime.fromisoformat(decision.expires_at).timestamp():
             return f"The daemon waits for the reply until {decision.expires_at}."
-        return "The end of the interval is not stored yet, or the daemon was killed before it."
+        return "How it ended is not in the history yet, or the daemon was killed before that."
     if record.ending is Ending.UNDELIVERED:
         return (
             f"The activation was not delivered: the broker did not confirm it by"
@@ -109,7 +110,7 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
     """Return, in words, how far the reply is from the estimate, and what the event trigger did."""
     if record.abs_error is None:
         return ""
-    error = f", {_rounded(record.abs_error, decision)}{unit} from the estimate"
+    error = f", {_rounded(record.abs_error, decision)}{unit} from the estimate just before"
     if record.threshold is None:
         return error
     threshold = f"{_rounded(record.threshold, decision)}{unit}"
@@ -127,10 +128,6 @@ def _rounded(value: float, decision: Decision) -> str:
         return significant(value)
     digits = max(0, 1 - floor(log10(decision.std)))
     return f"{value:.{digits}f}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _unit(entry: HistoryEntry) -> str:

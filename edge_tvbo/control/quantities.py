@@ -57,10 +57,15 @@ class Quantities:
 
     def estimate(self, figures: Figures) -> str:
         """Return mean ± standard deviation, both with the two significant digits of the latter."""
-        digits = self.digits
-        if figures.std > 0.0:
-            digits = max(0, min(digits, 1 - floor(log10(figures.std))))
+        digits = self._digits_of(figures.std)
         return f"{figures.mean:.{digits}f} ± {figures.std:.{digits}f}{self._unit}"
+
+    def bound(self, value: float, std: float) -> str:
+        """Return a confidence bound as text, with the digits of an estimate whose std is `std`."""
+        return f"{value:.{self._digits_of(std)}f}{self._unit}"
+
+    def _digits_of(self, std: float) -> int:
+        return max(0, min(self.digits, 1 - floor(log10(std)))) if std > 0.0 else self.digits
 
     def implausible(self, value: float, plausible: tuple[float, float]) -> str:
         """Return an implausible reading and the plausible range in words."""

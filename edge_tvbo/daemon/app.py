@@ -114,7 +114,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     decisions: DecisionLog
     status: StatusCollector
     monitors: Monitors
-    loggers: tuple[Observer, ...]
+    decision_logger: DecisionLogger
+    rejection_log: RejectionLog
     lock: "StateLock"
 
     @classmethod
@@ -129,7 +130,8 @@ class Surroundings(msgspec.Struct, frozen=True):
             DecisionLog(),
             StatusCollector(clock),
             Monitors(SystemdNotifier(), _open_endpoint),
-            (DecisionLogger(), RejectionLog()),
+            DecisionLogger(),
+            RejectionLog(),
             StateLock(),
         )
 
@@ -171,8 +173,10 @@ class Daemon(msgspec.Struct, frozen=True):
                 self.surroundings.decisions.restore(entry)
 
     def attach_monitors(self) -> None:
-        """Connect the health reports, systemd and the metrics endpoint to this daemon."""
+        """Connect the logs, health reports, systemd and the metrics endpoint to this daemon."""
         status, monitors = self.surroundings.status, self.surroundings.monitors
+        names = {name: each.sensor_names for name, each in self.settings.fields.items()}
+        self.surroundings.rejection_log.names = names
         status.attach(
             self.controllers,
             self.link,
@@ -488,4 +492,10 @@ def _observers(
         if len(each.policy.field) <= settings.fields[name].publish_posterior
     }
     posteriors = PosteriorPublisher(link.show, shown, lambda: clock.wall(clock.elapsed()))
-    return [*surroundings.loggers, update_history, surroundings.status, posteriors]
+    return [
+        surroundings.decision_logger,
+        surroundings.rejection_log,
+        update_history,
+        surroundings.status,
+        posteriors,
+    ]

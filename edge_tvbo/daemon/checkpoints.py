@@ -33,7 +33,7 @@ from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED, Clock
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import ClockStepped
-from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.messages.formatting import counted, rfc3339
 from edge_tvbo.models.snapshot import DocumentFormat, NewerFormatError
 
 log = logging.getLogger(__name__)
@@ -276,10 +276,10 @@ class Checkpoints:
             )
             self._scheduler.resume(name, begins_in, intervals)
         log.info(
-            "state: restored from %s: %d field(s), %d readings in their models",
+            "state: restored from %s: %s, %s in their models",
             rfc3339(round(document.anchor.wall, 3)),
-            len(observations),
-            sum(observations),
+            counted(len(observations), "field"),
+            counted(sum(observations), "reading"),
         )
 
     # --- what the loop calls --------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Rejection log: logs why messages are rejected, once for each field and reason."""
 
 import logging
+from collections.abc import Mapping
 
 from edge_tvbo.messages.commands import Command, Reject
 
@@ -49,6 +50,7 @@ class RejectionLog:
     """
 
     def __init__(self) -> None:
+        self.names: Mapping[str, Mapping[str, str]] = {}  # of sensors, by field and id
         self._logged: set[tuple[str, str]] = set()
 
     def __call__(self, field: str, command: Command) -> None:
@@ -62,7 +64,7 @@ class RejectionLog:
             "%s: a message from %r is rejected as %s%s: %s; "
             "further messages of this kind are only counted",
             field,
-            command.source,
+            self.names.get(field, {}).get(command.source, command.source),
             command.reason,
             f" ({command.detail})" if command.detail else "",
             hint or "the field's health contains the count",

@@ -10,7 +10,7 @@ from typing import Protocol
 from edge_tvbo import __version__
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import Clock
-from edge_tvbo.messages.commands import Command, PublishState
+from edge_tvbo.messages.commands import Command, PublishState, Record
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, Status
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.jit import COMPILATION
@@ -121,11 +121,12 @@ class StatusCollector:
     def __call__(self, field: str, command: Command) -> None:
         """Count `command` if it is a decision of `field`.
 
-        After a decision, the health is published soon, so that its counters and the decision that
-        the broker retains are of the same interval.
+        After a decision and after the end of its interval, the health is published soon, so that
+        its counters and the decision that the broker retains are of the same moment.
         """
         if isinstance(command, PublishState):
             self._decisions[field] += 1
+        if isinstance(command, PublishState | Record):
             self.publish_soon()
 
     def fileno(self) -> int:
@@ -199,7 +200,8 @@ class StatusCollector:
             health = controller.health()
             sensors = len(controller.policy.field) - len(health.ignored)
             responding = sensors - len(health.suspects)
-            parts.append(f"{name}: {health.selected or 'none'} ({responding}/{sensors} respond)")
+            selected = self._name(name, health.selected) if health.selected else "none"
+            parts.append(f"{name}: {selected} ({responding}/{sensors} respond)")
         return ", ".join(parts) + ("" if self._online else "; not connected to the broker")
 
     def _wall(self) -> float:
@@ -214,16 +216,20 @@ class StatusCollector:
         ]
         unresponsive = [f"no sensor responds in: {', '.join(silent)}"] if silent else []
         faulty = [
-            f"{sensor} in {name} seems to be faulty: {fault}"
+            f"{self._name(name, sensor)} in {name} seems to be faulty: {fault}"
             for name, each in fields.items()
             for sensor, fault in each.faulty.items()
         ]
         implausible = [
-            f"{sensor} in {name} sent an implausible reading: {reading}"
+            f"{self._name(name, sensor)} in {name} sent an implausible reading: {reading}"
             for name, each in fields.items()
             for sensor, reading in each.implausible.items()
         ]
         return "; ".join([*unresponsive, *faulty, *implausible, *self._problems()]) or None
+
+    def _name(self, field: str, sensor: str) -> str:
+        """Return the name of a sensor for people."""
+        return self._controllers[field].settings.sensor_names.get(sensor, sensor)
 
     def _failure(self, now: float, away: float) -> str:
         if not self._link.alive(now):
@@ -246,6 +252,7 @@ class StatusCollector:
             decisions=self._decisions[name],
             activations=self._activated(name),
             resets=controller.policy.resets,
+            names=controller.settings.sensor_names,
             last_readings={
                 sensor: last
                 for sensor, last in controller.last_readings().items()

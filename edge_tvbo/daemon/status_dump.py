@@ -8,6 +8,7 @@ from pathlib import Path
 from edge_tvbo.control import history_text
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.documents import Decision, Status
+from edge_tvbo.messages.formatting import counted, named
 
 _PROCESS = Path("/proc/self")
 
@@ -23,15 +24,19 @@ def lines(
     yield f"kernels compiled {health.kernels}"
     yield f"process: {usage(status.resident)}"
     for name, field in health.fields.items():
-        policy = controllers[name].policy
+        policy, names = controllers[name].policy, status.fields[name].names
+        suspects, faulty, ignored = (
+            ", ".join(named(each, names)) or "none"
+            for each in (field.suspects, field.faulty, field.ignored)
+        )
         rejected = ", ".join(f"{count} {reason}" for reason, count in field.refused.items())
         yield (
             f"{name}: interval {field.interval},"
             f" {history_text.replies(field)};"
-            f" policy {policy.name} with {policy.observations} readings after"
-            f" {policy.resets} resets; unresponsive: {', '.join(field.suspects) or 'none'};"
-            f" faulty: {', '.join(field.faulty) or 'none'};"
-            f" ignored: {', '.join(field.ignored) or 'none'};"
+            f" policy {policy.name} with {counted(policy.observations, 'reading')} after"
+            f" {counted(policy.resets, 'reset')}; unresponsive: {suspects};"
+            f" faulty: {faulty};"
+            f" ignored: {ignored};"
             f" rejected: {rejected or 'none'}"
         )
         decision = decisions.get(name)

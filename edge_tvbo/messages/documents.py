@@ -1,5 +1,6 @@
 """Documents: the JSON messages over MQTT, which are validated when they are decoded."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -219,6 +220,7 @@ class FieldStatus(msgspec.Struct, frozen=True):
     activations: int  # that were sent since the daemon started
     resets: int  # of the model; includes resets before a restart
     last_readings: dict[str, LastReading]  # by sensor; not of silent, old or ignored ones
+    names: Mapping[str, str] = {}  # of sensors for people, if they differ from the ids
 
 
 class Status(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Formatting: times, durations, numbers and tables as text."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -75,6 +75,24 @@ def text_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
         ).rstrip()
         for row in rows
     )
+
+
+def named(sensors: Iterable[str], names: Mapping[str, str]) -> list[str]:
+    """Return the names of sensors for people: those in `names`, or else the ids.
+
+    >>> named(["hall", "living"], {"living": "Living room"})
+    ['hall', 'Living room']
+    """
+    return [names.get(sensor, sensor) for sensor in sensors]
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number with the noun that it counts, which is plural if the number is not 1.
+
+    >>> counted(1, "field"), counted(11, "sensor")
+    ('1 field', '11 sensors')
+    """
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def listed(words: Iterable[str], max_words: int = 5) -> str:

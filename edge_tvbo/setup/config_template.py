@@ -20,7 +20,11 @@ instance = "edge"
 [mqtt]
 host = {host}
 port = {port}
-{login}"""
+{login}
+[state]  # the state and the readings survive a restart; `edge-tvbo fit` learns from the readings
+dir = {state}
+history = "64MiB"  # for `edge-tvbo why` and the dashboard
+"""
 
 FIELD_TEMPLATE = """
 [fields.{field}]
@@ -28,6 +32,7 @@ unit = {unit}
 objective = "max"  # search for the highest value; "min" for the lowest
 interval = {interval}  # or "on-reading"
 policy = {{ name = "auto" }}  # learns how the field changes; needs no parameter
+# model = "model.json"  # from `edge-tvbo fit`; it replaces the table kernel below
 
 sensors = [{sensors}]
 {names}{reading}
@@ -36,7 +41,7 @@ sensors = [{sensors}]
 {sources}
 # The prior: mean and variance (in unit²) of the field, noise_variance (in unit²) of a reading, and
 # the correlation of any two sensors. A model that `edge-tvbo fit` learns from recorded days is much
-# better: then  model = "..."  replaces this table.
+# better: to use one, set `model` above and remove this table.
 [fields.{field}.kernel]
 name = "exchangeable"  # with positions, "matern-5/2" and length_scale
 correlation = 0.5
@@ -75,6 +80,7 @@ class TemplateValues(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[FieldValues, ...]
     host: str
     port: int
+    state: str = "state"  # directory of the stored state, relative to that of the configuration
     user: str | None = None
     password_file: str | None = None
     tls: bool = False
@@ -84,7 +90,12 @@ class TemplateValues(msgspec.Struct, frozen=True, kw_only=True):
 
 def render_config(values: TemplateValues) -> str:
     """Return the text of a first configuration, in which `values` fill the template."""
-    head = TEMPLATE.format(host=_quoted(values.host), port=values.port, login=_login(values))
+    head = TEMPLATE.format(
+        host=_quoted(values.host),
+        port=values.port,
+        login=_login(values),
+        state=_quoted(values.state),
+    )
     names: set[str] = set()
     for field in values.fields:
         name = next(each for each in _names(field.name) if each not in {*names, *RESERVED})
@@ -186,5 +197,11 @@ def _key(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text of one line as a TOML string, in the syntax that TOML and JSON share."""
+    """Return a text of one line as a TOML string: a literal string if that needs no backslash.
+
+    >>> print(_quoted("hall"), _quoted('{"t": ""}'))
+    "hall" '{"t": ""}'
+    """
+    if '"' in text and "'" not in text and text.isprintable():
+        return f"'{text}'"
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -94,7 +94,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
         values, quantity = self.readings.values(), self.quantity
         count = len(values)
         number = "1 sensor" if count == 1 else f"{count} sensors"
-        source = _PLAIN.get(self.integration, self.integration)
+        source = source_name(self.integration)
         span = f"{min(values):.4g} to {max(values):.4g} {quantity.unit}".rstrip()
         some = [f"{shown(name)} {value:.4g}" for name, value in self.readings.items()][
             :LISTED_SENSORS
@@ -298,6 +298,11 @@ def shown(name: str) -> str:
     """
     short = name[:40]
     return short if short.isprintable() else repr(short)
+
+
+def source_name(integration: str) -> str:
+    """Return the name of an integration, or of a format without one, in a sentence."""
+    return _PLAIN.get(integration, integration)
 
 
 def is_id(name: str) -> bool:

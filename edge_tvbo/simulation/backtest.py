@@ -344,6 +344,7 @@ def results_table(results: Sequence[Result]) -> str:
         counts = (result.activations, result.missed, result.resets)
         spread = f"{sd:.3f}" if len(result.regret) > 1 else "-"
         rows.append([result.policy, f"{mean:.3f}", spread])
-        rows[-1] += [f"{np.mean(each):.4g}" for each in counts]
-        rows[-1] += [f"{share:.1%}" for share in result.saved_shares().values()] or ["-", "-"]
+        rows[-1] += [f"{np.mean(each):.1f}".removesuffix(".0") for each in counts]
+        shares = result.saved_shares().values()
+        rows[-1] += [f"{100 * share:.1f} %" for share in shares] or ["-", "-"]
     return f"{text_table(rows)}\nRegret is per interval, in {UNIT_TEXT}."

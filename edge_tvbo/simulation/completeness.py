@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.formatting import duration, listed, rfc3339
+from edge_tvbo.messages.formatting import duration, listed, rfc3339, significant
 from edge_tvbo.simulation.recording import USUAL_INTERVALS, Recording
 
 if TYPE_CHECKING:
@@ -34,11 +34,12 @@ def understood(recording: Recording) -> list[str]:
         rows, arm = _longest_gap(recording.observed)
         gaps = (
             f"{100 * missing:.1f} % of the cells have no reading; the longest gap is "
-            f"{duration(rows * recording.interval)}, of {recording.sensors[arm]}"
+            f"{duration(rows * recording.interval)}, of {recording.named_sensors[arm]}"
         )
     return [
-        f"sensors: {M} ({listed(recording.sensors)}), {lowest:.4g} to {highest:.4g}{unit}",
-        f"interval: {duration(recording.interval)}, {T} from {rfc3339(recording.start)} to "
+        f"sensors: {M} ({listed(recording.named_sensors)}), {significant(lowest)} to "
+        f"{significant(highest)}{unit}",
+        f"intervals: {T} of {duration(recording.interval)}, from {rfc3339(recording.start)} to "
         f"{rfc3339(end)}",
         f"gaps: {gaps}",
     ]

@@ -1,12 +1,13 @@
 """Recording of a sensor network: checked readings on a regular grid of times and sensors."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from edge_tvbo.errors import DataError
+from edge_tvbo.messages.formatting import named
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +48,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         was not observed is the value that fills the gap. It is never scored as the truth.
     positions : float64[M, 2], optional
         Coordinates of the sensors, in m.
+    names : mapping, optional
+        Names of sensors for people, if they differ from the ids.
     source : str
         Origin and licence of the data, and whether they are real or synthetic, in one sentence.
 
@@ -66,6 +69,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     observed: "NDArray[np.bool_]"
     replies: "NDArray[np.bool_] | None" = None
     positions: "NDArray[np.float64] | None" = None
+    names: Mapping[str, str] = {}
     source: str
 
     def __post_init__(self) -> None:
@@ -73,6 +77,11 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         _check_scalars(self)
         check_sensor_names(self.name, self.sensors)
         _check_arrays(self)
+
+    @property
+    def named_sensors(self) -> list[str]:
+        """The names of all sensors for people."""
+        return named(self.sensors, self.names)
 
     def replies_in(self, row: int, arm: int) -> bool:
         """Return whether the sensor `arm` replies if it is activated in this row."""

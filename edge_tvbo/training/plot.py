@@ -15,6 +15,7 @@ from edge_tvbo.training.training_report import TrainingReport
 
 FORMATS = (".png", ".svg", ".pdf")
 MAX_LEGEND = 12  # sensors that a legend lists
+COLOURS = 10  # of matplotlib's cycle; the lines of further sensors are dashed
 MAX_TICKS = 60  # sensors that the axis of a matrix names
 
 
@@ -36,8 +37,10 @@ def check(path: Path) -> None:
         raise ConfigError(f"{path}: the directory {path.parent} does not exist.")
 
 
-def plot_training_report(report: TrainingReport, path: Path) -> None:
+def plot_training_report(report: TrainingReport, path: Path, names: Sequence[str]) -> None:
     """Plot a training report: course, correlations, autocorrelation and liveliness.
+
+    `names` are the names of the sensors for people.
 
     If `path` cannot be written for a reason that `check` does not detect, a `ConfigError` is
     raised.
@@ -46,11 +49,11 @@ def plot_training_report(report: TrainingReport, path: Path) -> None:
 
     figure = Figure(figsize=(10, 8), layout="constrained")
     (course, covariance), (memory, liveliness) = figure.subplots(2, 2)
-    _plot_course(course, report.field)
+    _plot_course(course, report.field, names)
     spread = np.sqrt(np.diag(report.field.kernel))
     image = covariance.imshow(report.field.kernel / np.outer(spread, spread), vmin=-1, vmax=1)
     covariance.set(title="correlation of the sensors")
-    _name_sensors(covariance, report.field.sensors)
+    _name_sensors(covariance, names)
     figure.colorbar(image, ax=covariance)
     memory.plot(np.arange(1, len(report.autocorrelation) + 1), report.autocorrelation)
     memory.axhline(0, color="0.6", linewidth=0.8)
@@ -62,19 +65,19 @@ def plot_training_report(report: TrainingReport, path: Path) -> None:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _name_sensors(axes: Any, sensors: Sequence[str]) -> None:
+def _name_sensors(axes: Any, names: Sequence[str]) -> None:
     """Write the names of the sensors beside the rows and below the columns of a matrix.
 
     If there are many sensors, only some are named.
     """
-    step = -(-len(sensors) // MAX_TICKS)
-    size = 8 if len(sensors) <= MAX_LEGEND else 5
-    places, names = range(0, len(sensors), step), sensors[::step]
-    axes.set_xticks(places, names, rotation=90, fontsize=size)
-    axes.set_yticks(places, names, fontsize=size)
+    step = -(-len(names) // MAX_TICKS)
+    size = 8 if len(names) <= MAX_LEGEND else 5
+    places, some = range(0, len(names), step), names[::step]
+    axes.set_xticks(places, some, rotation=90, fontsize=size)
+    axes.set_yticks(places, some, fontsize=size)
 
 
-def _plot_course(axes: Any, field: SensorField) -> None:
+def _plot_course(axes: Any, field: SensorField, names: Sequence[str]) -> None:
     axes.set(title="course of each sensor")
     axes.set_ylabel(f"reading ({field.unit})" if field.unit else "reading")
     structure = field.structure
@@ -82,17 +85,18 @@ def _plot_course(axes: Any, field: SensorField) -> None:
         axes.text(0.5, 0.5, "no structural model", ha="center", transform=axes.transAxes)
         return
     if not structure.period:
-        _plot_means(axes, structure.course.mean(axis=0), field)
+        _plot_means(axes, structure.course.mean(axis=0), field, names)
         return
     times = np.arange(len(structure.course)) / len(structure.course) * structure.period
     unit, length = ("hour (UTC)", 3600.0) if structure.period <= WEEK else ("day", DAY)
     means = np.vectorize(field.to_unit)(structure.course)
-    named = len(field.sensors) <= MAX_LEGEND
-    for sensor, mean in zip(field.sensors, means.T, strict=True):
-        style = {"label": sensor} if named else {"color": "0.7"}
+    named = len(names) <= MAX_LEGEND
+    for number, (name, mean) in enumerate(zip(names, means.T, strict=True)):
+        dashes = "-" if number < COLOURS else "--"
+        style = {"label": name, "linestyle": dashes} if named else {"color": "0.7"}
         axes.plot(times / length, mean, linewidth=0.8 if named else 0.5, **style)
     if not named:
-        _mark_extremes(axes, times / length, means, field.sensors)
+        _mark_extremes(axes, times / length, means, names)
     middle = means.mean(axis=1)
     cycle = structure.season_period
     lively = np.interp(times, _middles(structure), structure.liveliness, period=cycle)
@@ -108,23 +112,23 @@ def _plot_course(axes: Any, field: SensorField) -> None:
         label="± one standard deviation",
     )
     axes.set_xlabel(unit)
-    axes.legend(frameon=False, fontsize=7, ncols=2)
+    axes.legend(frameon=False, fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.15))
 
 
-def _plot_means(axes: Any, means: Array, field: SensorField) -> None:
+def _plot_means(axes: Any, means: Array, field: SensorField, names: Sequence[str]) -> None:
     """Plot the mean of each sensor, for a field without a season."""
     axes.set_title("mean of each sensor; no season was found")
     axes.plot(np.vectorize(field.to_unit)(means), "o")
-    step = -(-len(field.sensors) // MAX_TICKS)
-    axes.set_xticks(range(0, len(means), step), field.sensors[::step], rotation=90, fontsize=6)
+    step = -(-len(names) // MAX_TICKS)
+    axes.set_xticks(range(0, len(means), step), names[::step], rotation=90, fontsize=6)
 
 
-def _mark_extremes(axes: Any, times: Array, means: Array, sensors: Sequence[str]) -> None:
+def _mark_extremes(axes: Any, times: Array, means: Array, names: Sequence[str]) -> None:
     """Plot the courses of the sensors that are highest and lowest on average, with their names."""
     average = means.mean(axis=0)
     for what, index in (("highest", average.argmax()), ("lowest", average.argmin())):
         colour = "tab:red" if what == "highest" else "tab:blue"
-        axes.plot(times, means[:, index], color=colour, label=f"{what}: {sensors[index]}")
+        axes.plot(times, means[:, index], color=colour, label=f"{what}: {names[index]}")
 
 
 def _plot_liveliness(axes: Any, field: SensorField) -> None:

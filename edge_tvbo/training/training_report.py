@@ -23,6 +23,7 @@ NO_STRUCTURE = (
     "there is no structural model: it requires at least 8 rows, readings that change, and at most"
     " 500 sensors"
 )
+MIN_SILENT = 0.005  # share of the intervals; less is not worth a line
 COVERAGE = 0.9  # nominal coverage of the predictive intervals
 
 
@@ -46,7 +47,8 @@ class TrainingReport:
         field, structure = self.field, self.field.structure
         unit = f" {field.unit}" if field.unit else ""
         lines = [
-            f"{len(field)} sensors over {self.days:.1f} days: {self.average:.4g}{unit} on average, "
+            f"{len(field)} sensors over {duration(self.days * DAY)}: {self.average:.4g}{unit} on "
+            "average, "
             f"standard deviation {self.std:.3g}{unit}",
             f"rate of change of the residuals: {self.epsilon:.2g} of their variance is new each "
             "interval (epsilon of tv-gp-ucb, by marginal likelihood)",
@@ -54,7 +56,7 @@ class TrainingReport:
                 *self.momentum
             ),
         ]
-        if self.silent:
+        if self.silent >= MIN_SILENT:
             lines.append(
                 f"no sensor was read in {100 * self.silent:.0f} % of the intervals, such as at "
                 "night; nothing was learned from them, but time passed"

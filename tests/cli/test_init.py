@@ -292,6 +292,42 @@ def test_init_lists_the_received_topics_and_writes_no_file_if_it_recognises_no_s
     assert list(tmp_path.iterdir()) == []
 
 
+def test_in_live_mode_sensors_without_a_command_get_a_field_of_their_own(mosquitto, peer, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    sender.publish("zigbee2mqtt/hall", document(20.0), retain=True)
+    for name in ("attic", "cellar"):
+        sender.publish(f"home/{name}/temperature", "15.0", retain=True)
+    options = ("--port", str(broker.port), "--listen", "1s", "--mode", "live")
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), *options)
+
+    assert made.exit_code == 0, made.output
+    assert "There is no known command for sensors of plain numbers" in made.stderr
+    assert "- temperature, mode live: hall\n- temperature-2, mode advise: attic, cellar\n" in (
+        made.stdout
+    )
+    settings = tomllib.loads(path.read_text())
+    modes = {name: each["activate"]["mode"] for name, each in settings["fields"].items()}
+    assert modes == {"temperature": "live", "temperature-2": "advise"}
+    assert settings["state"] == {"dir": "my-state", "history": "64MiB"}
+    assert run("check", str(path)).exit_code == 0
+
+
+def test_live_mode_is_refused_if_no_sensor_has_a_command(mosquitto, peer, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    peer(broker.port).publish("home/attic/temperature", "15.0", retain=True)
+    options = ("--port", str(broker.port), "--listen", "1s", "--mode", "live")
+
+    made = run("init", str(tmp_path / "my.toml"), *options)
+
+    assert made.exit_code == 2
+    assert "no known command for sensors of plain numbers; use --mode advise" in made.stderr
+
+
 def test_two_integrations_of_one_quantity_become_one_field(mosquitto, peer, tmp_path):
     broker = mosquitto()
     broker.start()

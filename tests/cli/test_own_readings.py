@@ -89,10 +89,46 @@ def test_what_was_understood_is_said_before_anything_is_computed(config, tmp_pat
     assert done.exit_code == 0, done.output
     assert done.stderr.splitlines()[:4] == [
         "1727 own readings of home.temperature.",
-        "  sensors: 3 (attic, bath, cellar), 17.34 to 22.5 °C",
-        "  interval: 10 min, 576 from 2026-03-02T05:40:07Z to 2026-03-06T05:30:07Z",
+        "  sensors: 3 (attic, bath, cellar), 17.3 to 22.5 °C",
+        "  intervals: 576 of 10 min, from 2026-03-02T05:40:07Z to 2026-03-06T05:30:07Z",
         "  gaps: 0.1 % of the cells have no reading; the longest gap is 10 min, of bath",
     ]
+
+
+def test_what_people_read_has_the_names_of_the_sensors(config, tmp_path, monkeypatch):
+    matplotlib = pytest.importorskip("matplotlib")
+    monkeypatch.setitem(matplotlib.rcParams, "svg.fonttype", "none")  # letters, and not outlines
+    names = 'names = { bath = "Bath room" }\n'
+    config.write_text(config.read_text().replace("sensors = ", f"{names}sensors = "))
+    record(tmp_path, kept=lambda row, arm: (row, arm) != (3, 1))
+    plot, report = tmp_path / "own.svg", tmp_path / "report"
+
+    fitted = run("fit", config, "-o", tmp_path / "own.json", "--plot", plot)
+    compared = run("compare", config, "--policies", "static,random", "--seeds", 1, "--out", report)
+
+    assert fitted.exit_code == compared.exit_code == 0, fitted.output + compared.output
+    assert "sensors: 3 (attic, Bath room, cellar)" in fitted.stderr
+    assert "the longest gap is 10 min, of Bath room" in fitted.stderr
+    drawn = plot.read_text("utf-8")
+    assert drawn.count(">Bath room<") == 3 and ">bath<" not in drawn  # two axes, and the legend
+    assert "Bath room" in (report / "report.html").read_text("utf-8")
+    assert json.loads((tmp_path / "own.json").read_text())["sensors"] == list(SENSORS)
+    assert run("export", config).stdout.startswith("time,attic,bath,cellar\n")
+
+
+def test_fit_says_how_the_model_is_used_until_it_is(config, tmp_path):
+    record(tmp_path)
+    model = tmp_path / "own.json"
+    first = run("fit", config, "-o", model).stdout
+    assert (
+        f'To use it, set  model = "own.json"  in [fields.temperature] of {config}, and remove'
+        " kernel and positions, which are in the model." in first
+    )
+    text = config.read_text()
+    rest = [each for each in text.splitlines() if not each.startswith(("kernel", "positions"))]
+    config.write_text("\n".join(rest).replace("sensors = ", 'model = "own.json"\nsensors = '))
+    assert run("check", config).exit_code == 0
+    assert "To use it" not in run("fit", config, "-o", model).stdout
 
 
 def test_options_select_times_days_and_the_interval(config, tmp_path):

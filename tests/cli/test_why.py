@@ -15,12 +15,12 @@ from support.controllers import controller_settings
 from support.history import history_entry
 from support.ports import free_port
 
-from edge_tvbo.cli import main
+from edge_tvbo.cli import history, main
 from edge_tvbo.control import history_text, sensor_health
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import MAX_INELIGIBLE
 from edge_tvbo.messages.commands import Ending, PublishState, Record
-from edge_tvbo.messages.documents import FieldHealth, Health, Notice, Reason
+from edge_tvbo.messages.documents import FieldHealth, Health, Notice, Reason, RetainedState
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.messages.history import EarlierActivation
 from edge_tvbo.models.field import SensorField
@@ -91,7 +91,7 @@ def test_why_without_a_history_prints_the_setting_to_add(made):
     assert 'There is no history. Set history = "64MiB" in [state].' in text
     code, text = said("why", made())
     assert code == 2
-    assert "there is no history" in text and "The broker has no decision of lab" in text
+    assert "The broker has no decision of lab yet." in text and "there is no history yet" in text
 
 
 def test_why_with_several_fields_needs_the_name_of_one(made):
@@ -153,18 +153,18 @@ def words(**changes):
 
 def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     text = words(record=ENDED)
-    assert "The sensor replied 24.905 °C, 1.512 °C from the estimate: more than" in text
+    assert "The sensor replied 24.905 °C, 1.512 °C from the estimate just before: more than" in text
     assert "more than the event trigger's threshold of 1.204 °C, so the model was reset." in text
     calm = words(record=REPLACE(ENDED, reset=False))
     assert "; the event trigger's threshold was 1.204 °C." in calm and "was reset." not in calm
-    assert "from the estimate." in words(record=REPLACE(ENDED, threshold=None))
+    assert "from the estimate just before." in words(record=REPLACE(ENDED, threshold=None))
     missed = Record(7, 0.0, "mote-1", Ending.MISSED, None, None, None, False)
     assert "The sensor timed out: there was no reply by 2026-11-21T00:00:07Z." in words(
         record=missed
     )
     assert "The daemon waits for the reply until" in words(record=None)
     late = "\n".join(history_text.describe(history_entry(7, ended=False), 2e9))
-    assert "The end of the interval is not stored yet" in late
+    assert "How it ended is not in the history yet" in late
     both = REPLACE(history_entry(7).decision, earlier=["mote-8", "mote-9"])
     before = EarlierActivation(REPLACE(both, sensor="mote-9", text="mote-9: why"), missed)
     text = words(decision=both, earlier=(before,))
@@ -252,6 +252,28 @@ def test_status_without_a_broker_exits_with_1(made):
 def health(at):
     field = FieldHealth(9, "a", 8, 1, ["b"], {"late": 3})
     return msgspec.json.encode(Health(at, 3600, "0.1.0", {"lab": field}))
+
+
+def test_status_shows_counters_and_a_decision_of_the_same_interval(made, monkeypatch):
+    """The daemon publishes the counters up to a second after the decision."""
+    decision = history_entry(9, text="a: its turn").decision
+    counters = [
+        Health(
+            "2026-11-21T00:02:00Z",
+            60,
+            "0.1.0",
+            {"lab": FieldHealth(number, "a", replies, 0, [], {})},
+        )
+        for number, replies in ((8, 7), (9, 8))
+    ]
+    seen = [RetainedState("online", each, {"lab": decision}) for each in counters]
+    monkeypatch.setattr(history, "_retained", lambda *_: seen.pop(0))
+    monkeypatch.setattr(history, "HEALTH_DELAY_S", 0.0)
+
+    text = said("status", made())[1]
+
+    assert "lab: a: its turn (interval 9, since" in text
+    assert "8 replies, 0 timed out" in text
 
 
 def test_status_by_what_the_broker_has(made, broker, peer):

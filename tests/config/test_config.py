@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.paths import DEPLOY
+from support.settings import field_settings
 
 from edge_tvbo.config import loader
 from edge_tvbo.config.docs import explain
@@ -1159,3 +1160,10 @@ def test_the_schema_accepts_every_table_that_the_reader_accepts(path, name, valu
 
     if not report.findings():
         assert not list(SCHEMA.iter_errors(raw))
+
+
+def test_a_name_that_two_sensors_have_is_not_shown_in_texts():
+    names = {"hall-2": "hall", "living": "Living room"}
+    settings = field_settings(("hall", "hall-2", "living"), "home/{sensor}", names=names)
+
+    assert settings.sensor_names == {"living": "Living room"}

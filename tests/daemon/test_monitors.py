@@ -14,6 +14,7 @@ from support.controllers import controller_settings
 from support.ports import free_port
 
 from edge_tvbo import SensorField, make_policy
+from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.config.settings import Metrics
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.loop import Loop
@@ -109,6 +110,30 @@ class Field:
 
 
 # --- status ---------------------------------------------------------------------------------------
+
+
+def test_the_health_follows_each_decision_and_the_end_of_its_interval():
+    """So `edge-tvbo status` shows counters and a decision of the same moment."""
+    field = Field()
+    idle = field.collector.wake_at()
+    field.happens(IntervalElapsed(EPOCH))
+    decided = field.collector.wake_at()
+    field.collector.service(time.monotonic() + 2.0)
+    published = field.collector.wake_at()
+    field.reads(field.controller.health().selected, 0.5)
+    ended = field.collector.wake_at()
+
+    assert decided < idle and ended < published
+
+
+def test_texts_of_the_status_have_the_names_of_sensors(monkeypatch):
+    names = {"a": "Room a", "b": "Room b"}
+    monkeypatch.setattr(ControllerSettings, "sensor_names", names)
+    field = Field()
+    field.happens(IntervalElapsed(EPOCH))
+
+    assert f"heat: Room {field.controller.health().selected} (" in field.collector.summary()
+    assert field.status().names == names
 
 
 def test_decisions_activations_and_endings_are_counted():

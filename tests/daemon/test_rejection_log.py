@@ -20,6 +20,16 @@ def test_the_first_rejection_of_a_reason_is_logged_with_a_hint(caplog):
     assert second.startswith("hall: a message from 'x'")
 
 
+def test_a_rejection_names_the_sensor_as_people_do(caplog):
+    log = RejectionLog()
+    log.names = {"hall": {"x": "Living room"}}
+    log("hall", Reject("flooding", "x"))
+    log("lab", Reject("flooding", "x"))
+
+    assert caplog.messages[0].startswith("hall: a message from 'Living room' is rejected")
+    assert caplog.messages[1].startswith("lab: a message from 'x' is rejected")
+
+
 def test_what_needs_no_attention_is_logged_as_information(caplog):
     caplog.set_level(logging.INFO)
     log = RejectionLog()

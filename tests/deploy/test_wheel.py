@@ -182,7 +182,7 @@ def test_the_wheel_alone_prints_help_and_checks_a_configuration(fresh, tmp_path)
     path = example(tmp_path, 1883)
 
     assert "Usage: edge-tvbo" in called(fresh / "edge-tvbo", "--help")
-    assert "good: 1 field(s), 3 sensor(s)" in called(fresh / "edge-tvbo", "check", path)
+    assert "good: 1 field, 3 sensors" in called(fresh / "edge-tvbo", "check", path)
 
 
 def test_the_wheel_alone_replays(fresh, caches, tmp_path):
@@ -311,7 +311,7 @@ def test_pipx_and_uv_install_the_wheel_and_the_extra_that_the_program_names(
 def test_uvx_runs_the_wheel_without_installing_it(installers, wheel, tmp_path):
     said = called("uvx", "--from", wheel, "edge-tvbo", "check", example(tmp_path, 1), **installers)
 
-    assert "good: 1 field(s), 3 sensor(s)" in said
+    assert "good: 1 field, 3 sensors" in said
 
 
 # --- missing extras -----------------------------------------------------------------------------

@@ -24,7 +24,7 @@ import click
 import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
-from support.installation import environment_on, install, variables
+from support.installation import variables
 from support.mosquitto import stop
 from support.pages import blocks, files, prose, unprinted
 from support.paths import DOCS, ROOT, SHARED
@@ -53,21 +53,6 @@ def with_any(find):
 
 def indented(text):
     return re.findall(r"^    ((?:edge-tvbo|pip) .*)$", prose(text), flags=re.MULTILINE)
-
-
-@pytest.fixture(scope="session")
-def base(tmp_path_factory):
-    """Return the `bin` of the installation that the README's commands made."""
-    directory = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        directory = directory.parent  # shared by all processes
-    return install(directory / "installation")
-
-
-@pytest.fixture
-def installed(base, tmp_path_factory):
-    """Return the `bin` of an environment in which only the README's commands were run."""
-    return environment_on(base, tmp_path_factory.mktemp("environment"))
 
 
 def commands_named(text):

@@ -109,8 +109,7 @@ class FastDaemon(Daemon):
             'payload = "[{interval}, {at}]" }'
         )
         text = self.config.read_text().replace('activate = { mode = "advise" }', live)
-        state = f'[state]\ndir = "{directory / "state"}"\ncheckpoint = "1h"\n'
-        self.config.write_text(text + state)
+        self.config.write_text(text.replace("\nhistory = ", '\ncheckpoint = "1h"\nhistory = ', 1))
         program_text = FAST.format(origin=origin, speed=SPEED, midnight=MIDNIGHT)
         self._by = (sys.executable, "-c", program_text)
 

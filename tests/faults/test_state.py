@@ -580,7 +580,7 @@ def test_a_restarted_daemon_continues_with_the_next_number_and_its_model(gateway
     gateway.wait_for_activations(2)
     gateway.stop()
     assert gateway.activations[-1][0] > last
-    assert "1 field(s), 0 readings" not in gateway.log_text()
+    assert "1 field, 0 readings" not in gateway.log_text()
     assert "readings in their models" in gateway.log_text()
 
 

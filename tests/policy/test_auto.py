@@ -253,7 +253,7 @@ def test_decision_says_what_was_learned():
             if isinstance(command, PublishState):
                 decision = command.decision
         controller.handle(Reading(decision.sensor, 0.5 * t, at=at, received=at))
-    assert any(each.startswith("learned from 3 readings: a course") for each in decision.factors)
+    assert any(each.startswith("after 3 readings: a course") for each in decision.factors)
 
 
 def test_decision_about_very_many_sensors_says_how_exact_their_model_is():

@@ -1,5 +1,7 @@
 """Replay: regret computed by hand on a small recording, published regrets on the Intel lab."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ from edge_tvbo.messages.documents import Reason
 from edge_tvbo.messages.events import Reading
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy, needing_positions, policies
-from edge_tvbo.simulation.backtest import Backtest
+from edge_tvbo.simulation.backtest import Backtest, results_table
 from edge_tvbo.simulation.replay import (
     ReplayRecorder,
     RowRange,
@@ -256,6 +258,12 @@ def test_last_day_of_the_calendar_is_rejected(week):
 
 def test_split_divides_the_intervals_by_a_share(week):
     assert split(week, 0.75) == (RowRange(0, 72), RowRange(72, 96))
+
+
+def test_the_table_prints_all_digits_of_large_counts():
+    result = Backtest(small_recording(), RowRange(0, 4), RowRange(4, 5)).run("random", {}, seeds=1)
+    row = results_table([dataclasses.replace(result, activations=[172_800])]).splitlines()[1]
+    assert row.split()[:4] == ["random", f"{result.regret.mean():.3f}", "-", "172800"]
 
 
 # --- the Intel lab --------------------------------------------------------------------------------

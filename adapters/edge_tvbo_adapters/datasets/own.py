@@ -1,12 +1,12 @@
 """Own readings: the recording of a field from the readings that a daemon recorded."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import pi
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.formatting import listed
+from edge_tvbo.messages.formatting import listed, named
 from edge_tvbo.messages.readings import RecordedReading
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets.csv_grid import grid_index, spacing
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+NO_NAMES: Mapping[str, str] = {}
+MEAN_DIGITS = 12
 MIN_ROUNDED_INTERVAL = 60.0  # s; with longer intervals, the grid begins at a whole second
 
 
@@ -27,6 +29,7 @@ def own_recording(
     *,
     unit: str = "",
     objective: str = "max",
+    names: Mapping[str, str] = NO_NAMES,
 ) -> Recording:
     """Return the recording of the own readings of a field, averaged on a grid, its gaps filled.
 
@@ -40,7 +43,7 @@ def own_recording(
         The configured sensors; readings of others are left out.
     interval : float or None
         Interval of the grid in s; None for that of the readings.
-    unit, objective : str
+    unit, objective, names
         As for `Recording`.
 
     Raises
@@ -63,9 +66,12 @@ def own_recording(
     start = grid_start(times, step)
     rows, T = grid_index(Path(name), times, start, step, len(sensors))
     means, observed = bin_means(rows, arms, values, (T, len(sensors)))
+    means[observed] = without_rounding_error(means[observed])
     has_reading = np.asarray(observed.any(axis=0))
     silent = [sensor for sensor, has in zip(sensors, has_reading, strict=True) if not has]
-    left_out = f" Sensors without readings are left out: {listed(silent)}." if silent else ""
+    left_out = (
+        f" Sensors without readings are left out: {listed(named(silent, names))}." if silent else ""
+    )
     return Recording(
         name=name,
         unit=unit,
@@ -75,8 +81,23 @@ def own_recording(
         interval=step,
         values=fill_gaps(means[:, has_reading], observed[:, has_reading]),
         observed=np.ascontiguousarray(observed[:, has_reading]),
+        names=names,
         source=f"{len(known)} own readings of {name}.{left_out}",
     )
+
+
+def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]":
+    """Return means rounded to 12 significant digits, as many as a sum of readings is good for.
+
+    >>> import numpy as np
+    >>> without_rounding_error(np.array([(11.77 + 11.79 + 11.78) / 3, 0.0])).tolist()
+    [11.78, 0.0]
+    """
+    import numpy as np
+
+    size = np.where(means == 0.0, 1.0, np.abs(means))
+    scale = 10.0 ** np.clip(MEAN_DIGITS - 1 - np.floor(np.log10(size)), 0, 22)  # exact powers
+    return np.asarray(np.rint(means * scale) / scale)
 
 
 def grid_start(times: "NDArray[np.float64]", step: float) -> float:

@@ -220,10 +220,17 @@ def _sensor_metrics(status: Status) -> "Iterator[Metric]":
     age = GaugeMetricFamily(
         "edge_tvbo_reading_age_seconds", "Seconds since the last reading arrived.", labels=labels
     )
+    info = GaugeMetricFamily(
+        "edge_tvbo_sensor_info",
+        "1 for each sensor with a name that differs from its id.",
+        labels=[*labels, "name"],
+    )
     for field, each in status.fields.items():
         if each.health.selected is not None:
             selected.add_metric([field, each.health.selected], 1)
+        for sensor, name in each.names.items():
+            info.add_metric([field, sensor, name], 1)
         for sensor, reading in each.last_readings.items():
             value.add_metric([field, sensor], reading.value)
             age.add_metric([field, sensor], max(0.0, status.at - reading.received))
-    yield from (selected, value, age)
+    yield from (selected, value, age, *([info] if info.samples else []))

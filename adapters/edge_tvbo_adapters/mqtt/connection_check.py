@@ -14,6 +14,7 @@ from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 from edge_tvbo.errors import Code, LinkError
 from edge_tvbo.messages.events import Reading, Unreadable
+from edge_tvbo.messages.formatting import named, significant
 from edge_tvbo_adapters.mqtt import tls
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, open_socket
 from edge_tvbo_adapters.mqtt.problems import link_error, not_connected, unusable_files
@@ -72,7 +73,7 @@ class Observed:
             filters += [route.template.filter for route in every]
             for route, source in zip(every, field.sources, strict=False):  # a battery may follow
                 text = name if field.reading else f"{name}, {source.topic}"
-                self._sources[route] = ObservedSource(route, text)
+                self._sources[route] = ObservedSource(route, text, field.sensor_names)
         self.filters = list(dict.fromkeys(filters))
 
     def take(self, message: MQTTMessage) -> None:
@@ -94,8 +95,9 @@ class Observed:
 class ObservedSource:
     """The sensors and messages of one source of a field that the connection check has observed."""
 
-    def __init__(self, route: Route, name: str) -> None:
+    def __init__(self, route: Route, name: str, sensor_names: Mapping[str, str]) -> None:
         self._name, self._sensors, self._route = name, route.sensors, route
+        self._sensor_names = sensor_names
         self._sensors_seen: set[str] = set()
         self._unknown_sensors = 0
         self._rejected: Counter[str] = Counter()
@@ -125,7 +127,7 @@ class ObservedSource:
             f"{seconds:g} s"
         )
         if silent and seen:
-            text += f"; without a reading: {_listed(silent)}"
+            text += f"; without a reading: {_listed(named(silent, self._sensor_names))}"
         if self._unknown_sensors:
             text += f"; {self._unknown_sensors} messages of sensors that are not configured"
         if self._rejected:
@@ -145,7 +147,7 @@ def _connect(mqtt: Mqtt) -> Iterator[CheckResult]:
         with open_socket(mqtt) as connected:
             took, peer = time.monotonic() - start, connected.getpeername()
         address = "" if peer[0] == mqtt.host else f" ({peer[0]})"
-        text = f"{mqtt.host}{address}, port {peer[1]}, answers in {1e3 * took:.1f} ms"
+        text = f"{mqtt.host}{address}, port {peer[1]}, answers in {significant(1e3 * took, 2)} ms"
         yield CheckResult(True, text)
         if mqtt.tls is not None:
             yield _handshake(mqtt, mqtt.tls)
@@ -210,7 +212,9 @@ def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]
 def _round_trip(took: float) -> CheckResult:
     hint = "; the broker delays small packets: set `set_tcp_nodelay true` in its configuration"
     is_delayed = DELAYED_ACK_S[0] <= took <= DELAYED_ACK_S[1]
-    text = f"a round trip at QoS 1 takes {1e3 * took:.1f} ms{hint if is_delayed else ''}"
+    text = (
+        f"a round trip at QoS 1 takes {significant(1e3 * took, 2)} ms{hint if is_delayed else ''}"
+    )
     return CheckResult(True, text)
 
 

@@ -36,8 +36,9 @@ def history_kind() -> Kind:
     return Kind(
         "history",
         "the history",
-        "there is no history. The daemon stores one if [state] has\n"
-        'history = "64MiB"; it is written at every state.checkpoint and when the daemon stops.',
+        "there is no history yet.\n"
+        'If [state] has history = "64MiB", the daemon writes it at every state.checkpoint, on'
+        " SIGUSR1 and when it stops.",
         SCHEMAS,
     )
 

@@ -27,9 +27,9 @@ MAX_BATCH_SIZE = 2**26  # bytes of one batch, uncompressed
 KIND = Kind(
     "readings",
     "the record of readings",
-    "there are no recorded readings yet. The daemon records all accepted readings if\n"
-    "[state] has a dir, and readings is not off. They are written at every state.checkpoint, on\n"
-    "SIGUSR1 and when the daemon stops.",
+    "there are no recorded readings yet.\n"
+    "The daemon records all accepted readings if [state] has a dir, and readings is not off. They"
+    " are written at every state.checkpoint, on SIGUSR1 and when the daemon stops.",
     (
         """
     CREATE TABLE batches (

@@ -248,7 +248,7 @@ def _field_canvas(
 ) -> Canvas:
     """Draw the heat map with a row per sensor, and label the sensors most frequent in `arms`."""
     M = len(rank)
-    sensors = summary.backtest.recording.sensors
+    sensors = summary.backtest.recording.named_sensors
     canvas = Canvas(
         _extent(summary, _first(summary)),
         (float(M), 0.0),

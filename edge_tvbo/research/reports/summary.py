@@ -221,10 +221,10 @@ class ComparisonSummary:
     def _row(self, result: Result) -> PolicySummary:
         regret = result.regret.mean(axis=1)
         activations = float(np.mean(result.activations))
-        sensor = result.settings.get("sensor")
+        sensor, names = result.settings.get("sensor"), self.backtest.recording.names
         return PolicySummary(
             result,
-            f"{result.policy} ({sensor})" if sensor else result.policy,
+            f"{result.policy} ({names.get(sensor, sensor)})" if sensor else result.policy,
             float(regret.mean()),
             float(half_width(regret)),
             activations,

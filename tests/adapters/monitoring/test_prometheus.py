@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 
+import msgspec
 import pytest
 
 pytest.importorskip("prometheus_client", reason="the extra `metrics` is not installed")
@@ -158,6 +159,14 @@ def test_series_of_a_removed_sensor_disappear(served):
 
     assert {key[0] for key in before} == {"edge_tvbo_reading", "edge_tvbo_reading_age_seconds"}
     assert after == set()
+
+
+def test_a_sensor_with_a_name_has_a_series_that_tells_it():
+    named = msgspec.structs.replace(field_status(), names={"a": "Living room"})
+    found = series(encode_metrics(status(fields={"heat": named})))
+
+    assert found[("edge_tvbo_sensor_info", "Living room", "a", "heat")] == 1
+    assert not any(key[0] == "edge_tvbo_sensor_info" for key in series(encode_metrics(status())))
 
 
 def test_labels_are_quoted():

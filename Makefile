@@ -93,11 +93,17 @@ broker:
 	{ $(AS_ROOT) apt-get update -qq && $(APT_INSTALL) mosquitto mosquitto-clients; } || \
 	echo "mosquitto is not installed and cannot be; the tests that want one are skipped"
 
-# Debian's chromium, likewise, for the tests of the dashboard.
-browser:
+# Debian's chromium, likewise, for the tests of the dashboard, and axe-core, which they run in it.
+browser: build/axe.min.js
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	{ $(AS_ROOT) apt-get update -qq && $(APT_INSTALL) chromium chromium-driver; } || \
 	echo "chromium is not installed and cannot be; the tests that want one are skipped"
+
+# From npm, or from a Python package that contains it where there is no npm; with neither, the tests say so.
+build/axe.min.js: | $(VENV)/test.stamp
+	@mkdir -p build/axe && cd build/axe && { npm pack --silent axe-core@4.14.1 2>/dev/null | xargs tar -xzf 2>/dev/null || \
+	../../$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --target . axe-playwright-python==0.1.8; } && \
+	cp */axe.min.js .. || echo "axe-core cannot be fetched; the tests that want it are skipped"
 
 # A C compiler, the C++ compiler that numba asks for beside it, and Python's headers, likewise, for
 # the kernels compiled ahead of time.

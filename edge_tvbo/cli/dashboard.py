@@ -14,7 +14,8 @@ from edge_tvbo.cli.output import progress
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from edge_tvbo_adapters.dashboard.state import DashboardField
+    from edge_tvbo_adapters.dashboard.frames import DashboardField
+    from edge_tvbo_adapters.dashboard.plan import PlanImage
     from edge_tvbo_adapters.storage.history_reader import HistoryReader
 
     from edge_tvbo.config.field_settings import FieldSettings
@@ -41,6 +42,17 @@ if TYPE_CHECKING:
     multiple=True,
     help="Host name in the requests of browsers or of a proxy; * for every name. Repeatable.",
 )
+@click.option(
+    "--plan",
+    type=click.Path(path_type=Path),
+    help="Image behind the map of the sensors: PNG, JPEG or GIF. Needs --plan-width.",
+)
+@click.option(
+    "--plan-width",
+    metavar="METRES",
+    type=click.FloatRange(0, 100_000, min_open=True),
+    help="Width of what the image shows; its lower left corner is the position (0, 0).",
+)
 @click.option("--dataset", help="Show a recording instead of a daemon.")
 @click.option(
     "--data-dir", multiple=True, help="Directory to search for datasets first; repeatable."
@@ -57,6 +69,8 @@ def dashboard(
     port: int,
     root_path: str,
     allow_host: tuple[str, ...],
+    plan: Path | None,
+    plan_width: float | None,
     dataset: str | None,
     data_dir: tuple[str, ...],
     day: str | None,
@@ -84,6 +98,7 @@ def dashboard(
 
     serve = partial(
         serve_pages,
+        plan=_plan_image(plan, plan_width),
         host=host,
         port=port,
         root_path=_prefix(root_path),
@@ -94,6 +109,19 @@ def dashboard(
         serve(**_recording_sources(str(dataset), data_dir, day, policy))
     else:
         serve(**_daemon_sources(config, day))
+
+
+def _plan_image(file: Path | None, width: float | None) -> "PlanImage | None":
+    from edge_tvbo_adapters.dashboard.plan import read_plan
+
+    if file is None and width is None:
+        return None
+    if file is None or width is None:
+        raise ConfigError(
+            "--plan and --plan-width belong together: the image, and how many metres wide the part "
+            "of the building is that it shows:  --plan plan.png --plan-width 12.5"
+        )
+    return read_plan(file, width)
 
 
 def _prefix(root_path: str) -> str:
@@ -136,7 +164,7 @@ def _open_history(settings: "Settings") -> "partial[HistoryReader] | None":
 
 
 def _configured_field(settings: "FieldSettings") -> "DashboardField":
-    from edge_tvbo_adapters.dashboard.state import DashboardField
+    from edge_tvbo_adapters.dashboard.frames import DashboardField
 
     unit, positions = settings.unit, settings.positions or {}
     if settings.model is not None:
@@ -149,6 +177,8 @@ def _configured_field(settings: "FieldSettings") -> "DashboardField":
         settings.objective,
         settings.interval_s,
         tuple(positions[sensor] for sensor in settings.sensors) if known else None,
+        settings.sensor_names,
+        None if settings.alert is None else settings.alert.threshold,
     )
 
 
@@ -201,7 +231,7 @@ def _backtest(recording: "Recording", day: str | None) -> "Backtest":
 
 
 def _recorded_field(recording: "Recording") -> "DashboardField":
-    from edge_tvbo_adapters.dashboard.state import DashboardField
+    from edge_tvbo_adapters.dashboard.frames import DashboardField
 
     places = recording.positions
     return DashboardField(

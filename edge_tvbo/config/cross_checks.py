@@ -223,12 +223,6 @@ class CrossChecks:
                 "is set together with model; remove one of them",
                 code=Code.CONTRADICTION,
             )
-        if model and positions:
-            self.report.add(
-                (*path, "positions"),
-                "is set together with model, which already contains positions; remove positions",
-                code=Code.CONTRADICTION,
-            )
         if not (model or kernel):
             self.report.add(
                 path,

@@ -84,7 +84,8 @@ def _field_from_model(settings: FieldSettings) -> SensorField:
             "fit the model again."
         )
     rows = [field.sensors.index(sensor) for sensor in settings.sensors]
-    positions, kernel = field.positions, field.kernel[rows][:, rows]
+    kernel = field.kernel[rows][:, rows]
+    positions = None if field.positions is None else field.positions[rows]
     _check_transform(settings, field)
     _check_period(settings, field)
     structure = (
@@ -101,7 +102,7 @@ def _field_from_model(settings: FieldSettings) -> SensorField:
         scale=field.scale,
         log1p_scale=field.log1p_scale,
         objective=settings.objective,
-        positions=None if positions is None else positions[rows],
+        positions=_configured_positions(settings) or positions,
         structure=structure,
     )
 
@@ -112,8 +113,7 @@ def _field_from_kernel(settings: FieldSettings, kernel: Kernel) -> SensorField:
             f'transform is "log1p", and the mean of the kernel is {kernel.mean:g}; it must be at '
             'least 0. Set transform = "none", or another mean.'
         )
-    known = settings.positions
-    places = None if known is None else [known[sensor] for sensor in settings.sensors]
+    places = _configured_positions(settings)
     covariance = _covariance(kernel, places, len(settings.sensors))
     return SensorField(
         settings.sensors,
@@ -127,6 +127,12 @@ def _field_from_kernel(settings: FieldSettings, kernel: Kernel) -> SensorField:
         positions=places,
         structure=prior_structure(covariance, _interval(settings), _period(settings)),
     )
+
+
+def _configured_positions(settings: FieldSettings) -> list[tuple[float, float]] | None:
+    """Return the positions of the configuration by sensor; None if it has none."""
+    known = settings.positions
+    return None if known is None else [known[sensor] for sensor in settings.sensors]
 
 
 def _interval(settings: FieldSettings) -> float | None:

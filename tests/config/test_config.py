@@ -525,7 +525,6 @@ OTHER = [
     (re.sub("(?m)^(kernel|positions).*$", "", PLAIN), 4, "neither model nor kernel"),
     (re.sub("(?m)^positions.*$", "", PLAIN), 6, "needs positions"),
     (re.sub("(?m)^kernel.*$", "", PLAIN), 4, "neither model nor kernel"),
-    (re.sub("(?m)^kernel.*$", 'model = "pw"', PLAIN), 7, "which already contains positions"),
     (PLAIN + '\nmodel = "pw"', 6, "is set together with model"),
     (PLAIN + PLAIN.partition("\n\n")[2].replace("heat", "cold"), 15, "different settings `value`"),
     (

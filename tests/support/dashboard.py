@@ -1,5 +1,6 @@
 """Dashboard test helpers: processes, a gateway with replying sensors, and the page in a browser."""
 
+import json
 import math
 import os
 import random
@@ -14,7 +15,7 @@ from support.mosquitto import Peer
 from support.paths import ROOT
 
 SCREENSHOTS = Path(os.environ.get("EDGE_TVBO_SCREENSHOTS") or ROOT / "tests-out" / "screenshots")
-TIMEOUT_S = 30.0  # long enough for a busy machine
+TIMEOUT_S = 60.0  # long enough for a busy machine
 
 
 def wait_for(condition, timeout=TIMEOUT_S):
@@ -73,19 +74,32 @@ class DashboardProcess(EdgeTvboProcess):
 
 
 class ReplyingSensors:
-    """Simulated sensors that reply at once to an activation, but for the `unresponsive` ones."""
+    """Simulated sensors that reply at once to an activation.
 
-    def __init__(self, port, positions):
+    The `unresponsive` ones do not reply, and the `implausible` ones reply 85 °C, as a sensor whose
+    supply voltage is too low.
+    """
+
+    def __init__(self, port, positions, names):
         self._positions = positions
+        self._names = names
+        self._ids = {name: sensor for sensor, name in names.items()}
         self._rng = random.Random(7)
         self.unresponsive = set()
+        self.implausible = set()
         self.peer = Peer(port, ["lab/+/activate"])
         self.peer.client.on_message = lambda client, userdata, message: self._reply(message)
 
     def _reply(self, message):
-        sensor = message.topic.split("/")[1]
+        name = message.topic.split("/")[1]
+        sensor = self._ids.get(name, name)
         if sensor not in self.unresponsive:
-            self.peer.client.publish(f"lab/{sensor}/t", f"{self._value(sensor):.2f}", qos=1)
+            self.report(sensor, 85.0 if sensor in self.implausible else self._value(sensor))
+
+    def report(self, sensor, value):
+        """Publish a reading."""
+        name = self._names.get(sensor, sensor)
+        self.peer.client.publish(f"lab/{name}/t", f"{value:.2f}", qos=1)
 
     def _value(self, sensor):
         x, y = self._positions[sensor]
@@ -114,10 +128,16 @@ unit = "°C"
 interval = "1s"
 reply_timeout = "400ms"
 policy = {{ name = "et-gp-ucb", n_upper = 15 }}
+publish_posterior = 300
+plausible = [-40, 60]
+alert = {{ threshold = {threshold}, hysteresis = 0.5 }}
 kernel = {{ name = "se", length_scale = 8.0, variance = 6.0, noise_variance = 0.05, mean = 21.0 }}
 sensors = [{sensors}]
 reading = {{ topic = "lab/{{sensor}}/t" }}
 activate = {{ mode = "live", topic = "lab/{{sensor}}/activate" }}
+
+[fields.temperature.names]
+{names}
 
 [fields.temperature.positions]
 {positions}
@@ -127,28 +147,63 @@ activate = {{ mode = "live", topic = "lab/{{sensor}}/activate" }}
 class Laboratory:
     """A daemon that decides every second, and its sensors."""
 
-    def __init__(self, directory, broker, count=24):
+    def __init__(self, directory, broker, count=24, names=(), threshold=40.0):
         self.broker = broker
         self._directory = directory
         self.config = directory / "lab.toml"
         rng = random.Random(1)
+        columns = max(6, round(math.sqrt(1.3 * count)))
         self.positions = {
             f"node-{k + 1}": (
-                round(4 + 7 * (k % 6) + rng.uniform(-1.5, 1.5), 1),
-                round(3 + 7 * (k // 6) + rng.uniform(-1.5, 1.5), 1),
+                round(4 + 7 * (k % columns) + rng.uniform(-1.5, 1.5), 1),
+                round(3 + 7 * (k // columns) + rng.uniform(-1.5, 1.5), 1),
             )
             for k in range(count)
         }
+        self.names = dict(zip(self.positions, names, strict=False))
         text = CONFIG.format(
             instance="lab",
             port=broker.port,
             directory=directory,
             sensors=", ".join(f'"{each}"' for each in self.positions),
+            threshold=threshold,
+            names="\n".join(f'{id} = "{name}"' for id, name in self.names.items()),
             positions="\n".join(f"{id} = [{x}, {y}]" for id, (x, y) in self.positions.items()),
         )
         self.config.write_text(text)
-        self.sensors = ReplyingSensors(broker.port, self.positions)
+        self.sensors = ReplyingSensors(broker.port, self.positions, self.names)
         self.start()
+
+    def cause_problems(self, states):
+        """Let a sensor be in each of the `states` of the health; return the sensors by state.
+
+        Returns once the daemon has reported all of these states and an alert.
+        """
+        found = dict(zip(states, list(self.positions)[1:], strict=False))
+        self.sensors.unresponsive.add(found["suspects"])
+        self.sensors.implausible.add(found["implausible"])
+        daemon = Peer(self.broker.port, ["edge_tvbo/lab/health", "edge_tvbo/lab/temperature/alert"])
+        self._command(daemon, "ignore", found["ignored"])
+
+        def is_reported():
+            if "faulty" in found:
+                self.sensors.report(found["faulty"], 23.0)  # it is stuck
+            time.sleep(0.2)
+            for state in ("suspects", "implausible"):
+                self._command(daemon, "activate", found[state])
+            health = daemon.on("edge_tvbo/lab/health")
+            alerts = daemon.on("edge_tvbo/lab/temperature/alert")
+            field = json.loads(health[-1])["fields"]["temperature"] if health else {}
+            named = all(sensor in field.get(state, ()) for state, sensor in found.items())
+            return named and json.loads(alerts[-1])["active"]
+
+        wait_for(is_reported, 120.0)
+        daemon.close()
+        return found
+
+    def _command(self, peer, verb, sensor):
+        request = json.dumps({"field": "temperature", "sensor": sensor})
+        peer.client.publish(f"edge_tvbo/lab/cmd/{verb}", request, qos=1)
 
     def start(self):
         self.daemon = EdgeTvboProcess(self._directory / "daemon.log", "run", self.config)
@@ -189,7 +244,8 @@ class Page:
         return self.driver.execute_script(text, *arguments)
 
     def text(self, id):
-        return self.script("return document.getElementById(arguments[0]).textContent", id)
+        text = self.script("return document.getElementById(arguments[0]).textContent", id)
+        return text.replace("\u00a0", " ")
 
     def wait_for_text(self, id, expected, timeout=TIMEOUT_S):
         """Return an element's text once it contains `expected`, or `expected(text)` is true."""
@@ -217,20 +273,28 @@ class Page:
             index,
         )
 
-    def save_screenshots(self, name):
-        """Write images of the whole page at two widths, with light and dark colours."""
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    def appearances(self):
+        """Show the page at two widths with light and dark colours; yield each in words."""
         for width in (1280, 390):
             for dark in (False, True):
                 self.set_dark(dark)
                 self.set_size(width)
+                wait_for(lambda width=width: self.script("return innerWidth") == width)
                 time.sleep(0.4)  # until the page is redrawn and the transitions end
                 self.set_size(width, self.script("return document.documentElement.scrollHeight"))
                 time.sleep(0.2)
-                kind = "dark" if dark else "light"
-                self.driver.save_screenshot(str(SCREENSHOTS / f"{name}-{width}-{kind}.png"))
+                yield f"{width}-{'dark' if dark else 'light'}"
         self.set_size(1280)
         self.set_dark(False)
+
+    def save_screenshots(self, name):
+        """Write an image of the whole page for each of its appearances."""
+        for appearance in self.appearances():
+            self.save_screenshot(f"{name}-{appearance}")
+
+    def save_screenshot(self, name):
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        assert self.driver.save_screenshot(str(SCREENSHOTS / f"{name}.png"))
 
     def console(self):
         """Return the messages of the browser's console."""

@@ -1,8 +1,10 @@
 """Dashboard: a web page that shows the daemon's decisions live over MQTT, or replays recorded days.
 
+    frames.py   what is stored of each interval, and the parts of it that a page shows
     state.py    the state of every field, updated by messages; of bounded size, without I/O
     live.py     the connection to the broker, on asyncio
     day.py      a recorded day, which the page replays
+    plan.py     the image behind the map of the sensors
     server.py   the web server: the page, its files, server-sent events
     pages/      the files for the browser
 
@@ -14,7 +16,9 @@ from importlib.util import find_spec
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import MissingExtra
-from edge_tvbo_adapters.dashboard.state import DashboardField, DecisionHistory
+from edge_tvbo_adapters.dashboard.frames import DashboardField
+from edge_tvbo_adapters.dashboard.plan import PlanImage
+from edge_tvbo_adapters.dashboard.state import DecisionHistory
 
 
 def serve(
@@ -24,6 +28,7 @@ def serve(
     instance: str,
     mqtt: Mqtt | None,
     open_history: Callable[[], DecisionHistory] | None,
+    plan: PlanImage | None = None,
     host: str,
     port: int,
     root_path: str = "",
@@ -44,6 +49,8 @@ def serve(
         The broker from which live data come; None to show recorded days only.
     open_history : callable, optional
         Opens the decision history; None if the daemon stores no history.
+    plan : PlanImage, optional
+        The image behind the map of the sensors.
     host, port
         The address to listen on.
     root_path : str
@@ -65,5 +72,5 @@ def serve(
         raise MissingExtra("A package that the dashboard needs, starlette or uvicorn,", "dashboard")
     from edge_tvbo_adapters.dashboard import server
 
-    content = server.DashboardContent(title, instance, fields, mqtt, open_history)
+    content = server.DashboardContent(title, instance, fields, mqtt, open_history, plan)
     server.serve(content, host, port, root_path, hosts, ready)

@@ -4,14 +4,15 @@ The intervals of the day come from the decision history and from live messages.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import closing
 
 import msgspec
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.documents import Notice
-from edge_tvbo_adapters.dashboard.state import DecisionHistory, Frame, frames_of
+from edge_tvbo_adapters.dashboard.frames import DashboardField, Frame, frames_of
+from edge_tvbo_adapters.dashboard.state import DecisionHistory
 
 log = logging.getLogger(__name__)
 
@@ -30,18 +31,18 @@ class RecordedDay(msgspec.Struct, frozen=True):
 
 
 def recorded_day(
-    field: str,
-    sensors: Sequence[str],
+    name: str,
+    field: DashboardField,
     day: str | None,
     open_history: Callable[[], DecisionHistory] | None,
     live_frames: Iterable[Frame],
     live_notices: Iterable[Notice],
 ) -> RecordedDay:
-    """Return the recorded day `day` of `field`, or the newest day if `day` is not available.
+    """Return the recorded day `day` of the field `name`, or the newest if it is not available.
 
     If an interval is both in the history and in `live_frames`, the live frame is used.
     """
-    frames, notices, complete = _stored(field, sensors, open_history)
+    frames, notices, complete = _stored(name, field, open_history)
     frames.update((each.decision.at, each) for each in live_frames)
     notices.update((_key(each), each) for each in live_notices)
     days = sorted({at[:10] for at in frames})
@@ -56,19 +57,19 @@ def recorded_day(
 
 
 def _stored(
-    field: str, sensors: Sequence[str], open_history: Callable[[], DecisionHistory] | None
+    name: str, field: DashboardField, open_history: Callable[[], DecisionHistory] | None
 ) -> tuple[dict[str, Frame], dict[tuple[str, str], Notice], bool]:
     """Read the decision history: return its frames, its notices, and whether it was readable."""
     if open_history is None:
         return {}, {}, True
     try:
         with closing(open_history()) as history:
-            count = min(MAX_ENTRIES, max(1, MAX_CELLS // len(sensors)))
-            entries = history.newest(field, count)
+            count = min(MAX_ENTRIES, max(1, MAX_CELLS // len(field.sensors)))
+            entries = history.newest(name, count)[::-1]
     except DataError as error:
         log.warning("%s", error)  # the text names a file, so the page does not show it
         return {}, {}, False
-    frames = {each.decision.at: each for each in frames_of(entries, sensors)}
+    frames = {each.decision.at: each for each in frames_of(entries, field.sensors, field.objective)}
     return frames, {_key(each): each for entry in entries for each in entry.notices}, True
 
 

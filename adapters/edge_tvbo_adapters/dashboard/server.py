@@ -29,15 +29,11 @@ from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import DataError, EdgeTvboError
 from edge_tvbo_adapters.dashboard.day import recorded_day
+from edge_tvbo_adapters.dashboard.frames import DashboardField
 from edge_tvbo_adapters.dashboard.http_protocol import TimedH11Protocol
 from edge_tvbo_adapters.dashboard.live import listen
-from edge_tvbo_adapters.dashboard.state import (
-    DashboardField,
-    DashboardState,
-    DecisionHistory,
-    SseEvent,
-    now,
-)
+from edge_tvbo_adapters.dashboard.plan import PlanImage
+from edge_tvbo_adapters.dashboard.state import DashboardState, DecisionHistory, SseEvent, now
 from edge_tvbo_adapters.monitoring.http_server import host_name
 
 log = logging.getLogger(__name__)
@@ -73,6 +69,7 @@ class DashboardContent(msgspec.Struct, frozen=True):
     fields: Mapping[str, DashboardField]
     mqtt: Mqtt | None  # None: recorded days only
     open_history: Callable[[], DecisionHistory] | None
+    plan: PlanImage | None = None
 
 
 def serve(
@@ -138,8 +135,11 @@ class Dashboard:
         routes += [
             Route("/fields.json", self._fields),
             Route("/day.json", self._day),
+            Route("/course.json", self._course),
             Route("/events", self._events),
         ]
+        if plan := self._content.plan:
+            routes.append(Route("/plan", _content(plan.content, plan.media_type)))
         return Starlette(routes=routes, lifespan=self._lifespan)
 
     @asynccontextmanager
@@ -170,6 +170,7 @@ class Dashboard:
         document = {
             "title": self._content.title,
             "live": self._content.mqtt is not None,
+            "plan": {"width": plan.width} if (plan := self._content.plan) else None,
             "fields": self._content.fields,
         }
         return _json(document)
@@ -180,13 +181,21 @@ class Dashboard:
             return PlainTextResponse("there is no such field", 404)
         field = self._state.fields[name]
         frames, notices = list(field.frames), list(field.notices)
-        sensors, open_history = self._content.fields[name].sensors, self._content.open_history
+        constant, open_history = self._content.fields[name], self._content.open_history
         day = request.query_params.get("day")
         async with self._reading_day:
             document = await run_in_threadpool(
-                recorded_day, name, sensors, day, open_history, frames, notices
+                recorded_day, name, constant, day, open_history, frames, notices
             )
             return _json(document)
+
+    async def _course(self, request: Request) -> Response:
+        name = request.query_params.get("field", "")
+        sensor = request.query_params.get("sensor")
+        try:
+            return _json(self._state.fields[name].course(sensor))
+        except LookupError:
+            return PlainTextResponse("there is no such field or sensor", 404)
 
     # --- live data --------------------------------------------------------------------------------
 
@@ -291,8 +300,10 @@ class RequestGuard:
 
 
 def _file(path: Path) -> Callable[[Request], Response]:
-    content, media_type = path.read_bytes(), CONTENT_TYPES[path.suffix]
+    return _content(path.read_bytes(), CONTENT_TYPES[path.suffix])
 
+
+def _content(content: bytes, media_type: str) -> Callable[[Request], Response]:
     def endpoint(request: Request) -> Response:
         return Response(content, media_type=media_type)
 

@@ -5,23 +5,33 @@ the open pages. A page that opens or reconnects receives `DashboardState.view`, 
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from math import nan
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from edge_tvbo.messages.documents import (
+    Alert,
     Decision,
     Health,
     Hotspot,
     Notice,
     PublishedPosterior,
-    Reason,
 )
-from edge_tvbo.messages.history import HistoryEntry, QuantizedArray
+from edge_tvbo.messages.history import HistoryEntry
+from edge_tvbo_adapters.dashboard.frames import (
+    CoursePoint,
+    DashboardField,
+    Frame,
+    Selection,
+    course_point,
+    frames_of,
+    selection_of,
+)
 
 MAX_FRAMES = 1500  # intervals stored for each field
 MAX_CELLS = 150_000  # intervals times sensors stored for each field
@@ -29,20 +39,9 @@ MAX_SELECTIONS = 400  # intervals of the timeline that are sent to a page
 MAX_NOTICES = 200  # stored for each field, and for the daemon
 MAX_MESSAGE_SIZES = {"selected": 2**14, "event": 2**12}  # bytes, by the last topic level
 MAX_MESSAGE_SIZE = 2**18  # bytes of any other message
-DECIMALS = 3  # of values from the history, which stores them with limited precision
+MAX_AGE_ERROR_S = 0.15  # of the time of a reading: the ages of a posterior are rounded
 
-Ending = Literal["answered", "missed", "undelivered"]
 SseEvent = tuple[str, Any]  # a server-sent event: its name, and the document to send as JSON
-
-
-class DashboardField(msgspec.Struct, frozen=True):
-    """One field as the dashboard shows it: its sensors, unit, objective, interval and positions."""
-
-    sensors: tuple[str, ...]
-    unit: str
-    objective: Literal["max", "min"]
-    interval: float | None  # s; None if each reading ends an interval
-    positions: tuple[tuple[float, float], ...] | None  # in m, by sensor; None if unknown
 
 
 class DecisionHistory(Protocol):
@@ -53,28 +52,6 @@ class DecisionHistory(Protocol):
 
     def close(self) -> None:
         """Close the history file."""
-
-
-class Frame(msgspec.Struct, frozen=True):
-    """One interval of a field: its decision, the posterior before the reply, and the reply."""
-
-    decision: Decision
-    ending: Ending | None = None  # None if it is unknown, or if the interval has not ended
-    value: float | None = None  # the reply
-    mean: list[float] | None = None  # by sensor in the field's order; None if not published
-    std: list[float] | None = None  # likewise
-
-
-class Selection(msgspec.Struct, frozen=True):
-    """The part of a frame that the timeline of the dashboard shows."""
-
-    interval: int
-    at: str
-    sensor: str
-    activated: bool  # False if no sensor was activated, to save energy
-    resets: int  # of the model, so far
-    ending: Ending | None
-    value: float | None
 
 
 class BrokerConnection(msgspec.Struct, frozen=True):
@@ -102,6 +79,7 @@ class FieldView(msgspec.Struct, frozen=True):
     posterior: PublishedPosterior | None
     prediction: PublishedPosterior | None  # the posterior before the reply of the interval
     hotspot: Hotspot | None
+    alert: Alert | None
     notices: list[Notice]
 
 
@@ -117,13 +95,16 @@ class FieldState:
     """State of one field on the dashboard."""
 
     def __init__(self, field: DashboardField) -> None:
+        self._objective = field.objective
         self._order = {sensor: index for index, sensor in enumerate(field.sensors)}
+        self._reading_times: dict[str, float] = {}  # of the last known reading of each sensor
         count = max(1, min(MAX_FRAMES, MAX_CELLS // max(1, len(field.sensors))))
         self.frames: deque[Frame] = deque(maxlen=count)
         self.notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
         self.posterior: PublishedPosterior | None = None
         self.prediction: PublishedPosterior | None = None
         self.hotspot: Hotspot | None = None
+        self.alert: Alert | None = None
 
     def load_history(self, history: DecisionHistory, name: str) -> None:
         """Add the newest history entries of the field `name` to the dashboard's state.
@@ -131,7 +112,7 @@ class FieldState:
         Raises `DataError` if the history cannot be read.
         """
         entries = history.newest(name, self.frames.maxlen or 0)[::-1]
-        self.frames.extend(frames_of(entries, list(self._order)))
+        self.frames.extend(frames_of(entries, list(self._order), self._objective))
         self.notices.extend(notice for entry in entries for notice in entry.notices)
 
     def add_decision(self, decision: Decision) -> None:
@@ -146,8 +127,9 @@ class FieldState:
         if last and last.decision.interval == decision.interval:
             if last.decision == decision:
                 return
-            self.frames.pop()
-        self.frames.append(Frame(decision))
+            self.frames[-1] = replace(last, decision=decision, ending=None, value=None)
+        else:
+            self.frames.append(Frame(decision))
         self._update_last_frame()
 
     def add_posterior(self, posterior: PublishedPosterior) -> None:
@@ -163,6 +145,12 @@ class FieldState:
             self.prediction = posterior
         self._update_last_frame()
 
+    def add_hotspot(self, hotspot: Hotspot) -> None:
+        """Replace the hot spot; the first one after a decision is that of its interval."""
+        self.hotspot = hotspot
+        if self.frames and self.frames[-1].hotspot is None and hotspot.sensor in self._order:
+            self.frames[-1] = replace(self.frames[-1], hotspot=hotspot.sensor)
+
     def view(self) -> FieldView:
         """Return the field's state for a page that opens."""
         skipped = max(0, len(self.frames) - MAX_SELECTIONS)
@@ -172,20 +160,34 @@ class FieldState:
             posterior=self.posterior,
             prediction=self.prediction,
             hotspot=self.hotspot,
+            alert=self.alert,
             notices=list(self.notices),
         )
 
     def changed_by(self, topic: str) -> dict[str, Any]:
         """Return the parts of the field's state that a message on `topic` may have changed."""
         last = self.frames[-1] if self.frames else None
-        changed = {"selection": selection_of(last) if last else None}
+        changed: dict[str, Any] = {"selection": selection_of(last) if last else None}
+        if last:
+            changed["course"] = {"hotspot": last.hotspot, "readings": last.readings}
         match topic:
             case "selected":
                 return {**changed, "decision": last and last.decision}
             case "posterior":
                 return {**changed, "posterior": self.posterior}
+            case "alert":
+                return {**changed, "alert": self.alert}
             case _:
                 return {**changed, "hotspot": self.hotspot}
+
+    def course(self, sensor: str | None) -> list[CoursePoint]:
+        """Return the hot spot, and `sensor`, in each interval that is stored.
+
+        Raises `LookupError` if `sensor` does not belong to the field.
+        """
+        if sensor is not None and sensor not in self._order:
+            raise LookupError(sensor)
+        return [course_point(frame, self._order, sensor) for frame in self.frames]
 
     def _update_last_frame(self) -> None:
         """Copy the posterior to the last frame, if both are of the same interval."""
@@ -198,14 +200,38 @@ class FieldState:
         before = self.prediction
         if before is None or before.interval != decision.interval:
             before = posterior
+        self.frames[-1] = self._with_posterior(self.frames[-1], before, posterior)
+
+    def _with_posterior(
+        self, frame: Frame, before: PublishedPosterior, posterior: PublishedPosterior
+    ) -> Frame:
+        """Return the frame with the estimates of `before` and the readings of `posterior`."""
         last = dict(zip(posterior.sensors, posterior.last, strict=True))
-        self.frames[-1] = Frame(
-            decision,
-            posterior.ending,
-            last.get(decision.sensor) if posterior.ending == "answered" else None,
-            self._in_field_order(before, before.mean),
-            self._in_field_order(before, before.std),
+        sensor = frame.decision.sensor
+        return replace(
+            frame,
+            ending=posterior.ending,
+            value=last.get(sensor) if posterior.ending == "answered" else None,
+            mean=self._in_field_order(before, before.mean),
+            std=self._in_field_order(before, before.std),
+            readings=frame.readings | self._new_readings(posterior, frame.decision),
         )
+
+    def _new_readings(self, posterior: PublishedPosterior, decision: Decision) -> dict[str, float]:
+        """Return the readings of `posterior` that no earlier posterior contained."""
+        at = _seconds(posterior.at)
+        first = _seconds(decision.at) - 2 * MAX_AGE_ERROR_S  # a reading before it is old
+        found = {}
+        for sensor, value, age in zip(
+            posterior.sensors, posterior.last, posterior.age_s, strict=True
+        ):
+            if value is None or age is None or sensor not in self._order:
+                continue
+            known = self._reading_times.setdefault(sensor, min(at - age, first))
+            if abs(at - age - known) > MAX_AGE_ERROR_S:
+                self._reading_times[sensor] = at - age
+                found[sensor] = value
+        return found
 
     def _in_field_order(self, posterior: PublishedPosterior, values: list[float]) -> list[float]:
         by_sensor = dict(zip(posterior.sensors, values, strict=True))
@@ -243,7 +269,7 @@ class DashboardState:
     def topics(self) -> list[str]:
         """Topics to which the dashboard subscribes."""
         of_daemon = [f"{self._base}/{each}" for each in ("status", "health", "event")]
-        levels = ("selected", "posterior", "hotspot", "event")
+        levels = ("selected", "posterior", "hotspot", "alert", "event")
         return of_daemon + [
             f"{self._base}/{name}/{level}" for name in self.fields for level in levels
         ]
@@ -313,47 +339,16 @@ def _update_field(field: FieldState, level: str, payload: bytes) -> None:
         case "posterior":
             field.add_posterior(msgspec.json.decode(payload, type=PublishedPosterior))
         case "hotspot":
-            field.hotspot = msgspec.json.decode(payload, type=Hotspot)
-
-
-def frames_of(entries: Iterable[HistoryEntry], sensors: Sequence[str]) -> Iterator[Frame]:
-    """Yield the dashboard's frame for each history entry whose sensor is one of `sensors`."""
-    for entry in entries:
-        if entry.decision.sensor not in sensors:
-            continue
-        record, posterior = entry.record, entry.posterior
-        yield Frame(
-            entry.decision,
-            None if record is None else record.ending.value,
-            None if record is None or record.value is None else round(record.value, DECIMALS),
-            None if posterior is None else _column(posterior.sensors, posterior.mean, sensors),
-            None if posterior is None else _column(posterior.sensors, posterior.std, sensors),
-        )
-
-
-def _column(stored: Sequence[str], array: QuantizedArray, sensors: Sequence[str]) -> list[float]:
-    """Return the numbers of a history array in the order of `sensors`.
-
-    The number of a sensor that is not in `stored` is NaN.
-    """
-    by_sensor = dict(zip(stored, array.values(), strict=False))
-    return [round(by_sensor.get(sensor, nan), DECIMALS) for sensor in sensors]
-
-
-def selection_of(frame: Frame) -> Selection:
-    """Return the part of a frame that the dashboard's timeline shows."""
-    decision = frame.decision
-    return Selection(
-        decision.interval,
-        decision.at,
-        decision.sensor,
-        decision.reason is not Reason.SAVED,
-        decision.model.resets,
-        frame.ending,
-        frame.value,
-    )
+            field.add_hotspot(msgspec.json.decode(payload, type=Hotspot))
+        case "alert":
+            field.alert = msgspec.json.decode(payload, type=Alert)
 
 
 def now() -> str:
     """Return the present time of the dashboard server, as RFC 3339 text in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _seconds(time: str) -> float:
+    """Return an RFC 3339 time in s since 1970; raises `ValueError` if it is invalid."""
+    return datetime.fromisoformat(time).timestamp()

@@ -25,7 +25,12 @@ HOUR, DAY = 3600.0, 86_400.0  # s
 TICK_STEPS = tuple(hours * HOUR for hours in (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672))
 LEVELS = tuple(k / 10 for k in range(10))  # probabilities of the predictive intervals
 BINS = 10  # number of bins of a histogram
+WIDE, NARROW = 660.0, 360.0  # widths of a picture: for a desktop, and for a phone
+MAX_NARROW_LABEL = 13  # characters of a sensor's name at the left edge of a narrow picture
 HEAT_MAP_ID = "field"  # id of the heat map that all rasters share
+
+
+Label = tuple[float, str, str]  # of a line: its last value, the text, and the line's CSS classes
 
 
 class Figure(NamedTuple):
@@ -33,9 +38,10 @@ class Figure(NamedTuple):
 
     svg: str
     caption: str
+    key: Sequence[tuple[str, str]] = ()  # texts and CSS classes of lines without labels
 
 
-def regret_figure(summary: ComparisonSummary) -> Figure:
+def regret_figure(summary: ComparisonSummary, width: float = WIDE) -> Figure:
     """Draw the cumulative regret of all policies, with 95 % intervals of the mean over seeds."""
     sums = [row.result.regret.cumsum(axis=1) for row in summary.rows]
     middles = [each.mean(axis=0) for each in sums]
@@ -43,10 +49,13 @@ def regret_figure(summary: ComparisonSummary) -> Figure:
     top = max(float((m + h).max()) for m, h in zip(middles, halves, strict=True)) * 1.04 or 1.0
     chosen = _thinned(len(summary.times))
     times = np.array(summary.times)[chosen] + summary.backtest.recording.interval
-    right = label_width(f"{row.name} 1000" for row in summary.rows)
-    canvas = Canvas(_extent(summary), (0.0, top), height=400, right=right)
+    ends = [
+        (float(middle[-1]), f"{row.name} {middle[-1]:.0f}", colour_class(place, row))
+        for place, (row, middle) in enumerate(zip(summary.rows, middles, strict=True))
+    ]
+    canvas = _labelled_canvas(_extent(summary), (0.0, top), ends, width)
     canvas.axes(
-        _time_ticks(*canvas.x), ticks(0.0, top), "time (UTC)", f"cumulative regret ({UNIT_LABEL})"
+        _time_ticks(canvas), ticks(0.0, top), "time (UTC)", f"cumulative regret ({UNIT_LABEL})"
     )
     drawn = list(zip(summary.rows, middles, halves, strict=True))
     for place, (row, middle, half) in reversed(list(enumerate(drawn))):
@@ -55,10 +64,7 @@ def regret_figure(summary: ComparisonSummary) -> Figure:
             low, high = np.maximum(middle - half, 0.0), middle + half
             canvas.band(times, low[chosen], high[chosen], css)
         canvas.line(times, middle[chosen], css)
-    canvas.labels(
-        (float(middle[-1]), f"{row.name} {middle[-1]:.0f}", colour_class(place, row))
-        for place, (row, middle, _) in enumerate(drawn)
-    )
+    key = _label_lines(canvas, ends)
     first, last = summary.rows[0], summary.rows[-1]
     description = f"Cumulative regret. At the end {first.name} has {middles[0][-1]:.0f}"
     if last is not first:
@@ -69,6 +75,7 @@ def regret_figure(summary: ComparisonSummary) -> Figure:
         "interval does not decrease. Bands are 95 % confidence intervals of the mean over seeds "
         "(Student's t): they show the effect of the random draws, not that of other days. The "
         "lines of simple baselines are dashed.",
+        key,
     )
 
 
@@ -83,7 +90,7 @@ def shared_heat_map(summary: ComparisonSummary) -> str:
     )
 
 
-def raster_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure:
+def raster_figure(summary: ComparisonSummary, row: PolicySummary, width: float = WIDE) -> Figure:
     """Draw the sensors that a policy activated with seed 0, on top of the field's heat map."""
     first = _first(summary)
     steps, best = row.result.steps[0][first:], summary.best[first:]
@@ -91,7 +98,7 @@ def raster_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure:
     activated = steps["pick"] >= 0
     picks = steps["pick"][activated]
     rank = np.argsort(_order(summary))  # arm -> row
-    canvas = _field_canvas(summary, np.r_[best, picks], rank)
+    canvas = _field_canvas(summary, np.r_[best, picks], rank, width)
     canvas.vlines(times[steps["reset"]], "reset")
     _draw_best_sensor(canvas, times, rank[best], interval)
     canvas.dots(times[activated] + interval / 2, rank[picks] + 0.5, "pick", 3.2)
@@ -108,7 +115,9 @@ def raster_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure:
     )
 
 
-def trigger_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure | None:
+def trigger_figure(
+    summary: ComparisonSummary, row: PolicySummary, width: float = WIDE
+) -> Figure | None:
     """Draw a policy's errors and its trigger's threshold; return None if it has no trigger."""
     first = _first(summary)
     steps = row.result.steps[0][first:]
@@ -117,9 +126,9 @@ def trigger_figure(summary: ComparisonSummary, row: PolicySummary) -> Figure | N
         return None
     times = np.array(summary.times)[first:]
     top = float(np.nanmax(np.r_[steps["error"], np.nanquantile(threshold, 0.98)])) * 1.05 or 1.0
-    canvas = Canvas(_extent(summary, first), (0.0, top), height=260)
+    canvas = Canvas(_extent(summary, first), (0.0, top), height=260, width=width)
     unit = summary.backtest.recording.unit or UNIT_LABEL
-    canvas.axes(_time_ticks(*canvas.x), ticks(0.0, top, 5), "time (UTC)", f"error ({unit})")
+    canvas.axes(_time_ticks(canvas), ticks(0.0, top, 5), "time (UTC)", f"error ({unit})")
     canvas.vlines(times[steps["reset"]], "reset")
     canvas.line(times, np.minimum(threshold, top), "hue2")
     replied = np.isfinite(steps["error"])
@@ -168,33 +177,36 @@ def calibrations(summary: ComparisonSummary) -> list[Calibration]:
     return found
 
 
-def coverage_figure(found: Sequence[Calibration]) -> Figure:
+def coverage_figure(found: Sequence[Calibration], width: float = WIDE) -> Figure:
     """Draw the share of replies in predictive intervals against the intervals' probability."""
     most = LEVELS[-1]
-    right = label_width(f"{each.name} 100 %" for each in found)
-    canvas = Canvas((0.0, most), (0.0, 1.0), height=400, right=right)
+    ends = [
+        (each.covered(most), f"{each.name} {percent(each.covered(most))}", each.colour)
+        for each in found
+    ]
+    canvas = _labelled_canvas((0.0, most), (0.0, 1.0), ends, width)
     fifths = [(k / 5, percent(k / 5)) for k in range(6)]
     probabilities = [(k / 10, percent(k / 10)) for k in range(0, 10, 3)]
     canvas.axes(probabilities, fifths, "probability of the interval", "share of replies")
     canvas.line((0.0, most), (0.0, most), "ideal")
     for each in reversed(found):
         canvas.line(LEVELS, [each.covered(level) for level in LEVELS], each.colour)
-    ends = [(each.covered(most), f"{each.name} {percent(each.covered(most))}") for each in found]
-    canvas.labels((at, text, each.colour) for (at, text), each in zip(ends, found, strict=True))
-    shares = ", ".join(text for _, text in ends)
+    key = _label_lines(canvas, ends)
+    shares = ", ".join(text for _, text, _ in ends)
     return Figure(
         canvas.svg(f"Calibration. Share of replies in {percent(most)} intervals: {shares}."),
         "On the dotted line the intervals are correct; below it they are too narrow, and above it "
         "too wide. Only activated sensors are counted; policies select them for their high upper "
         "bounds.",
+        key,
     )
 
 
-def histogram_figure(each: Calibration) -> Figure:
+def histogram_figure(each: Calibration, width: float = WIDE) -> Figure:
     """Draw the histogram of the replies' predicted probabilities, flat for an ideal model."""
     heights = each.tenths()
     top = max(2.0, *heights) * 1.05
-    canvas = Canvas((0.0, 1.0), (0.0, top), height=240)
+    canvas = Canvas((0.0, 1.0), (0.0, top), height=240, width=width)
     fifths = [(k / 5, percent(k / 5)) for k in range(6)]
     canvas.axes(fifths, ticks(0.0, top, 4), "predicted probability of a lower reply", "density")
     canvas.bars([k / BINS for k in range(BINS + 1)], heights, f"bar {each.colour}")
@@ -205,6 +217,22 @@ def histogram_figure(each: Calibration) -> Figure:
         f"distribution, {high} in the highest"
     )
     return Figure(canvas.svg(f"Histogram. {text}."), f"{text}; 10 % each would be ideal.")
+
+
+def _labelled_canvas(
+    x: tuple[float, float], y: tuple[float, float], ends: Sequence[Label], width: float
+) -> Canvas:
+    """Return a canvas for lines; a wide one has room for their labels at the right edge."""
+    right = label_width(text for _, text, _ in ends) if width == WIDE else Canvas.right
+    return Canvas(x, y, height=400, right=right, width=width)
+
+
+def _label_lines(canvas: Canvas, ends: Sequence[Label]) -> list[tuple[str, str]]:
+    """Label the lines; return the key of a canvas that has no room for labels."""
+    if canvas.width == WIDE:
+        canvas.labels(ends)
+        return []
+    return [(text, css) for _, text, css in ends]
 
 
 def colour_class(place: int, row: PolicySummary) -> str:
@@ -230,9 +258,11 @@ def _thinned(rows: int) -> NDArray[np.intp]:
     return np.unique(np.linspace(0, rows - 1, min(rows, MAX_POINTS)).round().astype(np.intp))
 
 
-def _time_ticks(begin: float, end: float) -> list[tuple[float, str]]:
+def _time_ticks(canvas: Canvas) -> list[tuple[float, str]]:
     """Return the ticks of the time axis at round hours; at midnight the label is the date."""
-    step = next((each for each in TICK_STEPS if (end - begin) / each <= 8.5), TICK_STEPS[-1])
+    begin, end = canvas.x
+    most = 8.5 if canvas.width == WIDE else 4.5
+    step = next((each for each in TICK_STEPS if (end - begin) / each <= most), TICK_STEPS[-1])
     first = int(-(-begin // step))
     stamps = [k * step for k in range(first, int(end // step) + 1)]
     return [(at, _time_label(at)) for at in stamps]
@@ -244,21 +274,22 @@ def _time_label(at: float) -> str:
 
 
 def _field_canvas(
-    summary: ComparisonSummary, arms: NDArray[np.intp], rank: NDArray[np.intp]
+    summary: ComparisonSummary, arms: NDArray[np.intp], rank: NDArray[np.intp], width: float
 ) -> Canvas:
     """Draw the heat map with a row per sensor, and label the sensors most frequent in `arms`."""
     M = len(rank)
-    sensors = summary.backtest.recording.named_sensors
+    sensors = [_shortened(each, width) for each in summary.backtest.recording.named_sensors]
     canvas = Canvas(
         _extent(summary, _first(summary)),
         (float(M), 0.0),
         height=max(170.0, 60 + 7.2 * M),
         left=min(label_width(sensors), 200.0),
+        width=width,
     )
     place = f"translate({canvas.left} {canvas.top})"
     size = f"scale({canvas.width - canvas.left - canvas.right} {canvas.depth})"
     canvas.add(f'<use class="heat" href="#{HEAT_MAP_ID}" transform="{place} {size}"/>')
-    canvas.axes(_time_ticks(*canvas.x), (), "time (UTC)")
+    canvas.axes(_time_ticks(canvas), (), "time (UTC)")
     named: list[float] = []
     for arm in np.argsort(-np.bincount(arms, minlength=M), kind="stable"):
         at = canvas.at_y(float(rank[arm]) + 0.5)
@@ -266,6 +297,11 @@ def _field_canvas(
             canvas.text(canvas.left - 6, at + 4, sensors[arm], "end")
             named.append(at)
     return canvas
+
+
+def _shortened(name: str, width: float) -> str:
+    is_long = width == NARROW and len(name) > MAX_NARROW_LABEL
+    return f"{name[: MAX_NARROW_LABEL - 1]}…" if is_long else name
 
 
 def _draw_best_sensor(

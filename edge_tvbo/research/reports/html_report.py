@@ -1,5 +1,7 @@
 """HTML report of a comparison: one page without scripts, external resources or embedded fonts."""
 
+from collections.abc import Callable
+from functools import partial
 from html import escape
 
 from edge_tvbo.research.reports import csv_tables, figures
@@ -31,7 +33,9 @@ thead th { vertical-align: bottom; white-space: normal; font-weight: 600; }
 th:first-child { text-align: left; } tbody th { font-weight: 400; }
 tr.best th, tr.best td { font-weight: 700; }
 figure { margin: .5rem 0 1.5rem; } figcaption, .key { color: var(--soft); font-size: .9rem; }
-figure svg { display: block; width: 100%; min-width: 34rem; font: 12px system-ui, sans-serif; }
+figure div svg { display: block; width: 100%; font: 12px system-ui, sans-serif; }
+.narrow { display: none; }
+@media (max-width: 36rem) { .wide { display: none; } .narrow { display: block; } }
 svg.aside { position: absolute; width: 0; height: 0; }
 svg text { fill: var(--ink); } .grid { stroke: var(--line); fill: none; }
 .tick { stroke: var(--soft); fill: none; }
@@ -63,7 +67,7 @@ def html(summary: ComparisonSummary) -> str:
     """Return the whole page of the comparison report as HTML."""
     sections = (
         _table(summary),
-        _section("Cumulative regret", _figure(figures.regret_figure(summary))),
+        _section("Cumulative regret", _figure(partial(figures.regret_figure, summary))),
         _rasters(summary),
         _triggers(summary),
         _calibration(figures.calibrations(summary)),
@@ -90,7 +94,7 @@ def _table(summary: ComparisonSummary) -> str:
 
 
 def _rasters(summary: ComparisonSummary) -> str:
-    drawn = [(row, _figure(figures.raster_figure(summary, row))) for row in summary.rows]
+    drawn = [(row, _figure(partial(figures.raster_figure, summary, row))) for row in summary.rows]
     unfolded = "".join(
         f"<h3>{escape(row.name)}</h3>{figure}" for row, figure in drawn[:UNFOLDED_RASTERS]
     )
@@ -115,8 +119,8 @@ def _rasters(summary: ComparisonSummary) -> str:
 
 
 def _triggers(summary: ComparisonSummary) -> str:
-    drawn = [(row, figures.trigger_figure(summary, row)) for row in summary.rows]
-    parts = [f"<h3>{escape(row.name)}</h3>{_figure(each)}" for row, each in drawn if each]
+    drawn = [(row, _figure(partial(figures.trigger_figure, summary, row))) for row in summary.rows]
+    parts = [f"<h3>{escape(row.name)}</h3>{figure}" for row, figure in drawn if figure]
     return (
         _section("Errors and the threshold of the event trigger", "".join(parts)) if parts else ""
     )
@@ -131,8 +135,8 @@ def _calibration(found: list[Calibration]) -> str:
     ]
     headings = ("policy", "replies", *(f"in {percent(p)} interval" for p in PROBABILITIES))
     caption = "Share of replies in predictive intervals, over all seeds."
-    body = _figure(figures.coverage_figure(found)) + _html_table(caption, headings, rows)
-    histogram = _figure(figures.histogram_figure(found[0]))
+    body = _figure(partial(figures.coverage_figure, found)) + _html_table(caption, headings, rows)
+    histogram = _figure(partial(figures.histogram_figure, found[0]))
     return _section("Calibration", f"{body}<h3>{escape(found[0].name)}</h3>{histogram}")
 
 
@@ -152,9 +156,21 @@ def _section(title: str, body: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{body}</section>"
 
 
-def _figure(figure: Figure) -> str:
-    caption = f"<figcaption>{escape(figure.caption)}</figcaption>"
-    return f'<figure><div class="scroll" tabindex="0">{figure.svg}</div>{caption}</figure>'
+def _figure(draw: Callable[..., Figure | None]) -> str:
+    """Return a figure as HTML, with a wide and a narrow picture; "" if `draw` returns None."""
+    wide, narrow = draw(width=figures.WIDE), draw(width=figures.NARROW)
+    if wide is None or narrow is None:
+        return ""
+    samples = "".join(
+        f'<span><svg viewBox="0 0 16 10" aria-hidden="true"><path class="line {css}" d="M0 5H16"/>'
+        f"</svg> {escape(text)}</span>"
+        for text, css in narrow.key
+    )
+    key = f'<p class="key narrow">{samples}</p>' if samples else ""
+    return (
+        f'<figure><div class="wide">{wide.svg}</div><div class="narrow">{narrow.svg}</div>{key}'
+        f"<figcaption>{escape(wide.caption)}</figcaption></figure>"
+    )
 
 
 def _html_table(

@@ -1,14 +1,10 @@
 """Dashboard fixtures: a browser, a gateway whose sensors reply, and dashboards."""
 
-import os
-import shutil
 from contextlib import ExitStack
 
 import pytest
+from support.browser import axe, chromium  # noqa: F401 - fixtures
 from support.dashboard import DashboardProcess, Laboratory, Page
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
 
 
 @pytest.fixture(scope="module")
@@ -44,29 +40,7 @@ def recorded(shared, tmp_path_factory):
     return dashboard
 
 
-@pytest.fixture(scope="session")
-def chromium():
-    """Return a driver of Debian's chromium, headless."""
-    if not (CHROMIUM and DRIVER):
-        reason = "these tests need chromium and chromium-driver:  apt install chromium-driver"
-        if os.environ.get("EDGE_TVBO_REQUIRE_BROWSER"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    webdriver = pytest.importorskip("selenium.webdriver")
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for each in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "disable-gpu"):
-        options.add_argument(f"--{each}")
-    options.add_argument("--hide-scrollbars")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
-
-
 @pytest.fixture
-def page(chromium):
+def page(chromium):  # noqa: F811
     """Return a new page."""
     return Page(chromium)

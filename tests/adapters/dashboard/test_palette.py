@@ -10,7 +10,7 @@ PAGES = Path(package).parent / "pages"
 CSS = (PAGES / "style.css").read_text()
 LIGHT, DARK = (
     dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block))
-    for block in re.findall(r":root \{([^}]*--ground[^}]*)\}", CSS)
+    for block in re.findall(r":root \{([^{}]*--ground[^}]*)\}", CSS)
 )
 VIRIDIS = re.findall(r'"([0-9a-f]{6})"', (PAGES / "draw.js").read_text())
 MIN_LUMINANCE_FOR_BLACK_TEXT = 0.179  # as in draw.js
@@ -45,7 +45,7 @@ def test_text_colours_have_enough_contrast(palette):
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
 def test_shape_colours_have_enough_contrast(palette):
-    for shape in ("edge", "accent", "bad", "warn", "text"):
+    for shape in ("edge", "accent", "chosen", "bad", "warn", "good", "text"):
         assert contrast(palette[shape], palette["card"]) >= 3.0
 
 

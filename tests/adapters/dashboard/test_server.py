@@ -16,6 +16,7 @@ from edge_tvbo_adapters.dashboard.server import (
     MAX_CONNECTIONS,
     MAX_OPEN_PAGES,
     MAX_QUEUED_EVENTS,
+    PAGES,
     Dashboard,
     DashboardContent,
 )
@@ -25,9 +26,15 @@ from support.paths import ROOT
 from edge_tvbo.cli import main
 from edge_tvbo.config.mqtt_settings import Mqtt
 
-SCRIPTS = ("app.js", "draw.js", "floor_plan.js", "panels.js", "snapshot.js", "timeline.js")
+SCRIPTS = tuple(sorted(each.name for each in PAGES.glob("*.js")))
 FILES = ("", "style.css", *SCRIPTS)
-PATHS = (*FILES, "icon.svg", "fields.json", "day.json?field=temperature")
+PATHS = (
+    *FILES,
+    "icon.svg",
+    "fields.json",
+    "day.json?field=temperature",
+    "course.json?field=temperature",
+)
 
 
 def request(dashboard, path="/", method="GET", **headers):
@@ -83,7 +90,17 @@ def test_other_methods_are_rejected(dashboard, method):
 
 
 @pytest.mark.parametrize(
-    "path", ["/../pyproject.toml", "/..%2f..%2fapp.py", "/app.py", "/day.json?field=x", "/nothing"]
+    "path",
+    [
+        "/../pyproject.toml",
+        "/..%2f..%2fapp.py",
+        "/app.py",
+        "/day.json?field=x",
+        "/course.json?field=x",
+        "/course.json?field=temperature&sensor=x",
+        "/plan",
+        "/nothing",
+    ],
 )
 def test_unknown_paths_are_not_found(dashboard, path):
     assert request(dashboard, path).status == 404

@@ -5,11 +5,11 @@ import json
 import msgspec
 import pytest
 from edge_tvbo_adapters.dashboard.day import MAX_CELLS, MAX_ENTRIES, recorded_day
+from edge_tvbo_adapters.dashboard.frames import DashboardField, frames_of
 from edge_tvbo_adapters.dashboard.state import (
     MAX_FRAMES,
     MAX_NOTICES,
     MAX_SELECTIONS,
-    DashboardField,
     DashboardState,
 )
 from hypothesis import given
@@ -17,16 +17,36 @@ from hypothesis import strategies as st
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.commands import Ending, Record
-from edge_tvbo.messages.documents import Decision, ModelState, PublishedPosterior, Reason
-from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, QuantizedArray
+from edge_tvbo.messages.documents import (
+    Alert,
+    Decision,
+    Hotspot,
+    ModelState,
+    Notice,
+    PublishedPosterior,
+    Reason,
+)
+from edge_tvbo.messages.history import (
+    EarlierActivation,
+    HistoryEntry,
+    PosteriorSnapshot,
+    QuantizedArray,
+)
 
 SENSORS = ("a", "b", "c")
 BASE = "edge_tvbo/lab"
-LEVELS = ("selected", "posterior", "hotspot", "event")
+LEVELS = ("selected", "posterior", "hotspot", "alert", "event")
+
+
+FIELD = DashboardField(SENSORS, "°C", "max", 1.0, None)
+
+
+def of_sensors(*sensors):
+    return msgspec.structs.replace(FIELD, sensors=sensors)
 
 
 def new_state():
-    return DashboardState("lab", {"heat": DashboardField(SENSORS, "°C", "max", 1.0, None)})
+    return DashboardState("lab", {"heat": FIELD})
 
 
 def decision(interval, sensor="a", *, resets=0, day=1):
@@ -159,6 +179,106 @@ def test_first_failed_connection_has_its_reason():
     assert (connections.broker.online, connections.broker.reason) == (False, "out of reach")
 
 
+# --- the course over time -------------------------------------------------------------------------
+
+
+def course(state, sensor=None):
+    """Return the hot spot, its reading and the reading of `sensor` in each interval."""
+    return [
+        (each.hotspot, each.hottest and each.hottest.reading, each.chosen and each.chosen.reading)
+        for each in state.fields["heat"].course(sensor)
+    ]
+
+
+def hotspot(sensor):
+    return Hotspot("2026-11-01T00:00:00Z", sensor, 22.0, 1.0, "°C", None)
+
+
+def test_course_contains_the_hot_spot_before_the_reply_and_its_reading():
+    state = new_state()
+    process(state, "selected", decision(0, "c"))
+    process(state, "posterior", posterior(0))
+    process(state, "hotspot", hotspot("c"))
+    process(state, "posterior", with_reading(posterior(0, "answered"), "c", 21.5, age=0.0))
+    process(state, "hotspot", hotspot("b"))  # after the reply
+    assert course(state, "a") == [("c", 21.5, None)]
+    (point,) = state.fields["heat"].course(None)
+    assert (point.hottest.mean, point.hottest.std, point.chosen) == (22.0, 1.0, None)
+
+
+def with_reading(document, sensor, value, age):
+    k = SENSORS.index(sensor)
+    last, age_s = list(document.last), list(document.age_s)
+    last[k], age_s[k] = value, age
+    return msgspec.structs.replace(document, last=last, age_s=age_s)
+
+
+def test_reading_is_in_one_interval_of_the_course():
+    state = new_state()
+    first = with_reading(posterior(0), "b", 20.5, age=300.0)  # from before the dashboard started
+    process(state, "selected", decision(0))
+    process(state, "posterior", first)
+    assert course(state, "b") == [(None, None, None)]
+    reported = with_reading(posterior(0, "missed"), "b", 20.7, age=0.02)
+    process(state, "posterior", reported)
+    process(state, "selected", decision(1))
+    later = msgspec.structs.replace(reported, interval=1, at="2026-11-01T00:00:01Z", ending=None)
+    process(state, "posterior", with_reading(later, "b", 20.7, age=1.0))
+    assert course(state, "b") == [(None, None, 20.7), (None, None, None)]
+
+
+def test_readings_of_all_activations_of_an_interval_are_kept():
+    state = new_state()
+    for sensor, value in (("a", 20.1), ("c", 22.2)):
+        process(state, "selected", decision(0, sensor))
+        process(state, "posterior", with_reading(posterior(0, "answered"), sensor, value, age=0.0))
+    assert state.fields["heat"].frames[-1].readings == {"a": 20.1, "c": 22.2}
+
+
+def test_course_has_a_bounded_size():
+    state = new_state()
+    for interval in range(MAX_FRAMES + 10):
+        process(state, "selected", decision(interval % 86_000))
+    assert len(course(state, "a")) == MAX_FRAMES
+
+
+def test_course_of_an_unknown_sensor_is_an_error():
+    with pytest.raises(LookupError):
+        new_state().fields["heat"].course("stranger")
+
+
+def test_alert_is_shown_and_an_invalid_one_is_counted():
+    state = new_state()
+    alert = Alert(
+        "2026-11-01T00:00:00Z", True, "2026-11-01T00:00:00Z", 25.0, 24.5, "c", 26.0, 0.5, 0.97,
+        {"c": 26.1}, "°C", "Alert for values above 25 °C",
+    )  # fmt: skip
+    ((_, change),) = process(state, "alert", alert)
+    assert change["alert"] == alert == state.view().fields["heat"].alert
+    assert process(state, "alert", {"active": True}) == [] and state.unreadable == 1
+
+
+@pytest.mark.parametrize("objective, hottest", [("max", ["c", "b", "c"]), ("min", ["a"] * 3)])
+def test_ignored_sensor_is_not_the_hot_spot_of_a_recorded_day(objective, hottest):
+    notices = [
+        Notice(each, decision(0).at, "text", "c") for each in ("sensor-ignored", "sensor-used")
+    ]
+    entries = [
+        msgspec.structs.replace(entry(n), notices=(notice,)) if n < 2 else entry(n)
+        for n, notice in enumerate([*notices, None])
+    ]
+    frames = frames_of(entries, SENSORS, objective)
+    assert [each.hotspot for each in frames] == hottest
+
+
+def test_frame_of_the_history_contains_the_readings_of_earlier_activations():
+    earlier = EarlierActivation(
+        decision(1, "c"), Record(1, 0.0, "c", Ending.ANSWERED, 21.5, 0.1, None, False)
+    )
+    (frame,) = frames_of([msgspec.structs.replace(entry(1), earlier=(earlier,))], SENSORS, "max")
+    assert frame.readings == {"c": 21.5, "a": 20.25}
+
+
 # --- a recorded day -------------------------------------------------------------------------------
 
 
@@ -188,19 +308,21 @@ def test_recorded_day_merges_history_and_live_frames():
         process(state, "selected", decision(interval, "b", day=2))
     history = InMemoryHistory([entry(0), entry(1, day=2), entry(2, day=2)])
     live = state.fields["heat"].frames
-    day = recorded_day("heat", SENSORS, None, lambda: history, live, [])
+    day = recorded_day("heat", FIELD, None, lambda: history, live, [])
     assert (day.days, day.day) == (["2026-11-01", "2026-11-02"], "2026-11-02")
     assert [each.decision.interval for each in day.frames] == [1, 2, 3]
     assert day.frames[0].mean == [20.0, 21.004, 22.0] and day.frames[0].value == 20.25
-    earlier = recorded_day("heat", SENSORS, "2026-11-01", lambda: history, [], [])
+    earlier = recorded_day("heat", FIELD, "2026-11-01", lambda: history, [], [])
     assert earlier.frames[0].decision.interval == 0
-    assert recorded_day("heat", SENSORS, "1999-01-01", None, [], []).frames == []
+    assert recorded_day("heat", FIELD, "1999-01-01", None, [], []).frames == []
 
 
 def test_recorded_day_drops_removed_sensors_and_adds_new_ones():
     removed = msgspec.structs.replace(entry(1), decision=decision(1, "gone"))
     history = InMemoryHistory([entry(0), removed])
-    (frame,) = recorded_day("heat", ("c", "new", "a"), None, lambda: history, [], []).frames
+    (frame,) = recorded_day(
+        "heat", of_sensors("c", "new", "a"), None, lambda: history, [], []
+    ).frames
     assert msgspec.json.encode(frame.mean) == b"[22.0,null,20.0]"
 
 
@@ -216,13 +338,13 @@ def test_recorded_day_reads_fewer_entries_of_many_sensors(count):
 
     history = CheckedHistory([entry(each) for each in range(3)])
     sensors = [str(each) for each in range(count)]
-    assert recorded_day("heat", sensors, None, lambda: history, [], []).complete
+    assert recorded_day("heat", of_sensors(*sensors), None, lambda: history, [], []).complete
 
 
 def test_unreadable_history_is_logged_with_its_path(caplog):
     def fail():
         raise DataError("/var/lib/lab.db: there is no history")
 
-    day = recorded_day("heat", SENSORS, None, fail, [], [])
+    day = recorded_day("heat", FIELD, None, fail, [], [])
     assert not day.complete and b"/var" not in msgspec.json.encode(day)
     assert "/var/lib/lab.db" in caplog.text

@@ -1,15 +1,19 @@
 // The page: its state, the live connection to the server, the replay of a recorded day, and the choice of the field.
 
-import { Scale, clock, digitsOf, html, isNumber, redraw, set, setText } from "./draw.js";
+import { CourseChart } from "./chart.js";
+import { LiveCourse, recordedCourse } from "./course.js";
+import { Scale, clock, digitsOf, html, isNumber, keepTogether, redraw, set, setText } from "./draw.js";
 import { FloorPlan } from "./floor_plan.js";
-import { SensorTable, drawDecision, drawEvents, drawSensor } from "./panels.js";
+import { addNames } from "./names.js";
+import { SensorTable, drawDecision, drawEvents, drawProblems, drawSensor } from "./panels.js";
+import { Placing } from "./placing.js";
 import { liveSnapshot, recordedSnapshot } from "./snapshot.js";
 import { Timeline } from "./timeline.js";
 
 const HEARTBEAT_TIMEOUT_MS = 12000; // without an event for so long, the server counts as lost
 const RETRY_DELAY_MS = 2000; // after the server rejected a request
 const MAX_SELECTIONS = 400, MAX_NOTICES = 200;
-const NO_DATA = { selections: [], decision: null, posterior: null, prediction: null, hotspot: null, notices: [] };
+const NO_DATA = { selections: [], decision: null, posterior: null, prediction: null, hotspot: null, alert: null, notices: [] };
 
 const byId = (id) => document.getElementById(id);
 const page = {
@@ -17,10 +21,13 @@ const page = {
   field: "", mode: "live", inspected: null, // the shown field, live or replay, the sensor in the sensor panel
   fields: {}, notices: [], connections: null, // live data
   day: null, index: 0, timer: null, // the recorded day, the shown interval, the running replay
-  lastEventAt: 0, serverLost: false, clockOffset: 0, // ms that the server's clock is ahead of this one
+  drawing: null, lastEventAt: 0, serverLost: false, clockOffset: 0, // ms that the server's clock is ahead of this one
 };
 const inspect = (id) => { page.inspected = id; draw(); };
 const floorPlan = new FloorPlan(byId("plan-box"), byId("legend"), byId("plan-note"), inspect);
+const placing = new Placing(floorPlan, byId("place"), byId("placing-tools"));
+const course = new LiveCourse(() => draw());
+const chart = new CourseChart(byId("course-box"), byId("course-legend"), byId("course-note"), (index) => seek(index));
 const timeline = new Timeline(byId("timeline-box"), byId("timeline-note"), (index) => seek(index));
 const table = new SensorTable(inspect);
 
@@ -34,11 +41,19 @@ function draw() {
   const inspected = page.inspected ?? snapshot.decision?.sensor ?? snapshot.field.sensors[0];
   const shown = snapshot.allSelections ?? snapshot.selections;
   drawDecision(snapshot, style.digits);
+  drawAlert(snapshot);
+  chart.draw(snapshot, coursePoints(snapshot.field), page.inspected, style.digits);
   timeline.draw(snapshot, scaleOf(shown.map((each) => each.value)), style.digits);
   floorPlan.draw(snapshot, { ...style, inspected });
   drawSensor(snapshot, inspected, style.digits);
   table.draw(snapshot, inspected, style.digits);
+  drawProblems(snapshot, inspect);
   drawEvents(snapshot, page.mode === "live" ? page.notices : []);
+}
+
+// Draws once for all messages that arrive until the browser shows the next picture.
+function drawSoon() {
+  page.drawing ??= requestAnimationFrame(() => { page.drawing = null; draw(); });
 }
 
 function currentSnapshot() {
@@ -61,6 +76,18 @@ function styleOf({ sensors, decision }) {
 function scaleOf(values) {
   const numbers = values.filter(isNumber);
   return numbers.length ? new Scale(Math.min(...numbers), Math.max(...numbers)) : new Scale(0, 1);
+}
+
+function coursePoints(field) {
+  if (page.mode !== "live") return recordedCourse(field, page.day.frames, page.inspected);
+  course.load(field.id, page.inspected);
+  return course.points;
+}
+
+function drawAlert({ alert, live, field }) {
+  byId("alert").hidden = !alert;
+  const since = alert?.since ? ` (since ${clock(alert.since, !live)})` : "";
+  setText(byId("alert"), alert ? `${keepTogether(alert.text, field.unit)}${since}.` : "");
 }
 
 function drawConnections() {
@@ -108,10 +135,13 @@ function subscribe() {
     const at = document.at ?? document.connections?.at;
     if (at) page.clockOffset = Date.parse(at) - Date.now();
     update(document);
-    if (page.mode === "live") draw();
+    if (page.mode === "live") drawSoon();
     else drawConnections();
   });
-  on("view", ({ connections, fields, notices }) => Object.assign(page, { connections, fields, notices }));
+  on("view", ({ connections, fields, notices }) => {
+    Object.assign(page, { connections, fields, notices });
+    course.invalidate();
+  });
   on("connections", (connections) => { page.connections = connections; });
   on("heartbeat", () => {});
   on("field", updateField);
@@ -127,13 +157,14 @@ function subscribe() {
   };
 }
 
-function updateField({ field, selection, ...changed }) {
+function updateField({ field, selection, course: newest, ...changed }) {
   const data = Object.assign(page.fields[field], changed);
   if (changed.posterior?.ending === null) data.prediction = changed.posterior;
   if (!selection) return;
   if (data.selections.at(-1)?.interval === selection.interval) data.selections.pop();
   data.selections.push(selection);
   if (data.selections.length > MAX_SELECTIONS) data.selections.shift();
+  if (field === page.field) course.update(data, newest);
 }
 
 function tick() {
@@ -218,12 +249,26 @@ function route() {
   const names = Object.keys(page.config.fields);
   const field = names.includes(wanted.get("field")) ? wanted.get("field") : page.field || names[0];
   if (field !== page.field) page.inspected = null;
+  if (field !== page.field && floorPlan.placing) placing.end();
   page.field = field;
+  setText(byId("course-title"), `${field[0].toUpperCase()}${field.slice(1).replaceAll("_", " ")} over time`);
   byId("fields").hidden = names.length < 2;
   redraw(byId("fields"), JSON.stringify([names, field]), () =>
     names.map((each) => html("a", { href: `#${new URLSearchParams({ field: each })}`, "aria-current": each === field ? "page" : null }, each)));
   const date = wanted.get("day");
   show(page.config.live && page.mode === "live" && !date ? "live" : "replay", date);
+}
+
+// Loads the plan image, because the map needs its height.
+async function loadPlan(plan) {
+  if (!plan) return;
+  const image = Object.assign(new Image(), { src: "plan" });
+  try {
+    await image.decode();
+    floorPlan.image = { url: image.src, width: plan.width, height: (plan.width * image.naturalHeight) / image.naturalWidth };
+  } catch {
+    setText(byId("zone"), "The browser cannot read the plan image.");
+  }
 }
 
 async function start() {
@@ -232,6 +277,8 @@ async function start() {
   } catch {
     return void setTimeout(start, RETRY_DELAY_MS);
   }
+  for (const [id, field] of Object.entries(page.config.fields)) addNames(Object.assign(field, { id, placed: null }));
+  await loadPlan(page.config.plan);
   setText(byId("title"), page.config.title);
   document.title = `${page.config.title} – edge_tvbo`;
   byId("live").disabled = !page.config.live;

@@ -41,8 +41,14 @@ export const digitsOf = (value) => Math.min(6, (String(value).split(".")[1] ?? "
 export const number = (value, digits) =>
   isNumber(value) ? value.toFixed(digits).replace("-", "−") : "–";
 
+// The digits of an estimate that mean something: two of its standard deviation, at most those that the daemon sends.
+export const digitsFor = (std, digits) => (std > 0 ? Math.max(0, Math.min(digits, 1 - Math.floor(Math.log10(std)))) : digits);
+
 export const quantity = (value, digits, unit) =>
-  isNumber(value) ? number(value, digits) + (unit ? ` ${unit}` : "") : "–";
+  isNumber(value) ? number(value, digits) + (unit ? `\u00a0${unit}` : "") : "–";
+
+// A text of the daemon, in which numbers stay on one line with their unit.
+export const keepTogether = (text, unit) => (unit ? text.replaceAll(` ${unit}`, `\u00a0${unit}`) : text).replaceAll(" ± ", "\u00a0±\u00a0");
 
 export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 

@@ -1,11 +1,16 @@
-// The floor plan: a disc for each sensor; its colour shows the estimate, its ring the standard deviation.
+// The map: a disc for each sensor; its colour shows the estimate, its ring the standard deviation, its sign a problem.
 
-import { colourStops, html, isNumber, quantity, redraw, set, svg } from "./draw.js";
-import { stateText } from "./snapshot.js";
+import { colourStops, digitsFor, html, isNumber, quantity, redraw, set, setText, svg } from "./draw.js";
+import { Geometry, gridLines } from "./geometry.js";
+import { LINE, LabelSpace, linesOf, shortNames } from "./labels.js";
+import { beyondText, problemsOf, stateText } from "./snapshot.js";
+
+const MAX_NAMES = 120; // with more sensors, only those are named that the decision is about, or that have a problem
 
 export class FloorPlan {
+  // `image`: the plan behind the map with its `width` and `height` in m, or null
   constructor(box, legend, note, inspect) {
-    Object.assign(this, { box, legend, note, inspect });
+    Object.assign(this, { box, legend, note, inspect, image: null, placing: null });
     this.places = new Map();
     new ResizeObserver(() => this.snapshot && this.draw(this.snapshot, this.style)).observe(box);
   }
@@ -16,119 +21,135 @@ export class FloorPlan {
     const width = Math.max(280, Math.round(this.box.clientWidth));
     if (this.width !== width || this.field !== snapshot.field) this.layOut(snapshot.field, width);
     for (const sensor of snapshot.sensors) this.update(this.places.get(sensor.id), sensor);
+    this.drawLabels();
     this.drawLegend();
+  }
+
+  // Draws the last snapshot again, after a change of the layout.
+  refresh() {
+    this.draw(this.snapshot, this.style);
   }
 
   // --- layout ----------------------------------------------------------------------------------------
 
-  layOut(field, width) {
-    const sideMargin = width < 500 ? 26 : 36, margin = 46; // px around the outermost sensors; labels are above and below
-    Object.assign(this, { field, width });
-    const positions = field.positions ?? circle(field.sensors.length);
-    const [left, right] = extent(positions.map((each) => each[0]));
-    const [bottom, top] = extent(positions.map((each) => each[1]));
-    const maxHeight = Math.min(540, width * 0.95);
-    const zoom = Math.min((width - 2 * sideMargin) / (right - left), (maxHeight - 2 * margin) / (top - bottom));
-    const height = Math.round((top - bottom) * zoom + 2 * margin);
-    const shift = (width - (right - left) * zoom) / 2;
-    this.height = height;
-    this.spots = positions.map(([x, y]) => [shift + (x - left) * zoom, height - margin - (y - bottom) * zoom]);
-    this.radius = Math.max(6, Math.min(14, 0.35 * spacing(this.spots)));
-    this.names = shortNames(field.sensors);
-    this.namesInside = Math.max(...this.names.map((each) => each.length)) <= 3 && this.radius >= 7.5;
+  layOut(field, width = this.width) {
+    const geometry = new Geometry(field, width, this.image, Boolean(this.placing));
+    Object.assign(this, { field, width, geometry, radius: geometry.radius });
+    this.hasGrid = geometry.isMetric && !this.image;
+    const names = field.sensors.map(field.name), short = shortNames(names);
+    this.namesInside = Math.max(...short.map((each) => each.length)) * 3.2 + 1.6 <= this.radius;
+    this.names = this.namesInside ? short : names;
     this.root = svg("svg", {
-      viewBox: `0 0 ${width} ${height}`, height, role: "listbox",
-      "aria-label": "Sensors on the floor plan. The arrow keys move between them, Enter shows the details.",
+      viewBox: `0 0 ${width} ${geometry.height}`, height: geometry.height, role: "listbox",
+      "aria-label": "Sensors on the map. The arrow keys move between them, Enter shows the details.",
     });
-    this.gridSize = gridSizeOf(zoom);
-    if (field.positions) this.root.append(...grid(this.gridSize * zoom, shift - left * zoom, height - margin + bottom * zoom, width, height));
+    this.box.classList.toggle("on-plan", Boolean(this.image));
+    this.root.append(...geometry.picture(), ...(this.hasGrid ? gridLines(geometry) : []));
     this.places = new Map(field.sensors.map((id, k) => [id, this.place(id, k)]));
     this.root.append(...[...this.places.values()].map((each) => each.group));
+    this.labels = this.root.appendChild(svg("g", { "aria-hidden": "true" }));
     this.box.replaceChildren(this.root);
-    this.note.hidden = Boolean(field.positions);
-    this.note.textContent = "The configuration has no positions, so the sensors are drawn in a circle, in the configured order.";
+    this.note.hidden = geometry.isMetric;
+    setText(this.note, "The configuration has no positions, so the sensors are drawn in a circle, in the configured order. “Place sensors” writes a file of positions.");
   }
 
   place(id, k) {
-    const [x, y] = this.spots[k];
-    const r = this.radius;
+    const [x, y] = this.geometry.spots[k], r = this.radius;
     const parts = {
       halo: svg("circle", { class: "halo" }), disc: svg("circle", { class: "disc", r }),
       cursor: svg("circle", { class: "cursor", r: r + 3.5 }),
-      name: svg("text", { class: this.namesInside ? "inside" : "below", y: this.namesInside ? 0 : r + 12 }, this.namesInside || this.radius >= 9 ? this.names[k] : ""),
-      bracket: svg("path", { class: "bracket", d: brackets(r + 7) }), cross: svg("path", { class: "cross", d: `M${-r} ${-r}L${r} ${r}M${-r} ${r}L${r} ${-r}` }),
-      peak: svg("path", { class: "peak", d: `M0 ${-r - 5}l-5.5 -9h11z` }), label: svg("text", { class: "label" }),
+      name: svg("text", { class: "inside" }, this.namesInside ? this.names[k] : ""),
+      bracket: svg("path", { class: "bracket", d: brackets(r + 7) }),
+      peak: svg("path", { class: "peak", d: `M0 ${-r - 4}l-5.5 -9h11z` }),
+      badge: svg("circle", { class: "badge", cx: 0.8 * r, cy: -0.8 * r, r: 6.5 }), sign: svg("text", { class: "sign", x: 0.8 * r, y: -0.8 * r + 0.5 }),
     };
-    if (this.namesInside) parts.name.style.fontSize = `${Math.max(8, Math.min(11, r * 0.95))}px`;
     const group = svg("g", {
       class: "place", role: "option", tabindex: k === 0 ? 0 : -1, transform: `translate(${x} ${y})`,
-      on: { click: () => this.inspect(id), keydown: (event) => this.onKey(event, k), focus: () => this.makeTabStop(k) },
-    }, svg("title", {}, id), svg("circle", { r: Math.max(r + 4, 14), fill: "transparent" }), ...Object.values(parts));
-    return { id, k, x, y, group, ...parts };
+      on: {
+        click: () => this.inspect(id), keydown: (event) => this.onKey(event, k), focus: () => this.makeTabStop(k),
+        pointerdown: (event) => this.placing?.grab(event, k), pointermove: (event) => this.placing?.drag(event, k), pointerup: () => this.placing?.drop(),
+      },
+    }, svg("title", {}, this.field.name(id)), svg("circle", { r: Math.max(r + 4, 14), fill: "transparent" }), ...Object.values(parts));
+    return { id, k, group, ...parts };
+  }
+
+  // Moves a sensor to another place, in px.
+  move(k, spot) {
+    this.geometry.spots[k] = spot;
+    set(this.places.get(this.field.sensors[k]).group, { transform: `translate(${spot[0]} ${spot[1]})` });
+    this.drawLabels();
   }
 
   // --- drawing -----------------------------------------------------------------------------------------
 
   update(place, sensor) {
     const { scale, maxStd, digits, inspected } = this.style;
-    const unit = this.field.unit;
     const hasEstimate = isNumber(sensor.mean);
-    const isSelected = this.snapshot.decision?.sensor === sensor.id;
-    const isHotspot = this.snapshot.hotspot === sensor.id;
-    set(place.disc, { class: hasEstimate ? "disc" : "disc unknown" });
+    const [problem] = problemsOf(this.snapshot, sensor);
+    set(place.disc, { class: ["disc", hasEstimate ? "" : "unknown", sensor.ignored ? "ignored" : "", sensor.beyond ? "beyond" : ""].join(" ").trim() });
     place.disc.style.fill = hasEstimate ? scale.colour(sensor.mean) : "";
     set(place.halo, { r: haloRadius(this.radius, sensor.std, maxStd) });
     if (this.namesInside) place.name.style.fill = hasEstimate ? scale.textColour(sensor.mean) : "var(--text)";
-    setVisible(place.bracket, isSelected);
-    setVisible(place.cross, sensor.unresponsive || sensor.ignored || Boolean(sensor.fault));
-    setVisible(place.peak, isHotspot);
-    const text = [isSelected ? "selected" : "", isHotspot ? this.snapshot.extreme : ""].filter(Boolean).join(" · ");
-    this.drawLabel(place, text);
+    setVisible(place.bracket, this.snapshot.decision?.sensor === sensor.id);
+    setVisible(place.peak, this.snapshot.hotspot === sensor.id);
+    for (const part of [place.badge, place.sign]) setVisible(part, problem);
+    setText(place.sign, problem?.sign ?? "");
+    const estimate = [sensor.mean, sensor.std].map((each) => quantity(each, digitsFor(sensor.std, digits), this.field.unit)).join(", plus or minus ");
     set(place.group, {
       "aria-selected": sensor.id === inspected,
-      "aria-label": `${sensor.id}: ${quantity(sensor.mean, digits, unit)}, plus or minus ${quantity(sensor.std, digits, unit)}. ${stateText(this.snapshot, sensor)}`,
+      "aria-label": `${sensor.name}: ${hasEstimate ? estimate : "estimate not published"}. ${stateText(this.snapshot, sensor)}`,
     });
   }
 
-  // Writes a label beside a sensor, on the side where it covers the fewest other sensors.
-  drawLabel(place, text) {
-    if (place.label.textContent !== text) place.label.textContent = text;
-    if (!text) return;
-    const half = text.length * 3.3 + 3;
-    const r = this.radius;
-    const along = Math.max(half - place.x, Math.min(this.width - half - place.x, 0)); // keeps it within the drawing
-    const sides = [[along, -r - 20], [along, r + (this.namesInside ? 20 : 32)], [r + 12 + half, 0], [-r - 12 - half, 0]];
-    const [, x, y] = sides.map(([x, y]) => [this.countCovered(place, x, y, half), x, y]).sort((a, b) => a[0] - b[0])[0];
-    set(place.label, { x, y: y + 4 });
-    if (place.group.nextSibling && !this.root.contains(document.activeElement)) this.root.append(place.group);
+  // Writes names and states beside the discs, where there is room; those of the selected sensor and the hot spot always.
+  drawLabels() {
+    const { width, height, spots } = this.geometry;
+    const items = this.snapshot.sensors.map((sensor, k) => this.labelOf(sensor, k)).filter((each) => each.name.length + each.words.length);
+    items.sort((a, b) => b.rank - a.rank);
+    redraw(this.labels, JSON.stringify([items, spots]), () => {
+      const reach = haloRadius(this.radius, 1, 1);
+      const space = new LabelSpace(width, height, spots.map(([x, y]) => [x, y, reach]));
+      return items.flatMap(({ k, name, words, rank }) => {
+        if (rank === 2) return [label(name, words, space.place([...spots[k], this.radius + 13], [...name, ...words], true))];
+        const fitting = [[name, words], [[], words], [name, []]].filter(([a, b]) => a.length + b.length);
+        for (const [a, b] of fitting) {
+          const at = space.place([...spots[k], reach], [...a, ...b]);
+          if (at) return [label(a, b, at)];
+        }
+        return [];
+      });
+    });
   }
 
-  // The number of discs that a label of that half width would cover; crossing an edge of the drawing counts as ten.
-  countCovered(place, x, y, half) {
-    const [u, v] = [place.x + x, place.y + y];
-    let count = (u - half < 0 || u + half > this.width || v < 8 || v > this.height - 8) ? 10 : 0;
-    for (const other of this.places.values())
-      if (other !== place && Math.abs(other.x - u) < half + this.radius && Math.abs(other.y - v) < 6 + this.radius) count += 1;
-    return count;
+  // The name and the state of a sensor, in lines; rank 2 for what the decision is about, 1 for a problem.
+  labelOf(sensor, k) {
+    const isSelected = this.snapshot.decision?.sensor === sensor.id, isHotspot = this.snapshot.hotspot === sensor.id;
+    const problems = problemsOf(this.snapshot, sensor).map((each) => each.word);
+    const states = [isSelected ? "selected" : "", isHotspot ? this.snapshot.extreme : ""].filter(Boolean);
+    const rank = states.length ? 2 : problems.length ? 1 : 0;
+    const isNamed = !this.namesInside && (rank || this.names.length <= MAX_NAMES);
+    return { k, rank, name: isNamed ? linesOf(this.names[k]) : [], words: [states.join(" · "), problems.join(" · ")].filter(Boolean) };
   }
 
   drawLegend() {
     const { scale, maxStd, digits } = this.style;
-    const { unit, positions } = this.field;
-    const signature = JSON.stringify([scale.low, scale.high, maxStd, unit, this.snapshot.sign, positions && this.gridSize]);
-    redraw(this.legend, signature, () => {
+    const { unit } = this.field, { gridSize } = this.geometry;
+    const problems = new Map(this.snapshot.sensors.flatMap((each) => problemsOf(this.snapshot, each)).map(({ word, sign }) => [word, sign]));
+    const isBeyond = this.snapshot.sensors.some((each) => each.beyond);
+    redraw(this.legend, JSON.stringify([isBeyond, scale.low, scale.high, maxStd, unit, this.snapshot.sign, this.hasGrid && gridSize, [...problems]]), () => {
       const ramp = svg("svg", { width: 120, height: 14, "aria-hidden": "true" },
         ...colourStops(24).map((fill, k) => svg("rect", { x: k * 5, width: 5.5, height: 14, fill })),
         svg("rect", { class: "ramp", x: 0.5, y: 0.5, width: 119, height: 13, fill: "none" }));
       const key = (width, ...shapes) => svg("svg", { width, height: 22, viewBox: `${-width / 2} -11 ${width} 22`, "aria-hidden": "true" }, ...shapes);
       const disc = () => svg("circle", { class: "disc", r: 5, fill: "none" });
       return [
-        html("span", {}, `estimate ${scale.low.toFixed(scale.digits)}`, ramp, `${scale.high.toFixed(scale.digits)} ${unit}`),
-        maxStd > 0 ? html("span", {}, key(24, disc(), svg("circle", { class: "halo", r: 10 })), `largest ring: ± ${quantity(maxStd, digits, unit)}`) : null,
+        maxStd > 0 ? html("span", {}, `estimate ${scale.low.toFixed(scale.digits)}`, ramp, `${scale.high.toFixed(scale.digits)} ${unit}`) : null,
+        maxStd > 0 ? html("span", {}, key(24, disc(), svg("circle", { class: "halo", r: 9 })), `largest ring: ± ${quantity(maxStd, digitsFor(maxStd, digits), unit)}`) : null,
         html("span", {}, key(20, disc(), svg("path", { class: "bracket", d: brackets(9) })), "selected"),
         html("span", {}, key(14, svg("path", { class: "peak", d: "M0 5l-5.5 -9h11z" })), `${this.snapshot.extreme} estimate`),
-        html("span", {}, key(16, disc(), svg("path", { class: "cross", d: "M-5 -5L5 5M-5 5L5 -5" })), "unresponsive, faulty or ignored"),
-        positions ? html("span", {}, `grid: ${this.gridSize} m`) : null,
+        isBeyond ? html("span", {}, key(16, svg("circle", { class: "disc beyond", r: 5.5 })), beyondText(this.snapshot)) : null,
+        ...[...problems].map(([word, sign]) => html("span", {}, key(16, svg("circle", { class: "badge", r: 6.5 }), svg("text", { class: "sign", y: 0.5 }, sign)), word)),
+        this.hasGrid ? html("span", {}, `grid: ${gridSize} m`) : null,
       ].filter(Boolean);
     });
   }
@@ -141,18 +162,20 @@ export class FloorPlan {
 
   onKey(event, k) {
     if (event.key === "Enter" || event.key === " ") this.inspect(this.field.sensors[k]);
-    else if (event.key in DIRECTIONS) this.focusNext(k, DIRECTIONS[event.key]);
-    else return;
+    else if (!(event.key in DIRECTIONS)) return;
+    else if (this.placing) this.placing.nudge(k, DIRECTIONS[event.key], event.shiftKey);
+    else this.focusNext(k, DIRECTIONS[event.key]);
     event.preventDefault();
   }
 
   // Moves the focus to the nearest sensor in that direction.
   focusNext(k, [dx, dy]) {
-    const [x, y] = this.spots[k];
+    const { spots } = this.geometry, [x, y] = spots[k];
     let nearest = null, distance = Infinity;
     for (const place of this.places.values()) {
-      const ahead = (place.x - x) * dx + (place.y - y) * dy;
-      const aside = Math.abs((place.x - x) * dy) + Math.abs((place.y - y) * dx);
+      const [u, v] = spots[place.k];
+      const ahead = (u - x) * dx + (v - y) * dy;
+      const aside = Math.abs((u - x) * dy) + Math.abs((v - y) * dx);
       if (ahead > 0.5 && ahead + 2 * aside < distance) [nearest, distance] = [place, ahead + 2 * aside];
     }
     nearest?.group.focus();
@@ -162,7 +185,7 @@ export class FloorPlan {
 const DIRECTIONS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 const setVisible = (element, visible) => set(element, { visibility: visible ? null : "hidden" });
-const haloRadius = (r, std, maxStd) => (isNumber(std) && maxStd > 0 ? r + 1.5 + (std / maxStd) * r * 0.9 : 0);
+const haloRadius = (r, std, maxStd) => (isNumber(std) && maxStd > 0 ? r + 1.5 + (std / maxStd) * r * 0.7 : 0);
 
 function brackets(r) {
   const a = r * 0.45;
@@ -170,38 +193,8 @@ function brackets(r) {
     .map(([x, y]) => `M${x * r} ${y * (r - a)}V${y * r}H${x * (r - a)}`).join("");
 }
 
-function extent(values) {
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  return high > low ? [low, high] : [low - 1, high + 1];
-}
-
-const circle = (count) => Array.from({ length: count }, (_, k) => {
-  const angle = (2 * Math.PI * k) / count - Math.PI / 2;
-  return [1.35 * Math.cos(angle), -Math.sin(angle)];
-});
-
-// The distance to the nearest neighbour, as its 10 % quantile over the sensors.
-function spacing(spots) {
-  if (spots.length < 2) return 60;
-  const nearest = spots.map(([x, y], k) => Math.min(...spots.map(([u, v], j) => (j === k ? Infinity : Math.hypot(x - u, y - v)))));
-  return nearest.sort((a, b) => a - b)[Math.floor(nearest.length / 10)];
-}
-
-// Names without a common prefix: "node-17" becomes "17" where all names are node- and a number.
-function shortNames(ids) {
-  const prefix = ids[0].replace(/\d+$/, "");
-  const hasPrefix = ids.length > 1 && ids.every((each) => each.startsWith(prefix) && /^\d+$/.test(each.slice(prefix.length)));
-  return ids.map((each) => (hasPrefix ? each.slice(prefix.length) : each.length > 12 ? `${each.slice(0, 11)}…` : each));
-}
-
-const gridSizeOf = (zoom) => [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000].find((each) => each * zoom >= 60) ?? 10000;
-
-// Lines every `step` px, through the origin of the sensors' coordinates.
-function grid(step, x0, y0, width, height) {
-  const lines = [];
-  for (let x = ((x0 % step) + step) % step; x < width; x += step)
-    lines.push(svg("line", { class: "grid", x1: x, x2: x, y1: 0, y2: height }));
-  for (let y = ((y0 % step) + step) % step; y < height; y += step)
-    lines.push(svg("line", { class: "grid", y1: y, y2: y, x1: 0, x2: width }));
-  return lines;
+function label(name, words, { x, y }) {
+  const lines = [...name.map((text) => [text, "name"]), ...words.map((text) => [text, "state"])];
+  return svg("text", { class: "label" }, ...lines.map(([text, kind], k) =>
+    svg("tspan", { class: kind, x, y: y + 4 + LINE * (k - (lines.length - 1) / 2) }, text)));
 }

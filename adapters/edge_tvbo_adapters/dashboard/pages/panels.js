@@ -1,7 +1,7 @@
 // Panels: the decision, its candidates, one sensor, the table of all sensors, the events.
 
-import { clock, duration, html, isNumber, number, plural, quantity, redraw, set, setText, svg } from "./draw.js";
-import { reasonText, selectionText, stateText } from "./snapshot.js";
+import { clock, digitsFor, duration, html, isNumber, keepTogether, number, plural, quantity, redraw, set, setText, svg } from "./draw.js";
+import { problemsOf, reasonText, selectionText, stateText } from "./snapshot.js";
 
 const MAX_CANDIDATES = 6, MAX_EVENTS = 100;
 const byId = (id) => document.getElementById(id);
@@ -10,7 +10,7 @@ const byId = (id) => document.getElementById(id);
 
 export function drawDecision(snapshot, digits) {
   const { decision, field } = snapshot;
-  setText(byId("sentence"), decision ? `${decision.text}.` : "No decision yet.");
+  setText(byId("sentence"), decision ? `${keepTogether(decision.text, field.unit)}.` : "No decision yet.");
   const facts = decision
     ? [
       ["Interval", `${decision.interval}`], ["Reason", reasonText(snapshot)],
@@ -22,7 +22,7 @@ export function drawDecision(snapshot, digits) {
   redraw(byId("facts"), JSON.stringify(facts), () => facts.map(([name, value]) =>
     html("div", {}, html("dt", {}, name), html("dd", { class: value === "timed out" ? "timed-out" : null }, value))));
   drawCandidates(snapshot, digits);
-  redraw(byId("factors"), JSON.stringify([decision?.factors, field.unit]), () => (decision?.factors ?? []).map((each) => html("li", {}, each)));
+  redraw(byId("factors"), JSON.stringify([decision?.factors, field.unit]), () => (decision?.factors ?? []).map((each) => html("li", {}, keepTogether(each, field.unit))));
 }
 
 function replyText(snapshot, digits) {
@@ -30,6 +30,7 @@ function replyText(snapshot, digits) {
   if (decision.reason === "saved") return `not ${snapshot.activated}`;
   if (selection?.ending === "answered") return quantity(selection.value, digits, field.unit);
   if (selection?.ending === "missed") return "timed out";
+  if (selection?.ending === "undelivered") return "command not sent";
   if (snapshot.recommends) return snapshot.live ? "none yet" : "none";
   return snapshot.live && Date.parse(decision.expires_at) > snapshot.now ? "waiting" : "unknown";
 }
@@ -40,6 +41,12 @@ function nextText(snapshot) {
   if (interval === null) return "after the reply";
   const left = (Date.parse(snapshot.decision.at) - snapshot.now) / 1000 + interval;
   return left > 0 ? duration(Math.ceil(left)) : left > -interval ? "due" : "overdue";
+}
+
+// Long names may be broken into lines, and those without spaces anywhere.
+function longName(name) {
+  if (name.length <= 14) return null;
+  return name.split(" ").some((word) => word.length > 16) ? "long unbroken" : "long";
 }
 
 // --- the candidates -------------------------------------------------------------------------------------
@@ -73,7 +80,7 @@ function candidateRow(each, isSelected, x, selected, digits, unit) {
     svg("line", { class: "reach", x1: x(each.predicted.mean), x2: x(each.bound), y1: 7, y2: 7, "vector-effect": "non-scaling-stroke" }),
     svg("rect", { class: "mean", x: x(each.predicted.mean) - 1.1, y: 3, width: 2.2, height: 8 }));
   return html("tr", { class: isSelected ? "selected" : null },
-    html("th", { scope: "row" }, each.id), html("td", { class: "bar" }, bar),
+    html("th", { scope: "row", class: longName(each.name) }, each.name), html("td", { class: "bar" }, bar),
     html("td", { class: "number" }, number(each.predicted.mean, digits)), html("td", { class: "number" }, quantity(each.bound, digits, unit)));
 }
 
@@ -81,12 +88,14 @@ function candidateRow(each, isSelected, x, selected, digits, unit) {
 
 export function drawSensor(snapshot, id, digits) {
   const sensor = snapshot.sensor(id);
-  const { unit } = snapshot.field;
-  setText(byId("sensor-title"), id ? `Sensor ${id}` : "Sensor");
+  const { unit } = snapshot.field, exact = digitsFor(sensor.std, digits);
+  setText(byId("sensor-title"), id ? `Sensor ${sensor.name}` : "Sensor");
   const rows = [
-    ["Estimate", isNumber(sensor.mean) ? `${number(sensor.mean, digits)} ± ${quantity(sensor.std, digits, unit)}` : "not published"],
+    ...(sensor.name === id ? [] : [["Id", id]]),
+    ["Estimate", isNumber(sensor.mean) ? `${number(sensor.mean, exact)}\u00a0±\u00a0${quantity(sensor.std, exact, unit)}` : "not published"],
     ["Last reading", isNumber(sensor.last) ? `${quantity(sensor.last, digits, unit)}, ${duration(sensor.age)} ago` : "none yet"],
     ...(sensor.implausible ? [["Implausible reading", sensor.implausible]] : []),
+    ...(sensor.fault ? [["Fault", sensor.fault]] : []),
     snapshot.recommends ? ["Recommended", `${sensor.activated}×`] : ["Activated", `${sensor.activated}×, timed out ${sensor.timedOut}×`],
     ["State", stateText(snapshot, sensor) || "normal"],
   ];
@@ -100,7 +109,7 @@ export function drawSensor(snapshot, id, digits) {
 // --- all sensors ------------------------------------------------------------------------------------------
 
 const COLUMNS = [
-  ["Sensor", "id", ""], ["Estimate", "mean", "number"], ["±", "std", "number"], ["Last reading", "last", "number wide"],
+  ["Sensor", "name", ""], ["Estimate", "mean", "number"], ["±", "std", "number"], ["Last reading", "last", "number wide"],
   ["Age", "age", "number wide"], ["Activated", "activated", "number wide"], ["Timed out", "timedOut", "number wide"], ["State", "state", ""],
 ];
 
@@ -112,7 +121,7 @@ export class SensorTable {
   }
 
   sort(key) {
-    this.descending = this.sortKey === key ? !this.descending : key !== "id";
+    this.descending = this.sortKey === key ? !this.descending : key !== "name";
     this.sortKey = key;
     this.draw(this.snapshot, this.inspected, this.digits);
   }
@@ -132,22 +141,22 @@ export class SensorTable {
     this.field = field;
     this.rows = new Map(field.sensors.map((id) => {
       const cells = COLUMNS.slice(1).map(([, , kind]) => html("td", { class: kind || null }));
-      const button = html("button", { type: "button", on: { click: () => this.inspect(id) } }, id);
-      return [id, { row: html("tr", {}, html("th", { scope: "row" }, button), ...cells), cells }];
+      const button = html("button", { type: "button", title: id, on: { click: () => this.inspect(id) } }, field.name(id));
+      return [id, { row: html("tr", {}, html("th", { scope: "row", class: longName(field.name(id)) }, button), ...cells), cells }];
     }));
     byId("rows").replaceChildren(...[...this.rows.values()].map((each) => each.row));
   }
 
   fill({ row, cells }, sensor) {
-    const { snapshot, digits } = this;
+    const { snapshot, digits } = this, exact = digitsFor(sensor.std, digits);
     const isSelected = snapshot.decision?.sensor === sensor.id;
     const texts = [
-      quantity(sensor.mean, digits, snapshot.field.unit), number(sensor.std, digits), number(sensor.last, digits), duration(sensor.age),
+      quantity(sensor.mean, exact, snapshot.field.unit), number(sensor.std, exact), number(sensor.last, digits), duration(sensor.age),
       `${sensor.activated}`, `${sensor.timedOut}`, stateText(snapshot, sensor),
     ];
     texts.forEach((text, k) => setText(cells[k], text));
     set(row, { class: [sensor.id === this.inspected ? "inspected" : "", isSelected ? "selected" : ""].join(" ").trim() || null });
-    set(cells.at(-1), { class: sensor.unresponsive || sensor.ignored || sensor.fault ? "unresponsive" : null });
+    set(cells.at(-1), { class: problemsOf(snapshot, sensor).length || sensor.beyond ? "problem" : null });
   }
 
   reorder() {
@@ -164,6 +173,23 @@ function compare(a, b) {
   return (isNumber(a) ? a : -Infinity) - (isNumber(b) ? b : -Infinity) || 0;
 }
 
+// --- problems ------------------------------------------------------------------------------------------
+
+const MAX_NAMED = 4; // sensors that a line names
+
+// One line for each kind of problem, above the table: a long table would hide the sensors that have it.
+export function drawProblems(snapshot, inspect) {
+  const kinds = new Map();
+  for (const sensor of snapshot.sensors)
+    for (const { word, text } of problemsOf(snapshot, sensor)) kinds.set(word, [...(kinds.get(word) ?? []), [sensor, text]]);
+  byId("problems").hidden = !kinds.size;
+  redraw(byId("problems"), JSON.stringify([...kinds].map(([word, each]) => [word, each.map(([{ id }, text]) => [id, text])])), () =>
+    [...kinds].map(([word, found]) => html("li", {}, html("b", {}, `${found.length} ${word}: `),
+      ...found.slice(0, MAX_NAMED).flatMap(([sensor, text], k) => [k ? ", " : "",
+        html("button", { type: "button", on: { click: () => inspect(sensor.id) } }, sensor.name), text && found.length === 1 ? ` (${text})` : ""]),
+      found.length > MAX_NAMED ? ` and ${found.length - MAX_NAMED} more` : "")));
+}
+
 // --- events -----------------------------------------------------------------------------------------------
 
 const eventTitle = (kind) => `${kind[0].toUpperCase()}${kind.slice(1).replaceAll("-", " ")}.`;
@@ -174,6 +200,6 @@ export function drawEvents(snapshot, ofDaemon) {
     newest.length
       ? newest.map((each) => html("li", {},
         html("time", { datetime: each.at }, clock(each.at, !snapshot.live, true)),
-        html("span", {}, html("b", {}, eventTitle(each.event)), ` ${each.text}`)))
+        html("span", {}, html("b", {}, eventTitle(each.event)), ` ${keepTogether(each.text, snapshot.field.unit)}`)))
       : [html("li", { class: "none" }, "No events yet.")]);
 }

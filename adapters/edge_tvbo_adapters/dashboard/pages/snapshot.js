@@ -1,6 +1,7 @@
 // Snapshots: everything that the page draws of one field at one time, from live data or a recorded day, and its texts.
 
-import { duration, isNumber, quantity } from "./draw.js";
+import { isNumber, keepTogether, quantity } from "./draw.js";
+import { sensorOfText } from "./names.js";
 
 export function liveSnapshot(field, data, connections, now) {
   const posterior = data.posterior;
@@ -21,7 +22,9 @@ export function liveSnapshot(field, data, connections, now) {
   for (const id of health?.ignored ?? []) snapshot.sensor(id).ignored = true;
   for (const id of health?.energy?.low_battery ?? []) snapshot.sensor(id).lowBattery = true;
   const hotspot = data.hotspot?.sensor ?? snapshot.hotspot;
-  return Object.assign(snapshot, { live: true, paused: Boolean(health?.paused), hotspot, notices: data.notices });
+  const alert = data.alert?.active && isNumber(field.threshold) ? data.alert : null; // a broker retains it for ever
+  if (alert) for (const id of [...Object.keys(alert.readings), alert.sensor]) snapshot.sensor(id).beyond = true;
+  return Object.assign(snapshot, { live: true, paused: Boolean(health?.paused), hotspot, alert, notices: data.notices });
 }
 
 export function recordedSnapshot(field, day, index) {
@@ -36,22 +39,37 @@ export function recordedSnapshot(field, day, index) {
   const end = index + 1 < day.frames.length ? Date.parse(day.frames[index + 1].decision.at) : Infinity;
   const notices = day.notices.filter((each) => Date.parse(each.at) < end);
   const snapshot = build(field, selections, frame.decision, estimates, now);
-  for (const { event, sensor } of notices)
-    if (event === "sensor-lost" || event === "sensor-back") snapshot.sensor(sensor).unresponsive = event === "sensor-lost";
-  return Object.assign(snapshot, { live: false, paused: false, notices, index, allSelections: day.selections });
+  const hotspot = frame.hotspot ?? snapshot.hotspot;
+  Object.assign(snapshot, { live: false, paused: false, hotspot, alert: null, notices, allNotices: day.notices, index, allSelections: day.selections });
+  for (const notice of notices) applyNotice(snapshot, notice);
+  return snapshot;
+}
+
+// The state of a sensor or an alert after a notice of a recorded day.
+function applyNotice(snapshot, { event, sensor: id, text, at }) {
+  const sensor = snapshot.sensor(id);
+  switch (event) {
+    case "sensor-lost": case "sensor-back": sensor.unresponsive = event === "sensor-lost"; break;
+    case "sensor-ignored": case "sensor-used": sensor.ignored = event === "sensor-ignored"; break;
+    case "sensor-faulty": case "sensor-agrees": sensor.fault = event === "sensor-faulty" ? text : null; break;
+    case "battery-low": sensor.lowBattery = true; break;
+    case "alert": snapshot.alert = { active: true, since: at, text, sensor: id }; break;
+    case "alert-over": snapshot.alert = null; break;
+  }
 }
 
 // `estimates`, by sensor: mean, std, last reading, its age, and `predicted`, the mean and std before the reply.
 function build(field, selections, decision, estimates, now) {
   const predicted = new Map(field.sensors.map((id, k) => [id, estimates[k].predicted]));
-  const stated = statedBounds(decision);
+  const stated = statedBounds(field, decision);
   const width = boundWidth(decision, predicted, stated);
   const counts = countReplies(selections);
   const sensors = field.sensors.map((id, k) => {
     const { activated = 0, timedOut = 0 } = counts.get(id) ?? {};
     const { mean, std } = estimates[k].predicted;
     const bound = isNumber(mean) && isNumber(std) ? stated.get(id) ?? mean + width * std : null;
-    return { id, ...estimates[k], bound, activated, timedOut, unresponsive: false, fault: null, implausible: null, ignored: false, lowBattery: false };
+    const problems = { unresponsive: false, fault: null, implausible: null, ignored: false, lowBattery: false, beyond: false };
+    return { id, name: field.name(id), ...estimates[k], bound, activated, timedOut, ...problems };
   });
   const byId = new Map(sensors.map((each) => [each.id, each]));
   const sign = field.objective === "min" ? -1 : 1;
@@ -80,10 +98,11 @@ function countReplies(selections) {
 }
 
 // The bounds that a decision states: that of its sensor and, in a factor, that of the runner-up.
-function statedBounds(decision) {
+function statedBounds(field, decision) {
   if (!decision || !["explore", "exploit"].includes(decision.reason)) return new Map();
-  const runnerUp = decision.factors.map((each) => /^next is (\S+) with (-?[\d.]+)/.exec(each)).find(Boolean);
-  return new Map([[decision.sensor, decision.ucb], ...(runnerUp ? [[runnerUp[1], Number(runnerUp[2])]] : [])]);
+  const runnerUp = decision.factors.map((each) => /^next is (.+) with (-?[\d.]+)/.exec(each)).find(Boolean);
+  const id = runnerUp && field.idOf(runnerUp[1]);
+  return new Map([[decision.sensor, decision.ucb], ...(id ? [[id, Number(runnerUp[2])]] : [])]);
 }
 
 // The bound's distance from the mean in standard deviations. All numbers are rounded, so the largest std is the most exact.
@@ -105,16 +124,25 @@ export function reasonText({ decision, extreme }) {
   }[decision?.reason] ?? "–";
 }
 
+// What is wrong with a sensor: the words, the sign in the map, and the reason where one is known.
+export function problemsOf({ recommends }, sensor) {
+  return [
+    sensor.ignored ? { word: "ignored", sign: "–", text: "by command" } : null,
+    sensor.unresponsive ? { word: recommends ? "silent" : "unresponsive", sign: "×", text: "" } : null,
+    sensor.fault ? { word: "faulty", sign: "!", text: sensor.fault } : null,
+    sensor.implausible ? { word: "implausible", sign: "?", text: sensor.implausible } : null,
+    sensor.lowBattery ? { word: "low battery", sign: "↓", text: "" } : null,
+  ].filter(Boolean);
+}
+
+export const beyondText = ({ sign }) => `${sign > 0 ? "above" : "below"} the threshold`;
+
 export function stateText(snapshot, sensor) {
   const texts = [];
   if (snapshot.decision?.sensor === sensor.id) texts.push(snapshot.decision.reason === "saved" ? `selected, not ${snapshot.activated}` : "selected");
   if (snapshot.hotspot === sensor.id) texts.push(snapshot.extreme);
-  if (sensor.ignored) texts.push("ignored");
-  if (sensor.unresponsive) texts.push("unresponsive");
-  if (sensor.fault) texts.push("faulty");
-  if (sensor.implausible) texts.push("implausible");
-  if (sensor.lowBattery) texts.push("low battery");
-  return texts.join(", ");
+  if (sensor.beyond) texts.push(beyondText(snapshot));
+  return [...texts, ...problemsOf(snapshot, sensor).map((each) => each.word)].join(", ");
 }
 
 // Why a sensor was selected, or why it was not.
@@ -122,20 +150,21 @@ export function selectionText(snapshot, sensor, digits) {
   const { decision, field } = snapshot;
   if (!decision) return "No decision yet.";
   const inUnit = (value) => quantity(value, digits, field.unit);
-  if (decision.sensor === sensor.id) return `Selected: ${decision.text.replace(`${sensor.id}: `, "")}.`;
+  if (decision.sensor === sensor.id) return `Selected: ${keepTogether(decision.text.replace(`${field.plainName(sensor.id)}: `, ""), field.unit)}.`;
   if (sensor.ignored) return "Not selected: it is ignored by command.";
-  const factor = decision.factors.find((each) => each.startsWith(`${sensor.id} `) && !/ (is (?:believed|estimated) at|has the (high|low)est estimate,) /.test(each));
-  if (factor) return `Not selected: ${factor}.`;
-  if (sensor.unresponsive) return "Not selected: it is unresponsive, and backed off.";
+  const factor = decision.factors.find((each) => sensorOfText(field, each) === sensor.id && !/ (is (?:believed|estimated) at|has the (high|low)est estimate,) /.test(each));
+  if (factor) return `Not selected: ${keepTogether(factor, field.unit)}.`;
+  if (sensor.unresponsive) return `Not selected: it is ${snapshot.recommends ? "silent" : "unresponsive"}, and backed off.`;
   if (sensor.fault) return `Not selected: it seems to be faulty: ${sensor.fault}.`;
   if (sensor.lowBattery) return "Not selected: its battery is low.";
+  const selected = field.name(decision.sensor);
   switch (decision.reason) {
-    case "warmup": return `Not selected: there were no data yet, and ${decision.sensor} was drawn at random.`;
-    case "scheduled": return `Not selected: the policy uses no model, and selected ${decision.sensor}.`;
-    case "probe": return `Not selected: no sensor replies, so each is ${snapshot.activated} in turn, now ${decision.sensor}.`;
-    case "asked": return `Not selected: a command requested ${decision.sensor}.`;
+    case "warmup": return `Not selected: there were no data yet, and ${selected} was drawn at random.`;
+    case "scheduled": return `Not selected: the policy uses no model, and selected ${selected}.`;
+    case "probe": return `Not selected: no sensor replies, so each is ${snapshot.activated} in turn, now ${selected}.`;
+    case "asked": return `Not selected: a command requested ${selected}.`;
     case "saved": return `No sensor was ${snapshot.activated}, to save energy.`;
   }
   if (!isNumber(sensor.bound)) return "Not selected. Its estimate is not published, so its bound is unknown.";
-  return `Not selected: its bound is ${inUnit(sensor.bound)}, the bound of ${decision.sensor} is ${inUnit(decision.ucb)}.`;
+  return `Not selected: its bound is ${inUnit(sensor.bound)}, the bound of ${selected} is ${inUnit(decision.ucb)}.`;
 }

@@ -2,7 +2,8 @@
 
 import { clock, html, number, plural, quantity, redraw, svg } from "./draw.js";
 
-const LEFT = 78, TOP = 20, BOTTOM = 22; // px, margins of the chart
+const TOP = 20, BOTTOM = 22; // px, margins of the chart
+const CHARACTER = 6.6; // px, of a sensor's name
 
 export class Timeline {
   constructor(box, note, seek) {
@@ -13,7 +14,9 @@ export class Timeline {
   draw(snapshot, scale, digits) {
     Object.assign(this, { snapshot, scale, digits });
     const width = Math.max(280, Math.round(this.box.clientWidth));
-    const fitting = Math.max(20, Math.floor((width - LEFT) / 9));
+    const longest = Math.max(...snapshot.field.sensors.map((id) => snapshot.field.name(id).length));
+    this.left = Math.min(CHARACTER * longest + 12, 0.47 * width); // px, for the names
+    const fitting = Math.max(20, Math.floor((width - this.left) / 9));
     const selections = snapshot.allSelections ?? snapshot.selections.slice(-fitting);
     const last = selections.at(-1);
     const signature = JSON.stringify([width, selections.length, selections[0]?.at, last, snapshot.index, scale.low, scale.high]);
@@ -25,12 +28,13 @@ export class Timeline {
   chart(selections, width) {
     const present = new Set(selections.map((each) => each.sensor));
     const rows = this.snapshot.field.sensors.filter((each) => present.has(each));
-    const rowHeight = Math.max(5, Math.min(18, Math.floor(300 / rows.length)));
+    const rowHeight = rows.length <= 40 ? Math.max(12, Math.min(18, Math.floor(300 / rows.length))) : 6;
     const height = TOP + rows.length * rowHeight + BOTTOM;
-    const columnWidth = (width - LEFT - 8) / Math.max(selections.length, 24);
-    const x = (k) => LEFT + k * columnWidth;
+    const { left } = this;
+    const columnWidth = (width - left - 8) / Math.max(selections.length, 24);
+    const x = (k) => left + k * columnWidth;
     const y = (sensor) => TOP + rows.indexOf(sensor) * rowHeight;
-    const geometry = { rows, rowHeight, height, columnWidth, width, x, y };
+    const geometry = { rows, rowHeight, height, columnWidth, width, left, x, y };
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": this.note.textContent });
     root.append(...this.lines(geometry), ...this.currentInterval(selections, geometry));
     root.append(...this.resets(selections, geometry), ...selections.map((each, k) => this.cell(each, k, geometry)));
@@ -39,12 +43,17 @@ export class Timeline {
     return root;
   }
 
-  lines({ rows, rowHeight, width, y }) {
+  lines({ rows, rowHeight, width, left, y }) {
     const every = Math.ceil(11 / rowHeight);
     return rows.flatMap((sensor, k) => [
-      svg("line", { class: "row", x1: LEFT, x2: width, y1: y(sensor) + rowHeight / 2, y2: y(sensor) + rowHeight / 2 }),
-      k % every ? "" : svg("text", { x: LEFT - 8, y: y(sensor) + rowHeight / 2 + 4, "text-anchor": "end" }, sensor.length > 11 ? `${sensor.slice(0, 10)}…` : sensor),
+      svg("line", { class: "row", x1: left, x2: width, y1: y(sensor) + rowHeight / 2, y2: y(sensor) + rowHeight / 2 }),
+      k % every ? "" : svg("text", { x: left - 8, y: y(sensor) + rowHeight / 2 + 4, "text-anchor": "end" }, this.shortName(sensor)),
     ]).filter(Boolean);
+  }
+
+  shortName(sensor) {
+    const name = this.snapshot.field.name(sensor), fitting = Math.floor((this.left - 12) / CHARACTER);
+    return name.length > fitting + 1 ? `${name.slice(0, fitting)}…` : name;
   }
 
   currentInterval(selections, { x, columnWidth, height }) {
@@ -75,24 +84,24 @@ export class Timeline {
     const [left, top] = [x(k) + (columnWidth - width) / 2, y(selection.sensor) + (rowHeight - height) / 2];
     const shape = shapeOf(selection, left, top, width, height, this.scale);
     const time = clock(selection.at, !this.snapshot.live, true);
-    shape.append(svg("title", {}, `${time} ${selection.sensor}: ${endingText(selection, this.digits, this.snapshot)}`));
+    shape.append(svg("title", {}, `${time} ${this.snapshot.field.name(selection.sensor)}: ${endingText(selection, this.digits, this.snapshot)}`));
     if (this.isLater(k)) shape.classList.add("later");
     return shape;
   }
 
-  clickArea(selections, { columnWidth, height, width }) {
+  clickArea(selections, { columnWidth, height, width, left }) {
     const seek = (event) => {
       const area = event.currentTarget.getBoundingClientRect();
       this.seek(Math.max(0, Math.min(selections.length - 1, Math.floor((event.clientX - area.left) / columnWidth))));
     };
-    return svg("rect", { class: "click-area", x: LEFT, y: 0, width: width - LEFT, height, on: { click: seek } });
+    return svg("rect", { class: "click-area", x: left, y: 0, width: width - left, height, on: { click: seek } });
   }
 
   summarise(selections) {
     if (!selections.length) return void (this.note.textContent = "");
     const count = (ending) => selections.filter((each) => each.ending === ending).length;
     const resets = selections.filter((each, k) => k && each.resets > selections[k - 1].resets).length;
-    const frequent = mostFrequent(selections).map(([id, n]) => `${id} ${n}×`).join(", ");
+    const frequent = mostFrequent(selections).map(([id, n]) => `${this.snapshot.field.name(id)} ${n}×`).join(", ");
     this.note.textContent =
       `${plural(selections.length, "interval")}: ${count("answered")} with a ${this.snapshot.recommends ? "reading" : `reply, ${count("missed")} timed out (×)`}, ${plural(resets, "model reset")}. ` +
       `Most often selected: ${frequent}. ` +
@@ -116,7 +125,7 @@ function endingText(selection, digits, { activated, recommends }) {
   if (!selection.activated) return `selected, not ${activated}`;
   if (recommends) return selection.ending === "answered" ? `reported ${number(selection.value, digits)}` : "recommended";
   if (selection.ending === "answered") return selection.value === null ? "replied" : `replied ${number(selection.value, digits)}`;
-  return selection.ending === "missed" ? "timed out" : "reply unknown";
+  return { missed: "timed out", undelivered: "the command was not sent" }[selection.ending] ?? "reply unknown";
 }
 
 function mostFrequent(selections) {
@@ -125,11 +134,11 @@ function mostFrequent(selections) {
   return [...counts].sort((a, b) => b[1] - a[1]).slice(0, 3);
 }
 
-function timeLabels(selections, { x, width, height }, utc) {
+function timeLabels(selections, { x, left, width, height }, utc) {
   const [first, last] = [Date.parse(selections[0].at), Date.parse(selections.at(-1).at)];
   const withSeconds = last - first < 1200e3;
-  const fitting = Math.max(1, Math.floor((x(selections.length) - LEFT) / (withSeconds ? 90 : 75)));
+  const fitting = Math.max(1, Math.floor((x(selections.length) - left) / (withSeconds ? 90 : 75)));
   const every = Math.ceil(selections.length / fitting);
   return selections.flatMap((each, k) =>
-    (k % every || x(k) > width - 30 ? [] : [svg("text", { x: x(k), y: height - 5 }, clock(each.at, utc, withSeconds))]));
+    (k % every || x(k) > width - (withSeconds ? 54 : 34) ? [] : [svg("text", { x: x(k), y: height - 5 }, clock(each.at, utc, withSeconds))]));
 }

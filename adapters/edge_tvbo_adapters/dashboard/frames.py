@@ -1,0 +1,185 @@
+"""Frames: what the dashboard stores of each interval, and the parts of it that a page shows."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import nan
+from typing import Literal
+
+import msgspec
+
+from edge_tvbo.messages.documents import Decision, Notice, Reason
+from edge_tvbo.messages.history import HistoryEntry, QuantizedArray
+
+DECIMALS = 3  # of values from the history, which stores them with limited precision
+
+Ending = Literal["answered", "missed", "undelivered"]
+Objective = Literal["max", "min"]
+
+
+class DashboardField(msgspec.Struct, frozen=True):
+    """One field as the dashboard shows it: its sensors with their names and positions."""
+
+    sensors: tuple[str, ...]
+    unit: str
+    objective: Objective
+    interval: float | None  # s; None if each reading ends an interval
+    positions: tuple[tuple[float, float], ...] | None  # in m, by sensor; None if unknown
+    names: Mapping[str, str] = {}  # of sensors, if they differ from the ids
+    threshold: float | None = None  # of alerts; None without alerts
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """One interval of a field: its decision, the posterior before the reply, and the readings."""
+
+    decision: Decision
+    ending: Ending | None = None  # None if it is unknown, or if the interval has not ended
+    value: float | None = None  # the reply
+    mean: list[float] | None = None  # by sensor in the field's order; None if not published
+    std: list[float] | None = None  # likewise
+    hotspot: str | None = None  # the sensor with the highest mean (lowest for "min"), if known
+    readings: dict[str, float] = {}  # the last accepted reading of each sensor in the interval
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """The part of a frame that the timeline of the dashboard shows."""
+
+    interval: int
+    at: str
+    sensor: str
+    activated: bool  # False if no sensor was activated, to save energy
+    resets: int  # of the model, so far
+    ending: Ending | None
+    value: float | None
+
+
+class Estimate(msgspec.Struct, frozen=True, array_like=True):
+    """One sensor in one interval: the estimate before the reply, and the accepted reading."""
+
+    mean: float | None
+    std: float | None
+    reading: float | None
+
+
+class CoursePoint(msgspec.Struct, frozen=True, array_like=True):
+    """One interval of the chart of a field over time."""
+
+    at: str
+    interval: int
+    hotspot: str | None
+    hottest: Estimate | None  # of the hot spot
+    chosen: Estimate | None  # of the sensor that the user has chosen; None without one
+    sensor: str  # the selected sensor
+    value: float | None  # its reply
+
+
+def frames_of(
+    entries: Iterable[HistoryEntry], sensors: Sequence[str], objective: Objective
+) -> Iterator[Frame]:
+    """Yield the dashboard's frame for each history entry whose sensor is one of `sensors`.
+
+    The entries are ordered by time. A sensor that is ignored or faulty according to a notice in the
+    entries is not the hot spot.
+    """
+    hidden: set[str] = set()
+    for entry in entries:
+        if entry.decision.sensor in sensors:
+            yield _frame(entry, sensors, objective, hidden)
+        for notice in entry.notices:
+            _update_hidden(hidden, notice)
+
+
+def _frame(
+    entry: HistoryEntry, sensors: Sequence[str], objective: Objective, hidden: set[str]
+) -> Frame:
+    record, posterior = entry.record, entry.posterior
+    mean = std = None
+    if posterior is not None:
+        mean = _column(posterior.sensors, posterior.mean, sensors)
+        std = _column(posterior.sensors, posterior.std, sensors)
+    records = [*(each.record for each in entry.earlier), record]
+    return Frame(
+        entry.decision,
+        None if record is None else record.ending.value,
+        None if record is None or record.value is None else round(record.value, DECIMALS),
+        mean,
+        std,
+        None if mean is None else hottest(sensors, mean, objective, hidden),
+        {
+            each.sensor: round(each.value, DECIMALS)
+            for each in records
+            if each is not None and each.value is not None
+        },
+    )
+
+
+def _update_hidden(hidden: set[str], notice: Notice) -> None:
+    if notice.sensor is not None:
+        if notice.event in ("sensor-ignored", "sensor-faulty"):
+            hidden.add(notice.sensor)
+        elif notice.event in ("sensor-used", "sensor-agrees"):
+            hidden.discard(notice.sensor)
+
+
+def hottest(
+    sensors: Sequence[str], mean: Sequence[float], objective: Objective, hidden: set[str]
+) -> str | None:
+    """Return the sensor with the highest mean (lowest for "min"), without the `hidden` ones.
+
+    Returns None if no mean is a number.
+
+    >>> hottest(["a", "b", "c"], [20.0, 22.0, nan], "max", {"b"})
+    'a'
+    """
+    sign = -1.0 if objective == "min" else 1.0
+    known = [
+        (sign * value, sensor)
+        for sensor, value in zip(sensors, mean, strict=True)
+        if value == value and sensor not in hidden
+    ]
+    return max(known)[1] if known else None
+
+
+def _column(stored: Sequence[str], array: QuantizedArray, sensors: Sequence[str]) -> list[float]:
+    """Return the numbers of a history array in the order of `sensors`.
+
+    The number of a sensor that is not in `stored` is NaN.
+    """
+    by_sensor = dict(zip(stored, array.values(), strict=False))
+    return [round(by_sensor.get(sensor, nan), DECIMALS) for sensor in sensors]
+
+
+def selection_of(frame: Frame) -> Selection:
+    """Return the part of a frame that the dashboard's timeline shows."""
+    decision = frame.decision
+    return Selection(
+        decision.interval,
+        decision.at,
+        decision.sensor,
+        decision.reason is not Reason.SAVED,
+        decision.model.resets,
+        frame.ending,
+        frame.value,
+    )
+
+
+def course_point(frame: Frame, order: Mapping[str, int], chosen: str | None) -> CoursePoint:
+    """Return the part of a frame that the chart over time shows.
+
+    `order` contains the index of each sensor, and `chosen` is the sensor that the user has chosen.
+    """
+    decision = frame.decision
+    return CoursePoint(
+        decision.at,
+        decision.interval,
+        frame.hotspot,
+        None if frame.hotspot is None else _estimate(frame, order, frame.hotspot),
+        None if chosen is None else _estimate(frame, order, chosen),
+        decision.sensor,
+        frame.value,
+    )
+
+
+def _estimate(frame: Frame, order: Mapping[str, int], sensor: str) -> Estimate:
+    mean = std = None
+    if frame.mean is not None and frame.std is not None:
+        mean, std = frame.mean[order[sensor]], frame.std[order[sensor]]
+    return Estimate(mean, std, frame.readings.get(sensor))

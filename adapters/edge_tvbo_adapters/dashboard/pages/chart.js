@@ -1,0 +1,210 @@
+// The chart over time: the hot spot's and a chosen sensor's estimate with its 90 % band, readings, the threshold, and marks.
+
+import { clock, digitsFor, digitsOf, html, isNumber, number, plural, quantity, redraw, svg } from "./draw.js";
+import { alertSpans, drawMarks, lanesOf, marksOf } from "./marks.js";
+
+const LEFT = 62, RIGHT = 10, TOP = 14, PLOT = 190, LANE = 20, BOTTOM = 22; // px
+const Z90 = 1.645; // the 90 % band in standard deviations
+const MAX_GAP = 3; // intervals without a decision, after which a line is interrupted
+
+export class CourseChart {
+  constructor(box, legend, note, seek) {
+    Object.assign(this, { box, legend, note, seek });
+    new ResizeObserver(() => this.last && this.draw(...this.last)).observe(box);
+  }
+
+  draw(snapshot, points, chosen, digits) {
+    this.last = [snapshot, points, chosen, digits];
+    const width = Math.max(280, Math.round(this.box.clientWidth));
+    const marks = marksOf(snapshot.allNotices ?? snapshot.notices);
+    const newest = points.at(-1);
+    const signature = JSON.stringify([width, points.length, points[0]?.at, newest, chosen, snapshot.index, marks.length, marks.at(-1)?.at, snapshot.field.threshold]);
+    redraw(this.box, signature, () => {
+      this.note.textContent = "";
+      this.legend.replaceChildren();
+      if (!points.some(({ hottest, value }) => isNumber(hottest?.mean) || isNumber(value)))
+        return [html("p", { class: "note" }, "The chart appears when estimates or readings of a few intervals are known.")];
+      this.note.textContent = summary(snapshot, points, chosen, digits);
+      this.legend.replaceChildren(...legend(snapshot, chosen));
+      return [this.chart(snapshot, points, marks, chosen, width, digits)];
+    });
+  }
+
+  chart(snapshot, points, marks, chosen, width, digits) {
+    const { field } = snapshot;
+    const gap = gapOf(field, points);
+    const [begin, end] = [points[0].at, points.at(-1).at + gap / MAX_GAP];
+    const visible = marks.filter(({ at }) => at >= begin && at <= end);
+    const lanes = lanesOf(visible);
+    const height = TOP + PLOT + (1 + lanes.length) * LANE + BOTTOM;
+    const x = (time) => LEFT + ((time - begin) / (end - begin)) * (width - LEFT - RIGHT);
+    const scale = valueScale(points, field.threshold);
+    const y = (value) => TOP + PLOT * (1 - (value - scale.low) / (scale.high - scale.low));
+    const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": this.note.textContent });
+    root.append(...valueAxis(scale, y, width, field.unit), ...timeAxis(begin, end, x, height, width, !snapshot.live));
+    for (const [from, to] of alertSpans(marks, begin, end, snapshot)) root.append(svg("rect", { class: "alert-span", x: x(from), width: Math.max(2, x(to) - x(from)), y: TOP, height: PLOT }));
+    for (const [kind, of] of [["hottest", (each) => each.hottest], ["chosen", (each) => each.chosen]])
+      root.append(...estimates(points, of, kind, x, y, gap));
+    root.append(...readings(points, chosen, x, y), ...threshold(field, scale, y, width));
+    root.append(...hotspotLane(snapshot, points, x, end, TOP + PLOT + 4));
+    root.append(...drawMarks(visible, lanes, x, { top: TOP, plot: PLOT, lane: LANE, left: LEFT }, !snapshot.live));
+    const cursor = svg("line", { class: "cursor-line", y1: TOP, y2: TOP + PLOT, visibility: "hidden" });
+    const current = points[snapshot.index];
+    root.append(cursor, ...(current ? [svg("line", { class: "current-line", x1: x(current.at), x2: x(current.at), y1: TOP - 6, y2: TOP + PLOT + LANE })] : []));
+    root.append(this.pointerArea(snapshot, points, x, cursor, width, digits));
+    return root;
+  }
+
+  // Shows the numbers of an interval under the pointer; in a replay, a click moves to this interval.
+  pointerArea(snapshot, points, x, cursor, width, digits) {
+    const text = this.note.textContent;
+    const nearest = (event) => {
+      const at = event.clientX - event.currentTarget.getBoundingClientRect().left + LEFT;
+      return points.reduce((best, each, k) => (Math.abs(x(each.at) - at) < Math.abs(x(points[best].at) - at) ? k : best), 0);
+    };
+    const on = {
+      pointermove: (event) => {
+        const point = points[nearest(event)];
+        for (const end of ["x1", "x2"]) cursor.setAttribute(end, x(point.at));
+        cursor.removeAttribute("visibility");
+        this.note.textContent = pointText(snapshot, point, digits);
+      },
+      pointerleave: () => { cursor.setAttribute("visibility", "hidden"); this.note.textContent = text; },
+      click: (event) => !snapshot.live && this.seek(nearest(event)),
+    };
+    return svg("rect", { class: snapshot.live ? "pointer-area" : "pointer-area click-area", x: LEFT, y: 0, width: width - LEFT, height: TOP + PLOT + LANE, on });
+  }
+}
+
+// The time after which a line is interrupted, ms: a few intervals, by their median if they follow the readings.
+function gapOf(field, points) {
+  const steps = points.slice(1).map((each, k) => each.at - points[k].at).sort((a, b) => a - b);
+  return MAX_GAP * (1000 * (field.interval ?? 0) || steps[Math.floor(steps.length / 2)] || 1000);
+}
+
+// The range of the values, with a little room. A threshold far away from all values is left out.
+function valueScale(points, limit) {
+  const values = points.flatMap(({ hottest, chosen, value }) => [
+    value, ...[hottest, chosen].flatMap((each) => (isNumber(each?.mean) && isNumber(each.std) ? [each.mean - Z90 * each.std, each.mean + Z90 * each.std] : [])),
+    hottest?.reading, chosen?.reading]).filter(isNumber);
+  let [low, high] = [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
+  const reach = 1.5 * (high - low || 1);
+  if (isNumber(limit) && limit > low - reach && limit < high + reach) [low, high] = [Math.min(low, limit), Math.max(high, limit)];
+  const room = 0.05 * (high - low || 1);
+  return { low: low - room, high: high + room };
+}
+
+function roundStep(size) {
+  const power = 10 ** Math.floor(Math.log10(size));
+  return power * [1, 2, 5, 10].find((each) => power * each >= size * 0.999);
+}
+
+function valueAxis({ low, high }, y, width, unit) {
+  const step = roundStep((high - low) / 6);
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const first = Math.ceil(low / step), count = Math.floor(high / step) - first + 1;
+  const ticks = Array.from({ length: count }, (_, k) => (first + k) * step);
+  return ticks.flatMap((value, k) => [
+    svg("line", { class: "row", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
+    svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, k === ticks.length - 1 ? quantity(value, digits, unit) : number(value, digits)),
+  ]);
+}
+
+const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
+
+function timeAxis(begin, end, x, height, width, utc) {
+  const step = 1000 * (STEPS_S.find((each) => x(begin + 1000 * each) - x(begin) >= (each < 60 ? 76 : 60)) ?? 2592000);
+  const zone = utc ? 0 : new Date(begin).getTimezoneOffset() * 60000;
+  const drawn = [];
+  for (let at = Math.ceil((begin - zone) / step) * step + zone; at <= end; at += step) {
+    if (x(at) > width - 28) break;
+    const label = step >= 86400e3 ? new Date(at).toLocaleDateString("en-GB", { day: "numeric", month: "short", ...(utc ? { timeZone: "UTC" } : {}) }) : clock(at, utc, step < 60000);
+    drawn.push(svg("line", { class: "tick", x1: x(at), x2: x(at), y1: TOP, y2: TOP + PLOT }));
+    drawn.push(svg("text", { x: Math.max(x(at), LEFT - 20), y: height - 6, "text-anchor": "middle" }, label));
+  }
+  return drawn;
+}
+
+function threshold({ threshold: limit, unit }, { low, high }, y, width) {
+  if (!isNumber(limit)) return [];
+  const text = `alert threshold ${quantity(limit, digitsOf(limit), unit)}`;
+  if (limit > high || limit < low) {
+    const [arrow, at] = limit > high ? ["↑", TOP + 12] : ["↓", TOP + PLOT - 6];
+    return [svg("text", { class: "threshold-label", x: width - RIGHT - 4, y: at, "text-anchor": "end" }, `${text} ${arrow}`)];
+  }
+  const above = y(limit) - TOP > 18 ? -5 : 14;
+  return [svg("line", { class: "threshold", x1: LEFT, x2: width - RIGHT, y1: y(limit), y2: y(limit) }),
+    svg("text", { class: "threshold-label", x: width - RIGHT - 4, y: y(limit) + above, "text-anchor": "end" }, text)];
+}
+
+// The band and the line of one course, in pieces without gaps.
+function estimates(points, of, kind, x, y, gap) {
+  const pieces = [[]];
+  for (const each of points) {
+    const estimate = of(each);
+    if (!isNumber(estimate?.mean) || !isNumber(estimate.std)) continue;
+    if (pieces.at(-1).length && each.at - pieces.at(-1).at(-1).at > gap) pieces.push([]);
+    pieces.at(-1).push({ at: each.at, ...estimate });
+  }
+  return pieces.filter((each) => each.length).flatMap((piece) => {
+    const line = (sign) => piece.map(({ at, mean, std }) => `${x(at).toFixed(1)} ${y(mean + sign * Z90 * std).toFixed(1)}`);
+    return [svg("path", { class: `band ${kind}`, d: `M${[...line(1), ...line(-1).reverse()].join("L")}Z` }),
+      svg("path", { class: `line ${kind}`, d: `M${line(0).join("L")}h0.1` })];
+  });
+}
+
+function readings(points, chosen, x, y) {
+  const dots = { other: [], hottest: [], chosen: [] };
+  for (const { at, hotspot, hottest, chosen: own, sensor, value } of points) {
+    if (isNumber(hottest?.reading)) dots.hottest.push([at, hottest.reading]);
+    if (isNumber(own?.reading) && chosen !== hotspot) dots.chosen.push([at, own.reading]);
+    if (isNumber(value) && ![hotspot, chosen].includes(sensor)) dots.other.push([at, value]);
+  }
+  const circle = (r) => ([at, value]) => `M${(x(at) - r).toFixed(1)} ${y(value).toFixed(1)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`;
+  return Object.entries(dots).filter(([, each]) => each.length).map(([kind, each]) =>
+    svg("path", { class: `dots ${kind}`, d: each.map(circle(kind === "other" ? 1.8 : 2.4)).join("") }));
+}
+
+// Which sensor was the hot spot: a block for each period, with its name where there is room.
+function hotspotLane({ field }, points, x, end, top) {
+  const known = points.filter((each) => each.hotspot);
+  const starts = known.filter((each, k) => !k || each.hotspot !== known[k - 1].hotspot);
+  return [
+    svg("text", { x: LEFT - 6, y: top + 12, "text-anchor": "end" }, "Hot spot"),
+    ...starts.flatMap(({ at, hotspot }, k) => {
+      const [left, right] = [x(at), x(starts[k + 1]?.at ?? end)];
+      const name = field.name(hotspot);
+      const block = svg("rect", { class: `period ${k % 2 ? "odd" : "even"}`, x: left, width: Math.max(1, right - left - 1), y: top, height: 16 }, svg("title", {}, name));
+      return right - left > 6.6 * name.length + 8 ? [block, svg("text", { class: "period-name", x: (left + right) / 2, y: top + 12, "text-anchor": "middle" }, name)] : [block];
+    }),
+  ];
+}
+
+function legend({ field, extreme }, chosen) {
+  const key = (...shapes) => svg("svg", { width: 26, height: 14, viewBox: "0 0 26 14", "aria-hidden": "true" }, ...shapes);
+  const sample = (kind) => key(svg("rect", { class: `band ${kind}`, width: 26, height: 12, y: 1 }), svg("line", { class: `line ${kind}`, x2: 26, y1: 7, y2: 7 }), svg("circle", { class: `dots ${kind}`, cx: 13, cy: 7, r: 2.6 }));
+  return [
+    html("span", {}, sample("hottest"), `sensor with the ${extreme} estimate`),
+    ...(chosen ? [html("span", {}, sample("chosen"), field.name(chosen))] : []),
+    html("span", {}, key(svg("circle", { class: "dots other", cx: 13, cy: 7, r: 2.2 })), "reading of another sensor"),
+  ];
+}
+
+function summary({ field, extreme, live }, points, chosen, digits) {
+  const last = points.findLast(({ hottest }) => isNumber(hottest?.mean));
+  const hotspots = new Set(points.map((each) => each.hotspot).filter(Boolean)).size;
+  const begin = `${clock(points[0].at, !live)} to ${clock(points.at(-1).at, !live)}`;
+  const estimate = last ? ` In the last of them, ${field.name(last.hotspot)} has the ${extreme} estimate, ${quantity(last.hottest.mean, digitsFor(last.hottest.std, digits), field.unit)}.` : "";
+  return `${plural(points.length, "interval")}, ${begin}: ${plural(hotspots, "sensor")} had the ${extreme} estimate.${estimate} ` +
+    `Lines are estimates before the reply, bands contain the true value with 90\u00a0% probability, dots are readings.${chosen ? "" : " Select a sensor to see its course, too."}`;
+}
+
+function pointText({ field, live }, { at, hotspot, hottest, chosen, sensor, value }, digits) {
+  const estimate = (mean, std, exact) => `${quantity(mean, exact, field.unit)} (${number(mean - Z90 * std, exact)} to ${number(mean + Z90 * std, exact)})`;
+  const band = ({ mean, std, reading }) => [
+    isNumber(mean) ? estimate(mean, std, digitsFor(std, digits)) : "estimate unknown",
+    isNumber(reading) ? `reading ${number(reading, digits)}` : ""].filter(Boolean).join(", ");
+  const parts = [hotspot ? `hot spot ${field.name(hotspot)}: ${band(hottest)}` : "", chosen ? `chosen sensor: ${band(chosen)}` : "",
+    isNumber(value) && sensor !== hotspot ? `${field.name(sensor)} replied ${number(value, digits)}` : ""];
+  return `${clock(at, !live, true)}: ${parts.filter(Boolean).join("; ")}`;
+}

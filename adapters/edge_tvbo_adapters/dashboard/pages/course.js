@@ -1,0 +1,66 @@
+// The course of a field: its hot spot and a chosen sensor in each interval, from the server, live data or a recorded day.
+
+const MAX_POINTS = 1500; // as many intervals as the server stores
+const MAX_OPEN = 5; // newest intervals that a message may change; after a new start of the daemon, old numbers come again
+const byTime = (a, b) => a.at - b.at;
+
+export class LiveCourse {
+  constructor(changed) {
+    Object.assign(this, { changed, key: "", points: [] });
+  }
+
+  // Loads the stored intervals, unless those of this field and sensor are loaded.
+  async load(field, sensor) {
+    const key = JSON.stringify([field, sensor]);
+    if (this.key === key) return;
+    Object.assign(this, { key, sensor, points: [] });
+    try {
+      const response = await fetch(`course.json?${new URLSearchParams({ field, ...(sensor ? { sensor } : {}) })}`);
+      const stored = response.ok ? (await response.json()).map(storedPoint) : [];
+      if (this.key !== key) return; // another sensor was chosen meanwhile
+      const last = stored.at(-1)?.at ?? -Infinity;
+      this.points = [...stored, ...this.points.filter((each) => each.at > last)].sort(byTime).slice(-MAX_POINTS);
+      this.changed();
+    } catch {
+      if (this.key === key) this.key = "";
+    }
+  }
+
+  // Loads the stored intervals again at the next `load`, because messages may have been missed.
+  invalidate() { this.key = ""; }
+
+  // Adds an interval after a message, or replaces it. Its start may be before that of an interval that a command began.
+  update(data, { hotspot, readings }) {
+    const point = livePoint(data, hotspot, readings, this.sensor);
+    const known = this.points.findLastIndex((each) => each.interval === point.interval);
+    if (known >= Math.max(0, this.points.length - MAX_OPEN)) this.points.splice(known, 1);
+    this.points.push(point);
+    this.points.sort(byTime);
+    if (this.points.length > MAX_POINTS) this.points.shift();
+  }
+}
+
+function livePoint({ selections, prediction, posterior }, hotspot, readings, chosen) {
+  const { at, interval, sensor, value } = selections.at(-1);
+  const before = [prediction, posterior].find((each) => each?.interval === interval);
+  const estimate = (id) => {
+    const k = before?.sensors.indexOf(id) ?? -1;
+    return { mean: before?.mean[k] ?? null, std: before?.std[k] ?? null, reading: readings[id] ?? null };
+  };
+  return { at: Date.parse(at), interval, hotspot, hottest: hotspot ? estimate(hotspot) : null, chosen: chosen ? estimate(chosen) : null, sensor, value };
+}
+
+const estimateOf = (columns) => (columns ? { mean: columns[0], std: columns[1], reading: columns[2] } : null);
+
+function storedPoint([at, interval, hotspot, hottest, chosen, sensor, value]) {
+  return { at: Date.parse(at), interval, hotspot, hottest: estimateOf(hottest), chosen: estimateOf(chosen), sensor, value };
+}
+
+export function recordedCourse(field, frames, chosen) {
+  const order = new Map(field.sensors.map((id, k) => [id, k]));
+  return frames.map(({ decision, mean, std, hotspot, readings, value }) => {
+    const estimate = (id) => (id ? { mean: mean?.[order.get(id)] ?? null, std: std?.[order.get(id)] ?? null, reading: readings[id] ?? null } : null);
+    const { at, interval, sensor } = decision;
+    return { at: Date.parse(at), interval, hotspot, hottest: estimate(hotspot), chosen: estimate(chosen), sensor, value };
+  });
+}

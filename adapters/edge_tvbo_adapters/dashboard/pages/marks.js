@@ -1,0 +1,62 @@
+// Marks on the time axis: changes of the model, states of sensors, and the periods of alerts, from the events of a field.
+
+import { clock, svg } from "./draw.js";
+
+const SENSOR_MARKS = {
+  "sensor-lost": ["×", "bad"], "sensor-back": ["○", "good"], "sensor-faulty": ["!", "bad"], "sensor-agrees": ["○", "good"],
+  "sensor-implausible": ["?", "bad"], "sensor-ignored": ["–", "muted"], "sensor-used": ["○", "good"], "battery-low": ["!", "bad"],
+};
+const MIN_DISTANCE = 11; // px between two marks; closer ones are one mark with a common text
+
+// The events that are marked: in the lane of the model or of the sensors; those of alerts in none.
+export function marksOf(notices) {
+  return notices.flatMap(({ event, at, text, sensor }) => {
+    const mark = { event, at: Date.parse(at), text, sensor };
+    if (event.startsWith("model")) return [{ ...mark, lane: "Model", glyph: "◆", kind: "warn" }];
+    if (event in SENSOR_MARKS) return [{ ...mark, lane: "Sensors", glyph: SENSOR_MARKS[event][0], kind: SENSOR_MARKS[event][1] }];
+    return event === "alert" || event === "alert-over" ? [mark] : [];
+  }).sort((a, b) => a.at - b.at);
+}
+
+// The periods of alerts between `begin` and `end`, as pairs of times.
+export function alertSpans(marks, begin, end, { alert }) {
+  const changes = marks.filter((each) => each.event.startsWith("alert"));
+  const spans = [];
+  let since = changes[0]?.event === "alert-over" ? begin : null;
+  for (const { event, at } of changes) {
+    if (event === "alert") since ??= at;
+    else if (since !== null) {
+      spans.push([since, at]);
+      since = null;
+    }
+  }
+  if (!changes.length && alert?.active) since = alert.since ? Date.parse(alert.since) : begin;
+  if (since !== null) spans.push([since, end]);
+  return spans.map(([from, to]) => [Math.max(begin, from), Math.min(end, to)]).filter(([from, to]) => to > from);
+}
+
+// The lanes in which there are marks.
+export const lanesOf = (marks) => ["Model", "Sensors"].filter((lane) => marks.some((each) => each.lane === lane));
+
+export function drawMarks(marks, lanes, x, { top, plot, lane: size, left }, utc) {
+  const baseline = (lane) => top + plot + (lanes.indexOf(lane) + 1) * size + 15;
+  const drawn = lanes.map((lane) => svg("text", { x: left - 6, y: baseline(lane), "text-anchor": "end" }, lane));
+  for (const group of lanes.flatMap((lane) => groups(marks.filter((each) => each.lane === lane), x))) {
+    const { lane, glyph, kind, at } = group[0];
+    if (lane === "Model") drawn.push(svg("line", { class: "reset", x1: x(at), x2: x(at), y1: top, y2: top + plot }));
+    const texts = group.map((each) => `${clock(each.at, utc, true)} ${each.text}`);
+    drawn.push(svg("text", { class: `mark ${kind}`, x: Math.max(x(at), left + (group.length > 1 ? 16 : 6)), y: baseline(lane), "text-anchor": "middle" }, group.length > 1 ? `${glyph}+${group.length - 1}` : glyph, svg("title", {}, texts.join("\n"))));
+  }
+  return drawn;
+}
+
+// Marks that are so close that they would cover each other.
+function groups(marks, x) {
+  const found = [];
+  for (const mark of marks) {
+    const last = found.at(-1);
+    if (last && x(mark.at) - x(last[0].at) < MIN_DISTANCE + (last.length > 1 ? 14 : 0)) last.push(mark);
+    else found.push([mark]);
+  }
+  return found;
+}

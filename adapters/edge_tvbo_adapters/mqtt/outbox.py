@@ -34,7 +34,7 @@ class Publication(NamedTuple):
     payload: bytes
     retained: bool = False
     qos: int = 1
-    until: float = inf  # monotonic: when a command expires
+    until: float = inf  # monotonic: when a command, or the state of a sleepy sensor, expires
     notice: int | None = None  # the number of a notice; None for other messages
     attempts: int = 0  # how often the connection broke while the message was in flight
     activates: str | None = None  # the field whose sensor it activates; None once it was counted
@@ -63,9 +63,17 @@ class Outbox:
         self.lost = 0  # commands and notices that were dropped; the link sets it back to 0
         self.activated: Counter[str] = Counter()  # by field: activations that were sent
 
-    def state(self, topic: str, payload: bytes, activates: str | None = None) -> None:
-        """Queue a retained state, which is published in this session and in each later one."""
-        self._states[topic] = Publication(topic, payload, retained=True, activates=activates)
+    def state(
+        self, topic: str, payload: bytes, activates: str | None = None, valid_s: float = inf
+    ) -> None:
+        """Queue a retained state, which is published in this session and in each later one.
+
+        A state that is valid only for `valid_s` seconds is not published afterwards.
+        """
+        until = self._now() + valid_s
+        self._states[topic] = Publication(
+            topic, payload, retained=True, until=until, activates=activates
+        )
         self._append(topic, self._states[topic])
 
     def description(self, topic: str, payload: bytes) -> None:
@@ -127,6 +135,10 @@ class Outbox:
         if packet_id == next(iter(self._in_flight), None):
             self._awaited_since = self._now()
         self._in_flight.pop(packet_id, None)
+
+    def topic_of(self, packet_id: int) -> str:
+        """Return the topic of an in-flight message; an empty text if there is no such message."""
+        return self._in_flight[packet_id].topic if packet_id in self._in_flight else ""
 
     def unacknowledged_s(self) -> float:
         """Return how long the oldest acknowledgement has been awaited, s; 0 if none is awaited.

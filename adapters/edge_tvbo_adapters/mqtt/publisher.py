@@ -125,11 +125,11 @@ class Publisher:
             self.cancel_commands(field)
         self._pending[field][activate.sensor] = topic
         payload = activation_payload(settings, activation.payload, activate).encode()
+        valid_s = max(0.0, activate.expires_at - activate.at)
         if is_sleepy:
-            self._outbox.state(topic, payload, activates=field)
+            self._outbox.state(topic, payload, activates=field, valid_s=valid_s)
             return
         qos = 0 if activation.mode == "lorawan" else 1
-        valid_s = max(0.0, activate.expires_at - activate.at)
         self._outbox.command(topic, payload, valid_s, qos, activates=field)
 
     def _document(self, topic: str, document: msgspec.Struct) -> None:

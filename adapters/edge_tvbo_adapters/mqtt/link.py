@@ -300,7 +300,7 @@ class MqttLink:
         self._refused_topics.clear()
         if session.version not in (self._mqtt.version, self._version):
             log.warning(
-                "broker %s:%d: the broker does not speak MQTT %s, so MQTT %s is used",
+                "broker %s:%d: the broker does not seem to speak MQTT %s, so MQTT %s is used",
                 self._mqtt.host,
                 self._mqtt.port,
                 self._mqtt.version,

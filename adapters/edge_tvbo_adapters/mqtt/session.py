@@ -48,6 +48,7 @@ from edge_tvbo_adapters.mqtt.versions import (
 MAX_BATCH = 64  # messages of one call of `service`, so that a flood delays no interval
 MAX_FILTERS = 256  # in one SUBSCRIBE, because brokers limit the size of a packet
 KEEPALIVE_CHECK_S = 1.0
+CONNACK_5_TIMEOUT_S = 3.0  # then MQTT 3.1.1 is tried
 
 
 class State(Enum):
@@ -289,7 +290,8 @@ class Session:
 
     def _await_connack(self, now: float) -> None:
         self.state = State.AWAITING_CONNACK
-        self.deadline, self._next_check = now + CONNECT_TIMEOUT_S, now + KEEPALIVE_CHECK_S
+        timeout_s = CONNACK_5_TIMEOUT_S if self.version == NEW else CONNECT_TIMEOUT_S
+        self.deadline, self._next_check = now + timeout_s, now + KEEPALIVE_CHECK_S
         sock: Any = self._client.socket()
         self.was_reached = True
         try:
@@ -339,21 +341,21 @@ class Session:
         if self.state is State.AWAITING_CONNACK and now >= self.deadline and not self.problem:
             text = "the broker accepts the connection, but then sends nothing; does it speak MQTT?"
             self.problem = ConnectionProblem(text, Code.NO_ANSWER)
-        if self.problem is not None and self._may_fall_back(now):
+        if self.problem is not None and self._may_fall_back():
             self._fall_back(now)
         elif self.problem is not None:
             self.close()
 
-    def _may_fall_back(self, now: float) -> bool:
+    def _may_fall_back(self) -> bool:
         """Return whether the session may have failed because the broker speaks no MQTT 5.
 
-        Such a broker refuses the version in its CONNACK, or closes the connection without CONNACK.
+        Such a broker refuses the version in its CONNACK, closes the connection without CONNACK, or
+        misreads the CONNECT and waits for the rest of it, as amqtt does.
         """
         secured = self._tls.socket if self._tls else None
         return (
             self.version == NEW
             and self.state is State.AWAITING_CONNACK
-            and now < self.deadline
             and not self._connack_refused
             and not (secured and secured.error)
         )

@@ -7,6 +7,7 @@ from contextlib import closing
 from itertools import repeat
 
 import pytest
+from edge_tvbo_adapters.mqtt import session
 from edge_tvbo_adapters.mqtt.connect import Attempt
 from edge_tvbo_adapters.mqtt.session import MAX_BATCH, MAX_FILTERS, Session, State
 from support.mqtt_bytes import CONNACK, PINGREQ, PINGRESP, packet, publish
@@ -236,6 +237,18 @@ def test_a_broker_without_mqtt_5_is_connected_to_with_3_1_1(server, answer):
         assert connection.session.problem is None
 
 
+def test_a_broker_that_waits_for_the_rest_of_a_connect_is_connected_to_with_3_1_1(
+    server, monkeypatch
+):
+    monkeypatch.setattr(session, "CONNACK_5_TIMEOUT_S", 0.1)
+    with closing(Connection(server, version="5")) as connection:
+        connection.until(lambda: connection.session.version == "3.1.1")
+        connection.turn()
+        connection.broker.close()
+        connection.broker, _ = server.accept()
+        connection.accept()
+
+
 @pytest.mark.parametrize(
     ("code", "words"),
     [
@@ -276,12 +289,11 @@ def test_mqtt_5_says_why_the_broker_ends_the_session(connected_5, code, words, l
 
 
 def test_mqtt_5_says_why_a_subscription_is_refused(connected_5):
-    session = connected_5.session
-    session.subscribe(["a", "b"])
+    connected_5.session.subscribe(["a", "b"])
     connected_5.broker.sendall(packet(0x90, b"\x00\x01" + REASON + b"\x01\x87"))
-    connected_5.until(lambda: session.granted is not None)
-    assert session.granted == [True, False]
-    assert session.why_not_granted == "Not authorized: later"
+    connected_5.until(lambda: connected_5.session.granted is not None)
+    assert connected_5.session.granted == [True, False]
+    assert connected_5.session.why_not_granted == "Not authorized: later"
 
 
 def test_mqtt_5_says_why_a_message_is_refused(connected_5):

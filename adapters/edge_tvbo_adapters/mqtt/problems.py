@@ -94,7 +94,7 @@ def not_mqtt(mqtt: Mqtt, why: str) -> ConnectionProblem:
 
 
 def connection_refused(
-    reason: ReasonCode, why: str, mqtt: Mqtt, client_id: str
+    reason: ReasonCode, mqtt: Mqtt, client_id: str, why: str
 ) -> ConnectionProblem:
     """Return the connection problem that the reason code of a broker's CONNACK reports.
 

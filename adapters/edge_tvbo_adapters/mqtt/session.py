@@ -395,7 +395,7 @@ class Session:
         if reason.is_failure:
             self._connack_refused = str(reason) != "Unsupported protocol version"
             why = reason_text(reason, properties)
-            self.problem = connection_refused(reason, why, self._mqtt, self._client_id)
+            self.problem = connection_refused(reason, self._mqtt, self._client_id, why)
         else:
             self.state, self.deadline = State.CONNECTED, inf
             self.max_size = largest_packet(properties)

@@ -45,8 +45,11 @@ def largest_packet(properties: Properties | None) -> float:
 
 
 def reason_text(reason: ReasonCode, properties: Properties | None) -> str:
-    """Return a reason code as a text, with the broker's own words if it sent any."""
-    words = str(getattr(properties, "ReasonString", ""))[:MAX_REASON]
+    """Return a reason code as a text, with the broker's own words if it sent any.
+
+    Characters that could control a terminal are left out.
+    """
+    words = "".join(filter(str.isprintable, getattr(properties, "ReasonString", "")))[:MAX_REASON]
     return f"{reason}: {words}" if words else str(reason)
 
 

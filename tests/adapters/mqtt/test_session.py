@@ -15,7 +15,7 @@ from support.mqtt_bytes import CONNACK, PINGREQ, PINGRESP, packet, publish
 from edge_tvbo.config.mqtt_settings import Mqtt
 
 CONNACK_5 = b"\x20\x03\x00\x00\x00"
-REASON = b"\x08\x1f\x00\x05later"  # the properties of a packet: the broker's own words
+REASON = b"\x09\x1f\x00\x06la\nter"  # the properties of a packet: the broker's own words
 KEEPALIVE_S = 1  # the shortest in MQTT
 TIMEOUT_S = 20.0
 

@@ -12,6 +12,7 @@ APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test unit kernels lint broker browser compiler docs soak fuzz wheel wheel-arm64 test-arm64 bench clean
+.PHONY: test-brokers other-brokers lock sbom
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
@@ -23,6 +24,15 @@ PYTEST = PATH="$$PATH:/usr/sbin" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest 
 test: $(VENV)/test.stamp broker browser compiler
 	@$(MAKE) --no-print-directory -j 2 lint kernels
 	$(PYTEST) -n 4 --hypothesis-profile=repeatable
+
+# The tests that need a broker, on mosquitto by each version of MQTT, and the shorter ones on RabbitMQ and aedes.
+# `make test` has done 3.1.1 already:  make test-brokers VERSIONS=5
+VERSIONS ?= 3.1.1 5
+test-brokers: $(VENV)/test.stamp broker other-brokers kernels
+	for each in $(VERSIONS); do \
+	$(PYTEST) -n 4 -m "broker and not browser" --mqtt-version $$each tests/broker tests/cli tests/faults \
+	--ignore tests/broker/test_other_brokers.py || exit 1; done
+	$(PYTEST) tests/broker/test_other_brokers.py
 
 # The inner loop: the tests that start no process, need no broker and do not take long.
 unit: $(VENV)/test.stamp
@@ -93,6 +103,16 @@ broker:
 	{ $(AS_ROOT) apt-get update -qq && $(APT_INSTALL) mosquitto mosquitto-clients; } || \
 	echo "mosquitto is not installed and cannot be; the tests that want one are skipped"
 
+# RabbitMQ and node from Debian, and aedes from npm, likewise. RabbitMQ is not started as a service.
+other-brokers:
+	@test -x /usr/lib/rabbitmq/bin/rabbitmq-server && command -v npm >/dev/null || \
+	{ $(AS_ROOT) apt-get update -qq && $(APT_INSTALL) rabbitmq-server npm && \
+	{ command -v systemctl >/dev/null && $(AS_ROOT) systemctl disable --now rabbitmq-server 2>/dev/null || true; }; } || \
+	echo "RabbitMQ or npm is not installed and cannot be; the tests that want one are skipped"
+	@test -d build/aedes/node_modules/aedes || \
+	npm install --silent --no-audit --no-fund --prefix build/aedes aedes@1 || \
+	echo "aedes is not installed and cannot be; the tests that want it are skipped"
+
 # Debian's chromium, likewise, for the tests of the dashboard, and axe-core, which they run in it.
 browser: build/axe.min.js
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
@@ -120,12 +140,34 @@ $(VENV)/pip.stamp:
 	{ echo "This Python cannot make virtual environments:  sudo apt install python3-venv"; exit 1; }
 	@touch $@
 
-$(VENV)/demo.stamp: $(VENV)/pip.stamp pyproject.toml
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[broker]'
+# The versions and hashes of all packages are in deploy/requirements; `make lock` writes them, from pyproject.toml.
+LOCKED = $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r deploy/requirements
+EDITABLE = $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+
+$(VENV)/demo.stamp: $(VENV)/pip.stamp pyproject.toml deploy/requirements/demo.txt
+	$(LOCKED)/demo.txt
+	$(EDITABLE)
 	@touch $@
 
-$(VENV)/test.stamp: $(VENV)/pip.stamp pyproject.toml
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+$(VENV)/test.stamp: $(VENV)/pip.stamp pyproject.toml deploy/requirements/dev.txt
+	$(LOCKED)/dev.txt
+	$(EDITABLE)
+	@touch $@
+
+lock: $(VENV)/test.stamp
+	$(BIN)/python -m pip install -q --disable-pip-version-check uv
+	$(BIN)/python deploy/lock.py
+
+# What the released packages consist of (CycloneDX), and the checksums of all that is in dist/.
+sbom: build/sbom/stamp
+	@mkdir -p dist
+	build/sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+	-o dist/edge-tvbo.cdx.json deploy/requirements/runtime.txt
+	@cd dist && rm -f SHA256SUMS && sha256sum -- * > ../build/SHA256SUMS && mv ../build/SHA256SUMS .
+
+build/sbom/stamp: deploy/requirements/sbom.txt $(VENV)/pip.stamp
+	@$(BIN)/python -m venv build/sbom
+	build/sbom/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 $(VENV)/bench.stamp: $(VENV)/test.stamp

@@ -328,9 +328,10 @@ WIRE = """\
 
 In the tables, `<instance>` is the setting `instance`, `<field>` is the name of a table
 `[fields.<name>]`, and `<prefix>` is `homeassistant.prefix`. Topics such as `activate.topic` are
-[settings](configuration.md). The protocol is MQTT 3.1.1, or MQTT 5 with `mqtt.version = "5"`. The
-daemon publishes its documents as JSON in UTF-8, without NaN or infinity. Later versions may add
-keys to a document, so ignore keys that you do not know.
+[settings](configuration.md). The protocol is MQTT 3.1.1, or MQTT 5 with
+`mqtt.version = "5"` ([brokers.md](brokers.md)). The daemon publishes its documents as JSON in
+UTF-8, without NaN or infinity. Later versions may add keys to a document, so ignore keys that you
+do not know.
 
 ## What the daemon publishes
 

@@ -57,6 +57,7 @@ class Code(StrEnum):
     FORBIDDEN = "E413"
     NO_ACKNOWLEDGEMENT = "E414"
     EXTRA = "E500"
+    PACKAGE_VERSION = "E501"
     CLUSTER = "E600"
     WORKERS = "E601"
 
@@ -171,6 +172,18 @@ class MissingExtra(EdgeTvboError):
 
     def __reduce__(self) -> tuple[Any, ...]:  # a worker process sends its errors pickled
         return MissingExtra, self._arguments
+
+
+class UntestedPackage(EdgeTvboError):
+    """A package is installed in a version with which edge_tvbo was not tested."""
+
+    code = Code.PACKAGE_VERSION
+
+    def __init__(self, package: str, installed: str, tested: str) -> None:
+        super().__init__(
+            f"{package} {installed} is installed, but edge-tvbo needs {package}{tested}.\n"
+            f"Install it with:  {install_command()} '{package}{tested}'"
+        )
 
 
 def nearest(word: object, known: Iterable[str]) -> str | None:

@@ -17,6 +17,7 @@ from support.marks import assign_marks, without_processes
 from support.mosquitto import Driver, Mosquitto, Peer
 from support.paths import SHARED
 from support.ports import free_port
+from support.settings import VERSION
 
 from edge_tvbo.errors import MissingExtra
 
@@ -31,6 +32,19 @@ settings.register_profile("default", deadline=None)
 settings.register_profile("repeatable", settings.get_profile("default"), derandomize=True)
 settings.register_profile("quick", settings.get_profile("default"), max_examples=20)  # `make unit`
 settings.load_profile("default")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--mqtt-version",
+        choices=("3.1.1", "5"),
+        help="the version of MQTT in tests and daemons that do not choose one",
+    )
+
+
+def pytest_configure(config):
+    if version := config.getoption("--mqtt-version"):
+        os.environ[VERSION] = version
 
 
 def pytest_collection_modifyitems(items):

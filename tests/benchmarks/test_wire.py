@@ -51,11 +51,18 @@ def broker(tmp_path):
 
 @pytest.fixture
 def beside(broker, tmp_path):
-    """Return a function that makes pairs: the daemon, and a bare client that does `what`."""
+    """Return a function that makes pairs: the daemon, and a bare client that does `what`.
+
+    If `what` is 3.1.1, the pair is the daemon with MQTT 5 and the daemon with MQTT 3.1.1.
+    """
     with ExitStack() as stack:
 
         def make(what, qos):
-            pair = Daemon(broker, qos, tmp_path), Bare(broker, qos, what)
+            pair = (
+                [Daemon(broker, qos, tmp_path, version) for version in ("5", what)]
+                if what == "3.1.1"
+                else [Daemon(broker, qos, tmp_path), Bare(broker, qos, what)]
+            )
             for each in pair:
                 stack.callback(each.close)
                 os.sched_setaffinity(each.process.pid, CORES[-1:])
@@ -91,6 +98,35 @@ def test_a_burst_is_taken_in_nearly_as_fast_as_by_a_counter(bench, beside, qos, 
         least=least,
         detail=f"{spread(ours, 1e-3)} thousand a second, it {spread(theirs, 1e-3)}",
     )
+
+
+@pytest.mark.parametrize("what", ["a burst of readings", "one reading and its decision"])
+def test_mqtt_5_costs_processor_time(bench, beside, what):
+    pair = beside("3.1.1", 1)
+    each = burst_cost if what.startswith("a burst") else answer_cost
+    costs = [[each(daemon, index) for daemon in pair] for index in range(ROUNDS)]
+    newer, older = zip(*costs, strict=True)
+    bench(
+        f"processor time with MQTT 5: {what}, QoS 1",
+        "the daemon with MQTT 3.1.1",
+        ratios(newer, older),
+        detail=f"{spread(newer, 1e6)} µs a reading, with 3.1.1 {spread(older, 1e6)} µs",
+    )
+
+
+def burst_cost(daemon, seed):
+    """Return the daemon's processor time for each reading of a burst, s."""
+    before = daemon.processor_time()
+    daemon.per_second(values(BURST, seed))
+    return (daemon.processor_time() - before) / BURST
+
+
+def answer_cost(daemon, seed):
+    """Return the daemon's processor time for a reading and the decision that follows, s."""
+    before = daemon.processor_time()
+    for value in values(READINGS, seed):
+        daemon.microseconds(value)
+    return (daemon.processor_time() - before) / READINGS
 
 
 def answers(pair, seed):

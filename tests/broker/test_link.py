@@ -187,8 +187,11 @@ HOSTILE_REASONS = {
 
 @pytest.fixture
 def loud(broker, drive, peer):
-    """Return a driver with one link that is online, and a peer that publishes to it."""
-    driver = drive(link_to(broker.port))
+    """Return a driver with one link that is online, and a peer that publishes to it.
+
+    In MQTT 5, the broker would keep a payload above the limit.
+    """
+    driver = drive(link_to(broker.port, version="3.1.1"))
     driver.online()
     return driver, peer(broker.port)
 

@@ -14,7 +14,7 @@ from support.paths import DOCS
 
 from edge_tvbo.cli import main
 from edge_tvbo.config.mqtt_settings import Mqtt, Tls
-from edge_tvbo.errors import MissingExtra, StateInUse
+from edge_tvbo.errors import MissingExtra, StateInUse, UntestedPackage
 
 QUOTES = {
     heading[:4]: FENCED.search(body)[2].strip()
@@ -140,7 +140,7 @@ def test_the_quoted_message_about_a_wrong_password_is_printed():
     mqtt = Mqtt(**quoted_broker("E404"), username="edge-tvbo")
     reason = ReasonCode(PacketTypes.CONNACK, "Bad user name or password")
 
-    problem = problems.connection_refused(reason, mqtt, "edge-tvbo-lab")
+    problem = problems.connection_refused(reason, mqtt, "edge-tvbo-lab", str(reason))
 
     assert problems.link_error(mqtt, problem).with_code() == QUOTES["E404"]
 
@@ -169,3 +169,5 @@ def test_the_quoted_message_about_lost_acknowledgements_is_printed():
 
 def test_the_quoted_message_about_a_missing_package_is_printed():
     assert MissingExtra("matplotlib", "plot").with_code().splitlines()[0] == QUOTES["E500"]
+    wrong = UntestedPackage("paho-mqtt", "1.6.1", ">=2.2,<3")
+    assert wrong.with_code().splitlines()[0] == QUOTES["E501"]

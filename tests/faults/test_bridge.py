@@ -232,6 +232,29 @@ def test_the_bridge_passes_decisions_up_and_commands_down_and_no_readings(
     }
 
 
+def test_a_decision_sends_three_documents_and_a_gateway_retains_three_and_two_for_each_field(
+    gateway, central, at_the_centre, record_property
+):
+    central.start()
+    observer = at_the_centre("watcher", "edge_tvbo/#")
+    base = "edge_tvbo/lab"
+    selected, hotspot = f"{base}/temperature/selected", f"{base}/temperature/hotspot"
+    observer.wait(lambda: observer.on(selected))
+    before = len(observer.received)
+    observer.wait(lambda: len(observer.on(selected)) > 20)
+    crossed = [(topic, payload) for topic, payload, _ in observer.received[before:]]
+    decisions = sum(topic == selected for topic, _ in crossed)
+    estimates = sum(topic == hotspot for topic, _ in crossed)
+    assert 2 * decisions - 3 <= estimates <= 2 * decisions + 3  # with the decision and the reply
+    late = at_the_centre("operator", "edge_tvbo/#")
+    late.wait(lambda: len(late.topics()) >= 5)
+    levels = {topic.removeprefix(f"{base}/") for topic, _, kept in late.received if kept}
+    assert levels == {"status", "health", "bridge", "temperature/selected", "temperature/hotspot"}
+    sizes = {topic: len(payload) for topic, payload in crossed}
+    record_property("sizes", sizes)
+    assert max(sizes.values()) < 2000
+
+
 def test_after_an_outage_of_the_bridge_only_the_newest_decision_arrives(
     gateway, central, at_the_centre
 ):

@@ -765,7 +765,7 @@ def test_unknown_sensors_share_one_rate_limit(broker, drive, peer):
 
 def test_a_payload_above_the_limit_is_rejected_and_released(broker, drive, peer):
     field = field_settings(("a",), "big/{sensor}", STAMPED, max_payload=1000)
-    driver = drive(link_to(broker.port, field=field))
+    driver = drive(link_to(broker.port, field=field, version="3.1.1"))
     driver.online()
     sender = peer(broker.port)
     tracemalloc.start()

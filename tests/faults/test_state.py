@@ -563,6 +563,14 @@ def test_a_reload_to_a_state_in_use_changes_nothing(make):
         each.assert_never_twice()
 
 
+def test_the_last_line_of_the_log_says_that_the_daemon_has_stopped(gateway):
+    gateway.configure(dir="/dev/null/x")  # a warning that repeats
+    gateway.start()
+    gateway.wait_for_activations(5)
+    gateway.stop()
+    assert gateway.log_text().splitlines()[-1].endswith("INFO stopped")
+
+
 def test_the_first_sensor_is_activated_at_once(gateway):
     gateway.configure(interval="1h")
     gateway.start()

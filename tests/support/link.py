@@ -103,7 +103,7 @@ class FakeBroker:
     """A listening socket that plays the broker of a link; the test drives both, without threads."""
 
     def __init__(self, **options):
-        self._options = options
+        self._options = {"version": "3.1.1"} | options  # the tests write its packets
 
     def __enter__(self):
         self._server = socket.create_server(("127.0.0.1", 0))

@@ -1,10 +1,13 @@
 """Settings of one field and of the connection to a broker, short enough for tests."""
 
+import os
+
 from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
 from edge_tvbo.config.field_types import Secret
 from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect
 
 NO_ACTIVATION = ActivateSettings()
+VERSION = "EDGE_TVBO__MQTT__VERSION"  # the variable that `--mqtt-version` sets, and daemons read
 
 
 def field_settings(
@@ -29,6 +32,7 @@ def mqtt_settings(port, *, reconnect_min=1.0, reconnect_max=60.0, password=None,
     """Return the settings of a connection to `port` on this machine."""
     return Mqtt(
         port=port,
+        version=others.pop("version", os.environ.get(VERSION, Mqtt().version)),
         reconnect=Reconnect(min=reconnect_min, max=reconnect_max),
         password=None if password is None else Secret(password),
         **others,

@@ -19,9 +19,10 @@ PAUSE_S = 0.001
 M = 46
 BENCHMARKS = TESTS / "benchmarks"
 CONFIG = """
-instance = "bench"
+instance = "{name}"
 [mqtt]
 port = {port}
+version = "{version}"
 [fields.lab]
 interval = "on-reading"
 reply_timeout = "1h"
@@ -29,7 +30,7 @@ max_rate = 1e9
 policy = {{ name = "tv-gp-ucb" }}
 kernel = {{ name = "se", length_scale = 6.0, variance = 4.0, noise_variance = 0.04, mean = 20 }}
 sensors = {sensors}
-reading = {{ topic = "bench/reading/{{sensor}}", payload = "number" }}
+reading = {{ topic = "{name}/reading/{{sensor}}", payload = "number" }}
 [fields.lab.positions]
 {positions}
 """
@@ -171,6 +172,11 @@ class Answering:
         others = [each for each in SENSORS if each != self.sensor]
         return [(f"{self._base}/reading/{others[i % (M - 1)]}", v) for i, v in enumerate(values)]
 
+    def processor_time(self):
+        """Return the processor time that the process has used, s."""
+        used = Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0]
+        return int(used) / 1e9
+
     def stand_still(self):
         """Stop the process once it sleeps, because then it has acknowledged all readings."""
         state = Path(f"/proc/{self.process.pid}/stat")
@@ -208,11 +214,14 @@ class Bare(Answering):
 class Daemon(Answering):
     """The daemon, with one field whose intervals follow the readings."""
 
-    def __init__(self, port, qos, directory):
-        path = directory / "edge.toml"
+    def __init__(self, port, qos, directory, version="3.1.1"):
+        name = f"bench-{version[0]}"  # two daemons may share a broker
+        path = directory / f"{name}.toml"
         path.write_text(
             CONFIG.format(
+                name=name,
                 port=port,
+                version=version,
                 sensors=SENSORS,
                 positions="\n".join(
                     f"{each} = [{i % 7}, {i // 7}]" for i, each in enumerate(SENSORS)
@@ -221,7 +230,7 @@ class Daemon(Answering):
         )
         self.observations = 0
         command = [sys.executable, "-m", "edge_tvbo", "run", str(path)]
-        super().__init__(port, qos, "bench", "edge_tvbo/bench/lab/selected", command)
+        super().__init__(port, qos, name, f"edge_tvbo/{name}/lab/selected", command)
 
     def next_sensor(self, answer):
         decision = msgspec.json.decode(answer)

@@ -142,6 +142,8 @@ class MqttLink:
             None  # tests if the broker still accepts TCP connections
         )
         self._address: str | None = None  # of the broker, when it was last reached
+        self._version: str = mqtt.version  # of MQTT, in the last session
+        self._refused_topics: set[str] = set()  # whose refusal this session has logged
         self._retry_at = 0.0  # all times are monotonic
         self._begun_at: float | None = None  # when the broker accepted the session
         self._online = False  # whether the broker has granted the subscriptions
@@ -272,10 +274,13 @@ class MqttLink:
         """Process the session's acknowledgements and timeouts; end the session after a problem."""
         if mask & selectors.EVENT_READ:
             self._last_packet_at = now
+        for identifier, why in session.take_refused().items():
+            self._warn_of_refusal(self._outbox.topic_of(identifier), why)
         for identifier in session.take_acknowledged():
             self._outbox.mark_acked(identifier)
         if self._granted_by < inf and session.granted is not None:
-            self._check_granted(session.granted, now)
+            why = f" ({session.why_not_granted})" if session.why_not_granted else ""
+            self._check_granted(session.granted, why, now)
         if session.state is State.CONNECTED:
             self._serve_connected(session, now)
         if session.delay is not None:
@@ -297,6 +302,16 @@ class MqttLink:
     def _begin(self, session: Session, now: float) -> None:
         self._begun_at = self._last_packet_at = self._last_message_at = now
         self._address = session.address
+        self._refused_topics.clear()
+        if session.version not in (self._mqtt.version, self._version):
+            log.warning(
+                "broker %s:%d: the broker does not seem to speak MQTT %s, so MQTT %s is used",
+                self._mqtt.host,
+                self._mqtt.port,
+                self._mqtt.version,
+                session.version,
+            )
+        self._version = session.version
         self._outbox.begin()
         self._subscribe(session, now)
 
@@ -322,21 +337,21 @@ class MqttLink:
         commands = [self._commands.filter] if self._commands else []
         return [*commands, *(self._discovery.filters if self._discovery else ())]
 
-    def _check_granted(self, granted: Sequence[bool], now: float) -> None:
+    def _check_granted(self, granted: Sequence[bool], why: str, now: float) -> None:
         self._granted_by = inf
         answers = zip(self._filters(), granted, strict=True)
         refused = [each for each, is_granted in answers if not is_granted]
         readings = [each for each in refused if each not in self._optional_filters()]
         if not readings:
             if refused:
-                names = ", ".join(refused)
+                names = ", ".join(refused) + why
                 log.warning(
                     "the broker refuses subscriptions to %s; allow them in the broker's ACL", names
                 )
             self._set_online(now)
             return
         self._online, self._subscribe_at = False, now + SUBSCRIBE_AGAIN_S
-        names = ", ".join(readings)
+        names = ", ".join(readings) + why
         text = f"the broker refuses the readings on {names}; allow them in the broker's ACL"
         self._outage.failed(ConnectionProblem(text, Code.FORBIDDEN, lasting=True))
 
@@ -478,10 +493,27 @@ class MqttLink:
         if session is None or self._begun_at is None or not session.can_send:
             return
         for each in self._outbox.pop_ready():
-            sent = session.publish(each.topic, each.payload, qos=each.qos, retain=each.retained)
+            size = PACKET_OVERHEAD + len(each.topic.encode()) + len(each.payload)
+            if size > session.max_size:
+                self._warn_of_refusal(each.topic, f"{size} of {session.max_size:.0f} bytes")
+                continue
+            sent = session.publish(
+                each.topic,
+                each.payload,
+                qos=each.qos,
+                retain=each.retained,
+                expires_in=each.until - time.monotonic(),
+            )
             self._outbox.mark_sent(sent, each)
             if not session.can_send:
                 return
+
+    def _warn_of_refusal(self, topic: str, why: str) -> None:
+        """Log once in a session that the broker does not take the messages on `topic`."""
+        if topic not in self._refused_topics:
+            self._refused_topics.add(topic)
+            text = "the broker refuses messages on %s (%s); allow them in its ACL or its limits"
+            log.warning(text, topic, why)
 
     def _drain(self, session: Session, deadline: float) -> None:
         """Send the messages in the outbox until the broker has acknowledged all of them.

@@ -47,7 +47,7 @@ class Publication(NamedTuple):
     payload: bytes
     retained: bool = False
     qos: int = 1
-    until: float = inf  # monotonic: when a command expires
+    until: float = inf  # monotonic: when a command, or the state of a sleepy sensor, expires
     notice: int | None = None  # the number of a notice; None for other messages
     attempts: int = 0  # how often the connection broke while the message was in flight
     activates: ActivationId | None = None  # None for other messages, and once it was reported
@@ -78,9 +78,21 @@ class Outbox:
         self.lost = 0  # commands and notices that were dropped; the link sets it back to 0
         self.activated: Counter[str] = Counter()  # by field: activations that were sent
 
-    def state(self, topic: str, payload: bytes, activates: ActivationId | None = None) -> None:
-        """Queue a retained state, which is published in this session and in each later one."""
-        self._states[topic] = Publication(topic, payload, retained=True, activates=activates)
+    def state(
+        self,
+        topic: str,
+        payload: bytes,
+        activates: ActivationId | None = None,
+        valid_s: float = inf,
+    ) -> None:
+        """Queue a retained state, which is published in this session and in each later one.
+
+        A state that is valid only for `valid_s` seconds is not published afterwards.
+        """
+        until = self._now() + valid_s
+        self._states[topic] = Publication(
+            topic, payload, retained=True, until=until, activates=activates
+        )
         self._append(topic, self._states[topic], first=activates is not None)
 
     def description(self, topic: str, payload: bytes) -> None:
@@ -173,6 +185,10 @@ class Outbox:
             self._awaited_since = self._now()
         self._in_flight.pop(packet_id, None)
 
+    def topic_of(self, packet_id: int) -> str:
+        """Return the topic of an in-flight message; an empty text if there is no such message."""
+        return self._in_flight[packet_id].topic if packet_id in self._in_flight else ""
+
     def unacknowledged_s(self) -> float:
         """Return how long the oldest acknowledgement has been awaited, s; 0 if none is awaited.
 
@@ -194,9 +210,7 @@ class Outbox:
         """End the session: queue unacknowledged notices again and drop all commands."""
         self.open = False
         for each in self._commands.values():
-            if each.retained:
-                self._waiting[each.topic] = each
-            else:
+            if not each.retained:
                 self._drop_command(each)
         in_flight = [each._replace(attempts=each.attempts + 1) for each in self._in_flight.values()]
         single = [each for each in (*in_flight, *self._waiting.values()) if not each.retained]
@@ -223,7 +237,8 @@ class Outbox:
             del self._states[publication.topic]
 
     def _drop_command(self, command: Publication) -> None:
-        self.lost += 1
+        was_sent = command.retained and command.activates is None  # in an earlier session
+        self.lost += not was_sent
         self._note_unsent(command)
 
     def _append(self, key: Key, publication: Publication, *, first: bool = False) -> None:

@@ -93,8 +93,13 @@ def not_mqtt(mqtt: Mqtt, why: str) -> ConnectionProblem:
     )
 
 
-def connection_refused(reason: ReasonCode, mqtt: Mqtt, client_id: str) -> ConnectionProblem:
-    """Return the connection problem that the reason code of a broker's CONNACK reports."""
+def connection_refused(
+    reason: ReasonCode, mqtt: Mqtt, client_id: str, why: str
+) -> ConnectionProblem:
+    """Return the connection problem that the reason code of a broker's CONNACK reports.
+
+    `why` is the reason as a text, with the broker's own words.
+    """
     code = Code.LOGIN
     match str(reason):
         case "Bad user name or password":
@@ -111,9 +116,31 @@ def connection_refused(reason: ReasonCode, mqtt: Mqtt, client_id: str) -> Connec
             code = Code.CLIENT_ID
         case "Server unavailable":
             return ConnectionProblem("the broker is not available yet")
-        case other:
-            text, code = f"the broker refuses the session: {other}", Code.LINK
+        case "Server busy" | "Connection rate exceeded":
+            return ConnectionProblem(f"the broker refuses the session for now: {why}")
+        case "Banned":
+            text = f"the broker has banned this client ({why}); allow it in the broker"
+        case _:
+            text, code = f"the broker refuses the session: {why}", Code.LINK
     return ConnectionProblem(text, code, lasting=True)
+
+
+def ended_by_broker(reason: ReasonCode, why: str, client_id: str) -> ConnectionProblem:
+    """Return the connection problem that the reason code of a broker's DISCONNECT reports.
+
+    `why` is the reason as a text, with the broker's own words.
+    """
+    match str(reason):
+        case "Session taken over":
+            text = f"another client has connected with the client id {client_id!r}"
+            return ConnectionProblem(text, Code.CLIENT_ID)
+        case "Not authorized":
+            text = f"the broker ends the session: {why}; allow the daemon's topics in its ACL"
+            return ConnectionProblem(text, Code.FORBIDDEN, lasting=True)
+        case "Packet too large" | "Quota exceeded" | "Message rate too high":
+            text = f"the broker ends the session: {why}; raise this limit in the broker"
+            return ConnectionProblem(text, lasting=True)
+    return ConnectionProblem(f"the broker ends the session: {why}")
 
 
 def closed_before_connack(mqtt: Mqtt, error: ssl.SSLError | None) -> ConnectionProblem:

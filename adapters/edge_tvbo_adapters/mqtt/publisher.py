@@ -127,7 +127,8 @@ class Publisher:
         self._pending[field][activate.sensor] = topic
         payload = activation_payload(settings, activation.payload, activate).encode()
         if is_sleepy:
-            self._outbox.state(topic, payload, activates=identity)
+            valid_s = max(0.0, activate.expires_at - activate.at)
+            self._outbox.state(topic, payload, activates=identity, valid_s=valid_s)
             return
         qos = 0 if activation.mode == "lorawan" else 1
         self._outbox.command(topic, payload, activate.valid_s, qos, activates=identity)

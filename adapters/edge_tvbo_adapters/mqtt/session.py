@@ -1,6 +1,7 @@
 """One MQTT session, on paho's public API, driven by the caller's loop.
 
     CONNECTING ──(TCP, TLS)──▶ AWAITING_CONNACK ──(CONNACK)──▶ CONNECTED ──▶ CLOSED
+        ◀──(no MQTT 5: again with 3.1.1)──┘
 
 The caller's loop waits for the descriptor that `interest` returns, until `wake_at`. Then it calls
 `service`, which reads, writes, sends keep-alives and yields the messages that arrived. No method
@@ -10,36 +11,44 @@ caller: the broker's answers are stored in attributes, which the caller reads.
 
 import selectors
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from math import inf
 from typing import Any
 
 from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
-from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
-from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 from edge_tvbo.errors import Code
 from edge_tvbo_adapters.mqtt import tls
+from edge_tvbo_adapters.mqtt.client import close_socket, connect_client, make_client
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt
 from edge_tvbo_adapters.mqtt.problems import (
     ConnectionProblem,
     closed_before_connack,
     connection_refused,
+    ended_by_broker,
     no_connection_yet,
     no_handshake,
     not_connected,
     not_mqtt,
     unusable_files,
 )
+from edge_tvbo_adapters.mqtt.versions import (
+    NEW,
+    OLD,
+    connect_properties,
+    largest_packet,
+    publish_properties,
+    reason_text,
+)
 
 MAX_BATCH = 64  # messages of one call of `service`, so that a flood delays no interval
 MAX_FILTERS = 256  # in one SUBSCRIBE, because brokers limit the size of a packet
 KEEPALIVE_CHECK_S = 1.0
-_PROTOCOLS = {"3.1.1": MQTTProtocolVersion.MQTTv311, "5": MQTTProtocolVersion.MQTTv5}
+CONNACK_5_TIMEOUT_S = 3.0  # then MQTT 3.1.1 is tried
 
 
 class State(Enum):
@@ -82,13 +91,19 @@ class Session:
     ) -> None:
         self._mqtt = mqtt
         self._client_id = client_id
+        self._max_packet = max_packet
+        self._will = will
         self.state = State.CONNECTING
+        self.max_size = inf  # bytes of the largest packet that the broker accepts
         self.problem: ConnectionProblem | None = None  # why the session is closed
         self.delay: ConnectionProblem | None = None  # why the session is not connected yet
         self.address = address
         self.granted: list[bool] | None = None  # for each filter; None until all are answered
+        self.why_not_granted = ""  # MQTT 5: the reason why the broker refused a subscription
         self._messages: list[MQTTMessage] = []
         self._acknowledged: list[int] = []
+        self._refused: dict[int, str] = {}  # packet id of a publication: the broker's reason
+        self._connack_refused = False
         self._unanswered: dict[int, int] = {}  # packet id of a SUBSCRIBE: index of its first filter
         self._answers: list[bool] = []
         self.deadline = now + CONNECT_TIMEOUT_S  # monotonic: when the present state times out
@@ -96,16 +111,10 @@ class Session:
         self._timed_out = False  # no packet for two keep-alives
         self.was_reached = False  # whether TCP and TLS were connected
         self.closed_by_broker = False
-        self._client = self._make_client(will)
+        self._client = self._make_client(mqtt.version)
         self._tls: tls.ServerNameContext | None = None
         self._attempt: Attempt[Client] | None = None
-        try:
-            if mqtt.tls is not None:
-                self._tls = tls.context(mqtt.tls, mqtt.host)
-                self._client.tls_set_context(self._tls)
-            self._attempt = Attempt(lambda: self._connect(max_packet), _close_socket)
-        except OSError as error:
-            self._end(unusable_files(error, mqtt.tls or Tls()))
+        self._start()
 
     # --- what the caller's loop waits for -----------------------------------------------------
 
@@ -141,6 +150,8 @@ class Session:
         """
         if self._attempt is not None:
             self._finish_connecting(self._attempt, now)
+        elif self.state is State.CONNECTING:
+            self._start()
         elif self.state is not State.CLOSED:
             try:
                 yield from self._transfer(mask, now)
@@ -151,6 +162,14 @@ class Session:
     def take_acknowledged(self) -> Sequence[int]:
         """Return the packet ids that the broker has acknowledged since the last call."""
         taken, self._acknowledged = self._acknowledged, []
+        return taken
+
+    def take_refused(self) -> Mapping[int, str]:
+        """Return the packet ids that the broker has refused since the last call, with its reasons.
+
+        `take_acknowledged` returns these packet ids too. Brokers of MQTT 3.1.1 never refuse.
+        """
+        taken, self._refused = self._refused, {}
         return taken
 
     # --- out ----------------------------------------------------------------------------------
@@ -164,16 +183,28 @@ class Session:
         """
         return self.state is State.CONNECTED and not self._client.want_write()
 
-    def publish(self, topic: str, payload: bytes, *, qos: int = 1, retain: bool = False) -> int:
-        """Publish a message; return the packet id that the broker acknowledges at QoS 1."""
-        return self._client.publish(topic, payload, qos, retain).mid
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        qos: int = 1,
+        retain: bool = False,
+        expires_in: float = inf,
+    ) -> int:
+        """Publish a message; return the packet id that the broker acknowledges at QoS 1.
+
+        In MQTT 5, brokers delete the message after `expires_in` seconds.
+        """
+        properties = publish_properties(self.version, expires_in)
+        return self._client.publish(topic, payload, qos, retain, properties).mid
 
     def subscribe(self, filters: Sequence[str], qos: int = 1) -> None:
         """Subscribe to topic filters.
 
         Once the broker has answered, `granted` says for each filter whether the broker allows it.
         """
-        self.granted = None
+        self.granted, self.why_not_granted = None, ""
         self._answers = [False] * len(filters)
         self._unanswered = {}
         for first in range(0, len(filters), MAX_FILTERS):
@@ -197,47 +228,46 @@ class Session:
             self._attempt.abandon()
             self._attempt = None
         else:
-            _close_socket(self._client)
+            close_socket(self._client)
 
     # --- connecting ---------------------------------------------------------------------------
 
-    def _make_client(self, will: str | None) -> Client:
-        client = Client(
-            CallbackAPIVersion.VERSION2,
-            client_id=self._client_id,
-            protocol=_PROTOCOLS[self._mqtt.version],
-            reconnect_on_failure=False,
-            manual_ack=True,
-        )
-        client.connect_timeout = CONNECT_TIMEOUT_S
-        if will is not None:
-            client.will_set(will, b"offline", qos=1, retain=True)
-        if self._mqtt.username is not None:
-            client.username_pw_set(*self._mqtt.login())
+    def _start(self) -> None:
+        """Start the attempt to connect paho's client."""
+        client, version, address = self._client, self.version, self.address
+
+        def connect() -> Client:
+            properties = connect_properties(version, self._max_packet)
+            return connect_client(client, self._mqtt, address, properties)
+
+        try:
+            if self._mqtt.tls is not None:
+                self._tls = tls.context(self._mqtt.tls, self._mqtt.host)
+                self._client.tls_set_context(self._tls)
+            self._attempt = Attempt(connect, close_socket)
+        except OSError as error:
+            self._end(unusable_files(error, self._mqtt.tls or Tls()))
+
+    def _fall_back(self, now: float) -> None:
+        """Connect again with MQTT 3.1.1 in the next call of `service`.
+
+        Until then `interest` returns None, so that the caller removes the closed socket from its
+        selector before the new socket can get the same descriptor.
+        """
+        close_socket(self._client)
+        self._client = self._make_client(OLD)
+        self.state, self.deadline = State.CONNECTING, now + CONNECT_TIMEOUT_S
+        self.problem, self.closed_by_broker = None, False
+
+    def _make_client(self, version: str) -> Client:
+        self.version = version
+        client = make_client(self._mqtt, version, self._client_id, self._will)
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_subscribe = self._on_subscribe
         client.on_publish = self._on_publish
         client.on_message = self._on_message
         return client
-
-    def _connect(self, max_packet: int) -> Client:
-        """Connect paho's client and return it.
-
-        This method runs in the thread of the `Attempt`.
-        """
-        properties = None
-        if self._mqtt.version == "5":
-            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-            properties.MaximumPacketSize = max_packet
-        port, keepalive = self._mqtt.port, self._mqtt.keepalive
-        try:
-            self._client.connect(self._mqtt.host, port, keepalive, properties=properties)
-        except socket.gaierror:
-            if self.address is None:
-                raise
-            self._client.connect(self.address, port, keepalive, properties=properties)
-        return self._client
 
     def _finish_connecting(self, attempt: Attempt[Client], now: float) -> None:
         match attempt.result():
@@ -260,7 +290,8 @@ class Session:
 
     def _await_connack(self, now: float) -> None:
         self.state = State.AWAITING_CONNACK
-        self.deadline, self._next_check = now + CONNECT_TIMEOUT_S, now + KEEPALIVE_CHECK_S
+        timeout_s = CONNACK_5_TIMEOUT_S if self.version == NEW else CONNECT_TIMEOUT_S
+        self.deadline, self._next_check = now + timeout_s, now + KEEPALIVE_CHECK_S
         sock: Any = self._client.socket()
         self.was_reached = True
         try:
@@ -310,8 +341,24 @@ class Session:
         if self.state is State.AWAITING_CONNACK and now >= self.deadline and not self.problem:
             text = "the broker accepts the connection, but then sends nothing; does it speak MQTT?"
             self.problem = ConnectionProblem(text, Code.NO_ANSWER)
-        if self.problem is not None:
+        if self.problem is not None and self._may_fall_back():
+            self._fall_back(now)
+        elif self.problem is not None:
             self.close()
+
+    def _may_fall_back(self) -> bool:
+        """Return whether the session may have failed because the broker speaks no MQTT 5.
+
+        Such a broker refuses the version in its CONNACK, closes the connection without CONNACK, or
+        misreads the CONNECT and waits for the rest of it, as amqtt does.
+        """
+        secured = self._tls.socket if self._tls else None
+        return (
+            self.version == NEW
+            and self.state is State.AWAITING_CONNACK
+            and not self._connack_refused
+            and not (secured and secured.error)
+        )
 
     def _pending(self) -> bool:
         """Return whether decrypted bytes wait in the TLS layer, which a selector cannot detect."""
@@ -346,9 +393,12 @@ class Session:
         properties: Properties | None,
     ) -> None:
         if reason.is_failure:
-            self.problem = connection_refused(reason, self._mqtt, self._client_id)
+            self._connack_refused = str(reason) != "Unsupported protocol version"
+            why = reason_text(reason, properties)
+            self.problem = connection_refused(reason, self._mqtt, self._client_id, why)
         else:
             self.state, self.deadline = State.CONNECTED, inf
+            self.max_size = largest_packet(properties)
 
     def _on_subscribe(
         self,
@@ -363,6 +413,8 @@ class Session:
             return
         for index, reason in zip(range(first, len(self._answers)), reasons, strict=False):
             self._answers[index] = not reason.is_failure
+            if reason.is_failure and self.version == NEW:
+                self.why_not_granted = reason_text(reason, properties)
         if not self._unanswered:
             self.granted = self._answers
 
@@ -375,6 +427,8 @@ class Session:
         properties: Properties | None,
     ) -> None:
         self._acknowledged.append(mid)
+        if reason.is_failure:
+            self._refused[mid] = reason_text(reason, properties)
 
     def _on_message(self, client: Client, userdata: Any, message: MQTTMessage) -> None:
         self._messages.append(message)
@@ -387,14 +441,14 @@ class Session:
         reason: ReasonCode,
         properties: Properties | None,
     ) -> None:
+        if self.problem is not None:
+            return  # paho calls a CONNACK of MQTT 5 that refuses the session a protocol error, too
+        if flags.is_disconnect_packet_from_server:
+            self.problem = ended_by_broker(reason, reason_text(reason, properties), self._client_id)
+            self.closed_by_broker = True
+            return
         match str(reason):
             case "Keep alive timeout":
                 self._timed_out = True
             case "Protocol error" | "Malformed packet":
                 self.problem = not_mqtt(self._mqtt, "a malformed packet")
-
-
-def _close_socket(client: Client) -> None:
-    sock: Any = client.socket()
-    if sock is not None:
-        sock.close()

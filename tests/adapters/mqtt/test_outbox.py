@@ -89,6 +89,18 @@ def test_a_command_is_dropped_after_its_time_and_without_a_session():
     assert outbox.lost == 3
 
 
+def test_a_state_is_not_published_again_after_its_time():
+    now = 0.0
+    outbox, mids = opened(now=lambda: now), ids()
+    outbox.state("asleep", b"measure", valid_s=5.0)
+    outbox.state("stays", b"1")
+    assert send_all(outbox, mids) == [b"measure", b"1"]
+    now = 6.0
+    outbox.connection_lost()
+    outbox.begin()
+    assert send_all(outbox, mids) == [b"1"]
+
+
 steps = st.lists(
     st.tuples(st.just("state"), st.sampled_from("abc"))
     | st.tuples(st.sampled_from(["notice", "leave", "settle", "break"]), st.just("")),

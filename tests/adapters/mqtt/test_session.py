@@ -7,12 +7,15 @@ from contextlib import closing
 from itertools import repeat
 
 import pytest
+from edge_tvbo_adapters.mqtt import session
 from edge_tvbo_adapters.mqtt.connect import Attempt
 from edge_tvbo_adapters.mqtt.session import MAX_BATCH, MAX_FILTERS, Session, State
 from support.mqtt_bytes import CONNACK, PINGREQ, PINGRESP, packet, publish
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 
+CONNACK_5 = b"\x20\x03\x00\x00\x00"
+REASON = b"\x09\x1f\x00\x06la\nter"  # the properties of a packet: the broker's own words
 KEEPALIVE_S = 1  # the shortest in MQTT
 TIMEOUT_S = 20.0
 
@@ -43,10 +46,10 @@ class Connection:
             assert time.monotonic() < deadline
             self.turn()
 
-    def accept(self):
+    def accept(self, connack=CONNACK):
         """Answer the CONNECT, and wait until the session is connected."""
         self.until(lambda: self.session.state is State.AWAITING_CONNACK)
-        self.broker.sendall(CONNACK)
+        self.broker.sendall(connack)
         self.until(lambda: self.session.state is State.CONNECTED)
 
     def close(self):
@@ -68,6 +71,14 @@ def connected(server):
     with closing(Connection(server)) as connection:
         connection.accept()
         assert connection.broker.recv(1000)[0] == 0x10
+        yield connection
+
+
+@pytest.fixture
+def connected_5(server):
+    """Yield a connection that an MQTT 5 broker has accepted."""
+    with closing(Connection(server, version="5")) as connection:
+        connection.accept(CONNACK_5)
         yield connection
 
 
@@ -204,6 +215,103 @@ def test_mqtt_5_limits_the_packet_size_of_the_broker(server):
         greeting = connection.broker.recv(1000)
         assert b"MQTT\x05" in greeting
         assert b"\x27" + (10**6).to_bytes(4, "big") in greeting
+        assert b"\x11\0\0\0\0" in greeting  # the session ends with the connection
+
+
+@pytest.mark.parametrize(
+    "answer", [b"\x20\x02\x00\x01", b"\x20\x03\x00\x84\x00", b"", b"HTTP/1.1 4"]
+)
+def test_a_broker_without_mqtt_5_is_connected_to_with_3_1_1(server, answer):
+    with closing(Connection(server, version="5")) as connection:
+        connection.until(lambda: connection.session.state is State.AWAITING_CONNACK)
+        assert b"MQTT\x05" in connection.broker.recv(1000)
+        connection.broker.sendall(answer)
+        connection.broker.close()
+        connection.until(lambda: connection.session.state is State.CONNECTING)
+        assert connection.session.interest() is None
+        connection.turn()
+        connection.broker, _ = server.accept()
+        assert b"MQTT\x04" in connection.broker.recv(1000)
+        connection.accept()
+        assert connection.session.version == "3.1.1"
+        assert connection.session.problem is None
+
+
+def test_a_broker_that_waits_for_the_rest_of_a_connect_is_connected_to_with_3_1_1(
+    server, monkeypatch
+):
+    monkeypatch.setattr(session, "CONNACK_5_TIMEOUT_S", 0.1)
+    with closing(Connection(server, version="5")) as connection:
+        connection.until(lambda: connection.session.version == "3.1.1")
+        connection.turn()
+        connection.broker.close()
+        connection.broker, _ = server.accept()
+        connection.accept()
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0x86, "wrong user or password"),
+        (0x87, "not authorised"),
+        (0x85, "client id"),
+        (0x88, "not available yet"),
+        (0x89, "for now: Server busy: later"),
+        (0x8A, "banned this client (Banned: later)"),
+        (0x97, "refuses the session: Quota exceeded: later"),
+    ],
+)
+def test_mqtt_5_says_why_the_broker_refuses_the_session(server, code, words):
+    with closing(Connection(server, version="5")) as connection:
+        connection.until(lambda: connection.session.state is State.AWAITING_CONNACK)
+        connection.broker.sendall(packet(0x20, bytes([0, code]) + REASON))
+        connection.until(lambda: connection.session.problem is not None)
+        assert words in connection.session.problem.text
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "lasting"),
+    [
+        (0x8B, "Server shutting down: later", False),
+        (0x8E, "another client has connected with the client id 'test'", False),
+        (0x87, "allow the daemon's topics", True),
+        (0x95, "Packet too large: later; raise this limit", True),
+        (0x82, "ends the session: Protocol error: later", False),
+        (0x8D, "ends the session: Keep alive timeout: later", False),
+    ],
+)
+def test_mqtt_5_says_why_the_broker_ends_the_session(connected_5, code, words, lasting):
+    connected_5.broker.sendall(packet(0xE0, bytes([code]) + REASON))
+    connected_5.until(lambda: connected_5.session.problem is not None)
+    assert words in connected_5.session.problem.text
+    assert connected_5.session.problem.lasting is lasting
+    assert connected_5.session.closed_by_broker
+
+
+def test_mqtt_5_says_why_a_subscription_is_refused(connected_5):
+    connected_5.session.subscribe(["a", "b"])
+    connected_5.broker.sendall(packet(0x90, b"\x00\x01" + REASON + b"\x01\x87"))
+    connected_5.until(lambda: connected_5.session.granted is not None)
+    assert connected_5.session.granted == [True, False]
+    assert connected_5.session.why_not_granted == "Not authorized: later"
+
+
+def test_mqtt_5_says_why_a_message_is_refused(connected_5):
+    sent = connected_5.session.publish("a", b"1")
+    connected_5.broker.sendall(packet(0x40, sent.to_bytes(2) + b"\x97" + REASON))
+    connected_5.until(lambda: connected_5.session._refused)
+    assert connected_5.session.take_refused() == {sent: "Quota exceeded: later"}
+    assert connected_5.session.take_acknowledged() == [sent]
+    assert not connected_5.session.take_refused()
+
+
+@pytest.mark.parametrize(("version", "is_sent"), [("3.1.1", False), ("5", True)])
+def test_only_mqtt_5_sends_the_time_after_which_a_message_expires(server, version, is_sent):
+    with closing(Connection(server, version=version)) as connection:
+        connection.accept(CONNACK if version == "3.1.1" else CONNACK_5)
+        connection.broker.recv(1000)
+        connection.session.publish("a", b"1", expires_in=0.25)
+        assert (b"\x05\x02\0\0\0\x01" in connection.broker.recv(1000)) is is_sent
 
 
 def test_an_abandoned_attempt_closes_its_connection_when_it_is_made():

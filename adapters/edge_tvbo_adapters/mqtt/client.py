@@ -1,0 +1,56 @@
+"""paho's client of one session: making it, connecting it and closing its socket."""
+
+import socket
+from typing import Any
+
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.properties import Properties
+
+from edge_tvbo.config.mqtt_settings import Mqtt
+from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
+from edge_tvbo_adapters.mqtt.versions import PROTOCOLS
+
+
+def make_client(mqtt: Mqtt, version: str, client_id: str, will: str | None) -> Client:
+    """Return a client that neither reconnects nor acknowledges messages by itself.
+
+    The broker publishes a retained ``offline`` on the topic `will` when the session breaks.
+    """
+    client = Client(
+        CallbackAPIVersion.VERSION2,
+        client_id=client_id,
+        protocol=PROTOCOLS[version],
+        reconnect_on_failure=False,
+        manual_ack=True,
+    )
+    client.connect_timeout = CONNECT_TIMEOUT_S
+    if will is not None:
+        client.will_set(will, b"offline", qos=1, retain=True)
+    if mqtt.username is not None:
+        client.username_pw_set(*mqtt.login())
+    return client
+
+
+def connect_client(
+    client: Client, mqtt: Mqtt, address: str | None, properties: Properties | None
+) -> Client:
+    """Connect the client to the broker and return it; blocks until it is connected.
+
+    If the broker's name cannot be resolved, the client connects to `address`, the last known IP
+    address of the broker.
+    """
+    try:
+        client.connect(mqtt.host, mqtt.port, mqtt.keepalive, properties=properties)
+    except socket.gaierror:
+        if address is None:
+            raise
+        client.connect(address, mqtt.port, mqtt.keepalive, properties=properties)
+    return client
+
+
+def close_socket(client: Client) -> None:
+    """Close the client's socket, if it has one, without DISCONNECT."""
+    sock: Any = client.socket()
+    if sock is not None:
+        sock.close()

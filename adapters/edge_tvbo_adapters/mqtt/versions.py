@@ -1,0 +1,57 @@
+"""Versions of MQTT: the properties of packets in MQTT 5, and its reasons as texts."""
+
+from math import ceil, inf, isfinite
+
+from paho.mqtt.enums import MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+PROTOCOLS = {"3.1.1": MQTTProtocolVersion.MQTTv311, "5": MQTTProtocolVersion.MQTTv5}
+OLD, NEW = PROTOCOLS
+MAX_REASON = 200  # characters of a broker's own text about a reason
+
+
+def connect_properties(version: str, max_packet: int) -> Properties | None:
+    """Return the properties of a CONNECT; None in MQTT 3.1.1.
+
+    The broker sends no packet of more than `max_packet` bytes, and ends the session together with
+    the connection.
+    """
+    if version == OLD:
+        return None
+    properties = _empty(PacketTypes.CONNECT)
+    properties.MaximumPacketSize = max_packet
+    properties.SessionExpiryInterval = 0
+    return properties
+
+
+def publish_properties(version: str, expires_in: float) -> Properties | None:
+    """Return the properties of a message that is of no use after `expires_in` seconds.
+
+    A broker deletes the message then, for example one that waits for a sensor with a persistent
+    session. Return None in MQTT 3.1.1, and for a message that does not expire.
+    """
+    if version == OLD or not isfinite(expires_in):
+        return None
+    properties = _empty(PacketTypes.PUBLISH)
+    properties.MessageExpiryInterval = max(1, ceil(expires_in))
+    return properties
+
+
+def largest_packet(properties: Properties | None) -> float:
+    """Return the largest packet in bytes that the broker accepts, by its CONNACK; inf if any."""
+    return float(getattr(properties, "MaximumPacketSize", inf))
+
+
+def reason_text(reason: ReasonCode, properties: Properties | None) -> str:
+    """Return a reason code as a text, with the broker's own words if it sent any.
+
+    Characters that could control a terminal are left out.
+    """
+    words = "".join(filter(str.isprintable, getattr(properties, "ReasonString", "")))[:MAX_REASON]
+    return f"{reason}: {words}" if words else str(reason)
+
+
+def _empty(packet_type: int) -> Properties:
+    return Properties(packet_type)  # type: ignore[no-untyped-call]

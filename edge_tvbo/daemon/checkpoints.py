@@ -6,10 +6,11 @@ formats.
 
 If a process is killed, all events after its last checkpoint are lost. However, the process may have
 begun intervals after the checkpoint and published their numbers. Therefore each checkpoint reserves
-unused interval numbers. After a kill, the next process continues with the number after the reserved
-ones; after a regular stop, it continues with the next number. The reserved numbers of a checkpoint
-last until two more checkpoints are written. Therefore the checkpoint before the newest one can be
-used, too.
+unused interval numbers. After a kill, the next process continues after the reserved numbers, with
+the count of intervals since the checkpoint, so that two kills without a checkpoint in between use
+different numbers; after a regular stop, it continues with the next number. The reserved numbers of
+a checkpoint last until two more checkpoints are written. Therefore the checkpoint before the newest
+one can be used, too.
 
 Without a reboot, the monotonic clock shows how much time has elapsed since a checkpoint. After a
 reboot, the wall clock shows the elapsed time, if this clock was set both before and after the
@@ -270,9 +271,9 @@ class Checkpoints:
                 if abs(stepped.by) > MAX_DRIFT_S:
                     controller.handle(stepped)
             begins_in, intervals = resume_point(field, away, final=final)
-            used = field.interval if final else field.reserved + 1 - intervals
             controller.reserve_numbers(
-                max(field.interval, used), 0 if final else _unknown_intervals(field, away)
+                field.interval if final else field.reserved,
+                0 if final else _unknown_intervals(field, away),
             )
             self._scheduler.resume(name, begins_in, intervals)
         log.info(
@@ -300,8 +301,11 @@ class Checkpoints:
             self.save()
 
     def save(self) -> None:
-        """Write a checkpoint now."""
+        """Write a checkpoint now; write two after a failure, so that both reserve new numbers."""
+        failed = self.failing
         self._write(final=False)
+        if failed and not self.failing:
+            self._write(final=False)
 
     def close(self) -> None:
         """Write the final checkpoint, at a regular stop."""

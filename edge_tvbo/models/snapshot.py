@@ -25,6 +25,7 @@ import struct
 import zlib
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from math import prod
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -309,7 +310,7 @@ def _unpacked(value: Any) -> Any:
         case [str(dtype), [*shape], bytes(data)]:
             try:
                 return _array(dtype, shape, data)
-            except (TypeError, ValueError, IndexError, MemoryError) as error:
+            except (TypeError, ValueError, IndexError) as error:
                 raise SnapshotError(f"The snapshot contains an invalid array: {error}.") from error
         case _:
             return value
@@ -323,7 +324,8 @@ def _array(dtype: str, shape: list[int], data: bytes) -> AnyArray:
     *several, rows, columns = shape
     if 0 in several:
         return np.empty(shape)
-    if rows != columns or rows > len(data):  # check this before memory is allocated
+    size = prod(several) * rows * (rows + 1) // 2 * 8
+    if rows != columns or size != len(data):  # check this before memory is allocated
         raise ValueError(f"{len(data)} bytes cannot be triangles of {rows} by {columns} matrices")
     first, second = np.triu_indices(rows)
     upper = np.frombuffer(data, np.float64).reshape([*several, len(first)])

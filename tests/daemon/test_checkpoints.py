@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.controllers import energy_settings
-from support.lives import BOOT, NOW, Life, Time
+from support.lives import BOOT, NOW, Life, Memory, Time
 
 from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.daemon import checkpoints
@@ -84,6 +84,29 @@ def test_previous_document_reserves_numbers_for_two_documents(timed):
     timed.reboot(0.0, wall=30.0)
     second = Life(timed, stored).live(600.0)
     assert second[0][0] > first[-1][0]
+
+
+def test_kills_with_a_full_disk_in_between_use_different_numbers(timed):
+    store = Memory([])
+    numbers = [number for number, _ in Life(timed, store).live(700.0)]
+    store.full = True
+    for _ in range(3):
+        numbers += [number for number, _ in Life(timed, store).live(700.0)]
+    assert len(numbers) > 4
+    assert numbers == sorted(set(numbers))
+
+
+def test_after_a_failure_two_documents_reserve_numbers(timed):
+    store = Memory([])
+    Life(timed, store).live(700.0)
+    store.full = True
+    timed.reboot(0.0, wall=30.0)  # no clock tells which numbers were used
+    life = Life(timed, store)
+    numbers = [number for number, _ in life.live(2000.0)]
+    store.full = False
+    life.checkpoints.save()
+    store.kept[0] = store.kept[0][:-1]
+    assert Life(timed, store).live(700.0)[0][0] > numbers[-1]
 
 
 def test_field_that_starts_without_readings_reuses_no_number(timed):

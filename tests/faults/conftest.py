@@ -13,13 +13,14 @@ HEAD = """\
 # Results of the soak tests
 
 `make soak` writes this page. It shows the last run of each soak test. A test records its figures
-with `record_property("measured", ...)`. A `+` after a commit means that there were uncommitted
-changes.
+with `record_property("measured", ...)`, and a table of its own, which is further below, with
+`record_property("table", ...)`. A `+` after a commit means that there were uncommitted changes.
 
 | test | result | s | when | commit | machine |
 |---|---|---|---|---|---|
 """
 soaked = pytest.StashKey[dict[str, str]]()
+tabled = pytest.StashKey[dict[str, str]]()
 
 
 def pytest_collection_modifyitems(config, items):
@@ -67,6 +68,8 @@ def pytest_runtest_makereport(item, call):
         outcome = measured if report.passed else f"**failed**: {measured}"
         name = item.name.replace("_", " ").removeprefix("test ")
         line[name] = f"{outcome} | {report.duration:.0f} | {date.today()}"
+        if table := dict(item.user_properties).get("table"):
+            item.config.stash.setdefault(tabled, {})[name] = table
     return report
 
 
@@ -77,12 +80,20 @@ def pytest_sessionfinish(session):
         return
     where = f"{commit(RESULTS)} | {machine()}"
     lines = {name: f"{line} | {where}" for name, line in ours.items()}
-    table = "".join(f"| {name} | {line} |\n" for name, line in sorted((earlier() | lines).items()))
-    RESULTS.write_text(HEAD + table, "utf-8")
+    rows, tables = earlier()
+    rows = "".join(f"| {name} | {line} |\n" for name, line in sorted((rows | lines).items()))
+    tables |= session.config.stash.get(tabled, {})
+    sections = "".join(f"\n## {name}\n\n{table}\n" for name, table in sorted(tables.items()))
+    RESULTS.write_text(HEAD + rows + sections, "utf-8")
 
 
 def earlier():
-    """Return the rows of the page by the names of their tests."""
-    text = RESULTS.read_text("utf-8").removeprefix(HEAD) if RESULTS.exists() else ""
-    rows = (each.removeprefix("| ").removesuffix(" |") for each in text.splitlines())
-    return {name: line for name, _, line in (each.partition(" | ") for each in rows)}
+    """Return the rows and the tables of the page, each by the names of their tests."""
+    text = RESULTS.read_text("utf-8") if RESULTS.exists() else HEAD
+    rows, *sections = text.partition("|---|---|---|---|---|---|\n")[2].split("\n## ")
+    cells = (each.removeprefix("| ").removesuffix(" |") for each in rows.splitlines())
+    tables = (each.partition("\n\n") for each in sections)
+    return (
+        {name: line for name, _, line in (each.partition(" | ") for each in cells)},
+        {name: table.rstrip("\n") for name, _, table in tables},
+    )

@@ -160,6 +160,17 @@ def test_damaged_and_newer_documents_are_renamed_logged_and_few_are_kept(
     assert "format 2, and this version of edge_tvbo reads up to format 1" in said[-1]
 
 
+def test_a_file_that_cannot_be_read_is_kept(tmp_path, caplog):
+    """A directory cannot be read as a file, not even by root."""
+    (tmp_path / "lab.state").mkdir()
+    store = FileStore(tmp_path, "lab")
+    assert list(store.generations()) == []
+    assert store.save(b"later")
+    assert (tmp_path / "lab.state.unreadable-1").is_dir()
+    assert [content for _, content in store.generations()] == [b"later"]
+    assert "lab.state cannot be read: Is a directory" in caplog.text
+
+
 # --- one process after another ------------------------------------------------------------------
 
 ENDS = st.tuples(  # how long a process lives, in s, how it ends, and until when there is none

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models import snapshot
 from edge_tvbo.models.snapshot import (
     DocumentFormat,
     NewerFormatError,
@@ -48,6 +49,27 @@ def test_a_state_round_trips_bit_for_bit():
             assert state[name].tobytes() == value.tobytes()
         else:
             assert state[name] == value
+
+
+def test_too_little_memory_does_not_count_as_damage(monkeypatch):
+    def full(*_):
+        raise MemoryError
+
+    blob = encode_snapshot("kind 1", "field", STATE)
+    monkeypatch.setattr(snapshot, "_array", full)
+    with pytest.raises(MemoryError):
+        decode_snapshot("kind 1", "field", blob)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 9))
+def test_matrices_that_are_larger_than_their_bytes_are_rejected_before_memory_is_used(rows, size):
+    state = {"K": ["<f8 triangles", [rows, rows], bytes(8 * size)]}
+    blob = encode_snapshot("kind 1", "field", state)
+    if 2 * size == rows * (rows + 1):
+        assert decode_snapshot("kind 1", "field", blob)["K"].shape == (rows, rows)
+        return
+    with pytest.raises(SnapshotError, match="invalid array"):
+        decode_snapshot("kind 1", "field", blob)
 
 
 def test_a_symmetric_matrix_takes_half_the_bytes():

@@ -23,15 +23,15 @@ class Mosquitto:
         self._log = directory / f"{self.port}.log"
         self._directory = directory / f"{self.port}-{next(_numbers)}"  # a port may be used again
         self._directory.mkdir()
-        self._extra = extra
+        self.extra = extra  # settings from the next start on
         self._process = None
 
     def start(self):
         _, command = local_broker.choose(self.port, self._directory)
         path = self._directory / "mosquitto.conf"
         settings = path.read_text()
-        if self._extra:
-            settings = settings.replace("allow_anonymous true\n", "user root\n" + self._extra)
+        if self.extra:
+            settings = settings.replace("allow_anonymous true\n", "user root\n" + self.extra)
         path.write_text(settings)
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)

@@ -15,11 +15,11 @@ never exceeds its maximal size.
 import logging
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import ceil
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from edge_tvbo.errors import DataError
 
@@ -49,6 +49,7 @@ class Kind(NamedTuple):
 
 
 Batch = tuple[str, int, int, bytes]  # field, its first and its last number, blob
+Result = TypeVar("Result")
 
 
 class BatchDatabase:
@@ -81,15 +82,7 @@ class BatchDatabase:
     def store_batches(self, batches: Sequence[Batch]) -> bool:
         """Store batches, all or none; return whether they were stored. An error is logged."""
         try:
-            connection = self._connect()
-            size = sum(len(blob) for *_, blob in batches)
-            self._fold_wal(connection, size)
-            before = self._wal_size()
-            with connection:
-                connection.execute("BEGIN IMMEDIATE")
-                self._make_space(connection, size)
-                connection.executemany(_INSERT, batches)
-            self._written += max(0, self._wal_size() - before)
+            self._attempt(lambda: self._store(batches))
         except (sqlite3.Error, OSError) as error:
             self._close_after(error)
             return False
@@ -101,9 +94,7 @@ class BatchDatabase:
         try:
             if not self._path.exists():
                 return None
-            query = "SELECT entries FROM batches WHERE field = ? ORDER BY id DESC LIMIT 1"
-            row = self._connect().execute(query, (field,)).fetchone()
-            return row[0] if row else None
+            return self._attempt(lambda: self._newest(field))
         except (sqlite3.Error, OSError) as error:
             self._close_after(error)
             return None
@@ -112,11 +103,25 @@ class BatchDatabase:
         """Copy the WAL into the file and close the file."""
         if self._connection:
             self._written += self._wal_size()
-            with suppress(sqlite3.Error):
-                self._connection.close()
-        self._connection = None
+        self._close_connection()
 
     # --- the file -----------------------------------------------------------------------------
+
+    def _store(self, batches: Sequence[Batch]) -> None:
+        connection = self._connect()
+        size = sum(len(blob) for *_, blob in batches)
+        self._fold_wal(connection, size)
+        before = self._wal_size()
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            self._make_space(connection, size)
+            connection.executemany(_INSERT, batches)
+        self._written += max(0, self._wal_size() - before)
+
+    def _newest(self, field: str) -> bytes | None:
+        query = "SELECT entries FROM batches WHERE field = ? ORDER BY id DESC LIMIT 1"
+        row = self._connect().execute(query, (field,)).fetchone()
+        return row[0] if row else None
 
     def _connect(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -175,21 +180,38 @@ class BatchDatabase:
             )
 
     def _wal_size(self) -> int:
+        """Return the size of the WAL in bytes; 0 if there is none, or if it is unknown."""
         try:
             return self._wal.stat().st_size
-        except FileNotFoundError:
+        except OSError:  # not raised, because the batches may be stored already
             return 0
 
-    # --- errors -------------------------------------------------------------------------------
-
-    def _close_after(self, error: sqlite3.Error | OSError) -> None:
-        """Close the file after an error, rename it if it is damaged, and log the error."""
+    def _close_connection(self) -> None:
         if self._connection:
             with suppress(sqlite3.Error):
                 self._connection.close()
         self._connection = None
+
+    # --- errors -------------------------------------------------------------------------------
+
+    def _attempt(self, action: Callable[[], Result]) -> Result:
+        """Return the result of `action`; if the file seems to be damaged, open it and try again.
+
+        SQLite reports a read that failed once as damage, too.
+        """
+        try:
+            return action()
+        except sqlite3.Error as error:
+            if not _is_damage(error):
+                raise
+        self._close_connection()
+        return action()
+
+    def _close_after(self, error: sqlite3.Error | OSError) -> None:
+        """Close the file after an error, rename it if it is damaged, and log the error."""
+        self._close_connection()
         problem = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE_ERRORS:
+        if _is_damage(error):
             log.error(
                 "%s: %s is damaged: %s; %s", self._kind.name, self._path, problem, self._set_aside()
             )
@@ -223,6 +245,10 @@ class BatchDatabase:
             )
         else:
             log.info("%s: stored in %s again", self._kind.name, self._path)
+
+
+def _is_damage(error: sqlite3.Error | OSError) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE_ERRORS
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

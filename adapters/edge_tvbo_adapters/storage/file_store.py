@@ -37,6 +37,7 @@ class FileStore:
         self._previous = directory / f"{name}.state.previous"
         self._draft = directory / f"{name}.state.new"
         self._written = 0
+        self._unreadable: list[Path] = []  # files that `save` may not overwrite
         self._logged_problem = ""
 
     @property
@@ -50,7 +51,11 @@ class FileStore:
         return str(self._current)
 
     def generations(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the path and the content of each state file, the newest first."""
+        """Yield the path and the content of each state file, the newest first.
+
+        The next `save` renames a file that cannot be read, because it may be readable again later.
+        """
+        self._unreadable.clear()
         for path in (self._current, self._previous):
             try:
                 with path.open("rb") as file:
@@ -59,6 +64,7 @@ class FileStore:
                 continue
             except OSError as error:
                 log.error("state: %s cannot be read: %s", path, error.strerror)
+                self._unreadable.append(path)
                 continue
             yield str(path), content
 
@@ -67,14 +73,8 @@ class FileStore:
 
         The oldest rejected files are deleted if there are more than `MAX_REJECTED_FILES`.
         """
-        path = Path(generation)
         try:
-            older = sorted(self._rejected_files())
-            number = older[-1][0] + 1 if older else 1
-            target = self._current.with_name(f"{self._current.name}.{why}-{number}")
-            path.replace(target)
-            for _, each in older[: max(0, len(older) + 1 - MAX_REJECTED_FILES)]:
-                each.unlink()
+            target = self._set_aside(Path(generation), why)
         except OSError as error:
             return f"the file could not be renamed: {error.strerror}"
         return f"the file is now {target.name}"
@@ -88,6 +88,11 @@ class FileStore:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._write(document)
+            while self._unreadable:
+                with suppress(FileNotFoundError):
+                    target = self._set_aside(self._unreadable[0], "unreadable")
+                    log.info("state: %s is now %s", self._unreadable[0], target.name)
+                del self._unreadable[0]
             with suppress(FileNotFoundError):
                 self._current.replace(self._previous)
             self._draft.replace(self._current)
@@ -99,6 +104,16 @@ class FileStore:
             return False
         self._log_problem("")
         return True
+
+    def _set_aside(self, path: Path, why: str) -> Path:
+        """Rename a rejected state file, delete the oldest ones, and return the new path."""
+        older = sorted(self._rejected_files())
+        number = older[-1][0] + 1 if older else 1
+        target = self._current.with_name(f"{self._current.name}.{why}-{number}")
+        path.replace(target)
+        for _, each in older[: max(0, len(older) + 1 - MAX_REJECTED_FILES)]:
+            each.unlink()
+        return target
 
     def _rejected_files(self) -> Iterator[tuple[int, Path]]:
         """Yield the number and the path of each rejected state file."""

@@ -60,7 +60,8 @@ def _lock(path: Path) -> int:
         raise StateInUse(path.name.removesuffix(".lock"), str(path.parent), holder) from None
     except OSError as error:
         if descriptor >= 0:
-            os.close(descriptor)
+            with suppress(OSError):
+                os.close(descriptor)
         log.warning(
             "state: %s cannot be locked: %s; make sure that no second daemon uses this directory",
             path,

@@ -1,0 +1,81 @@
+"""Every system call of the state and history code fails in turn, and every allocation of a start.
+
+The calls fail in a process of its own, into which a C library is preloaded; see support/injection.
+What must hold is checked there: what was reported as stored is read back, what was not is absent,
+nothing is half done, the log says what failed, the next write succeeds, no interval number is used
+twice and no file stays open.
+"""
+
+import json
+import platform
+import subprocess
+import sys
+
+import pytest
+from support.injection import shim
+from support.paths import ROOT
+
+SCENARIOS = {  # how many of the calls fail in `make test`: one of so many
+    "checkpoints": 1,
+    "start": 1,
+    "lock": 1,
+    "latest": 9,
+    "history": 29,
+    "readings": 29,
+}
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """Return the environment of a process in which faults can be injected."""
+    if platform.libc_ver()[0] != "glibc":
+        pytest.skip("faults are injected into the GNU C library")
+    made = shim.environment(tmp_path_factory.mktemp("injection"))
+    if made is None:
+        pytest.skip("there is no C compiler")
+    return made
+
+
+def report(environment, module, *words):
+    command = [sys.executable, "-m", f"support.injection.{module}", *map(str, words)]
+    done = subprocess.run(
+        command, env=environment, cwd=ROOT / "tests", capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def storage(environment, scenario, every):
+    """Let calls of a scenario fail; return how many, and by the function."""
+    found = report(environment, "storage", scenario, every)
+    assert found["violations"] == []
+    return sum(found["points"].values()), found["points"]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_failed_system_call_loses_nothing(environment, scenario):
+    points, _ = storage(environment, scenario, SCENARIOS[scenario])
+    assert points >= 40
+
+
+@pytest.mark.parametrize("policy", ["tv-gp-ucb", "auto"])
+def test_a_start_without_memory_loses_nothing(environment, policy):
+    found = report(environment, "memory", policy, 50)
+    assert found["violations"] == []
+    assert found["endings"]["error"] >= 10
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_every_system_call_and_every_allocation_fails_once(environment, record_property):
+    counts = {each: storage(environment, each, 1) for each in SCENARIOS}
+    memory = {each: report(environment, "memory", each, 1) for each in ("tv-gp-ucb", "auto")}
+    calls = {name for _, points in counts.values() for name in points}
+    texts = [f"{each} {points}" for each, (points, _) in counts.items()]
+    starts = [f"{each} {found['endings']}" for each, found in memory.items()]
+    record_property(
+        "measured",
+        f"{sum(points for points, _ in counts.values())} failed calls ({', '.join(texts)}) of "
+        f"{len(calls)} functions, {len(shim.MODES)} modes; failed allocations: {'; '.join(starts)}",
+    )
+    assert [each["violations"] for each in memory.values()] == [[], []]

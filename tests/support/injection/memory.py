@@ -1,0 +1,103 @@
+"""Every allocation of memory fails in turn while a daemon restores its state.
+
+    LD_PRELOAD=faults.so PYTHONMALLOC=malloc python -m support.injection.memory POLICY EVERY
+
+Either the state is restored, or the process ends, by an exception or, in an extension that does not
+check its allocations, by a signal. Then the next start restores the state, to the last bit. One
+line of JSON is printed.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from edge_tvbo_adapters.storage.file_store import FileStore
+from support.injection.shim import NEVER, Faults
+from support.injection.storage import Daemon
+from support.lives import Time
+
+from edge_tvbo.daemon.checkpoints import Checkpoints, decode
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
+
+FIELD = SensorField(("a", "b"), np.array([[1.0, 0.3], [0.3, 1.0]]), 0.01, scale=1.0)
+PARAMETERS = {"tv-gp-ucb": {"epsilon": 0.1}, "auto": {}}
+INTERVALS = 6
+RESTORED, ERROR, UNAWARE = range(3)  # exit codes
+NAMES = {RESTORED: "restored", ERROR: "error", UNAWARE: "unaware"}
+
+
+class Start:
+    """A start of the daemon, up to where it restores its state."""
+
+    def __init__(self, directory, policy, clock):
+        made = make_policy(policy, FIELD, **PARAMETERS[policy])
+        self.life = Daemon(Time(clock.now), [], policy=made)
+        self.checkpoints = Checkpoints(
+            FileStore(directory, "k"),
+            900.0,
+            {"lab": self.life.controller},
+            self.life.schedule,
+            lambda: clock.now,
+        )
+
+    def has(self, document):
+        """Return whether the field is that of `document`, to the last bit."""
+        return self.life.controller.snapshot() == document.fields["lab"].controller
+
+
+def write(directory, files):
+    """Let `directory` contain `files`, a mapping of names to bytes, and nothing else."""
+    for path in directory.iterdir():
+        path.unlink()
+    for name, content in files.items():
+        (directory / name).write_bytes(content)
+
+
+def ending(faults, start, number):
+    """Return how a process ends that restores while one allocation fails."""
+    child = os.fork()
+    if not child:
+        faults.arm_allocations(number)
+        try:
+            start.checkpoints.restore()
+        except Exception:  # of any kind: Python and its extensions do not agree on one
+            os._exit(ERROR)
+        faults.disarm()
+        os._exit(RESTORED if start.life.controller.policy.observations else UNAWARE)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def tried(policy, every):
+    """Let each allocation of a start fail; return the report."""
+    faults, clock, violations, endings = Faults(), Time(), [], Counter()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        directory = Path(name).resolve()
+        made = make_policy(policy, FIELD, **PARAMETERS[policy])
+        Daemon(clock, FileStore(directory, "k"), policy=made).run(INTERVALS)
+        files = {each.name: each.read_bytes() for each in directory.iterdir()}
+        document = decode(files["k.state"])
+        Start(directory, policy, clock).checkpoints.restore()  # compiles and imports
+        write(directory, files)
+        faults.arm_allocations(NEVER)
+        Start(directory, policy, clock).checkpoints.restore()
+        counted = faults.disarm()
+        for number in range(1, counted + 1, every):
+            write(directory, files)
+            how = ending(faults, Start(directory, policy, clock), number)
+            endings[NAMES.get(how, f"signal {-how}")] += 1
+            if how == UNAWARE:
+                violations.append(f"allocation {number}: the state is taken for damaged")
+            following = Start(directory, policy, clock)
+            following.checkpoints.restore()
+            if not following.has(document):
+                violations.append(f"allocation {number}: the next start does not restore the state")
+    return {"allocations": counted, "endings": endings, "violations": violations}
+
+
+if __name__ == "__main__":
+    print(json.dumps(tried(sys.argv[1], int(sys.argv[2]))))

@@ -49,6 +49,7 @@ COVERAGE_STEP = 0.2  # of the logarithm of the interval factor (docs/auto.md)
 MAX_INTERVAL_FACTOR = 10.0
 NUMBERS = ("at", "seen", "scale", "weight")  # attributes in snapshots, without the underscore
 INTERVAL_FACTOR = "interval_factor"  # in snapshots; older ones do not have it
+NO_TIME = -1.0  # in place of a Unix time; times before 1970 are negative, too
 SAME_TIME = 0.5  # share of an interval; smaller differences in time are jitter
 
 
@@ -83,7 +84,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._counts = np.zeros(LIVELINESS_BINS)
         self.mean = np.zeros(M)
         self.variance = np.zeros(M)
-        self._at = -1.0  # s since 1970 at the last `set_time`; negative if there was none
+        self._at = NO_TIME  # s since 1970 at the last `set_time`
         self._waited = 0  # intervals that ended since `_at`
         self._seen = 0.0  # s that have passed since the first `set_time`
         self.log_density = 0.0  # ln p(y) of the last reading y before the update with it
@@ -97,7 +98,7 @@ class StructuralPosterior(FiniteArmsMixin):
 
     def set_time(self, at: float) -> None:
         """Set the time at which the current interval began, in s since 1970, UTC."""
-        if self._at < 0.0:
+        if self._at == NO_TIME:
             passed = 0.0 if self._model.state is None else at - self._model.state.end
         else:
             passed = at - self._at - self._waited * self._model.interval
@@ -153,7 +154,7 @@ class StructuralPosterior(FiniteArmsMixin):
         """Return the season and rates of the model, its readings, and its approximations."""
         components = self._model.components
         readings = self._model.rows * len(self._spread) + self.observations
-        period = self._model.period if self._at >= 0.0 else 0.0
+        period = 0.0 if self._at == NO_TIME else self._model.period
         shorter, longer = sorted((components.fast.time, components.slow.time))
         learned = LearnedStructure(period, shorter, longer, readings)
         return (learned, *self._covariance.facts())
@@ -228,7 +229,7 @@ class StructuralPosterior(FiniteArmsMixin):
 
     def _phase_of(self, period: float) -> float:
         """Return the phase of `period` in the current interval; -1 if `period` is 0."""
-        if self._at < 0.0:
+        if self._at == NO_TIME:
             return -1.0
         return phase_of(self._at + self._waited * self._model.interval, period)
 

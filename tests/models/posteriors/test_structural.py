@@ -319,6 +319,18 @@ def test_intervals_contain_nine_of_ten_readings_whatever_their_distribution(erro
     assert abs(inside / len(errors) - 0.9) <= most / (COVERAGE_STEP * len(errors))
 
 
+def test_times_before_1970_are_times():
+    posteriors = [StructuralPosterior(field_of(MODEL)) for _ in range(2)]
+    for posterior, first in zip(posteriors, (-9 * DAY, 0.0), strict=True):
+        for k in range(5):
+            posterior.set_time(first + k * 7 * HOUR)
+            posterior.observe(k % M, 1.0 + k)
+            posterior.advance()
+    np.testing.assert_allclose(posteriors[0].mean, posteriors[1].mean)
+    np.testing.assert_allclose(posteriors[0].variance, posteriors[1].variance)
+    assert posteriors[0].facts()[0].period == MODEL.period
+
+
 def test_reset_forgets_the_readings_but_not_the_time():
     posterior, fresh = (StructuralPosterior(field_of(MODEL)) for _ in range(2))
     for each in (posterior, fresh):

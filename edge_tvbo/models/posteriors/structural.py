@@ -1,11 +1,11 @@
 """Structural posterior: a field with a course, a season and parts that change at different rates.
 
 `StructuralPosterior` is a Kalman filter over the components of a `StructuralModel`. While readings
-arrive, it also learns how large all variances are (σ²), and how lively the field is in each part of
-the season.
+arrive, it also learns how large all variances are (σ²), how lively the field is in each part of the
+season, and how wide predictive intervals have to be.
 """
 
-from math import log, pi, sqrt
+from math import exp, log, pi, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -43,7 +43,13 @@ PRIOR_COUNT, TRAINED_COUNT = 10.0, 50.0  # readings that the first value of σ²
 BIN_COUNT = 6.0  # readings that the former liveliness of a part of the season counts as
 MIN_LIVELINESS = 0.15
 FIRST_SEASON_PARTS = 6  # after each such part of the first season, the liveliness is adapted
+COVERAGE = 0.9  # share of the readings that the interval has to contain whose width is learned
+COVERED_STDS = NormalDist().inv_cdf((1.0 + COVERAGE) / 2.0)
+COVERAGE_STEP = 0.2  # of the logarithm of the interval factor (docs/auto.md)
+MAX_INTERVAL_FACTOR = 10.0
 NUMBERS = ("at", "seen", "scale", "weight")  # attributes in snapshots, without the underscore
+INTERVAL_FACTOR = "interval_factor"  # in snapshots; older ones do not have it
+NO_TIME = -1.0  # in place of a Unix time; times before 1970 are negative, too
 SAME_TIME = 0.5  # share of an interval; smaller differences in time are jitter
 
 
@@ -78,7 +84,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._counts = np.zeros(LIVELINESS_BINS)
         self.mean = np.zeros(M)
         self.variance = np.zeros(M)
-        self._at = -1.0  # s since 1970 at the last `set_time`; negative if there was none
+        self._at = NO_TIME  # s since 1970 at the last `set_time`
         self._waited = 0  # intervals that ended since `_at`
         self._seen = 0.0  # s that have passed since the first `set_time`
         self.log_density = 0.0  # ln p(y) of the last reading y before the update with it
@@ -92,7 +98,7 @@ class StructuralPosterior(FiniteArmsMixin):
 
     def set_time(self, at: float) -> None:
         """Set the time at which the current interval began, in s since 1970, UTC."""
-        if self._at < 0.0:
+        if self._at == NO_TIME:
             passed = 0.0 if self._model.state is None else at - self._model.state.end
         else:
             passed = at - self._at - self._waited * self._model.interval
@@ -121,6 +127,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self.log_density = -0.5 * (log(2.0 * pi * total) + loss)
         unknown = total / (self.prior_std(arm) ** 2 + self._noise_of(arm))
         self._learn_scale(min(square, MAX_ERROR_STDS**2), unknown)
+        self._learn_interval(far)
         self.observations += 1
         self._refresh()
 
@@ -139,6 +146,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._squares[:] = self._counts[:] = 0.0
         self._scale = 1.0  # σ²: by it the true variances differ from those of the components
         self._weight = TRAINED_COUNT if self._model.rows else PRIOR_COUNT
+        self._interval_factor = 1.0  # by it predictive intervals differ from normal ones
         self.observations = 0
         self._refresh()
 
@@ -146,7 +154,7 @@ class StructuralPosterior(FiniteArmsMixin):
         """Return the season and rates of the model, its readings, and its approximations."""
         components = self._model.components
         readings = self._model.rows * len(self._spread) + self.observations
-        period = self._model.period if self._at >= 0.0 else 0.0
+        period = 0.0 if self._at == NO_TIME else self._model.period
         shorter, longer = sorted((components.fast.time, components.slow.time))
         learned = LearnedStructure(period, shorter, longer, readings)
         return (learned, *self._covariance.facts())
@@ -154,11 +162,12 @@ class StructuralPosterior(FiniteArmsMixin):
     def quantile(self, arm: int, share: float) -> float:
         """Return the value below which a reading of `arm` lies with the probability `share`."""
         spread = sqrt(float(self.variance[arm]) + self._noise_of(arm))
-        return NormalDist(float(self.mean[arm]), spread).inv_cdf(share)
+        return NormalDist(float(self.mean[arm]), self._interval_factor * spread).inv_cdf(share)
 
     def snapshot(self) -> bytes:
         """Return the state of the structural posterior as bytes, for `restore`."""
         numbers: State = {name: getattr(self, f"_{name}") for name in NUMBERS}
+        numbers[INTERVAL_FACTOR] = self._interval_factor
         counts = {"observations": self.observations, "waited": self._waited}
         state = {**numbers, **counts, **self._arrays(), **self._identity()}
         return encode_snapshot(self._kind(), self._field.fingerprint(), state)
@@ -220,7 +229,7 @@ class StructuralPosterior(FiniteArmsMixin):
 
     def _phase_of(self, period: float) -> float:
         """Return the phase of `period` in the current interval; -1 if `period` is 0."""
-        if self._at < 0.0:
+        if self._at == NO_TIME:
             return -1.0
         return phase_of(self._at + self._waited * self._model.interval, period)
 
@@ -261,6 +270,18 @@ class StructuralPosterior(FiniteArmsMixin):
         self._scale *= (self._weight + weight * square) / (self._weight + weight)
         self._weight = min(self._weight + weight, MAX_COUNT)
 
+    def _learn_interval(self, error: float) -> None:
+        """Learn how wide intervals have to be from the standardised error of a reading.
+
+        The interval becomes narrower after a reading inside and wider after one outside, so that
+        it contains the share `COVERAGE` of the readings in the long run, whatever their
+        distribution is (adaptive conformal inference, Gibbs & Candès 2021).
+        """
+        is_outside = error > COVERED_STDS * self._interval_factor
+        factor = self._interval_factor * exp(COVERAGE_STEP * (is_outside - (1.0 - COVERAGE)))
+        limited = max(1.0 / MAX_INTERVAL_FACTOR, min(factor, MAX_INTERVAL_FACTOR))
+        self._interval_factor = limited
+
     def _adapt_liveliness(self, at: float) -> None:
         """Adapt the liveliness if a season, or a part of the first season, has ended before `at`.
 
@@ -291,10 +312,13 @@ class StructuralPosterior(FiniteArmsMixin):
         for name in ("observations", "waited"):
             read_count(state, name)
         numbers = {name: read_number(state, name) for name in NUMBERS}
+        factor = _interval_factor_of(state)
         check_arrays(arrays, state)
         self._covariance.check(state)
         if numbers["scale"] <= 0.0 or numbers["weight"] <= 0.0 or numbers["seen"] < 0.0:
             raise SnapshotError("The snapshot's 'scale', 'weight' or 'seen' is not positive.")
+        if not 1.0 / MAX_INTERVAL_FACTOR <= factor <= MAX_INTERVAL_FACTOR:
+            raise SnapshotError(f"The snapshot's {INTERVAL_FACTOR!r} is out of range.")
         if (state["liveliness"] <= 0.0).any() or (state["counts"] < 0.0).any():
             raise SnapshotError("The snapshot's 'liveliness' or 'counts' is not positive.")
 
@@ -303,6 +327,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self.observations, self._waited = state["observations"], state["waited"]
         self._at, self._seen = float(state["at"]), float(state["seen"])
         self._scale, self._weight = float(state["scale"]), float(state["weight"])
+        self._interval_factor = _interval_factor_of(state)
 
     def _identity(self) -> State:
         """Return what the state of a sensor depends on besides its own readings."""
@@ -325,3 +350,8 @@ class StructuralPosterior(FiniteArmsMixin):
             "squares": self._squares,
             "counts": self._counts,
         }
+
+
+def _interval_factor_of(state: State) -> float:
+    """Return the interval factor of a snapshot; 1 for a snapshot without one."""
+    return read_number(state, INTERVAL_FACTOR) if INTERVAL_FACTOR in state else 1.0

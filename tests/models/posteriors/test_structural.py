@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from support.naive import se
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.facts import LearnedStructure
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.posteriors.structural import StructuralPosterior
+from edge_tvbo.models.posteriors.structural import COVERAGE_STEP, StructuralPosterior
 from edge_tvbo.models.structure import (
     DAY,
     LIVELINESS_BINS,
@@ -181,6 +182,11 @@ def test_without_a_season_the_time_of_day_has_no_effect():
     assert posterior.facts()[0].period == 0.0
 
 
+def normal_quantile(posterior, sensor, share):
+    total = posterior.variance[sensor] + posterior._noise_of(sensor)
+    return NormalDist(posterior.mean[sensor], math.sqrt(total)).inv_cdf(share)
+
+
 def test_density_and_quantiles_are_those_of_the_normal_distribution():
     posterior = StructuralPosterior(field_of(MODEL))
     posterior.set_time(0.0)
@@ -251,7 +257,15 @@ def test_restored_it_continues_bit_for_bit(history, cut):
 
 
 @pytest.mark.parametrize(
-    "change", [{"scale": 0.0}, {"weight": -1.0}, {"waited": -1}, {"liveliness": None}]
+    "change",
+    [
+        {"scale": 0.0},
+        {"weight": -1.0},
+        {"waited": -1},
+        {"liveliness": None},
+        {"interval_factor": 0.0},
+        {"interval_factor": None},
+    ],
 )
 def test_impossible_snapshot_is_rejected_and_changes_nothing(change, monkeypatch):
     posterior = StructuralPosterior(field_of(MODEL))
@@ -264,6 +278,57 @@ def test_impossible_snapshot_is_rejected_and_changes_nothing(change, monkeypatch
     with pytest.raises(SnapshotError):
         posterior.restore(before)
     assert posterior.snapshot() == before
+
+
+def test_a_snapshot_without_an_interval_factor_has_normal_intervals(monkeypatch):
+    posterior, old = (StructuralPosterior(field_of(MODEL)) for _ in range(2))
+    for value in (1.0, 9.0, -9.0):
+        posterior.observe(0, value)
+    module = "edge_tvbo.models.posteriors.structural.decode_snapshot"
+    from edge_tvbo.models import snapshot
+
+    def decode(*args):
+        state = snapshot.decode_snapshot(*args)
+        del state["interval_factor"]
+        return state
+
+    monkeypatch.setattr(module, decode)
+    old.restore(posterior.snapshot())
+    np.testing.assert_array_equal(old.mean, posterior.mean)
+    assert old.quantile(0, 0.95) < posterior.quantile(0, 0.95)
+    assert old.quantile(0, 0.95) == pytest.approx(normal_quantile(old, 0, 0.95))
+
+
+@given(
+    errors=st.lists(st.sampled_from([0.5, 1.0, 2.0, 5.0]), min_size=200, max_size=300),
+    spread=st.sampled_from([0.5, 1.0, 1.5]),
+)
+@settings(max_examples=10)
+def test_intervals_contain_nine_of_ten_readings_whatever_their_distribution(errors, spread):
+    posterior = StructuralPosterior(field_of(MODEL))
+    inside = 0
+    for k, error in enumerate(errors):
+        low, high = posterior.quantile(0, 0.05), posterior.quantile(0, 0.95)
+        half = (normal_quantile(posterior, 0, 0.95) - normal_quantile(posterior, 0, 0.05)) / 2
+        reading = float(posterior.mean[0]) + (-1) ** k * error * spread * half
+        inside += low <= reading <= high
+        posterior.observe(0, reading)
+        posterior.advance()
+    # The sum of all steps, .2 (.9 - share inside) for each reading, is the logarithm of the factor.
+    most = math.log(5.0 * 1.5) + COVERAGE_STEP
+    assert abs(inside / len(errors) - 0.9) <= most / (COVERAGE_STEP * len(errors))
+
+
+def test_times_before_1970_are_times():
+    posteriors = [StructuralPosterior(field_of(MODEL)) for _ in range(2)]
+    for posterior, first in zip(posteriors, (-9 * DAY, 0.0), strict=True):
+        for k in range(5):
+            posterior.set_time(first + k * 7 * HOUR)
+            posterior.observe(k % M, 1.0 + k)
+            posterior.advance()
+    np.testing.assert_allclose(posteriors[0].mean, posteriors[1].mean)
+    np.testing.assert_allclose(posteriors[0].variance, posteriors[1].variance)
+    assert posteriors[0].facts()[0].period == MODEL.period
 
 
 def test_reset_forgets_the_readings_but_not_the_time():

@@ -1,4 +1,4 @@
-"""Experiments: E1 to E11 repeat those of the five papers, and five others evaluate `auto`.
+"""Experiments: E0 to E11 repeat those of the five papers, and five others evaluate `auto`.
 
 Each experiment has its own module. `base` defines the interface of an experiment, `runner` runs
 experiments, and `report` compares their results with the papers. The same seed gives the same
@@ -13,6 +13,7 @@ from edge_tvbo.research.experiments.base import Experiment
 from edge_tvbo.simulation.dataset_lookup import DataSource
 
 CLASSES = {
+    "E0": "e00_illustrations:Illustrations",
     "E1": "e01_within_model:WithinModel",
     "E2": "e02_trigger_sensitivity:TriggerSensitivity",
     "E3": "e03_reset_times:ResetTimes",

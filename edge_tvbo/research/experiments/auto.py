@@ -45,6 +45,7 @@ from edge_tvbo.research.experiments.base import (
     case_labels,
 )
 from edge_tvbo.research.experiments.run_policy import run_policy
+from edge_tvbo.research.experiments.statistics import block_means, standard_error
 from edge_tvbo.simulation.dataset_lookup import DataSource, search_directories
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.training.covariance import train, with_model, with_structure
@@ -102,7 +103,6 @@ BETA = LogBeta(0.4, 4.0)
 RECORDED_RUNS = 24  # number of runs with recordings, in which little is random
 BEHIND = "R_T/T of auto minus this"  # difference in the same run
 OVER_BLOCKS = "error of the difference over blocks"  # standard error
-BLOCKS = 10
 COVERAGE = 0.9  # nominal coverage of the predictive intervals
 
 
@@ -294,14 +294,8 @@ def _rows_on_recording(run: int, place: str, split: TrainTestSplit) -> Iterator[
         if name == "auto":
             ours, numbers["covered"] = regret, covered
         else:
-            numbers[OVER_BLOCKS] = _error_over_blocks(ours - regret)
+            numbers[OVER_BLOCKS] = standard_error(block_means(ours - regret))
         yield Row(run, _case(place, name), numbers)
-
-
-def _error_over_blocks(differences: Array) -> float:
-    """Return the standard error of the mean of `differences` (T,), from its blocks of time."""
-    means = [block.mean() for block in np.array_split(differences, BLOCKS)]
-    return float(np.std(means, ddof=1) / math.sqrt(BLOCKS))
 
 
 def regret_and_coverage(

@@ -1,13 +1,14 @@
 """Base class of all experiments, and the types of results and of published numbers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.simulation.dataset_lookup import DataSource
@@ -54,13 +55,19 @@ class PublishedValue(NamedTuple):
     sd: float | None  # standard deviation of a run; None if it is not published
     runs: int
 
+    @property
+    def error(self) -> float | None:
+        """Standard error of the published mean; None if no standard deviation is published."""
+        return None if self.sd is None else float(self.sd / self.runs**0.5)
+
 
 class Expectation(NamedTuple):
     """An expected property of an experiment's results, and whether they have this property."""
 
     text: str
-    holds: bool
+    holds: bool | None  # None if the results do not tell
     runs_needed: int = 30  # fewer runs cannot tell; at most the number of runs in the paper
+    test: str = ""  # test statistic on which `holds` is based, if there is one
 
 
 class Cell(NamedTuple):
@@ -78,16 +85,55 @@ class Cell(NamedTuple):
         return float(self.sd / self.runs**0.5)
 
 
-class ResultTable:
-    """The results of an experiment: a `Cell` for each pair of a case and a named number."""
+class Table(NamedTuple):
+    """A table of the page of results: a number of each case, by the values of two labels.
 
-    def __init__(self, cells: Sequence[Cell]) -> None:
+    The label "number" stands for the name of the number; `number` is then empty.
+    """
+
+    number: str
+    rows: str  # label whose values are the rows
+    columns: str  # label whose values are the columns
+    where: Mapping[str, Sequence[str]] = {}  # values of labels; cells with others are left out
+
+
+class ResultTable:
+    """The results of an experiment: a `Cell` for each pair of a case and a named number.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        The cells of the table.
+    rows : sequence of Row, optional
+        The rows that the cells summarise; `differences` and `mean_curve` need them.
+    """
+
+    def __init__(self, cells: Sequence[Cell], rows: Sequence[Row] = ()) -> None:
         self.cells = tuple(cells)
-        self._found = {(cell.number, *sorted(cell.case.items())): cell for cell in cells}
+        self.rows = tuple(rows)
+        self._found = {_key(cell.case, cell.number): cell for cell in cells}
+        self._rows_of: dict[tuple[Any, ...], list[Row]] = {}
+        for row in rows:
+            self._rows_of.setdefault(_key(row.case), []).append(row)
 
     def cell(self, number: str, case: Labels) -> Cell:
         """Return the cell of a number in a case; raise `KeyError` if there is no such cell."""
-        return self._found[(number, *sorted(case.items()))]
+        return self._found[_key(case, number)]
+
+    def differences(self, number: str, ours: Labels, theirs: Labels) -> Array:
+        """Return, for each run that has both cases, a number of `ours` minus that of `theirs`."""
+        other = {row.run: row.numbers[number] for row in self._rows_of[_key(theirs)]}
+        return np.array(
+            [
+                row.numbers[number] - other[row.run]
+                for row in self._rows_of[_key(ours)]
+                if row.run in other
+            ]
+        )
+
+    def mean_curve(self, curve: str, case: Labels) -> Array:
+        """Return the curve with the name `curve`, averaged over the runs of one case."""
+        return np.asarray(np.mean([row.curves[curve] for row in self._rows_of[_key(case)]], axis=0))
 
     def mean(self, number: str, **case: object) -> float:
         """Return the mean of a number over the runs of the case with the labels `case`."""
@@ -96,6 +142,18 @@ class ResultTable:
     def values_of(self, label: str) -> list[str]:
         """Return the distinct values that a label has in all cases, in the order of the cells."""
         return list(dict.fromkeys(cell.case[label] for cell in self.cells if label in cell.case))
+
+
+def table_labels(cell: Cell) -> Labels:
+    """Return the labels of a cell, with the name of its number as the label "number"."""
+    return {**cell.case, "number": cell.number}
+
+
+Drawing = Callable[[Any, Sequence[Row], ResultTable], None]  # (figure, rows, results)
+
+
+def _key(case: Labels, *number: str) -> tuple[Any, ...]:
+    return (*number, *sorted(case.items()))
 
 
 class Experiment(ABC):
@@ -112,6 +170,9 @@ class Experiment(ABC):
     source: str  # the paper, and its table or figure
     runs: int  # number of runs, as in the paper
     block = 1  # number of runs in one job
+    revision = 1  # increases when the rows of a run change, so that stored runs are not mixed
+    tables: tuple[Table, ...] = ()  # tables of the page of results
+    notes = ""  # differences from the paper, for the page of results (Markdown)
 
     def __init__(self, data: DataSource | None = None) -> None:
         self._data = data
@@ -141,6 +202,14 @@ class Experiment(ABC):
     @abstractmethod
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
         """Draw the experiment's figure, like that of the paper, into a matplotlib `Figure`."""
+
+    def pictures(self) -> dict[str, Drawing]:
+        """Return the experiment's pictures: for each file name, the function that draws it."""
+        return {"figure": self.draw}
+
+    def error(self, results: ResultTable, cell: Cell) -> float:
+        """Return the standard error of a cell of `results`; by default, it is over the runs."""
+        return cell.error
 
     @abstractmethod
     def _run(self, run: int, seed: int) -> Iterator[Row]:

@@ -1,12 +1,15 @@
-"""Curves of an experiment: their means over all runs, and plots of these means."""
+"""Curves of an experiment: their means over all runs, and plots of these means with bands."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.experiments.base import Labels, Row
+
+BAND = "the bands show 95 % confidence intervals of the mean over the runs"
 
 
 def mean_curve(rows: Sequence[Row], curve: str, case: Labels) -> Array:
@@ -20,9 +23,20 @@ def plot_mean_curves(
     curve: str,
     cases: Mapping[str, Labels],
     step: int = 1,
+    **style: Any,
 ) -> None:
-    """Plot the mean curve of each case over time; a curve has a point every `step` intervals."""
+    """Plot the mean curve of each case, with its band; a point stands for `step` intervals."""
     for label, case in cases.items():
-        mean = mean_curve(rows, curve, case)
-        axes.plot(np.arange(1, len(mean) + 1) * step, mean, label=label)
+        curves = [row.curves[curve] for row in rows if row.case == case]
+        plot_with_band(axes, np.arange(1, len(curves[0]) + 1) * step, curves, label=label, **style)
     axes.grid(alpha=0.3)
+
+
+def plot_with_band(axes: Any, x: ArrayLike, curves: ArrayLike, **style: Any) -> None:
+    """Plot the mean of `curves` (runs, T) over `x` (T,), with its 95 % confidence interval."""
+    values = np.asarray(curves, np.float64)
+    mean = values.mean(axis=0)
+    (line,) = axes.plot(x, mean, **style)
+    if len(values) > 1:
+        half = 1.96 * values.std(axis=0, ddof=1) / len(values) ** 0.5
+        axes.fill_between(x, mean - half, mean + half, color=line.get_color(), alpha=0.2, lw=0)

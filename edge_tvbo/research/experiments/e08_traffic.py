@@ -35,10 +35,12 @@ from edge_tvbo.research.experiments.base import (
     PolicyCase,
     ResultTable,
     Row,
+    Table,
     case_labels,
 )
-from edge_tvbo.research.experiments.curves import plot_mean_curves
+from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
 from edge_tvbo.research.experiments.run_policy import run_policy
+from edge_tvbo.research.experiments.statistics import expect_less
 from edge_tvbo.simulation.backtest import UNIT_LABEL
 from edge_tvbo.simulation.dataset_lookup import DataSource
 from edge_tvbo.simulation.replay import DAY
@@ -68,8 +70,20 @@ class Traffic(Experiment):
 
     name = "E8"
     title = "traffic speeds of METR-LA (the I-880 data of [B16] are not public)"
-    source = "[B16] figures 3 and 4 (other data)"
-    runs = 20
+    source = "[B16] figures 3 c-f, on other data"
+    runs = 200
+    tables = (Table("R_T/T", "policy", "day"),)
+    notes = """
+The unit is the standard deviation of the training data. The data of the paper, speeds on the
+motorway I-880, are not public; METR-LA replaces them. Only the order of the policies can be
+compared; figure 4, with all ten test days of the I-880, cannot be had.
+
+- A run draws 50 of the 207 sensors; the paper draws 50 of 357 once, and averages over 20 starts.
+  With 20 draws, which policy is first changes with the seed; therefore there are 200 draws.
+- The tests are over draws of sensors. They say nothing about other days: there are two test days.
+- The training data are five days of one week; in the paper, they are two thirds of a month.
+- R-GP-UCB, which the paper leaves out, and ET-GP-UCB are added.
+"""
 
     def __init__(
         self,
@@ -100,16 +114,19 @@ class Traffic(Experiment):
         return self._mornings.labels[TRAINING_DAYS:]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the order of the policies in E8 with the paper, separately for each test day."""
+        """Test whether TV-GP-UCB has less regret in E8 than the others, for each test day."""
         return [
-            Expectation(
-                f"{day}: TV-GP-UCB has less regret than {other} ({tv:.3f} and {theirs:.3f})",
-                tv < theirs,
+            expect_less(
+                f"{day}: tv-gp-ucb has less regret than {other}",
+                {
+                    other: results.differences(
+                        "R_T/T",
+                        *(case_labels(policy=each, day=day) for each in ("tv-gp-ucb", other)),
+                    )
+                },
             )
             for day in self._days
-            for other in ("gp-ucb", "r-gp-ucb", "random")
-            for tv in (results.mean("R_T/T", policy="tv-gp-ucb", day=day),)
-            for theirs in (results.mean("R_T/T", policy=other, day=day),)
+            for other in ("gp-ucb", "r-gp-ucb", "et-gp-ucb", "random")
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
@@ -123,7 +140,8 @@ class Traffic(Experiment):
             plot_mean_curves(axes, rows, "R_t/t", cases)
             axes.set(title=day, xlabel="intervals of 5 minutes since 6 h", ylim=(0, None))
         panels[0].set_ylabel(f"R_t / t ({UNIT_LABEL})")
-        panels[-1].legend(fontsize=8)
+        panels[-1].legend()
+        figure.suptitle(f"[B16] figures 3 c-f, with the data of METR-LA; {BAND}")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         """Yield the rows of one run of E8; new sensors are drawn for each run."""

@@ -26,10 +26,17 @@ from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.research.experiments import sample_fields
-from edge_tvbo.research.experiments.base import Expectation, ResultTable, Row, case_labels
-from edge_tvbo.research.experiments.curves import mean_curve
+from edge_tvbo.research.experiments.base import (
+    Expectation,
+    ResultTable,
+    Row,
+    Table,
+    case_labels,
+)
+from edge_tvbo.research.experiments.curves import BAND, plot_with_band
 from edge_tvbo.research.experiments.grid_experiment import GridExperiment
 from edge_tvbo.research.experiments.run_policy import run_policy
+from edge_tvbo.research.experiments.statistics import expect_less
 
 HORIZON = 200
 SIGMA = 0.1
@@ -56,6 +63,12 @@ STARTS: dict[str, FittableModel] = {
     "TTV": Sigmoid(100.0, 10.0),
 }
 TRUE_MODEL = "given the true model"
+ORDER = {  # pairs of models, the better one first, as the text of chapter 10 states them
+    "TV": ((TRUE_MODEL, "TV"), ("TV", "MTV"), ("MTV", "TTV")),
+    "MTV": ((TRUE_MODEL, "MTV"), ("MTV", "TV"), ("TV", "TTV")),
+    "TTV ρ=5": ((TRUE_MODEL, "TTV"), (TRUE_MODEL, "MTV"), ("MTV", "TV"), ("MTV", "TTV")),
+    "TTV ρ=20": ((TRUE_MODEL, "TTV"), (TRUE_MODEL, "MTV"), ("MTV", "TTV")),
+}
 
 
 class ModelMismatch(GridExperiment):
@@ -65,30 +78,31 @@ class ModelMismatch(GridExperiment):
     title = "temporal models on data of their own kind and of other kinds"
     source = "[M24] figures 10.1-10.4"
     runs = 200
+    tables = (Table("R_T/T", "model", "data"),)
+    notes = """
+The thesis has no table; the claims are those of its text. It calls the fitted TTV model poor on
+TTV data, and advises to use this model only if τ and ρ are known roughly.
+
+- The thesis does not state β for this experiment; here β = 2, the best value of its chapter 5.
+- The number of starts of each fit is that of the thesis, but the optimiser and the bounds of the
+  parameters are not stated there.
+"""
     spatial = SpatialKernel(math.inf, math.sqrt(0.2))
     noise_variance = SIGMA**2
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the best model on each kind of data of E10 with the true model."""
-        true = [
-            Expectation(f"{data} data: the true model is the best", best == TRUE_MODEL)
-            for data in DATA
-            for best in [_best(results, data, (*STARTS, TRUE_MODEL))]
-        ]
-        fitted = [
-            Expectation(
-                f"{data} data: the best fitted model is of the true kind (it is {best})",
-                best == data[:3].strip(),
-            )
-            for data in DATA
-            for best in [_best(results, data, tuple(STARTS))]
-        ]
-        total = {model: sum(_mean(results, data, model) for data in DATA) for model in STARTS}
-        best = min(total, key=total.__getitem__)
+        """Test the order of the models that the thesis states for each kind of data."""
         return [
-            *true,
-            *fitted,
-            Expectation("MTV has the least total regret over all kinds of data", best == "MTV"),
+            expect_less(
+                f"{data} data: {better} has less regret than {worse}",
+                {
+                    worse: results.differences(
+                        "R_T/T", *(case_labels(data=data, model=each) for each in (better, worse))
+                    )
+                },
+            )
+            for data, order in ORDER.items()
+            for better, worse in order
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
@@ -96,17 +110,21 @@ class ModelMismatch(GridExperiment):
         panels = figure.subplots(2, len(DATA), sharex=True, sharey="row")
         t = np.arange(1, HORIZON + 1)
         weights = np.ones(SMOOTHING) / SMOOTHING
-        for column, data in enumerate(DATA):
+        for at, (data, (top, bottom)) in enumerate(zip(DATA, panels.T, strict=True), 1):
             for model in (*STARTS, TRUE_MODEL):
-                r = mean_curve(rows, "r_t", case_labels(data=data, model=model))
-                panels[0][column].plot(t, r.cumsum() / t, label=model)
-                smooth = np.convolve(r, weights, mode="valid")
-                panels[1][column].plot(t[SMOOTHING - 1 :], smooth)
-            panels[0][column].set_title(f"{data} data")
-            panels[1][column].set_xlabel("t")
+                case = case_labels(data=data, model=model)
+                regrets = np.array([row.curves["r_t"] for row in rows if row.case == case])
+                plot_with_band(top, t, regrets.cumsum(axis=1) / t, label=model)
+                smooth = [np.convolve(r, weights, mode="valid") for r in regrets]
+                plot_with_band(bottom, t[SMOOTHING - 1 :], smooth)
+            top.set(title=f"10.{at}: {data} data", ylim=(0, None))
+            bottom.set(xlabel="t", ylim=(0, None))
+            for axes in (top, bottom):
+                axes.grid(alpha=0.3)
         panels[0][0].set_ylabel("R_t / t")
         panels[1][0].set_ylabel(f"r_t, mean of {SMOOTHING} intervals")
-        panels[0][0].legend(fontsize=8)
+        panels[0][-1].legend()
+        figure.suptitle(f"[M24] figures 10.1-10.4; {BAND}")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         generator = self._generator(seed, run)
@@ -143,11 +161,3 @@ def _field_of(kernel: FittableModel, g: Array) -> Array:
         case Sigmoid(tau, rho):
             return sample_fields.turning(g, HORIZON, tau, rho)
     raise AssertionError(kernel)
-
-
-def _mean(results: ResultTable, data: str, model: str) -> float:
-    return results.mean("R_T/T", data=data, model=model)
-
-
-def _best(results: ResultTable, data: str, models: tuple[str, ...]) -> str:
-    return min(models, key=lambda model: _mean(results, data, model))

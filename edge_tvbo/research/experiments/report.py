@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,8 @@ from edge_tvbo.errors import MissingExtra
 from edge_tvbo.messages.formatting import text_table
 from edge_tvbo.research.experiments.base import Experiment, Labels, ResultTable, Row
 from edge_tvbo.research.experiments.statistics import standard_errors_apart, summarise
+
+FIGURE_SIZE = (11, 6.5)  # inches
 
 
 def write_report(experiment: Experiment, rows: Sequence[Row], directory: Path) -> ResultTable:
@@ -22,7 +24,7 @@ def write_report(experiment: Experiment, rows: Sequence[Row], directory: Path) -
     ------
     MissingExtra
         If matplotlib is not installed. The files ``runs.csv`` and ``summary.json`` are then
-        written, but not ``figure.png`` and ``figure.svg``.
+        written, but not the pictures, such as ``figure.png`` and ``figure.svg``.
     """
     results = summarise(rows)
     (directory / "runs.csv").write_text(_csv(rows), encoding="utf-8")
@@ -33,16 +35,19 @@ def write_report(experiment: Experiment, rows: Sequence[Row], directory: Path) -
 
 
 def comparison_table(experiment: Experiment, results: ResultTable) -> str:
-    """Return a text table of an experiment's results next to the numbers of the paper."""
+    """Return a text table of an experiment's results next to the numbers of the paper.
+
+    Each mean is followed by its standard error (se).
+    """
     published = {_key(each.number, each.case): each for each in experiment.published()}
-    lines = [["case", "number", "here", "±", "published", "±", "difference"]]
+    lines = [["case", "number", "here", "± se", "published", "± se", "difference"]]
     for cell in results.cells:
         theirs = published.get(_key(cell.number, cell.case))
         line = [
             " ".join(cell.case.values()),
             cell.number,
             f"{cell.mean:.4g}",
-            f"{cell.sd:.2g}" if cell.runs > 1 else "-",
+            f"{experiment.error(results, cell):.2g}" if cell.runs > 1 else "-",
         ]
         if theirs is None:
             line += ["", "", ""]
@@ -50,26 +55,46 @@ def comparison_table(experiment: Experiment, results: ResultTable) -> str:
             apart = standard_errors_apart(cell, theirs)
             line += [
                 f"{theirs.mean:.4g}",
-                "" if theirs.sd is None else f"{theirs.sd:.2g}",
+                "" if theirs.sd is None else f"{theirs.error:.2g}",
                 "" if apart is None else f"{apart:+.1f} se",
             ]
         lines.append(line)
     return text_table(lines, left=2)
 
 
-def check_expectations(experiment: Experiment, results: ResultTable) -> str:
-    """Return one line per expectation: "holds", "FAILS" or "open", and its text.
+class Verdict(NamedTuple):
+    """The verdict of an experiment's results on an expectation."""
 
-    An expectation is open if there are too few runs to tell; the line says how many are needed.
+    word: str  # "holds", "FAILS" or "open"
+    text: str  # the expectation
+    reason: str  # the test statistic, or why the expectation is open
+
+
+def verdicts(experiment: Experiment, results: ResultTable) -> list[Verdict]:
+    """Return the verdict on each expectation of an experiment.
+
+    An expectation is open if there are too few runs to tell, or if its test is not significant.
     """
     runs = max(cell.runs for cell in results.cells)
-    lines = []
+    found = []
     for each in experiment.expectations(results):
         needed = min(each.runs_needed, experiment.runs)
-        verdict = "open" if runs < needed else "holds" if each.holds else "FAILS"
-        short = f" ({runs} runs cannot tell; {needed} are needed)" if runs < needed else ""
-        lines.append(f"{verdict:6} {each.text}{short}")
-    return "\n".join(lines)
+        if runs < needed:
+            found.append(
+                Verdict("open", each.text, f"{runs} runs cannot tell; {needed} are needed")
+            )
+        else:
+            word = {True: "holds", False: "FAILS", None: "open"}[each.holds]
+            found.append(Verdict(word, each.text, each.test))
+    return found
+
+
+def check_expectations(experiment: Experiment, results: ResultTable) -> str:
+    """Return one line per expectation: its verdict, its text, and the reason of the verdict."""
+    return "\n".join(
+        f"{each.word:6} {each.text}" + (f" ({each.reason})" if each.reason else "")
+        for each in verdicts(experiment, results)
+    )
 
 
 def _key(number: str, case: Labels) -> tuple[Any, ...]:
@@ -92,7 +117,7 @@ def _document(experiment: Experiment, results: ResultTable) -> dict[str, Any]:
     published = {_key(each.number, each.case): each for each in experiment.published()}
     cells = []
     for cell in results.cells:
-        entry = {**cell._asdict(), "error": cell.error}
+        entry = {**cell._asdict(), "error": experiment.error(results, cell)}
         theirs = published.get(_key(cell.number, cell.case))
         if theirs is not None:
             entry["printed"] = {"mean": theirs.mean, "sd": theirs.sd, "runs": theirs.runs}
@@ -103,7 +128,8 @@ def _document(experiment: Experiment, results: ResultTable) -> dict[str, Any]:
         "title": experiment.title,
         "source": experiment.source,
         "claims": [
-            {"text": each.text, "holds": each.holds} for each in experiment.expectations(results)
+            {"text": each.text, "holds": each.holds, "test": each.test}
+            for each in experiment.expectations(results)
         ],
         "cells": cells,
     }
@@ -123,7 +149,8 @@ def _draw_figures(
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context({"svg.hashsalt": "edge_tvbo"}):
-        figure = Figure(figsize=(9, 5), layout="constrained")
-        experiment.draw(figure, rows, results)
-        figure.savefig(directory / "figure.png", dpi=120, metadata={"Software": None})
-        figure.savefig(directory / "figure.svg", metadata={"Date": None})
+        for name, draw in experiment.pictures().items():
+            figure = Figure(figsize=FIGURE_SIZE, layout="constrained")
+            draw(figure, rows, results)
+            figure.savefig(directory / f"{name}.png", dpi=120, metadata={"Software": None})
+            figure.savefig(directory / f"{name}.svg", metadata={"Date": None})

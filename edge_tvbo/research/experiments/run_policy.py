@@ -15,6 +15,7 @@ class RunResult(NamedTuple):
     regret: Array  # (T,), r_t in model units
     picks: NDArray[np.int64]  # (T,), selected arms
     resets: int
+    reset_times: list[int]  # intervals, counted from 1, in which the policy reset its model
 
     @property
     def mean_regret(self) -> Array:
@@ -25,10 +26,14 @@ class RunResult(NamedTuple):
 def run_policy(policy: Policy, truth: Array, noise: Array) -> RunResult:
     """Run `policy` on true values `truth` (T, M); `noise` (T,) is added to the readings."""
     picks = np.empty(len(truth), np.int64)
+    reset_times: list[int] = []
     for t, values in enumerate(truth):
+        before = policy.resets
         arm = policy.select().arm
         policy.observe(arm, float(values[arm] + noise[t]))
         policy.advance()
+        if policy.resets > before:
+            reset_times.append(t + 1)
         picks[t] = arm
     regret = truth.max(axis=1) - truth[np.arange(len(truth)), picks]
-    return RunResult(regret, picks, policy.resets)
+    return RunResult(regret, picks, policy.resets, reset_times)

@@ -33,10 +33,12 @@ def run_experiment(
     Raises
     ------
     ConfigError
-        If `directory` holds runs of another experiment, or of another seed.
+        If `directory` holds runs of another experiment, seed or revision of the experiment.
     """
     experiment = load(name, data)
     manifest = {"experiment": experiment.name, "seed": seed, "block": experiment.block}
+    if experiment.revision > 1:
+        manifest["revision"] = experiment.revision
     finished = ResumableJobs(directory, manifest)
     jobs = {f"{job.start:06}": job for job in _blocks(runs, experiment.block)}
     start = time.monotonic()

@@ -1,14 +1,28 @@
-"""Statistics of experiments: means over runs, and their differences from published values."""
+"""Statistics of experiments: means over runs, paired tests, differences from published values."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
-from edge_tvbo.research.experiments.base import Cell, PublishedValue, ResultTable, Row
+from edge_tvbo.errors import MissingExtra
+from edge_tvbo.numerics.types import Array
+from edge_tvbo.research.experiments.base import (
+    Cell,
+    Expectation,
+    PublishedValue,
+    ResultTable,
+    Row,
+)
+
+LEVEL = 0.01  # significance level of an expectation, divided by its number of comparisons
+MIN_RUNS = 10  # fewer paired differences do not show how much the runs differ
+BLOCKS = 10  # blocks of time of a recording
 
 
 def summarise(rows: Iterable[Row]) -> ResultTable:
     """Return a table of `rows`, with the mean and the sd over the runs for each number and case."""
+    rows = list(rows)
     values: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
     for row in rows:
         for number, value in row.numbers.items():
@@ -23,7 +37,8 @@ def summarise(rows: Iterable[Row]) -> ResultTable:
                 len(each),
             )
             for (number, case), each in values.items()
-        ]
+        ],
+        rows,
     )
 
 
@@ -37,3 +52,86 @@ def standard_errors_apart(cell: Cell, published: PublishedValue) -> float | None
         return None
     error = float(np.hypot(cell.error, published.sd / published.runs**0.5))
     return (cell.mean - published.mean) / error if error > 0 else None
+
+
+class PairedTest(NamedTuple):
+    """A t-test of whether the mean of paired differences is 0.
+
+    >>> str(PairedTest(-0.031, 0.004, -7.75, 4e-10, 50))
+    'difference -0.0310 ± 0.0040, t(49) = -7.8, p = 4e-10'
+    """
+
+    difference: float  # mean of the differences
+    error: float  # standard error of the mean
+    statistic: float  # t, with one degree of freedom less than there are pairs
+    p: float  # two-sided; 1 if there are fewer than two pairs
+    pairs: int
+
+    def __str__(self) -> str:
+        text = f"difference {with_error(self.difference, self.error)}"
+        return f"{text}, t({self.pairs - 1}) = {self.statistic:.1f}, p = {self.p:.1g}"
+
+
+def paired_test(differences: Array) -> PairedTest:
+    """Return the t-test of the mean of paired `differences`, one for each run or block of time.
+
+    Raises
+    ------
+    MissingExtra
+        If scipy is not installed.
+    """
+    try:
+        from scipy.stats import t as student
+    except ImportError:
+        raise MissingExtra("scipy, which tests differences,", "science") from None
+    n, mean = len(differences), float(np.mean(differences))
+    error = float(np.std(differences, ddof=1)) / n**0.5 if n > 1 else 0.0
+    if error == 0.0:  # identical differences, which show nothing about other runs
+        return PairedTest(mean, 0.0, 0.0, 1.0, n)
+    statistic = mean / error
+    return PairedTest(mean, error, statistic, float(2.0 * student.sf(abs(statistic), n - 1)), n)
+
+
+def expect_less(
+    text: str, differences: Mapping[str, Array], min_pairs: int = MIN_RUNS
+) -> Expectation:
+    """Return the expectation that each of the named, paired `differences` has a mean below 0.
+
+    The expectation holds if each mean is significantly below 0, and fails if one is significantly
+    above 0; otherwise the results do not tell. With k differences, each is tested at the level
+    `LEVEL` / k. The test that is stated is the one that speaks most against the expectation.
+    """
+    tests = {name: paired_test(each) for name, each in differences.items()}
+    level = LEVEL / len(tests)
+    name, weakest = max(tests.items(), key=lambda each: each[1].statistic)
+    holds = None
+    if all(each.p < level and each.statistic < 0.0 for each in tests.values()):
+        holds = True
+    elif any(each.p < level and each.statistic > 0.0 for each in tests.values()):
+        holds = False
+    test = str(weakest) if len(tests) == 1 else f"weakest of {len(tests)}, {name}: {weakest}"
+    if holds is None:
+        test = f"not significant; {test}"
+    return Expectation(text, holds, MIN_RUNS, test)
+
+
+def block_means(curve: Array) -> Array:
+    """Return the means of `curve` (T,) in `BLOCKS` blocks of time of nearly equal length."""
+    return np.array([block.mean() for block in np.array_split(curve, BLOCKS)])
+
+
+def standard_error(values: Array) -> float:
+    """Return the standard error of the mean of independent `values`."""
+    return float(np.std(values, ddof=1) / len(values) ** 0.5)
+
+
+def with_error(mean: float, error: float) -> str:
+    """Return a mean and its standard error as text, with two digits of the error.
+
+    >>> with_error(0.71963, 0.0291), with_error(12.3456, 0.0)
+    ('0.720 ± 0.029', '12.35')
+    """
+    if not error > 0.0:
+        return f"{mean:.4g}"
+    digits = max(0, 1 - int(np.floor(np.log10(error))))
+    return f"{mean:.{digits}f} ± {error:.{digits}f}"

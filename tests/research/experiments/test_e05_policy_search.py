@@ -73,7 +73,7 @@ class TestExperiment:
         expectations = self.experiment.expectations(results)
         self.experiment.draw(figures.Figure(), rows, results)
 
-        assert len(expectations) == len(POLICIES)
+        assert len(expectations) == 2 * (len(POLICIES) - 1)
         assert self.experiment.published() == []
 
 

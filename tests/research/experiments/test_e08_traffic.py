@@ -40,7 +40,7 @@ def test_expectations_are_for_each_day_and_the_figure_is_drawn(recordings):
 
     experiment.draw(figures.Figure(), rows, results)
 
-    assert len(experiment.expectations(results)) == 6
+    assert len(experiment.expectations(results)) == 8
     assert experiment.published() == []
     assert "METR-LA" in experiment.title
 

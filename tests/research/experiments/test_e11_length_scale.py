@@ -11,12 +11,12 @@ from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy.unknown_length_scale.candidates import Growth, Hypothesis
 from edge_tvbo.policy.unknown_length_scale.posterior import Readings
-from edge_tvbo.research.experiments.e11_length_scale import (
-    BERKENKAMP,
-    NOISE_VARIANCE,
-    NU,
+from edge_tvbo.research.experiments.benchmark_functions import BERKENKAMP
+from edge_tvbo.research.experiments.e11_length_scale import LengthScale
+from edge_tvbo.research.experiments.e11_objectives import NOISE_VARIANCE, NU
+from edge_tvbo.research.experiments.e11_policies import (
     POLICIES,
-    LengthScale,
+    ActiveNorm,
     ScaledRegretBalancing,
     Standardised,
     most_likely_nearby,
@@ -24,7 +24,7 @@ from edge_tvbo.research.experiments.e11_length_scale import (
 from edge_tvbo.research.experiments.report import comparison_table
 from edge_tvbo.research.experiments.statistics import summarise
 
-CASES = {"Berkenkamp": 4, "Michalewicz": 8}  # the latter with several growths
+CASES = {"Berkenkamp": 5, "Michalewicz": 9}  # the latter with several growths
 
 
 def small(*data_dirs, functions=("Berkenkamp", "Michalewicz", "CrossedBarrel", "AGNP")):
@@ -77,10 +77,12 @@ def test_expectations_table_and_figure_are_of_the_measured_functions(rows):
     figures = pytest.importorskip("matplotlib.figure")
     experiment = small()
     toy = [row for row in rows if row.case["function"] == "Berkenkamp"]
-    for some, expectations, panels in ((rows, 16, 6), (toy, 7, 3)):
+    for some, expectations, panels in ((rows, 18, 6), (toy, 9, 3)):
         results = summarise(some)
         figure = figures.Figure()
         experiment.draw(figure, some, results)
+        for draw in experiment.pictures().values():
+            draw(figures.Figure(), some, results)
         assert len(experiment.expectations(results)) == expectations
         assert len(figure.axes) == panels
         assert len(comparison_table(experiment, results).splitlines()) == 1 + 3 * len(some)
@@ -147,7 +149,40 @@ def test_table_of_materials_is_used_if_it_exists(tmp_path):
     assert {row.case["function"] for row in rows} == {"AGNP"}
     assert rows == experiment.measure(range(1), 0)
     expectations = experiment.expectations(summarise(rows))
-    assert [each.text.split(":")[0] for each in expectations] == ["AGNP"] * 6
+    assert [each.text.split(":")[0] for each in expectations] == ["AGNP"] * 6 + ["CrossedBarrel"]
+
+
+def test_missing_materials_are_open_and_say_where_to_get_them(tmp_path):
+    experiment = small(tmp_path, functions=("Berkenkamp", "AGNP"))
+
+    missing = experiment.expectations(summarise(experiment.measure(range(1), 0)))[-1]
+
+    assert missing.text.startswith("AGNP") and missing.holds is None
+    assert "--data-dir" in missing.test and "PV-Lab/Benchmarking" in missing.test
+
+
+def test_files_are_found_under_the_names_of_the_public_repository(tmp_path):
+    materials(tmp_path, "AgNP_dataset.csv")
+    materials(tmp_path, "Crossed barrel_dataset.csv")
+
+    assert set(small(tmp_path)._objectives) == {
+        "Berkenkamp", "Michalewicz", "CrossedBarrel", "AGNP"
+    }  # fmt: skip
+
+
+def test_width_of_lnb_is_the_norm_of_the_active_candidate():
+    readings = readings_of([1.0, 2.0])
+    first = Hypothesis(0.5, 1.0)
+    balance = ScaledRegretBalancing(readings, first, Growth(0.5, 0.5), 1.0)
+    width = ActiveNorm(balance, first, 1)
+
+    seen = set()
+    for t in range(1, 60):
+        seen.add(round(log(width.width(t, 0)), 9))
+        balance.update(1.0, 100.0)
+        balance.advance(t)
+
+    assert seen == {0.0, 1.0, 2.0, 3.0, 4.0}  # norms e^j up to t, for all length scales
 
 
 def test_loss_of_agnp_is_minimised_and_toughness_maximised(tmp_path):

@@ -123,6 +123,14 @@ def test_other_seed_in_the_same_directory_is_rejected(tmp_path):
         run_tiny(tmp_path, runs=2, seed=4)
 
 
+def test_runs_of_an_older_revision_are_rejected(tmp_path, monkeypatch):
+    run_tiny(tmp_path, runs=2)
+    monkeypatch.setattr(TinyExperiment, "revision", 2)
+
+    with pytest.raises(ConfigError, match=r"(.|\n)*--out"):
+        run_tiny(tmp_path, runs=2)
+
+
 def test_damaged_result_file_is_named_with_the_fix(tmp_path):
     run_tiny(tmp_path, runs=2)
     result_files(tmp_path)[0].write_text("[{")
@@ -135,7 +143,7 @@ def test_summary_file_has_published_values_and_claims(expected):
     document = json.loads(expected[1]["summary.json"])
 
     assert document["experiment"] == "E99"
-    assert document["claims"] == [{"text": "the mean is near 0", "holds": True}]
+    assert document["claims"] == [{"text": "the mean is near 0", "holds": True, "test": ""}]
     cell, other = document["cells"]
     assert cell["printed"] == {"mean": 0.0, "sd": 0.5, "runs": 10}
     assert (cell["runs"], other["case"]) == (6, {"sd": "2"})

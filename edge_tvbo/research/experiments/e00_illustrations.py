@@ -1,0 +1,234 @@
+"""E0: the illustrations of the papers, and the table of rates of [LB].
+
+Sources: [B16] figure 1, [ET] figure 1, [M24] figures 2.1, 4.1, 4.2 and 9.1, [LB] table 1. The
+papers do not state the details of their illustrations. Each illustration is drawn here from the
+same model or the same formula, with settings of our own; each property that an illustration is to
+show is an expectation. There is one run.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.numerics.types import Array
+from edge_tvbo.policy import make_policy
+from edge_tvbo.policy.base import Policy
+from edge_tvbo.research.experiments import sample_fields
+from edge_tvbo.research.experiments.base import (
+    Drawing,
+    Expectation,
+    Experiment,
+    ResultTable,
+    Row,
+    Table,
+)
+from edge_tvbo.theory import candidate_count, greedy_gain
+
+PLACES = np.linspace(0.0, 1.0, 101)
+NOISE_VARIANCE = 0.02
+EPSILON, HORIZON = 0.01, 200  # of [B16] figure 1
+DRAW = 6  # a draw in which both maxima of [B16] figure 1 move
+SMOOTH, ROUGH = "SE, l = .2", "Matérn 3/2, l = .2"
+KERNELS = {SMOOTH: SpatialKernel(math.inf, 0.2), ROUGH: SpatialKernel(1.5, 0.2)}
+SHORT, LONG = 0.05, 0.3  # length scales of [M24] figure 2.1
+READINGS = 20  # of the information gain of [M24] figure 2.1
+SEEN = (10, 30, 45, 60, 75, 90)  # places of the readings in [ET] figure 1
+SIGNS = {"same field": 1.0, "other field": -1.0}  # the field when the trigger is checked
+TAIL = 0.2  # δ of [M24] figure 4.2
+STEPS = (10, 100, 1_000, 10_000, 100_000)  # T of [LB] table 1
+DIMENSION, GROWTH, NORM_GROWTH = 2, 0.25, 0.25  # d, g(T) = T^.25 and b(T) = T^.25 of [LB] table 1
+RATIOS = ("A / LB, unknown θ", "A / LB, unknown θ and B")
+SIDE, POINTS = 5.0, 6  # r and τ of [M24] figure 4.1
+
+
+class Illustrations(Experiment):
+    """The experiment E0: pictures without policies, and the numbers that they are to show."""
+
+    name = "E0"
+    title = "illustrations"
+    source = "[B16] figure 1; [ET] figure 1; [M24] figures 2.1, 4.1, 4.2, 9.1; [LB] table 1"
+    runs = 1
+    tables = (Table("", "of", "number", {"of": tuple(f"T = {T}" for T in STEPS)}),)
+    notes = """
+The papers do not state the settings of these pictures; the settings here are our own. In
+[LB] table 1, A and LB are the factors by which the bounds of A-GP-UCB and LB-GP-UCB exceed that
+of an oracle, without constants: g(T)^d and d ln g(T), or b(T) g(T)^d and d ln g(T) ln b(T) if the
+norm is unknown too, with d = 2 and g(T) = b(T) = T^(1/4).
+"""
+
+    def expectations(self, results: ResultTable) -> list[Expectation]:
+        """Check the property that each illustration is to show."""
+        gains = [
+            results.mean("information gain", of=f"length scale {theta:g}")
+            for theta in (SHORT, LONG)
+        ]
+        moved = [results.mean("range of the maximum's place", of=kernel) for kernel in KERNELS]
+        resets = [results.mean("reset", of=each) for each in ("same field", "other field")]
+        nearest = results.mean("largest distance to the grid", of="τ = 6")
+        areas = [results.mean("area of the tail", of=each) for each in ("variable", "bound")]
+        late, early = f"T = {STEPS[-1]}", f"T = {STEPS[1]}"
+        grows = [
+            results.mean(number, of=late) > results.mean(number, of=early) for number in RATIOS
+        ]
+        return [
+            Expectation("[B16] figure 1: the place of the maximum moves", min(moved) > 0.3),
+            Expectation("[ET] figure 1: only the other field fires the trigger", resets == [0, 1]),
+            Expectation(
+                "[M24] figure 2.1: the shorter length scale has more information gain",
+                gains[0] > gains[1],
+            ),
+            Expectation(
+                "[M24] figure 4.1: each place is at most rd/τ from the grid in the ℓ1 norm",
+                nearest <= SIDE * 2 / POINTS,
+            ),
+            Expectation("[M24] figure 4.2: the bound has the larger area", areas[0] <= areas[1]),
+            Expectation("[LB] table 1: the advantage of LB over A grows with T", all(grows)),
+        ]
+
+    def pictures(self) -> dict[str, Drawing]:
+        """Return a picture for each illustration."""
+        return {
+            "figure": self.draw,
+            "trigger": self._draw_trigger,
+            "length-scales": self._draw_length_scales,
+            "lemmas": self._draw_lemmas,
+        }
+
+    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+        """Draw two fields that change with time, and their maxima ([B16] figure 1)."""
+        for axes, (label, f) in zip(
+            figure.subplots(1, 2, sharey=True), self._fields.items(), strict=True
+        ):
+            image = axes.pcolormesh(np.arange(1, HORIZON + 1), PLACES, f.T, shading="auto")
+            axes.plot(np.arange(1, HORIZON + 1), PLACES[f.argmax(axis=1)], "r.", ms=3)
+            axes.set(title=label, xlabel="t", ylabel="x")
+            figure.colorbar(image, ax=axes, label="f_t(x)")
+        figure.suptitle(f"[B16] figure 1: functions with ε = {EPSILON}; red: the maximum")
+
+    @cached_property
+    def _fields(self) -> dict[str, Array]:
+        """For each kernel, a field (T, M) that changes with time."""
+        generator = self._generator(0, DRAW)
+        return {
+            label: sample_fields.drifting(
+                sample_fields.draws(_factor(kernel), HORIZON, generator), EPSILON
+            )
+            for label, kernel in KERNELS.items()
+        }
+
+    def _draw_trigger(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+        """Draw a reading within and a reading outside the trigger's bound ([ET] figure 1)."""
+        panels = figure.subplots(1, 2, sharey=True)
+        for axes, (label, sign) in zip(panels, SIGNS.items(), strict=True):
+            policy, f = _policy_before_reading()
+            arm, (mean, std) = policy.select().arm, policy.posterior()
+            result = policy.observe(arm, float(sign * f[arm]))
+            axes.plot(PLACES, sign * f, "k--", label="the field now")
+            axes.plot(PLACES, mean, label="mean of the model")
+            axes.fill_between(PLACES, mean - 2 * std, mean + 2 * std, alpha=0.3, label="± 2 sd")
+            axes.plot(PLACES[list(SEEN)], f[list(SEEN)], "ko", label="earlier readings")
+            axes.plot(PLACES[arm], sign * f[arm], "rx", ms=10, mew=2, label="new reading")
+            verdict = "reset" if result.reset else "the reading is added"
+            axes.set(title=f"{label}: {verdict}", xlabel="x")
+        panels[0].legend()
+        figure.suptitle("[ET] figure 1: the event trigger")
+
+    def _draw_length_scales(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+        """Draw samples of two length scales ([M24] figure 2.1)."""
+        generator = self._generator(0, 1)
+        axes = figure.subplots()
+        for theta, colour in ((SHORT, "C3"), (LONG, "C0")):
+            gain = results.mean("information gain", of=f"length scale {theta:g}")
+            factor = _factor(SpatialKernel(math.inf, theta))
+            for at, f in enumerate(sample_fields.draws(factor, 3, generator)):
+                text = f"length scale {theta:g}, γ = {gain:.1f} nats" if not at else None
+                axes.plot(PLACES, f, color=colour, label=text)
+        axes.set(xlabel="x", ylabel="f(x)", title="[M24] figure 2.1: samples of two length scales")
+        axes.legend(title=f"information gain of {READINGS} readings")
+
+    def _draw_lemmas(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+        """Draw the grid, the tails and the sigmoid ([M24] figures 4.1, 4.2 and 9.1)."""
+        left, middle, right = figure.subplots(1, 3)
+        left.plot(*_grid().T, "o")
+        left.set(title="4.1: grid with τ = 6", xlabel="x1", ylabel="x2", aspect="equal")
+        p = np.linspace(1e-3, 1.0, 300)
+        for label, quantile in (("G_Y, of the variable", 1.0), ("H, of its bound", 1.5)):
+            curve = quantile * np.sqrt(-2.0 * np.log(p))
+            (line,) = middle.plot(p, curve, label=label)
+            middle.fill_between(p, curve, where=p <= TAIL, color=line.get_color(), alpha=0.2)
+        middle.set(title="4.2: lemma 4.4", xlabel="probability p", ylim=(0, None))
+        middle.legend()
+        t = np.linspace(0.0, 20.0, 200)
+        for rho in (0.5, 1.0, 2.0):
+            right.plot(t, _sigmoid(t, 10.0, rho), label=f"ρ = {rho:g}")
+        right.set(title="9.1: sigmoid centred at t = 10", xlabel="t", ylabel="s(t)")
+        right.legend()
+        figure.suptitle("[M24] figures 4.1, 4.2 and 9.1")
+
+    def _run(self, run: int, seed: int) -> Iterator[Row]:
+        """Yield the numbers that the illustrations are to show."""
+        for theta in (SHORT, LONG):
+            gain = float(greedy_gain(_line(SpatialKernel(math.inf, theta)), READINGS)[-1])
+            yield _number(run, f"length scale {theta:g}", "information gain", gain)
+        for kernel, f in self._fields.items():
+            places = PLACES[f.argmax(axis=1)]
+            yield _number(run, kernel, "range of the maximum's place", float(np.ptp(places)))
+        for label, sign in SIGNS.items():
+            policy, f = _policy_before_reading()
+            arm = policy.select().arm
+            reset = policy.observe(arm, float(sign * f[arm])).reset
+            yield _number(run, label, "reset", float(reset))
+        drawn = self._generator(seed, 2).uniform(0.0, SIDE, (2_000, 1, 2))
+        nearest = float(np.abs(drawn - _grid()).sum(axis=2).min(axis=1).max())
+        yield _number(run, f"τ = {POINTS}", "largest distance to the grid", nearest)
+        p = np.linspace(1e-6, TAIL, 20_000)
+        for label, scale in (("variable", 1.0), ("bound", 1.5)):
+            area = float(np.mean(scale * np.sqrt(-2.0 * np.log(p))) * TAIL)
+            yield _number(run, label, "area of the tail", area)
+        for T in STEPS:
+            g, b = T**GROWTH, T**NORM_GROWTH
+            scales = candidate_count(g, dimension=DIMENSION)
+            known, unknown = g**DIMENSION, b * g**DIMENSION
+            ratios = (known / scales, unknown / (scales * max(math.log(b), 1.0)))
+            yield Row(run, {"of": f"T = {T}"}, dict(zip(RATIOS, ratios, strict=True)))
+
+
+def _number(run: int, of: str, number: str, value: float) -> Row:
+    return Row(run, {"of": of}, {number: value})
+
+
+def _line(kernel: SpatialKernel) -> SensorField:
+    """Return a field on the places of the illustrations."""
+    K = kernel(PLACES[:, None], PLACES[:, None])
+    return SensorField([str(arm) for arm in range(len(PLACES))], K, NOISE_VARIANCE)
+
+
+def _factor(kernel: SpatialKernel) -> Array:
+    return sample_fields.factor(_line(kernel).kernel)
+
+
+def _policy_before_reading() -> tuple[Policy, Array]:
+    """Return ET-GP-UCB with readings of a field at the places `SEEN`, and this field."""
+    field = _line(KERNELS[SMOOTH])
+    f = sample_fields.draws(sample_fields.factor(field.kernel), 1, np.random.default_rng(3))[0]
+    policy = make_policy("et-gp-ucb", field, delta_b=0.1, seed=0)
+    for arm in SEEN:
+        policy.observe(arm, float(f[arm]))
+        policy.advance()
+    return policy, f
+
+
+def _grid() -> Array:
+    """Return the places of a grid of `POINTS` x `POINTS` points, (POINTS², 2)."""
+    axis = np.linspace(0.0, SIDE, POINTS)
+    return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+
+
+def _sigmoid(t: Array, tau: float, rho: float) -> Array:
+    """Return the share s(t) of the second field in the TTV model ([M24] eq. 9.1)."""
+    return np.asarray(1.0 / (1.0 + np.exp((tau - t) / rho)))

@@ -1,0 +1,70 @@
+"""Page of results: a section in Markdown for an experiment, with tables, claims and tests."""
+
+from collections.abc import Iterator
+
+from edge_tvbo.research.experiments.base import (
+    Cell,
+    Experiment,
+    PublishedValue,
+    ResultTable,
+    Table,
+    table_labels,
+)
+from edge_tvbo.research.experiments.report import verdicts
+from edge_tvbo.research.experiments.statistics import with_error
+
+WORDS = {"holds": "holds", "FAILS": "**fails**", "open": "open"}
+
+
+def section(experiment: Experiment, results: ResultTable, runs: int, seconds: float) -> str:
+    """Return the section on an experiment of which `runs` runs took `seconds` s."""
+    of = f" of {experiment.runs}" if runs < experiment.runs else ""
+    unit = "run" if runs == 1 and not of else "runs"
+    minutes = f"{max(seconds / 60.0, 1.0):.0f} min"
+    parts = [
+        f"## {experiment.name}: {experiment.title}",
+        f"{experiment.source}. {runs}{of} {unit}, {minutes}: "
+        f"`edge-tvbo experiment {experiment.name}`.",
+        experiment.notes.strip(),
+        *(_table(experiment, results, each) for each in experiment.tables),
+        "Claims:",
+        "\n".join(_claims(experiment, results)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _claims(experiment: Experiment, results: ResultTable) -> Iterator[str]:
+    for each in verdicts(experiment, results):
+        reason = f" ({each.reason})" if each.reason else ""
+        yield f"- {WORDS[each.word]}: {each.text}{reason}"
+
+
+def _table(experiment: Experiment, results: ResultTable, table: Table) -> str:
+    """Return a Markdown table of means and standard errors, with the published numbers."""
+    published = {(each.number, *sorted(each.case.items())): each for each in experiment.published()}
+    cells: dict[tuple[str, str], str] = {}
+    for cell in results.cells:
+        labels = table_labels(cell)
+        if table.number in ("", cell.number) and _is_shown(labels, table):
+            theirs = published.get((cell.number, *sorted(cell.case.items())))
+            text = _cell(experiment, results, cell, theirs)
+            cells[labels[table.rows], labels[table.columns]] = text
+    columns = list(dict.fromkeys(column for _, column in cells))
+    rows = list(dict.fromkeys(row for row, _ in cells))
+    fixed = [f"{name} {each[0]}" for name, each in table.where.items() if len(each) == 1]
+    corner = ", ".join([table.number, *fixed] if table.number else fixed)
+    lines = [[corner, *columns], ["---"] * (1 + len(columns))]
+    lines += [[row, *(cells.get((row, column), "") for column in columns)] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _is_shown(labels: dict[str, str], table: Table) -> bool:
+    has_both = {table.rows, table.columns} <= labels.keys()
+    return has_both and all(labels.get(name) in values for name, values in table.where.items())
+
+
+def _cell(
+    experiment: Experiment, results: ResultTable, cell: Cell, theirs: PublishedValue | None
+) -> str:
+    text = with_error(cell.mean, experiment.error(results, cell))
+    return text if theirs is None else f"{text} / {theirs.mean:g}"

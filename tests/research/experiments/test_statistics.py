@@ -1,0 +1,112 @@
+"""Statistics of experiments: paired tests, verdicts, and the page of results."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+from support.tiny_experiment import TinyExperiment
+
+from edge_tvbo.research.experiments.base import Row, Table
+from edge_tvbo.research.experiments.page import section
+from edge_tvbo.research.experiments.statistics import (
+    LEVEL,
+    block_means,
+    expect_less,
+    paired_test,
+    standard_error,
+    summarise,
+    with_error,
+)
+
+SAMPLES = st.lists(st.floats(-10, 10), min_size=3, max_size=40).map(np.array)
+
+
+@given(SAMPLES)
+def test_paired_test_equals_the_t_test_of_scipy(differences):
+    assume(differences.std() > 1e-6)
+
+    ours, theirs = paired_test(differences), stats.ttest_1samp(differences, 0.0)
+
+    assert ours.statistic == pytest.approx(theirs.statistic, rel=1e-6, abs=1e-9)
+    assert ours.p == pytest.approx(theirs.pvalue, rel=1e-6, abs=1e-12)
+    assert (ours.pairs, ours.difference) == (len(differences), pytest.approx(differences.mean()))
+
+
+@pytest.mark.parametrize("differences", [[-3.0], [-3.0] * 20])
+def test_differences_that_do_not_vary_show_nothing(differences):
+    assert paired_test(np.array(differences)).p == 1.0
+    assert expect_less("less", {"other": np.array(differences)}).holds is None
+
+
+@given(SAMPLES, SAMPLES)
+def test_less_and_more_are_never_both_expected(a, b):
+    less = expect_less("less", {"a": a, "b": b}).holds
+    more = expect_less("more", {"a": -a, "b": -b}).holds
+
+    assert less is not True or more is False
+    assert more is not True or less is False
+
+
+def test_verdict_depends_on_the_weakest_of_several_comparisons():
+    clear = np.random.default_rng(0).normal(-1.0, 0.1, 30)
+    unclear = np.random.default_rng(1).normal(0.0, 1.0, 30)
+
+    assert expect_less("less", {"a": clear, "b": clear - 1.0}).holds is True
+    assert expect_less("less", {"a": clear, "b": -clear}).holds is False
+    some = expect_less("less", {"a": clear, "b": unclear})
+    assert some.holds is None
+    assert some.test.startswith("not significant; weakest of 2, b: difference ")
+
+
+def test_level_is_divided_by_the_number_of_comparisons():
+    scale = stats.t.isf(LEVEL / 4, 19)  # p = LEVEL / 2 in a two-sided test
+    differences = np.linspace(-1.0, 1.0, 20)
+    differences -= scale * 1.001 * standard_error(differences)
+
+    alone, among_three = (
+        expect_less("less", {str(at): differences - at for at in range(count)}) for count in (1, 3)
+    )
+
+    assert (alone.holds, among_three.holds) == (True, None)
+
+
+def test_blocks_of_time_cover_the_curve():
+    assert block_means(np.arange(30.0)).tolist() == [3.0 * block + 1.0 for block in range(10)]
+    assert len(block_means(np.zeros(288))) == 10
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "text"),
+    [(0.5, 0.1, "0.50 ± 0.10"), (704.6, 53.4, "705 ± 53"), (3.0, 0.0, "3")],
+)
+def test_error_is_stated_with_two_digits(mean, error, text):
+    assert with_error(mean, error) == text
+
+
+def test_differences_are_those_of_runs_that_have_both_cases():
+    rows = [Row(run, {"policy": "a"}, {"R": 2.0 + run}) for run in range(3)]
+    rows += [Row(run, {"policy": "b"}, {"R": 1.0}) for run in (2, 0)]
+
+    assert summarise(rows).differences("R", {"policy": "a"}, {"policy": "b"}).tolist() == [1.0, 3.0]
+
+
+def test_page_has_the_number_of_runs_the_numbers_and_the_claims():
+    class Tabulated(TinyExperiment):
+        tables = (Table("mean", "sd", "number"), Table("", "number", "sd", {"sd": ("2",)}))
+        notes = "Three numbers."
+
+    rows = Tabulated().measure(range(4), 0)
+    results = summarise(rows)
+
+    page = section(Tabulated(), results, 4, 130.0)
+
+    assert page.startswith(
+        "## E99: tiny\n\nnowhere. 4 of 6 runs, 2 min: `edge-tvbo experiment E99`"
+    )
+    assert "Three numbers." in page
+    assert "| mean | mean |\n| --- | --- |\n| 1 | " in page
+    assert "| sd 2 | 2 |\n| --- | --- |\n| mean | " in page
+    assert "- open: the mean is near 0 (4 runs cannot tell; 6 are needed)" in page
+    cell = results.cell("mean", {"sd": "1"})
+    assert f"| {with_error(cell.mean, cell.error)} / 0 |" in page

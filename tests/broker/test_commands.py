@@ -164,7 +164,7 @@ def test_an_impossible_command_is_answered_with_the_allowed_values(gateway, oper
     gateway.wait_for_activations(1)
     mistakes = [
         operator.request("activate", sensor="unknown"),
-        operator.request("activate"),
+        operator.request("ignore"),
         operator.request("pause", field="attic"),
         operator.request("pause", feild="lab"),
         operator.request("explode"),

@@ -49,7 +49,7 @@ def test_twenty_starts_of_home_assistant_repeat_the_message(gateway, broker, pee
     for each in ("k/health", "k/lab/selected", "k/lab/hotspot"):
         assert states[f"edge_tvbo/{each}"], f"nothing is published on {each}"
     decision = json.loads(states["edge_tvbo/k/lab/selected"][-1])
-    assert decision["sensor"] in components["lab_selected"]["options"]
+    assert decision["sensor"] in components["lab_poll"]["options"]
     assert decision["reason"] in components["lab_reason"]["options"]
 
 

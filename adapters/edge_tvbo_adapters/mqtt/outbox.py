@@ -5,6 +5,7 @@ The messages are of three kinds:
 - A state is retained, and only the newest state of a topic matters. It replaces an older one that
   is not sent yet, and it is published again after every reconnect, because a broker may lose its
   retained messages. The activation of a sleepy sensor is a state; the empty state withdraws it.
+  States that other messages describe can be held back until those are published.
 - A notice is stored until the broker has acknowledged it. If the connection breaks before that, the
   notice is sent again, so it may arrive twice.
 - A command is dropped when its time is over, and also if there is no session.
@@ -50,11 +51,19 @@ class Outbox:
     ----------
     now : callable
         Returns the monotonic time, s.
+    is_described : callable
+        Returns whether another message describes the states on a topic; `hold` holds them back.
     """
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float] = time.monotonic,
+        is_described: Callable[[str], bool] = lambda topic: False,
+    ) -> None:
         self._now = now
-        self._states: dict[Key, Publication] = {}  # the newest on each topic
+        self._is_described = is_described
+        self._holds = False
+        self._states: dict[str, Publication] = {}  # the newest on each topic
         self._waiting: dict[Key, Publication] = {}  # in the order of sending
         self._in_flight: dict[int, Publication] = {}  # by packet id, in the order of sending
         self._awaited_since = 0.0  # monotonic: when the wait for the oldest of them began
@@ -66,7 +75,8 @@ class Outbox:
     def state(self, topic: str, payload: bytes, activates: str | None = None) -> None:
         """Queue a retained state, which is published in this session and in each later one."""
         self._states[topic] = Publication(topic, payload, retained=True, activates=activates)
-        self._append(topic, self._states[topic])
+        if not self._is_held(topic):
+            self._append(topic, self._states[topic])
 
     def description(self, topic: str, payload: bytes) -> None:
         """Queue a retained message that is published in this session only."""
@@ -99,7 +109,22 @@ class Outbox:
     def begin(self) -> None:
         """Begin a session: queue every state again, ahead of the messages that wait already."""
         self.open = True
-        self._waiting = self._states | self._waiting
+        waiting, self._waiting = self._waiting, {}
+        for topic, state in self._states.items():
+            if not self._is_held(topic):
+                self._append(topic, state)
+        self._waiting |= waiting
+
+    def hold(self) -> None:
+        """Hold back the described states until `release`."""
+        self._holds = True
+
+    def release(self) -> None:
+        """Queue every described state, also those that were sent before."""
+        self._holds = False
+        for topic, state in self._states.items():
+            if self._is_described(state.topic):
+                self._append(topic, state)
 
     def pop_ready(self) -> Iterator[Publication]:
         """Yield the messages that can be sent now; the caller calls `mark_sent` for each."""
@@ -157,6 +182,9 @@ class Outbox:
             if each.notice is not None and each.attempts < MAX_ATTEMPTS
         }
         self.lost += len(single) - len(self._waiting)
+
+    def _is_held(self, topic: str) -> bool:
+        return self._holds and self._is_described(topic)
 
     def _append(self, key: Key, publication: Publication) -> None:
         self._waiting.pop(key, None)

@@ -1,6 +1,6 @@
 """Publisher: the topics and payloads of the daemon's messages, and which of them are retained."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
 
 import msgspec
@@ -110,6 +110,12 @@ class Publisher:
             self._outbox.state(topic, b"")
         for topic in retained_command_topics(former) - topics:
             self._outbox.description(topic, b"")
+
+    def clear_documents(self, fields: Iterable[str]) -> None:
+        """Clear the retained documents of removed fields."""
+        for field in fields:
+            for level in ("selected", *LEVELS.values()):
+                self._outbox.description(f"{self._base}/{field}/{level}", b"")
 
     def _activate(self, field: str, activate: Activate) -> None:
         settings = self._fields[field]

@@ -1,0 +1,451 @@
+"""Entities of Home Assistant: the components of the discovery message.
+
+The state of each entity is on a retained topic, so that Home Assistant has it after a restart. No
+entity has `expire_after`, because every change of the message would make it unavailable until the
+next decision; an entity whose state is out of date has an availability of its own.
+
+A template also meets documents of an earlier configuration, in which a field or a sensor is missing
+that the message describes. It then returns `None`, and the state is unknown.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from edge_tvbo.messages.documents import NoticeKind, Reason
+from edge_tvbo_adapters.homeassistant.device_classes import STORED_ENERGY
+
+MAX_SENSORS = 100  # in a field, for entities and options of each sensor
+
+Component = dict[str, Any]
+
+
+class DiscoveryField(msgspec.Struct, frozen=True, kw_only=True):
+    """The properties of one field that the discovery message describes."""
+
+    sensors: tuple[str, ...]
+    unit: str = ""
+    decimals: int = 2  # of values in `unit`
+    names: Mapping[str, str] = {}  # of sensors, if they differ from the ids
+    objective: Literal["max", "min"] = "max"
+    device_class: str | None = None  # of values in `unit`
+    spread_class: str | None = None  # of their standard deviations
+    has_model: bool = True  # whether the policy estimates values
+    has_posterior: bool = True  # whether the estimates of all sensors are published
+    has_alert: bool = False  # whether the hot spot has a threshold
+    energy_unit: str | None = None  # of the field's budget; None without a budget
+    has_batteries: bool = False  # whether sensors report the charge of their batteries
+
+
+class Entities:
+    """Makes the entities of one daemon.
+
+    Parameters
+    ----------
+    instance : str
+        The daemon's name.
+    commands : bool
+        Whether the daemon executes commands; without them there are no switches and buttons.
+    """
+
+    def __init__(self, instance: str, *, commands: bool = True) -> None:
+        self.base = f"edge_tvbo/{instance}"
+        self._instance = instance
+        self._commands = commands
+
+    def of_daemon(self) -> dict[str, Component]:
+        """Return the entities of the daemon itself, by their keys."""
+        health = f"{self.base}/health"
+        paused = "value_json.fields.values() | selectattr('paused') | list"
+        entities = {
+            "problem": self._entity(
+                "problem",
+                "binary_sensor",
+                "Problem",
+                device_class="problem",
+                entity_category="diagnostic",
+                state_topic=health,
+                value_template="{{ 'ON' if value_json.problem else 'OFF' }}",
+                json_attributes_topic=health,
+                json_attributes_template="{{ {'reason': value_json.problem} | tojson }}",
+            ),
+            "events": self._events("events", "Events", f"{self.base}/event"),
+        }
+        if self._commands:
+            is_paused = f"{{{{ 'ON' if {paused} else 'OFF' }}}}"  # also if one field is paused
+            entities["pause"] = self._pause("pause", "Pause", {}, is_paused)
+            entities["reset"] = self._button(
+                "reset", "Reset model", "mdi:restart", "reset", {}, entity_category="config"
+            )
+        return entities
+
+    def of_field(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+        """Return the entities of the field `name`, by their keys."""
+        entities = self._of_decisions(name, field)
+        if field.has_model:
+            entities |= self._of_hotspot(name, field)
+        if field.has_alert:
+            entities |= self._of_alert(name, field)
+        entities |= self._of_energy(name, field)
+        entities["events"] = self._events(
+            f"{name}_events", f"{_title(name)} events", f"{self.base}/{name}/event"
+        )
+        if self._commands:
+            entities |= self._of_commands(name, field)
+        if len(field.sensors) <= MAX_SENSORS:
+            entities |= self._of_sensors(name, field)
+        return {f"{name}_{key}": entity for key, entity in entities.items()}
+
+    # --- the entities of a field ----------------------------------------------------------------
+
+    def _of_decisions(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+        entity, title, topic = self._of(name), _title(name), f"{self.base}/{name}/selected"
+        is_paused = "'offline' if field.paused else 'online'"
+        entities = {
+            "selected": entity(
+                "selected",
+                "sensor",
+                f"{title} selected sensor",
+                icon="mdi:radar",
+                state_topic=topic,
+                value_template=f"{{{{ {_named(field)} }}}}",
+                json_attributes_topic=topic,
+                availability=[
+                    *availability(self.base),
+                    {
+                        "topic": f"{self.base}/health",
+                        "value_template": _of_health(name, is_paused, "'online'"),
+                    },
+                ],
+                availability_mode="all",
+            ),
+            "reason": entity(
+                "reason",
+                "sensor",
+                f"{title} reason",
+                device_class="enum",
+                entity_category="diagnostic",
+                options=[each.value for each in Reason],
+                state_topic=topic,
+                value_template="{{ value_json.reason }}",
+            ),
+        }
+        if field.has_model:
+            entities["resets"] = entity(
+                "resets",
+                "sensor",
+                f"{title} model resets",
+                entity_category="diagnostic",
+                state_class="total",  # it may fall: the daemon stores it from time to time
+                state_topic=topic,
+                value_template="{{ value_json.model.resets }}",
+            )
+            entities["last_reset"] = entity(
+                "last_reset",
+                "sensor",
+                f"{title} last model reset",
+                device_class="timestamp",
+                entity_category="diagnostic",
+                state_topic=topic,
+                value_template="{{ value_json.model.last_reset }}",
+            )
+        return entities
+
+    def _of_hotspot(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+        entity, topic = self._of(name), f"{self.base}/{name}/hotspot"
+        spot = f"{_title(name)} {'hotspot' if field.objective == 'max' else 'coldest spot'}"
+        return {
+            "hotspot": entity(
+                "hotspot",
+                "sensor",
+                spot,
+                state_topic=topic,
+                value_template="{{ value_json.value }}",
+                json_attributes_topic=topic,
+                **_measured(field, field.device_class),
+            ),
+            "hotspot_sensor": entity(
+                "hotspot_sensor",
+                "sensor",
+                f"{spot} sensor",
+                icon="mdi:map-marker",
+                state_topic=topic,
+                value_template=f"{{{{ {_named(field)} }}}}",
+            ),
+            "hotspot_sd": entity(
+                "hotspot_sd",
+                "sensor",
+                f"{spot} uncertainty",
+                entity_category="diagnostic",
+                state_topic=topic,
+                value_template="{{ value_json.std }}",
+                **_measured(field, field.spread_class),
+            ),
+        }
+
+    def _of_alert(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+        entity, topic = self._of(name), f"{self.base}/{name}/alert"
+        return {
+            "alert": entity(
+                "alert",
+                "binary_sensor",
+                f"{_title(name)} alert",
+                device_class="problem",
+                state_topic=topic,
+                value_template="{{ 'ON' if value_json.active else 'OFF' }}",
+                json_attributes_topic=topic,
+            ),
+            "alert_threshold": entity(
+                "alert_threshold",
+                "sensor",
+                f"{_title(name)} alert threshold",
+                entity_category="diagnostic",
+                state_topic=topic,
+                value_template="{{ value_json.threshold }}",
+                **_measured(field, field.device_class),
+            ),
+        }
+
+    def _of_energy(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+        entity, title, health = self._of(name), _title(name), f"{self.base}/health"
+        entities = {}
+        if field.energy_unit is not None:
+            unit = {"unit_of_measurement": field.energy_unit} if field.energy_unit else {}
+            is_stored = field.energy_unit in STORED_ENERGY
+            entities["energy_left"] = entity(
+                "energy_left",
+                "sensor",
+                f"{title} energy left",
+                entity_category="diagnostic",
+                state_class="measurement",
+                state_topic=health,
+                value_template=_of_health(name, "field.energy.left if field.energy else None"),
+                **unit,
+                **({"device_class": "energy_storage"} if is_stored else {}),
+            )
+        if field.has_batteries:
+            low = "field.energy.low_battery if field.energy else []"
+            names = _of_health(name, f"{{'sensors': {low}}} | tojson", "{} | tojson")
+            entities["low_battery"] = entity(
+                "low_battery",
+                "binary_sensor",
+                f"{title} low battery",
+                device_class="battery",
+                entity_category="diagnostic",
+                state_topic=health,
+                value_template=_of_health(name, f"'ON' if ({low}) else 'OFF'"),
+                json_attributes_topic=health,
+                json_attributes_template=names,
+            )
+        return entities
+
+    def _of_commands(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+        title, labels = _title(name), _labels(field)
+        is_paused = _of_health(name, "'ON' if field.paused else 'OFF'")
+        entities = {
+            "pause": self._pause(f"{name}_pause", f"{title} pause", {"field": name}, is_paused),
+            "poll_again": self._button(
+                f"{name}_poll_again",
+                f"{title} poll again",
+                "mdi:refresh",
+                "activate",
+                {"field": name},
+            ),
+        }
+        if len(field.sensors) <= MAX_SENSORS:
+            ids = {label: sensor for sensor, label in labels.items()}
+            entities["poll"] = self._entity(
+                f"{name}_poll",
+                "select",
+                f"{title} poll sensor",
+                icon="mdi:target",
+                options=list(ids),
+                state_topic=f"{self.base}/{name}/selected",
+                value_template=f"{{{{ {_dict(labels)}.get(value_json.sensor) }}}}",
+                command_topic=f"{self.base}/cmd/activate",
+                command_template=f"{{{{ {{'field': '{name}', 'sensor': {_dict(ids)}[value]}}"
+                " | tojson }}",
+                retain=False,
+            )
+        return entities
+
+    def _of_sensors(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+        """Return the estimate and the switch of each sensor; they are disabled at first."""
+        entity, topic = self._of(name), f"{self.base}/{name}/posterior"
+        entities = {}
+        for sensor, label in _labels(field).items():
+            key = sensor.replace("_", "_u").replace(".", "_d")
+            if field.has_model and field.has_posterior:
+                entities[f"estimate_{key}"] = entity(
+                    f"estimate_{key}",
+                    "sensor",
+                    f"{_title(name)} {label} estimate",
+                    enabled_by_default=False,
+                    state_topic=topic,
+                    value_template=_of_posterior(sensor, "value_json.mean[n]", "None"),
+                    json_attributes_topic=topic,
+                    json_attributes_template=_of_posterior(
+                        sensor,
+                        "{'std': value_json.std[n], 'last': value_json.last[n], "
+                        "'age_s': value_json.age_s[n], 'at': value_json.at} | tojson",
+                        "{} | tojson",
+                    ),
+                    **_measured(field, field.device_class),
+                )
+            if self._commands:
+                entities[f"ignore_{key}"] = self._ignore(name, key, sensor, label)
+        return entities
+
+    # --- entities of one kind -------------------------------------------------------------------
+
+    def _of(self, field: str) -> Any:
+        """Return a function that makes entities of `field`."""
+        return lambda key, *rest, **settings: self._entity(f"{field}_{key}", *rest, **settings)
+
+    def _entity(self, key: str, platform: str, name: str, **rest: Any) -> Component:
+        daemon = self._instance.replace("_", "U")  # so that the ids of a_b + c and a + b_c differ
+        readable = re.sub("[_.-]+", "_", f"edge_tvbo_{self._instance}_{key}").strip("_").lower()
+        return {
+            "platform": platform,
+            "unique_id": f"edge_tvbo_{daemon}_{key}",
+            "default_entity_id": f"{platform}.{readable}",
+            "name": name,
+            **rest,
+        }
+
+    def _events(self, key: str, name: str, topic: str) -> Component:
+        """Return an event entity, from whose `event_type` Home Assistant reads the kind."""
+        keys = (
+            "'event_type': value_json.event, 'text': value_json.text, 'sensor': value_json.sensor"
+        )
+        return self._entity(
+            key,
+            "event",
+            name,
+            event_types=list(get_args(NoticeKind)),
+            state_topic=topic,
+            value_template=f"{{{{ {{{keys}}} | tojson }}}}",
+        )
+
+    def _pause(self, key: str, name: str, request: dict[str, str], is_paused: str) -> Component:
+        payloads = [request | {"paused": paused} for paused in (True, False)]
+        return self._switch(key, name, "mdi:pause", "pause", payloads, is_paused)
+
+    def _ignore(self, field: str, key: str, sensor: str, label: str) -> Component:
+        request = {"field": field, "sensor": sensor}
+        is_ignored = f"'ON' if '{sensor}' in field.ignored else 'OFF'"
+        return self._switch(
+            f"{field}_ignore_{key}",
+            f"{_title(field)} {label} ignored",
+            "mdi:eye-off",
+            "ignore",
+            [request | {"ignored": ignored} for ignored in (True, False)],
+            _of_health(field, is_ignored),
+            enabled_by_default=False,
+        )
+
+    def _switch(
+        self,
+        key: str,
+        name: str,
+        icon: str,
+        verb: str,
+        payloads: list[dict[str, Any]],
+        state: str,
+        **rest: Any,
+    ) -> Component:
+        on, off = (json.dumps(each, separators=(",", ":")) for each in payloads)
+        return self._entity(
+            key,
+            "switch",
+            name,
+            icon=icon,
+            entity_category="config",
+            state_topic=f"{self.base}/health",
+            value_template=state,
+            state_on="ON",
+            state_off="OFF",
+            command_topic=f"{self.base}/cmd/{verb}",
+            payload_on=on,
+            payload_off=off,
+            retain=False,
+            **rest,
+        )
+
+    def _button(
+        self, key: str, name: str, icon: str, verb: str, request: dict[str, str], **rest: Any
+    ) -> Component:
+        return self._entity(
+            key,
+            "button",
+            name,
+            icon=icon,
+            command_topic=f"{self.base}/cmd/{verb}",
+            payload_press=json.dumps(request, separators=(",", ":")),
+            retain=False,
+            **rest,
+        )
+
+
+def availability(base: str) -> list[dict[str, str]]:
+    """Return the availability of all entities: whether the daemon is online."""
+    return [{"topic": f"{base}/status"}]
+
+
+# --- templates ------------------------------------------------------------------------------------
+
+
+def _of_health(name: str, expression: str, otherwise: str = "None") -> str:
+    """Return a template of `field`, the health of the field `name`; `otherwise` without it."""
+    return (
+        f"{{% set field = value_json.fields.get('{name}') %}}"
+        f"{{{{ ({expression}) if field else ({otherwise}) }}}}"
+    )
+
+
+def _of_posterior(sensor: str, expression: str, otherwise: str) -> str:
+    """Return a template of `n`, the place of `sensor` in the posterior; `otherwise` without it."""
+    return (
+        f"{{% if '{sensor}' in value_json.sensors %}}"
+        f"{{% set n = value_json.sensors.index('{sensor}') %}}{{{{ {expression} }}}}"
+        f"{{% else %}}{{{{ {otherwise} }}}}{{% endif %}}"
+    )
+
+
+def _named(field: DiscoveryField) -> str:
+    """Return a template expression of the name of `value_json.sensor`."""
+    if not field.names:
+        return "value_json.sensor"
+    return f"{_dict(field.names)}.get(value_json.sensor, value_json.sensor)"
+
+
+def _dict(entries: Mapping[str, str]) -> str:
+    return json.dumps(dict(entries), ensure_ascii=False)
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def _labels(field: DiscoveryField) -> dict[str, str]:
+    """Return the name of each sensor, with its id if several sensors have the same name."""
+    names = {sensor: field.names.get(sensor, sensor) for sensor in field.sensors}
+    once = {name for name in names.values() if list(names.values()).count(name) == 1}
+    return {
+        sensor: name if name in once else f"{name} ({sensor})" for sensor, name in names.items()
+    }
+
+
+def _title(field: str) -> str:
+    return re.sub("[_-]+", " ", field).strip().capitalize() or field
+
+
+def _measured(field: DiscoveryField, device_class: str | None) -> Component:
+    return {
+        "state_class": "measurement",
+        "suggested_display_precision": field.decimals,
+        **({"unit_of_measurement": field.unit} if field.unit else {}),
+        **({"device_class": device_class} if device_class else {}),
+    }

@@ -136,8 +136,10 @@ class StatusCollector:
             self._decisions[field] += 1
             self.publish_soon()
         elif isinstance(command, Record):
-            missed = command.ending is Ending.MISSED and self._online
-            self._timeouts[field] = self._timeouts[field] + 1 if missed else 0
+            if command.ending is Ending.ANSWERED:
+                self._timeouts[field] = 0
+            elif command.ending is Ending.MISSED and self._online:
+                self._timeouts[field] += 1
 
     def fileno(self) -> int:
         """Return -1, because the status collector has no descriptor to wait for."""

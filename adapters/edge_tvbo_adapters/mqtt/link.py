@@ -43,7 +43,7 @@ from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt, open_soc
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, no_acknowledgement, not_connected
-from edge_tvbo_adapters.mqtt.publisher import Publisher
+from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher
 from edge_tvbo_adapters.mqtt.session import Session, State
 from edge_tvbo_adapters.mqtt.subscriber import Subscriber
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
@@ -133,7 +133,8 @@ class MqttLink:
         self._discovery = discovery
         others = [each.put for each in (commands, discovery) if each is not None]
         self._subscriber = Subscriber(fields, others)
-        self._outbox = Outbox(is_described=self._is_of_field)
+        documents = {f"{self._base}/{field}/{level}" for field in fields for level in DOCUMENTS}
+        self._outbox = Outbox(described=documents)
         self._publisher = Publisher(self._base, fields, self._outbox)
         self._backoff = Backoff(mqtt.reconnect.min, mqtt.reconnect.max, rng)
         self._outage = OutageLog(log, f"broker {mqtt.host}:{mqtt.port}")
@@ -304,10 +305,6 @@ class MqttLink:
         if discovery.settled(now):
             self._publisher.clear_documents(discovery.removed)
             self._outbox.release()
-
-    def _is_of_field(self, topic: str) -> bool:
-        level, _, rest = topic.removeprefix(f"{self._base}/").partition("/")
-        return level in self._fields and bool(rest)
 
     def _begin(self, session: Session, now: float) -> None:
         self._begun_at = self._last_packet_at = self._last_message_at = now

@@ -18,7 +18,7 @@ ends a session in which the oldest acknowledgement is overdue.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import count
 from math import inf
 from typing import NamedTuple
@@ -51,19 +51,19 @@ class Outbox:
     ----------
     now : callable
         Returns the monotonic time, s.
-    is_described : callable
-        Returns whether another message describes the states on a topic; `hold` holds them back.
+    described : collection of str
+        Topics of states that another message describes; `hold` holds these states back.
     """
 
     def __init__(
         self,
         now: Callable[[], float] = time.monotonic,
-        is_described: Callable[[str], bool] = lambda topic: False,
+        described: Collection[str] = (),
     ) -> None:
         self._now = now
-        self._is_described = is_described
+        self._described = described
         self._holds = False
-        self._states: dict[str, Publication] = {}  # the newest on each topic
+        self._states: dict[Key, Publication] = {}  # the newest on each topic
         self._waiting: dict[Key, Publication] = {}  # in the order of sending
         self._in_flight: dict[int, Publication] = {}  # by packet id, in the order of sending
         self._awaited_since = 0.0  # monotonic: when the wait for the oldest of them began
@@ -109,11 +109,8 @@ class Outbox:
     def begin(self) -> None:
         """Begin a session: queue every state again, ahead of the messages that wait already."""
         self.open = True
-        waiting, self._waiting = self._waiting, {}
-        for topic, state in self._states.items():
-            if not self._is_held(topic):
-                self._append(topic, state)
-        self._waiting |= waiting
+        queued = self._states | self._waiting
+        self._waiting = {key: each for key, each in queued.items() if not self._is_held(each.topic)}
 
     def hold(self) -> None:
         """Hold back the described states until `release`."""
@@ -122,9 +119,9 @@ class Outbox:
     def release(self) -> None:
         """Queue every described state, also those that were sent before."""
         self._holds = False
-        for topic, state in self._states.items():
-            if self._is_described(state.topic):
-                self._append(topic, state)
+        for key, state in self._states.items():
+            if state.topic in self._described:
+                self._append(key, state)
 
     def pop_ready(self) -> Iterator[Publication]:
         """Yield the messages that can be sent now; the caller calls `mark_sent` for each."""
@@ -184,7 +181,7 @@ class Outbox:
         self.lost += len(single) - len(self._waiting)
 
     def _is_held(self, topic: str) -> bool:
-        return self._holds and self._is_described(topic)
+        return self._holds and topic in self._described
 
     def _append(self, key: Key, publication: Publication) -> None:
         self._waiting.pop(key, None)

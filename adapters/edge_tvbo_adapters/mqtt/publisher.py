@@ -21,6 +21,7 @@ from edge_tvbo_adapters.mqtt.topics import activation_payload, activation_topic,
 from edge_tvbo_adapters.payloads.of_field import activation
 
 LEVELS = {Hotspot: "hotspot", Alert: "alert", PublishedPosterior: "posterior"}  # of topics
+DOCUMENTS = ("selected", *LEVELS.values())  # of a field
 
 
 class Publisher:
@@ -114,7 +115,7 @@ class Publisher:
     def clear_documents(self, fields: Iterable[str]) -> None:
         """Clear the retained documents of removed fields."""
         for field in fields:
-            for level in ("selected", *LEVELS.values()):
+            for level in DOCUMENTS:
                 self._outbox.description(f"{self._base}/{field}/{level}", b"")
 
     def _activate(self, field: str, activate: Activate) -> None:

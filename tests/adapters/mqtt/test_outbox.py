@@ -47,10 +47,10 @@ def test_a_new_session_sends_every_state_again_before_waiting_messages():
 
 
 def test_described_states_follow_the_message_that_describes_them():
-    outbox, mids = Outbox(is_described=lambda topic: topic.startswith("field/")), ids()
-    outbox.hold()
+    outbox, mids = Outbox(described={"field/x", "field/y"}), ids()
     outbox.state("health", b"h1")
     outbox.state("field/x", b"x1")
+    outbox.hold()
     outbox.begin()
     outbox.state("field/x", b"x2")
     outbox.state("field/y", b"y1")

@@ -12,7 +12,7 @@ from websockets.sync.client import connect
 
 URL = "http://127.0.0.1:8123"
 CLIENT = f"{URL}/"
-START_TIMEOUT_S = 240.0
+START_TIMEOUT_S = 120.0
 
 
 class HomeAssistant:

@@ -28,11 +28,14 @@ def _state(key, component, document, names, retained):
     own = health["fields"].get(field) or health["fields"].get(key.split("_")[0])
     if document is None:
         return "unknown"
+    name = names.get(field, {}).get(document.get("sensor"), document.get("sensor"))
     match key.removeprefix(f"{key.split('_')[0]}_"):
         case "selected":
-            return "unavailable" if own["paused"] else names[field].get(document["sensor"])
-        case "poll" | "hotspot_sensor":
-            return names[field].get(document["sensor"])
+            return "unavailable" if own["paused"] else name
+        case "hotspot_sensor":
+            return name
+        case "poll":
+            return names[field].get(document["sensor"], "unknown")
         case "problem":
             return _switch(document["problem"])
         case "pause" if key == "pause":

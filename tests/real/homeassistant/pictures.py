@@ -68,9 +68,7 @@ def main(chroot, minutes):
         names = ", ".join(f'{sensor} = "{name}"' for sensor, name in ROOMS.items())
         rest = [
             *(KERNEL, f"names = {{ {names} }}", LIVE % "temperature"),
-            'policy = { name = "et-gp-ucb", delta_b = 0.05, n_upper = 6 }',
             "alert = { threshold = 26.0 }",
-            "energy = { field_budget = 5000 }",
         ]
         fields = {"temperature": (list(ROOMS), "°C", "10s", "\n".join(rest))}
         links = 'dashboard_url = "http://gateway:8080/"\n'
@@ -84,8 +82,8 @@ def main(chroot, minutes):
         device = home.device("edge_tvbo_lab")["id"]
         home.log_in_again()
         page = f"/config/devices/device/{device}"
-        take(home, page, "home-assistant-device.png", 1300, 1250)
-        take(home, "/edge-tvbo/edge-tvbo", "home-assistant-dashboard.png", 1200, 820)
+        take(home, page, "home-assistant-device.png", 1300, 1500)
+        take(home, "/edge-tvbo/edge-tvbo", "home-assistant-dashboard.png", 1200, 800)
     finally:
         lab.processes.stop_all()
 

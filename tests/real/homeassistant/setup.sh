@@ -8,7 +8,7 @@
 set -eu
 dir=$1 version=$2
 case $version in
-2025.1[0-2]*) suite=trixie python=python3.13 newer= ;; # wants Python 3.13.2
+2025.1[0-2]*) suite=trixie python=python3.13 newer='pycares<5' ;; # 3.13.2
 *) suite=forky python=python3.14 newer="infrared-protocols rf-protocols gazetteer-matcher" ;; # 3.14.2
 esac
 root=$dir/$version

@@ -92,6 +92,10 @@ def test_sensor_is_activated_model_reset_and_status_returned_on_command(gateway,
         assert operator.request("activate", sensor=sensor)["status"] == "ok"
         operator.peer.wait(lambda: operator.last("lab/selected")["reason"] == "asked")
         assert operator.last("lab/selected")["sensor"] == sensor
+    before = len(gateway.activations)
+    assert operator.request("activate", field="lab")["status"] == "ok"  # the same sensor again
+    operator.peer.wait(lambda: len(gateway.activations) > before)
+    assert operator.last("lab/selected")["sensor"] == "a"
     assert operator.request("reset", field="lab")["status"] == "ok"
     operator.peer.wait(lambda: operator.peer.on(f"{BASE}/lab/event"))
     data = operator.request("status")["data"]

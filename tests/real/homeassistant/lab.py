@@ -179,7 +179,8 @@ class Lab:
     def configure(self, fields, *, top="", homeassistant="", silence="8s"):
         """Write the configuration; `fields` maps names to (sensors, unit, interval, rest)."""
         text = (
-            f'instance = "lab"\nhealth = "2s"\n{top}\n[mqtt]\nport = {PORT}\nsilence = "{silence}"\n'
+            f'instance = "lab"\nhealth = "2s"\n{top}\n[mqtt]\nport = {PORT}\n'
+            f'silence = "{silence}"\n'
             f'username = "edge-tvbo"\npassword = "edge-tvbo"\n[state]\ndir = "state"\n'
             f"[homeassistant]\n{homeassistant}\n"
         )

@@ -34,7 +34,8 @@ PLATFORMS = {  # beyond COMMON; sensor.py, binary_sensor.py, event.py, switch.py
     "binary_sensor": STATE | {"expire_after", "payload_on", "payload_off"},
     "event": STATE | {"event_types"},
     "switch": STATE
-    | {"state_on", "state_off", "command_topic", "payload_on", "payload_off", "retain"},
+    | {"state_on", "state_off", "command_topic", "payload_on", "payload_off", "retain"}
+    | {"command_template"},
     "button": {"command_topic", "payload_press", "retain"},
     "select": STATE | {"command_topic", "command_template", "options", "retain"},
 }
@@ -145,8 +146,9 @@ def check_component(component, device_name):
     assert component.keys() <= COMMON | PLATFORMS[platform], component.keys()
     assert {"unique_id", *REQUIRED[platform]} <= component.keys()
     assert re.fullmatch(r"[a-zA-Z0-9_-]+", component["unique_id"])
-    domain, _ = component["default_entity_id"].split(".")
-    assert domain == platform and ENTITY_ID.match(component["default_entity_id"])
+    if "default_entity_id" in component:
+        domain, _ = component["default_entity_id"].split(".")
+        assert domain == platform and ENTITY_ID.match(component["default_entity_id"])
     assert device_name.lower() not in component["name"].lower()  # Home Assistant prepends it
     for key in ("state_topic", "command_topic", "json_attributes_topic"):
         assert key not in component or TOPIC.match(component[key])

@@ -34,6 +34,9 @@ from edge_tvbo_adapters.mqtt.subscriber import topic_of
 COPY_TIMEOUT_S = 2.0  # from the subscription until the broker has sent its copy, if it has one
 BIRTH_DELAY_S = (1.0, 10.0)  # random delay after Home Assistant's start, to spread the load
 SETTLE_S = 1.0  # from the message until Home Assistant has its entities
+# Brokers limit the size of packets, the shipped mosquitto.conf to 65536 bytes. Entities of single
+# sensors are left out above the first limit, in bytes, and removals above the second.
+MAX_COMPONENTS, MAX_MESSAGE = 62_000, 65_000
 
 PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select")
 _KEY = re.compile(r"[a-zA-Z0-9_-]{1,200}")
@@ -79,6 +82,12 @@ def payload(
     components = entities.of_daemon()
     for name, field in fields.items():
         components |= entities.of_field(name, field)
+    size = len(msgspec.json.encode(components))
+    for name, field in fields.items():
+        for group in entities.of_sensors(name, field):
+            with_group = size + len(msgspec.json.encode(group))
+            if with_group <= MAX_COMPONENTS:
+                components, size = components | group, with_group
     device = {
         "identifiers": [f"edge_tvbo_{instance}"],
         "name": f"Edge TVBO {instance}",
@@ -202,9 +211,13 @@ def with_removals(message: Mapping[str, Any], copy: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         earlier = {}
     components = dict(message["components"])
+    size = len(msgspec.json.encode(message))
     for key, component in earlier.items():
         if key not in components and _KEY.fullmatch(key) and component.platform in PLATFORMS:
-            components[key] = {"platform": component.platform}
+            removal = {"platform": component.platform}
+            size += len(msgspec.json.encode({key: removal}))
+            if size <= MAX_MESSAGE:
+                components[key] = removal
     return {**message, "components": components}
 
 

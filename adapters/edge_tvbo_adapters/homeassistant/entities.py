@@ -10,7 +10,7 @@ that the message describes. It then returns `None`, and the state is unknown.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -18,7 +18,7 @@ import msgspec
 from edge_tvbo.messages.documents import NoticeKind, Reason
 from edge_tvbo_adapters.homeassistant.device_classes import STORED_ENERGY
 
-MAX_SENSORS = 100  # in a field, for entities and options of each sensor
+MAX_SENSORS = 100  # of a field, for entities and an option of each sensor
 
 Component = dict[str, Any]
 
@@ -95,8 +95,6 @@ class Entities:
         )
         if self._commands:
             entities |= self._of_commands(name, field)
-        if len(field.sensors) <= MAX_SENSORS:
-            entities |= self._of_sensors(name, field)
         return {f"{name}_{key}": entity for key, entity in entities.items()}
 
     # --- the entities of a field ----------------------------------------------------------------
@@ -272,32 +270,55 @@ class Entities:
             )
         return entities
 
-    def _of_sensors(self, name: str, field: DiscoveryField) -> dict[str, Component]:
-        """Return the estimate and the switch of each sensor; they are disabled at first."""
-        entity, topic = self._of(name), f"{self.base}/{name}/posterior"
-        entities = {}
-        for sensor, label in _labels(field).items():
-            key = sensor.replace("_", "_u").replace(".", "_d")
-            if field.has_model and field.has_posterior:
-                entities[f"estimate_{key}"] = entity(
-                    f"estimate_{key}",
-                    "sensor",
-                    f"{_title(name)} {label} estimate",
-                    enabled_by_default=False,
-                    state_topic=topic,
-                    value_template=_of_posterior(sensor, "value_json.mean[n]", "None"),
-                    json_attributes_topic=topic,
-                    json_attributes_template=_of_posterior(
-                        sensor,
-                        "{'std': value_json.std[n], 'last': value_json.last[n], "
-                        "'age_s': value_json.age_s[n], 'at': value_json.at} | tojson",
-                        "{} | tojson",
-                    ),
-                    **_measured(field, field.device_class),
-                )
-            if self._commands:
-                entities[f"ignore_{key}"] = self._ignore(name, key, sensor, label)
-        return entities
+    # --- the entities of each sensor, which are disabled at first ---------------------------------
+
+    def of_sensors(self, name: str, field: DiscoveryField) -> Iterator[dict[str, Component]]:
+        """Yield the estimates of all sensors of a field, and the switches that ignore them.
+
+        Home Assistant makes the ids of these entities from their names.
+        """
+        if len(field.sensors) > MAX_SENSORS:
+            return
+        labels = _labels(field)
+        if field.has_model and field.has_posterior:
+            yield dict(self._estimate(name, field, *each) for each in labels.items())
+        if self._commands:
+            yield dict(self._ignore(name, *each) for each in labels.items())
+
+    def _estimate(
+        self, name: str, field: DiscoveryField, sensor: str, label: str
+    ) -> tuple[str, Component]:
+        topic = f"{self.base}/{name}/posterior"
+        return self._of_sensor(
+            f"{name}_estimate_{_escaped(sensor)}",
+            "sensor",
+            f"{_title(name)} {label} estimate",
+            state_topic=topic,
+            value_template=f"{{{{ {_of_posterior('mean', sensor)} }}}}",
+            json_attributes_topic=topic,
+            json_attributes_template=f"{{{{ {{'std': {_of_posterior('std', sensor)}}} | tojson }}}}",
+            **_measured(field, field.device_class),
+        )
+
+    def _ignore(self, name: str, sensor: str, label: str) -> tuple[str, Component]:
+        ignored = f"value_json.fields.get('{name}', {{}}).get('ignored', [])"
+        return self._of_sensor(
+            f"{name}_ignore_{_escaped(sensor)}",
+            "switch",
+            f"{_title(name)} {label} ignored",
+            entity_category="config",
+            state_topic=f"{self.base}/health",
+            value_template=f"{{{{ ('{sensor}' in {ignored}) | tojson }}}}",
+            command_topic=f"{self.base}/cmd/ignore",
+            command_template=f'{{"field":"{name}","sensor":"{sensor}","ignored":{{{{ value }}}}}}',
+            payload_on="true",
+            payload_off="false",
+        )
+
+    def _of_sensor(self, key: str, *rest: str, **settings: Any) -> tuple[str, Component]:
+        entity = self._entity(key, *rest, enabled_by_default=False, **settings)
+        del entity["default_entity_id"]
+        return key, entity
 
     # --- entities of one kind -------------------------------------------------------------------
 
@@ -331,48 +352,21 @@ class Entities:
         )
 
     def _pause(self, key: str, name: str, request: dict[str, str], is_paused: str) -> Component:
-        payloads = [request | {"paused": paused} for paused in (True, False)]
-        return self._switch(key, name, "mdi:pause", "pause", payloads, is_paused)
-
-    def _ignore(self, field: str, key: str, sensor: str, label: str) -> Component:
-        request = {"field": field, "sensor": sensor}
-        is_ignored = f"'ON' if '{sensor}' in field.ignored else 'OFF'"
-        return self._switch(
-            f"{field}_ignore_{key}",
-            f"{_title(field)} {label} ignored",
-            "mdi:eye-off",
-            "ignore",
-            [request | {"ignored": ignored} for ignored in (True, False)],
-            _of_health(field, is_ignored),
-            enabled_by_default=False,
-        )
-
-    def _switch(
-        self,
-        key: str,
-        name: str,
-        icon: str,
-        verb: str,
-        payloads: list[dict[str, Any]],
-        state: str,
-        **rest: Any,
-    ) -> Component:
-        on, off = (json.dumps(each, separators=(",", ":")) for each in payloads)
+        on, off = (_json(request | {"paused": paused}) for paused in (True, False))
         return self._entity(
             key,
             "switch",
             name,
-            icon=icon,
+            icon="mdi:pause",
             entity_category="config",
             state_topic=f"{self.base}/health",
-            value_template=state,
+            value_template=is_paused,
             state_on="ON",
             state_off="OFF",
-            command_topic=f"{self.base}/cmd/{verb}",
+            command_topic=f"{self.base}/cmd/pause",
             payload_on=on,
             payload_off=off,
             retain=False,
-            **rest,
         )
 
     def _button(
@@ -384,7 +378,7 @@ class Entities:
             name,
             icon=icon,
             command_topic=f"{self.base}/cmd/{verb}",
-            payload_press=json.dumps(request, separators=(",", ":")),
+            payload_press=_json(request),
             retain=False,
             **rest,
         )
@@ -406,13 +400,9 @@ def _of_health(name: str, expression: str, otherwise: str = "None") -> str:
     )
 
 
-def _of_posterior(sensor: str, expression: str, otherwise: str) -> str:
-    """Return a template of `n`, the place of `sensor` in the posterior; `otherwise` without it."""
-    return (
-        f"{{% if '{sensor}' in value_json.sensors %}}"
-        f"{{% set n = value_json.sensors.index('{sensor}') %}}{{{{ {expression} }}}}"
-        f"{{% else %}}{{{{ {otherwise} }}}}{{% endif %}}"
-    )
+def _of_posterior(key: str, sensor: str) -> str:
+    """Return a template expression of the value of `sensor` in a list of the posterior."""
+    return f"dict(zip(value_json.sensors, value_json.{key})).get('{sensor}')"
 
 
 def _named(field: DiscoveryField) -> str:
@@ -426,6 +416,10 @@ def _dict(entries: Mapping[str, str]) -> str:
     return json.dumps(dict(entries), ensure_ascii=False)
 
 
+def _json(request: dict[str, Any]) -> str:
+    return json.dumps(request, separators=(",", ":"))
+
+
 # --- texts ----------------------------------------------------------------------------------------
 
 
@@ -436,6 +430,11 @@ def _labels(field: DiscoveryField) -> dict[str, str]:
     return {
         sensor: name if name in once else f"{name} ({sensor})" for sensor, name in names.items()
     }
+
+
+def _escaped(sensor: str) -> str:
+    """Return a sensor's id in the characters of a component's key; different for different ids."""
+    return sensor.replace("_", "_u").replace(".", "_d")
 
 
 def _title(field: str) -> str:

@@ -12,6 +12,7 @@ from edge_tvbo_adapters.homeassistant.device_classes import device_class
 from edge_tvbo_adapters.homeassistant.discovery import (
     BIRTH_DELAY_S,
     COPY_TIMEOUT_S,
+    MAX_MESSAGE,
     SETTLE_S,
     Discovery,
     payload,
@@ -213,14 +214,14 @@ def test_number_of_resets_may_fall():
 
 
 def test_sensors_are_disabled_at_first_and_absent_if_there_are_many():
-    few = tuple(f"s{n}" for n in range(MAX_SENSORS))
-    of_few = components_of(heat(*few))
-    of_many = components_of(heat(*few, "one-more"))
-    of_sensors = [key for key in of_few if key.startswith(("heat_estimate_", "heat_ignore_"))]
+    components = components_of(heat(*(f"s{n}" for n in range(9))))
+    of_sensors = [key for key in components if key.startswith(("heat_estimate_", "heat_ignore_"))]
+    many = tuple(f"s{n}" for n in range(MAX_SENSORS))
+    listed = components_of(heat(*many)).keys() - components_of(heat(*many, "one-more")).keys()
 
-    assert len(of_sensors) == 2 * MAX_SENSORS
-    assert not any(of_few[key]["enabled_by_default"] for key in of_sensors)
-    assert of_few.keys() - of_many.keys() == {*of_sensors, "heat_poll"}
+    assert len(of_sensors) == 2 * 9
+    assert not any(components[key]["enabled_by_default"] for key in of_sensors)
+    assert "heat_poll" in listed
 
 
 def test_device_and_origin_have_the_configured_links():
@@ -236,6 +237,7 @@ def test_device_and_origin_have_the_configured_links():
 
 ENVIRONMENT = ImmutableSandboxedEnvironment()  # as in Home Assistant
 ENVIRONMENT.filters["tojson"] = json.dumps
+ENVIRONMENT.globals["zip"] = zip
 
 
 def rendered(template, document=None, **variables):
@@ -265,19 +267,13 @@ def test_state_of_a_removed_sensor_is_unknown_for_the_select():
 
 def test_estimate_is_found_by_the_name_of_the_sensor():
     estimate = components_of(heat("a", "b.c"))["heat_estimate_b_dc"]
-    document = {
-        "sensors": ["x", "b.c"],
-        "mean": [1.0, 2.0],
-        "std": [0.1, 0.2],
-        "last": [None, 3.0],
-        "age_s": [None, 4.0],
-        "at": "now",
-    }
+    document = {"sensors": ["x", "b.c"], "mean": [1.0, 2.0], "std": [0.1, 0.2]}
 
     assert rendered(estimate["value_template"], document) == "2.0"
     attributes = json.loads(rendered(estimate["json_attributes_template"], document))
-    assert attributes == {"std": 0.2, "last": 3.0, "age_s": 4.0, "at": "now"}
-    assert rendered(estimate["value_template"], {"sensors": ["x"]}) == "None"
+    assert attributes == {"std": 0.2}
+    before = {"sensors": ["x"], "mean": [1.0], "std": [0.1]}  # before the sensor was added
+    assert rendered(estimate["value_template"], before) == "None"
 
 
 HEALTH = {
@@ -291,8 +287,6 @@ HEALTH = {
     ("key", "state"),
     [
         ("heat_pause", "ON"),
-        ("heat_ignore_a", "OFF"),
-        ("heat_ignore_b", "ON"),
         ("heat_energy_left", "7.5"),
         ("heat_low_battery", "ON"),
     ],
@@ -303,6 +297,30 @@ def test_states_of_a_field_are_those_of_its_health(key, state):
 
     assert rendered(template, {"fields": {"heat": HEALTH}}) == state
     assert rendered(template, {"fields": {}}) == "None"  # before the field was added
+
+
+def test_ignored_sensors_have_a_switch_each():
+    components = components_of(heat())
+    switch = components["heat_ignore_b"]
+
+    for sensor, ignored in (("a", "false"), ("b", "true")):
+        template = components[f"heat_ignore_{sensor}"]["value_template"]
+        assert rendered(template, {"fields": {"heat": HEALTH}}) == ignored
+    assert rendered(switch["value_template"], {"fields": {}}) == "false"
+    request = json.loads(rendered(switch["command_template"], value=switch["payload_off"]))
+    assert request == {"field": "heat", "sensor": "b", "ignored": False}
+
+
+def test_message_is_small_enough_for_the_shipped_broker_configuration():
+    sensors = tuple(f"mote-{n}" for n in range(1, 101))
+    many = {name: heat(*sensors[:60])["heat"] for name in ("temperature", "humidity")}
+    for fields in (heat(*sensors), many):
+        keys = [f"old_{n}" for n in range(2000)]
+        copy = json.dumps({"components": dict.fromkeys(keys, {"platform": "sensor"})}).encode()
+
+        assert len(msgspec.json.encode(with_removals(message_for(fields), copy))) <= MAX_MESSAGE
+    lab = components_of({"temperature": heat(*sensors[:46])["heat"]})
+    assert {"temperature_estimate_mote-46", "temperature_ignore_mote-46"} <= lab.keys()
 
 
 def test_pause_is_shown_if_one_field_is_paused():
@@ -320,7 +338,6 @@ def test_pause_is_shown_if_one_field_is_paused():
         ("pause", "payload_on", {"paused": True}),
         ("pause", "payload_off", {"paused": False}),
         ("heat_pause", "payload_on", {"field": "heat", "paused": True}),
-        ("heat_ignore_a", "payload_off", {"field": "heat", "sensor": "a", "ignored": False}),
         ("heat_poll_again", "payload_press", {"field": "heat"}),
         ("reset", "payload_press", {}),
     ],

@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 
 from client import Availability, HomeAssistant
-from expected import PREFIX, expected_states, same
+from expected import PREFIX, entity_id, expected_states, same
 from lab import BASE, KERNEL, LIVE, Client, Lab, wait_for
 
 DISCOVERY = "homeassistant/device/edge_tvbo_lab/config"
@@ -103,7 +103,7 @@ class Test:
     def disabled(self):
         """Return the entities that are disabled at first."""
         return {
-            each["default_entity_id"]
+            entity_id(each)
             for each in self.components().values()
             if not each.get("enabled_by_default", True)
         }
@@ -116,11 +116,10 @@ class Test:
         """Compare every entity with its topic after each of the next decisions."""
         for _ in range(decisions):
             before = self.interval()
-            wait_for(lambda: self.interval() != before, 20.0, 0.02)  # noqa: B023 - at once
-            interval = self.interval()
-            self.decisions += 1
+            is_new = wait_for(lambda: self.interval() != before, 20.0, 0.02)  # noqa: B023 - at once
+            self.decisions += is_new
             if not self.agrees(2.0):
-                self.mismatches.append((interval, self.differences()))
+                self.mismatches.append((self.interval(), self.differences()))
 
     def interval(self):
         document = self.lab.watcher.document("temperature/selected")
@@ -155,7 +154,7 @@ class Test:
         device = self.home.device("edge_tvbo_lab")
         link = device.get("configuration_url")
         self.check("the device links to the dashboard", link == "http://gateway:8080/", device)
-        wanted = {each["default_entity_id"] for each in self.components().values()}
+        wanted = {entity_id(each) for each in self.components().values()}
         shown = wait_for(lambda: wanted == set(self.home.entities()))
         self.check(
             "each component is an entity of that id", shown, wanted ^ {*self.home.entities()}
@@ -269,7 +268,7 @@ class Test:
             )
         )
         self.check("... and again by the button", again)
-        ignored = f"switch.{PREFIX}_temperature_ignore_mote_2"
+        ignored = f"switch.{PREFIX}_temperature_cold_cellar_ignored"
         self.home.call("switch.turn_on", entity_id=ignored)
         self.check("a sensor is ignored", self.becomes(ignored, "on") and self.agrees())
         self.home.call("switch.turn_off", entity_id=ignored)

@@ -1,6 +1,7 @@
 """The states that our entities must have, computed from the retained topics without templates."""
 
 import json
+import re
 from datetime import datetime
 
 PREFIX = "edge_tvbo_lab"
@@ -18,8 +19,14 @@ def expected_states(components, retained, names):
             continue
         payload = retained.get(component["state_topic"])
         document = None if payload is None else json.loads(payload)
-        states[component["default_entity_id"]] = _state(key, component, document, names, retained)
+        states[entity_id(component)] = _state(key, component, document, names, retained)
     return states
+
+
+def entity_id(component):
+    """Return the id of an entity; without one in the message, it is made from the name."""
+    words = re.sub("[^a-z0-9]+", "_", f"{PREFIX}_{component['name']}".lower())
+    return component.get("default_entity_id", f"{component['platform']}.{words}")
 
 
 def _state(key, component, document, names, retained):

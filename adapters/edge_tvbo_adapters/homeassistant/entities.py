@@ -289,6 +289,7 @@ class Entities:
         self, name: str, field: DiscoveryField, sensor: str, label: str
     ) -> tuple[str, Component]:
         topic = f"{self.base}/{name}/posterior"
+        spread = f"{{'std': {_of_posterior('std', sensor)}}}"
         return self._of_sensor(
             f"{name}_estimate_{_escaped(sensor)}",
             "sensor",
@@ -296,7 +297,7 @@ class Entities:
             state_topic=topic,
             value_template=f"{{{{ {_of_posterior('mean', sensor)} }}}}",
             json_attributes_topic=topic,
-            json_attributes_template=f"{{{{ {{'std': {_of_posterior('std', sensor)}}} | tojson }}}}",
+            json_attributes_template=f"{{{{ {spread} | tojson }}}}",
             **_measured(field, field.device_class),
         )
 

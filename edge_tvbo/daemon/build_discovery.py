@@ -11,7 +11,7 @@ from edge_tvbo.errors import Code, Mistake, SettingErrors
 from edge_tvbo.policy.baselines import ModelFreePolicy
 
 if TYPE_CHECKING:
-    from edge_tvbo_adapters.homeassistant.entities import DiscoveryField
+    from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
 
 
 def discovery_message(
@@ -35,8 +35,8 @@ def discovery_message(
 def _field(
     name: str, settings: Settings, homeassistant: HomeAssistant, controller: Controller
 ) -> "DiscoveryField":
+    from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
     from edge_tvbo_adapters.homeassistant.device_classes import device_class
-    from edge_tvbo_adapters.homeassistant.entities import DiscoveryField
 
     own, field = settings.fields[name], controller.policy.field
     kind = homeassistant.device_classes.get(name, device_class(name, field.unit))

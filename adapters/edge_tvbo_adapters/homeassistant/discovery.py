@@ -28,7 +28,8 @@ import msgspec
 from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.settings import HomeAssistant
-from edge_tvbo_adapters.homeassistant.entities import DiscoveryField, Entities, availability
+from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
+from edge_tvbo_adapters.homeassistant.entities import Entities, availability
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
 COPY_TIMEOUT_S = 2.0  # from the subscription until the broker has sent its copy, if it has one

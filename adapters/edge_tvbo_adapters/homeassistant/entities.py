@@ -3,41 +3,26 @@
 The state of each entity is on a retained topic, so that Home Assistant has it after a restart. No
 entity has `expire_after`, because every change of the message would make it unavailable until the
 next decision; an entity whose state is out of date has an availability of its own.
-
-A template also meets documents of an earlier configuration, in which a field or a sensor is missing
-that the message describes. It then returns `None`, and the state is unknown.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, get_args
-
-import msgspec
+from collections.abc import Iterator
+from typing import Any, get_args
 
 from edge_tvbo.messages.documents import NoticeKind, Reason
+from edge_tvbo_adapters.homeassistant.described_field import (
+    DiscoveryField,
+    escaped,
+    labels_of,
+    title_of,
+)
 from edge_tvbo_adapters.homeassistant.device_classes import STORED_ENERGY
+from edge_tvbo_adapters.homeassistant.templates import as_dict, named, of_health, of_posterior
 
 MAX_SENSORS = 100  # of a field, for entities and an option of each sensor
 
 Component = dict[str, Any]
-
-
-class DiscoveryField(msgspec.Struct, frozen=True, kw_only=True):
-    """The properties of one field that the discovery message describes."""
-
-    sensors: tuple[str, ...]
-    unit: str = ""
-    decimals: int = 2  # of values in `unit`
-    names: Mapping[str, str] = {}  # of sensors, if they differ from the ids
-    objective: Literal["max", "min"] = "max"
-    device_class: str | None = None  # of values in `unit`
-    spread_class: str | None = None  # of their standard deviations
-    has_model: bool = True  # whether the policy estimates values
-    has_posterior: bool = True  # whether the estimates of all sensors are published
-    has_alert: bool = False  # whether the hot spot has a threshold
-    energy_unit: str | None = None  # of the field's budget; None without a budget
-    has_batteries: bool = False  # whether sensors report the charge of their batteries
 
 
 class Entities:
@@ -91,7 +76,7 @@ class Entities:
             entities |= self._of_alert(name, field)
         entities |= self._of_energy(name, field)
         entities["events"] = self._events(
-            f"{name}_events", f"{_title(name)} events", f"{self.base}/{name}/event"
+            f"{name}_events", f"{title_of(name)} events", f"{self.base}/{name}/event"
         )
         if self._commands:
             entities |= self._of_commands(name, field)
@@ -100,7 +85,7 @@ class Entities:
     # --- the entities of a field ----------------------------------------------------------------
 
     def _of_decisions(self, name: str, field: DiscoveryField) -> dict[str, Component]:
-        entity, title, topic = self._of(name), _title(name), f"{self.base}/{name}/selected"
+        entity, title, topic = self._of(name), title_of(name), f"{self.base}/{name}/selected"
         is_paused = "'offline' if field.paused else 'online'"
         entities = {
             "selected": entity(
@@ -109,13 +94,13 @@ class Entities:
                 f"{title} selected sensor",
                 icon="mdi:radar",
                 state_topic=topic,
-                value_template=f"{{{{ {_named(field)} }}}}",
+                value_template=f"{{{{ {named(field)} }}}}",
                 json_attributes_topic=topic,
                 availability=[
                     *availability(self.base),
                     {
                         "topic": f"{self.base}/health",
-                        "value_template": _of_health(name, is_paused, "'online'"),
+                        "value_template": of_health(name, is_paused, "'online'"),
                     },
                 ],
                 availability_mode="all",
@@ -154,7 +139,7 @@ class Entities:
 
     def _of_hotspot(self, name: str, field: DiscoveryField) -> dict[str, Component]:
         entity, topic = self._of(name), f"{self.base}/{name}/hotspot"
-        spot = f"{_title(name)} {'hotspot' if field.objective == 'max' else 'coldest spot'}"
+        spot = f"{title_of(name)} {'hotspot' if field.objective == 'max' else 'coldest spot'}"
         return {
             "hotspot": entity(
                 "hotspot",
@@ -171,7 +156,7 @@ class Entities:
                 f"{spot} sensor",
                 icon="mdi:map-marker",
                 state_topic=topic,
-                value_template=f"{{{{ {_named(field)} }}}}",
+                value_template=f"{{{{ {named(field)} }}}}",
             ),
             "hotspot_sd": entity(
                 "hotspot_sd",
@@ -190,7 +175,7 @@ class Entities:
             "alert": entity(
                 "alert",
                 "binary_sensor",
-                f"{_title(name)} alert",
+                f"{title_of(name)} alert",
                 device_class="problem",
                 state_topic=topic,
                 value_template="{{ 'ON' if value_json.active else 'OFF' }}",
@@ -199,7 +184,7 @@ class Entities:
             "alert_threshold": entity(
                 "alert_threshold",
                 "sensor",
-                f"{_title(name)} alert threshold",
+                f"{title_of(name)} alert threshold",
                 entity_category="diagnostic",
                 state_topic=topic,
                 value_template="{{ value_json.threshold }}",
@@ -208,7 +193,7 @@ class Entities:
         }
 
     def _of_energy(self, name: str, field: DiscoveryField) -> dict[str, Component]:
-        entity, title, health = self._of(name), _title(name), f"{self.base}/health"
+        entity, title, health = self._of(name), title_of(name), f"{self.base}/health"
         entities = {}
         if field.energy_unit is not None:
             unit = {"unit_of_measurement": field.energy_unit} if field.energy_unit else {}
@@ -220,13 +205,13 @@ class Entities:
                 entity_category="diagnostic",
                 state_class="measurement",
                 state_topic=health,
-                value_template=_of_health(name, "field.energy.left if field.energy else None"),
+                value_template=of_health(name, "field.energy.left if field.energy else None"),
                 **unit,
                 **({"device_class": "energy_storage"} if is_stored else {}),
             )
         if field.has_batteries:
             low = "field.energy.low_battery if field.energy else []"
-            names = _of_health(name, f"{{'sensors': {low}}} | tojson", "{} | tojson")
+            names = of_health(name, f"{{'sensors': {low}}} | tojson", "{} | tojson")
             entities["low_battery"] = entity(
                 "low_battery",
                 "binary_sensor",
@@ -234,15 +219,15 @@ class Entities:
                 device_class="battery",
                 entity_category="diagnostic",
                 state_topic=health,
-                value_template=_of_health(name, f"'ON' if ({low}) else 'OFF'"),
+                value_template=of_health(name, f"'ON' if ({low}) else 'OFF'"),
                 json_attributes_topic=health,
                 json_attributes_template=names,
             )
         return entities
 
     def _of_commands(self, name: str, field: DiscoveryField) -> dict[str, Component]:
-        title, labels = _title(name), _labels(field)
-        is_paused = _of_health(name, "'ON' if field.paused else 'OFF'")
+        title, labels = title_of(name), labels_of(field)
+        is_paused = of_health(name, "'ON' if field.paused else 'OFF'")
         entities = {
             "pause": self._pause(f"{name}_pause", f"{title} pause", {"field": name}, is_paused),
             "poll_again": self._button(
@@ -262,9 +247,9 @@ class Entities:
                 icon="mdi:target",
                 options=list(ids),
                 state_topic=f"{self.base}/{name}/selected",
-                value_template=f"{{{{ {_dict(labels)}.get(value_json.sensor) }}}}",
+                value_template=f"{{{{ {as_dict(labels)}.get(value_json.sensor) }}}}",
                 command_topic=f"{self.base}/cmd/activate",
-                command_template=f"{{{{ {{'field': '{name}', 'sensor': {_dict(ids)}[value]}}"
+                command_template=f"{{{{ {{'field': '{name}', 'sensor': {as_dict(ids)}[value]}}"
                 " | tojson }}",
                 retain=False,
             )
@@ -279,7 +264,7 @@ class Entities:
         """
         if len(field.sensors) > MAX_SENSORS:
             return
-        labels = _labels(field)
+        labels = labels_of(field)
         if field.has_model and field.has_posterior:
             yield dict(self._estimate(name, field, *each) for each in labels.items())
         if self._commands:
@@ -289,13 +274,13 @@ class Entities:
         self, name: str, field: DiscoveryField, sensor: str, label: str
     ) -> tuple[str, Component]:
         topic = f"{self.base}/{name}/posterior"
-        spread = f"{{'std': {_of_posterior('std', sensor)}}}"
+        spread = f"{{'std': {of_posterior('std', sensor)}}}"
         return self._of_sensor(
-            f"{name}_estimate_{_escaped(sensor)}",
+            f"{name}_estimate_{escaped(sensor)}",
             "sensor",
-            f"{_title(name)} {label} estimate",
+            f"{title_of(name)} {label} estimate",
             state_topic=topic,
-            value_template=f"{{{{ {_of_posterior('mean', sensor)} }}}}",
+            value_template=f"{{{{ {of_posterior('mean', sensor)} }}}}",
             json_attributes_topic=topic,
             json_attributes_template=f"{{{{ {spread} | tojson }}}}",
             **_measured(field, field.device_class),
@@ -304,9 +289,9 @@ class Entities:
     def _ignore(self, name: str, sensor: str, label: str) -> tuple[str, Component]:
         ignored = f"value_json.fields.get('{name}', {{}}).get('ignored', [])"
         return self._of_sensor(
-            f"{name}_ignore_{_escaped(sensor)}",
+            f"{name}_ignore_{escaped(sensor)}",
             "switch",
-            f"{_title(name)} {label} ignored",
+            f"{title_of(name)} {label} ignored",
             entity_category="config",
             state_topic=f"{self.base}/health",
             value_template=f"{{{{ ('{sensor}' in {ignored}) | tojson }}}}",
@@ -390,56 +375,8 @@ def availability(base: str) -> list[dict[str, str]]:
     return [{"topic": f"{base}/status"}]
 
 
-# --- templates ------------------------------------------------------------------------------------
-
-
-def _of_health(name: str, expression: str, otherwise: str = "None") -> str:
-    """Return a template of `field`, the health of the field `name`; `otherwise` without it."""
-    return (
-        f"{{% set field = value_json.fields.get('{name}') %}}"
-        f"{{{{ ({expression}) if field else ({otherwise}) }}}}"
-    )
-
-
-def _of_posterior(key: str, sensor: str) -> str:
-    """Return a template expression of the value of `sensor` in a list of the posterior."""
-    return f"dict(zip(value_json.sensors, value_json.{key})).get('{sensor}')"
-
-
-def _named(field: DiscoveryField) -> str:
-    """Return a template expression of the name of `value_json.sensor`."""
-    if not field.names:
-        return "value_json.sensor"
-    return f"{_dict(field.names)}.get(value_json.sensor, value_json.sensor)"
-
-
-def _dict(entries: Mapping[str, str]) -> str:
-    return json.dumps(dict(entries), ensure_ascii=False)
-
-
 def _json(request: dict[str, Any]) -> str:
     return json.dumps(request, separators=(",", ":"))
-
-
-# --- texts ----------------------------------------------------------------------------------------
-
-
-def _labels(field: DiscoveryField) -> dict[str, str]:
-    """Return the name of each sensor, with its id if several sensors have the same name."""
-    names = {sensor: field.names.get(sensor, sensor) for sensor in field.sensors}
-    once = {name for name in names.values() if list(names.values()).count(name) == 1}
-    return {
-        sensor: name if name in once else f"{name} ({sensor})" for sensor, name in names.items()
-    }
-
-
-def _escaped(sensor: str) -> str:
-    """Return a sensor's id in the characters of a component's key; different for different ids."""
-    return sensor.replace("_", "_u").replace(".", "_d")
-
-
-def _title(field: str) -> str:
-    return re.sub("[_-]+", " ", field).strip().capitalize() or field
 
 
 def _measured(field: DiscoveryField, device_class: str | None) -> Component:

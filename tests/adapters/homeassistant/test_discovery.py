@@ -7,6 +7,7 @@ from typing import get_args
 
 import msgspec
 import pytest
+from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
 from edge_tvbo_adapters.homeassistant.device_classes import UNITS as DEVICE_CLASS_UNITS
 from edge_tvbo_adapters.homeassistant.device_classes import device_class
 from edge_tvbo_adapters.homeassistant.discovery import (
@@ -19,7 +20,7 @@ from edge_tvbo_adapters.homeassistant.discovery import (
     topic_for,
     with_removals,
 )
-from edge_tvbo_adapters.homeassistant.entities import MAX_SENSORS, DiscoveryField
+from edge_tvbo_adapters.homeassistant.entities import MAX_SENSORS
 from edge_tvbo_adapters.mqtt.commands import parse_request
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -93,6 +93,12 @@ TORCH ?= torch==2.13.0
 bench: $(VENV)/bench.stamp broker compiler
 	PATH="$$PATH:/usr/sbin" $(BIN)/python -m pytest tests/benchmarks
 
+# Real versions of Home Assistant, from PyPI in chroots, beside a real broker and a real daemon: a
+# quarter of an hour the first time, and root. tests/real/homeassistant/run.sh
+.PHONY: test-homeassistant
+test-homeassistant: $(VENV)/test.stamp
+	$(AS_ROOT) tests/real/homeassistant/run.sh
+
 # What a Raspberry Pi would do, emulated: some twenty minutes, and root. deploy/arm64/README.md
 test-arm64:
 	$(AS_ROOT) deploy/arm64/test.sh

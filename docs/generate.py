@@ -223,6 +223,7 @@ class RecordingLink:
         self.documents: dict[type, Any] = {}
         self.activations: dict[str, int] = {}
         self.unacknowledged_s = 0.0
+        self.inputs_silent = False
         self.requested: list[tuple[Verb, Request] | Unreadable] = []
         self._clock = clock
         self._replies: list[tuple[str, Event]] = []

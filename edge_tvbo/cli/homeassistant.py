@@ -26,16 +26,15 @@ def ha() -> None:
 @click.argument("config", type=click.Path(path_type=Path))
 def show(config: Path) -> None:
     """Print the discovery message of CONFIG."""
-    from edge_tvbo_adapters.homeassistant.discovery import payload
-
-    from edge_tvbo import __version__
-    from edge_tvbo.daemon import app, build_controllers
+    from edge_tvbo.config.loader import located
+    from edge_tvbo.daemon.build_controllers import controllers
+    from edge_tvbo.daemon.build_discovery import discovery_message
 
     settings = settings_of(config)
     if settings.homeassistant is None:
         raise ConfigError(NOT_CONFIGURED)
-    fields = app.discovery_fields(settings, build_controllers.controllers(settings))
-    print_json(payload(settings.instance, fields, __version__))
+    with located(config):
+        print_json(discovery_message(settings, settings.homeassistant, controllers(settings)))
 
 
 @ha.command()

@@ -12,7 +12,7 @@ docs/configuration.md all read these structs. Keys of `Meta(extra=...)`:
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -24,6 +24,8 @@ from edge_tvbo.config.mqtt_settings import Mqtt
 
 _ID = r"^[a-z0-9_-]{1,64}\Z"
 _TOPIC = r"^(?!edge_tvbo/)[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,8}\Z"
+_URL = r"^https?://[^\s]{1,500}\Z"
+_URL_WORDS = {"expected": "an address that begins with http:// or https://"}
 _TOPIC_LEVELS = {"expected": "topic levels of A-Z a-z 0-9 _ . - that are separated by /"}
 _ID_CHARACTERS = {"expected": "1 to 64 of the characters a-z 0-9 _ -"}
 
@@ -95,6 +97,42 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
             extra=_TOPIC_LEVELS,
         ),
     ] = "homeassistant/status"
+    oldest_version: Annotated[
+        Literal["2025.10", "2025.11"],
+        Meta(
+            description="The oldest version of Home Assistant that reads the discovery message. It"
+            " decides which device classes the message contains: the uncertainty of a temperature"
+            " has one since 2025.11.",
+        ),
+    ] = "2025.11"
+    dashboard_url: Annotated[
+        str | None,
+        Meta(
+            pattern=_URL,
+            description="The address of `edge-tvbo dashboard`, or of another page about this"
+            " daemon, to which the device in Home Assistant links.",
+            extra=_URL_WORDS,
+        ),
+    ] = None
+    support_url: Annotated[
+        str | None,
+        Meta(
+            pattern=_URL,
+            description="The address of a page for those who maintain this daemon, to which Home"
+            " Assistant links.",
+            extra=_URL_WORDS,
+        ),
+    ] = None
+    device_classes: Annotated[
+        dict[
+            Annotated[str, Meta(extra={"expected": "the name of a field"})],
+            str,
+        ],
+        Meta(
+            description="Home Assistant's device classes of fields whose name and unit do not tell"
+            ' them: { attic = "humidity" }. An empty text: none.',
+        ),
+    ] = {}
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edge_tvbo import __version__
 from edge_tvbo.config.errors import ConfigErrors
 from edge_tvbo.config.loader import located
 from edge_tvbo.config.settings import Metrics, Settings
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.quantities import decimals
 from edge_tvbo.daemon import build_controllers, status_dump
 from edge_tvbo.daemon.batch_recorder import BatchRecorder
+from edge_tvbo.daemon.build_discovery import discovery_message
 from edge_tvbo.daemon.checkpoints import Checkpoints, clock_anchor, restore_controller
 from edge_tvbo.daemon.clock import Clock, LiveClock
 from edge_tvbo.daemon.command_handler import CommandHandler
@@ -53,7 +52,7 @@ from edge_tvbo.messages.formatting import duration, rfc3339
 from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernels
 
 if TYPE_CHECKING:
-    from edge_tvbo_adapters.homeassistant.discovery import Discovery, DiscoveryField
+    from edge_tvbo_adapters.homeassistant.discovery import Discovery
     from edge_tvbo_adapters.mqtt.link import MqttLink
     from edge_tvbo_adapters.storage.state_lock import StateLock
 
@@ -408,28 +407,8 @@ def _discovery(settings: Settings, controllers: Mapping[str, Controller]) -> "Di
         return None
     from edge_tvbo_adapters.homeassistant.discovery import Discovery
 
-    fields = discovery_fields(settings, controllers)
-    return Discovery(settings.instance, settings.homeassistant, fields, __version__, Random())
-
-
-def discovery_fields(
-    settings: Settings, controllers: Mapping[str, Controller]
-) -> dict[str, "DiscoveryField"]:
-    """Return the data about each field for the discovery message to Home Assistant."""
-    from edge_tvbo_adapters.homeassistant.discovery import DiscoveryField
-
-    intervals = settings.intervals
-    fields = {name: each.policy.field for name, each in controllers.items()}
-    return {
-        name: DiscoveryField(
-            field.sensors,
-            field.unit,
-            decimals(field),
-            intervals[name],
-            has_alert=settings.fields[name].alert is not None,
-        )
-        for name, field in fields.items()
-    }
+    message = discovery_message(settings, settings.homeassistant, controllers)
+    return Discovery(settings.instance, settings.homeassistant, message, Random())
 
 
 def _checkpoints(

@@ -71,7 +71,7 @@ class CommandHandler:
             case "reset":
                 return [(field, ResetRequested(at)) for field in fields]
             case "activate":
-                return [self._activation(fields, request.sensor, at)]
+                return [self._activation(fields, request, at)]
             case "ignore":
                 return self._ignoring(fields, request, at)
             case "status":
@@ -89,9 +89,15 @@ class CommandHandler:
         return [request.field]
 
     def _activation(
-        self, fields: list[str], sensor: str | None, at: float
+        self, fields: list[str], request: Request, at: float
     ) -> tuple[str, ActivationRequested]:
-        """Return ``(field, event)`` to activate `sensor`; raises `PayloadError` if impossible."""
+        """Return ``(field, event)`` to activate a sensor; raises `PayloadError` if impossible.
+
+        Without a sensor in the request, it is the one that its field selected last.
+        """
+        sensor = request.sensor
+        if sensor is None and len(fields) == 1:
+            sensor = self._controllers[fields[0]].health().selected
         sensor, having = self._fields_with(fields, sensor)
         if len(having) > 1:
             raise PayloadError(

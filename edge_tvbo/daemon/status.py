@@ -10,7 +10,7 @@ from typing import Protocol
 from edge_tvbo import __version__
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import Clock
-from edge_tvbo.messages.commands import Command, PublishState, Record
+from edge_tvbo.messages.commands import Command, Ending, PublishState, Record
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, Status
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.jit import COMPILATION
@@ -18,6 +18,7 @@ from edge_tvbo.numerics.jit import COMPILATION
 MAX_AWAY_INTERVALS = 3  # if the broker is away for more intervals, the daemon is unhealthy
 MIN_AWAY_S = 60.0  # the broker may be away for this time even if the intervals are short
 SILENT_AFTER_S = 3600.0  # an older last reading is not shown; the limit is longer if intervals are
+MIN_TIMEOUTS = 5  # in a row, after which it is a problem that no sensor of a field replies
 MIN_HEALTH_PERIOD_S = 1.0  # between health documents, if requests or clock steps cause them
 
 
@@ -37,6 +38,11 @@ class Connection(Protocol):
     @property
     def unacknowledged_s(self) -> float:
         """How long the oldest publication has waited for the broker's acknowledgement, s."""
+        ...
+
+    @property
+    def inputs_silent(self) -> bool:
+        """Whether no sensor has sent a message for so long that the link has reconnected."""
         ...
 
     def alive(self, now: float) -> bool:
@@ -66,6 +72,7 @@ class StatusCollector:
         self._online = False
         self._connections = 0
         self._decisions: dict[str, int] = {}
+        self._timeouts: dict[str, int] = {}  # of the last activations in a row, by field
         self._activations: dict[str, int] = {}  # of the links before the present one
         self._sent: Mapping[str, int] = {}  # activations of the present link, which counts them
         self._published_at = -inf  # monotonic
@@ -114,12 +121,13 @@ class StatusCollector:
         self._problems = problems
         self._written = written
         self._decisions = {name: self._decisions.get(name, 0) for name in controllers}
+        self._timeouts = {name: self._timeouts.get(name, 0) for name in controllers}
         self._due = time.monotonic()
 
     # --- as an observer and a service of the loop -----------------------------------------------
 
     def __call__(self, field: str, command: Command) -> None:
-        """Count `command` if it is a decision of `field`.
+        """Count `command` if it is a decision of `field`, or the end of an activation.
 
         After a decision and after the end of its interval, the health is published soon, so that
         its counters and the decision that the broker retains are of the same moment.
@@ -128,6 +136,11 @@ class StatusCollector:
             self._decisions[field] += 1
         if isinstance(command, PublishState | Record):
             self.publish_soon()
+        if isinstance(command, Record):
+            if command.ending is Ending.ANSWERED:
+                self._timeouts[field] = 0
+            elif command.ending is Ending.MISSED and self._online:
+                self._timeouts[field] += 1
 
     def fileno(self) -> int:
         """Return -1, because the status collector has no descriptor to wait for."""
@@ -143,6 +156,7 @@ class StatusCollector:
             self._online = self._link.online
             if self._online:
                 self._connections += 1
+                self.publish_soon()
             else:
                 self._lost_at = now
         if now >= self._due:
@@ -208,13 +222,8 @@ class StatusCollector:
         return self._clock.wall(self._clock.elapsed())
 
     def _problem(self, fields: Mapping[str, FieldHealth]) -> str | None:
-        sensors = {name: len(each.policy.field) for name, each in self._controllers.items()}
-        silent = [
-            name
-            for name, each in fields.items()
-            if len(each.suspects) + len(each.ignored) == sensors[name]
-        ]
-        unresponsive = [f"no sensor responds in: {', '.join(silent)}"] if silent else []
+        silent = "no sensor has sent a message for a long time"
+        unresponsive = [self._unresponsive(name, each) for name, each in fields.items()]
         faulty = [
             f"{self._name(name, sensor)} in {name} seems to be faulty: {fault}"
             for name, each in fields.items()
@@ -225,7 +234,20 @@ class StatusCollector:
             for name, each in fields.items()
             for sensor, reading in each.implausible.items()
         ]
-        return "; ".join([*unresponsive, *faulty, *implausible, *self._problems()]) or None
+        problems = [silent if self._link.inputs_silent else "", *unresponsive, *faulty]
+        return "; ".join(filter(None, [*problems, *implausible, *self._problems()])) or None
+
+    def _unresponsive(self, name: str, health: FieldHealth) -> str:
+        """Return a text if no sensor, or fewer than half of the sensors in use, respond."""
+        sensors = len(self._controllers[name].policy.field) - len(health.ignored)
+        suspects = len(health.suspects)
+        if suspects == sensors:
+            return f"no sensor responds in: {name}"
+        if self._timeouts[name] >= MIN_TIMEOUTS and not health.recommends:
+            return f"no sensor of {name} has replied to the last {self._timeouts[name]} activations"
+        if 2 * suspects > sensors:
+            return f"{suspects} of {sensors} sensors do not respond in: {name}"
+        return ""
 
     def _name(self, field: str, sensor: str) -> str:
         """Return the name of a sensor for people."""

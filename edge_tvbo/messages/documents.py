@@ -182,7 +182,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A command to the daemon: topic `cmd/<verb>`."""
 
     field: str | None = None  # None for all fields
-    sensor: str | None = None  # for `activate` and `ignore`: the sensor
+    sensor: str | None = None  # for `activate` (null: the last one again) and `ignore`
     paused: bool = True  # for `pause`: False resumes, so that a switch needs only one topic
     ignored: bool = True  # for `ignore`: False uses the sensor again
     transaction: Transaction = None  # returned with the response

@@ -92,6 +92,10 @@ def test_sensor_is_activated_model_reset_and_status_returned_on_command(gateway,
         assert operator.request("activate", sensor=sensor)["status"] == "ok"
         operator.peer.wait(lambda: operator.last("lab/selected")["reason"] == "asked")
         assert operator.last("lab/selected")["sensor"] == sensor
+    before = len(gateway.activations)
+    assert operator.request("activate", field="lab")["status"] == "ok"  # the same sensor again
+    operator.peer.wait(lambda: len(gateway.activations) > before)
+    assert operator.last("lab/selected")["sensor"] == "a"
     assert operator.request("reset", field="lab")["status"] == "ok"
     operator.peer.wait(lambda: operator.peer.on(f"{BASE}/lab/event"))
     data = operator.request("status")["data"]
@@ -164,7 +168,7 @@ def test_an_impossible_command_is_answered_with_the_allowed_values(gateway, oper
     gateway.wait_for_activations(1)
     mistakes = [
         operator.request("activate", sensor="unknown"),
-        operator.request("activate"),
+        operator.request("ignore"),
         operator.request("pause", field="attic"),
         operator.request("pause", feild="lab"),
         operator.request("explode"),

@@ -1,6 +1,7 @@
 """Home Assistant with a real daemon and a real mosquitto; the test sends its birth messages."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,14 @@ from support.ha_schema import check_message
 
 TOPIC = "homeassistant/device/edge_tvbo_k/config"
 RESTARTS = 20
+SECOND = """
+[fields.light]
+interval = "200ms"
+reply_timeout = "100ms"
+kernel = { name = "exchangeable", variance = 4.0, noise_variance = 0.04, mean = 20 }
+sensors = ["a", "b"]
+reading = { topic = "k/{sensor}/light" }
+"""
 
 
 @pytest.fixture
@@ -49,7 +58,7 @@ def test_twenty_starts_of_home_assistant_repeat_the_message(gateway, broker, pee
     for each in ("k/health", "k/lab/selected", "k/lab/hotspot"):
         assert states[f"edge_tvbo/{each}"], f"nothing is published on {each}"
     decision = json.loads(states["edge_tvbo/k/lab/selected"][-1])
-    assert decision["sensor"] in components["lab_selected"]["options"]
+    assert decision["sensor"] in components["lab_poll"]["options"]
     assert decision["reason"] in components["lab_reason"]["options"]
 
 
@@ -68,6 +77,45 @@ def test_restart_and_retained_birth_do_not_repeat_the_message(gateway, broker, p
     client.publish("homeassistant/status", b"", retain=True)
 
     assert len(client.on(TOPIC)) == 1
+
+
+def test_decisions_follow_the_message_that_describes_them(gateway, broker, peer):
+    client = peer(broker.port, TOPIC, "edge_tvbo/k/#")
+
+    def published():
+        """Return the topics of the messages that are published now, not retained before."""
+        return [topic for topic, _, retained in client.received if not retained]
+
+    gateway.start()
+    client.wait(lambda: "edge_tvbo/k/lab/selected" in published())
+    gateway.stop()
+    topics = published()
+
+    assert topics.index("edge_tvbo/k/status") < topics.index(TOPIC)
+    assert topics.index(TOPIC) < topics.index("edge_tvbo/k/lab/selected")
+
+
+@pytest.mark.parametrize("described", [True, False])
+def test_retained_documents_of_a_removed_field_are_cleared(gateway, broker, peer, described):
+    table = "[homeassistant]\n" if described else ""
+    documents = [f"edge_tvbo/k/light/{each}" for each in ("selected", "posterior")]
+    client = peer(broker.port, "edge_tvbo/k/#")
+    gateway.configure(extra=table + SECOND)
+    gateway.start()
+    client.wait(lambda: all(client.on(each) for each in documents))
+    if described:
+        gateway.stop()
+        gateway.configure(extra=table)
+        gateway.start()
+    else:
+        gateway.configure()
+        gateway.process.send_signal(signal.SIGHUP)
+    client.wait(lambda: all(client.on(each)[-1] == b"" for each in documents))
+    gateway.stop()
+    late = peer(broker.port, "edge_tvbo/k/light/#")
+    time.sleep(0.5)
+
+    assert late.received == []
 
 
 @pytest.mark.acceptance(16)

@@ -20,7 +20,13 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.monitors import Monitors
 from edge_tvbo.daemon.scheduler import Scheduler
-from edge_tvbo.daemon.status import MIN_AWAY_S, SILENT_AFTER_S, StatusCollector, resident_bytes
+from edge_tvbo.daemon.status import (
+    MIN_AWAY_S,
+    MIN_TIMEOUTS,
+    SILENT_AFTER_S,
+    StatusCollector,
+    resident_bytes,
+)
 from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.events import ActivationRequested, DeadlineElapsed, IntervalElapsed, Reading
 
@@ -51,6 +57,7 @@ class Link:
     def __init__(self):
         self.online, self.moving = True, True
         self.activations, self.unacknowledged_s = {"heat": 0}, 0.0
+        self.inputs_silent = False
 
     def alive(self, now):
         return self.moving
@@ -80,8 +87,9 @@ class Link:
         pass
 
 
-def controller():
-    field = SensorField(("a", "b"), np.array([[1, 0.5], [0.5, 1]]), noise_variance=0.01)
+def controller(sensors=2):
+    names = ("a", "b") if sensors == 2 else tuple(f"s{n}" for n in range(sensors))
+    field = SensorField(names, 0.5 + 0.5 * np.eye(sensors), noise_variance=0.01)
     return Controller(
         make_policy("gp-ucb", field, seed=0), controller_settings(reply_timeout=10, max_age=60)
     )
@@ -90,8 +98,8 @@ def controller():
 class Field:
     """One field whose status is collected, with a clock and a link moved by hand."""
 
-    def __init__(self, interval=60.0):
-        self.controller, self.link, self.clock = controller(), Link(), Clock()
+    def __init__(self, interval=60.0, sensors=2):
+        self.controller, self.link, self.clock = controller(sensors), Link(), Clock()
         self.collector = StatusCollector(self.clock)
         self.collector.attach({"heat": self.controller}, self.link, {"heat": interval})
         self.collector.service(time.monotonic())
@@ -174,6 +182,45 @@ def test_the_age_of_the_oldest_unacknowledged_publication_is_in_the_health():
     field.link.unacknowledged_s = 12.34
 
     assert field.collector.status().health.unacknowledged_s == 12.3
+
+
+def test_silent_inputs_are_a_problem():
+    field = Field()
+    assert field.collector.health().problem is None
+
+    field.link.inputs_silent = True
+    assert "no sensor has sent a message" in field.collector.health().problem
+
+
+def test_timeouts_in_a_row_are_a_problem_until_a_sensor_replies():
+    field = Field(sensors=9)
+    for interval in range(MIN_TIMEOUTS):
+        assert field.collector.health().problem is None
+        field.happens(IntervalElapsed(EPOCH + 60 * interval))
+        field.happens(DeadlineElapsed(interval, EPOCH + 60 * interval + 10))
+
+    assert field.collector.health().problem == (
+        f"no sensor of heat has replied to the last {MIN_TIMEOUTS} activations"
+    )
+    field.clock.now = 60.0 * MIN_TIMEOUTS
+    field.happens(IntervalElapsed(EPOCH + field.clock.now))
+    field.reads(field.controller.health().selected, 0.5)
+    assert field.collector.health().problem is None
+
+
+def test_a_majority_of_unresponsive_sensors_is_a_problem():
+    field = Field(sensors=3)
+    for interval in range(12):
+        now = field.clock.now = 60.0 * interval
+        field.happens(IntervalElapsed(EPOCH + now))
+        if (selected := field.controller.health().selected) == "s0":
+            field.reads(selected, 0.5)
+        else:
+            field.happens(DeadlineElapsed(interval, EPOCH + now + 10))
+            field.reads("s0", 0.5)
+
+    assert sorted(field.controller.health().suspects) == ["s1", "s2"]
+    assert "2 of 3 sensors do not respond in: heat" in field.collector.health().problem
 
 
 def test_the_last_reading_is_shown_until_the_sensor_is_silent():

@@ -43,7 +43,7 @@ from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt, open_soc
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, no_acknowledgement, not_connected
-from edge_tvbo_adapters.mqtt.publisher import Publisher
+from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher
 from edge_tvbo_adapters.mqtt.session import Session, State
 from edge_tvbo_adapters.mqtt.subscriber import Subscriber
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
@@ -133,7 +133,8 @@ class MqttLink:
         self._discovery = discovery
         others = [each.put for each in (commands, discovery) if each is not None]
         self._subscriber = Subscriber(fields, others)
-        self._outbox = Outbox()
+        documents = {f"{self._base}/{field}/{level}" for field in fields for level in DOCUMENTS}
+        self._outbox = Outbox(described=documents)
         self._publisher = Publisher(self._base, fields, self._outbox)
         self._backoff = Backoff(mqtt.reconnect.min, mqtt.reconnect.max, rng)
         self._outage = OutageLog(log, f"broker {mqtt.host}:{mqtt.port}")
@@ -155,6 +156,8 @@ class MqttLink:
         self._expects_readings = True
         self._publisher.status(b"online")
         self._publisher.clear_stale_commands(former)
+        if discovery is None:
+            self._publisher.clear_documents(former.keys() - fields.keys())
 
     # --- what the loop calls ------------------------------------------------------------------
 
@@ -172,6 +175,11 @@ class MqttLink:
     def unacknowledged_s(self) -> float:
         """How long the oldest publication has waited for the broker's acknowledgement, s."""
         return self._outbox.unacknowledged_s()
+
+    @property
+    def inputs_silent(self) -> bool:
+        """Whether no sensor has sent a message since the link reconnected because of that."""
+        return self._expects_readings and self._silence_limit > (self._mqtt.silence or inf)
 
     def alive(self, now: float) -> bool:
         """Return whether the link works as it should; the broker may be unreachable.
@@ -193,7 +201,8 @@ class MqttLink:
     def wake_at(self) -> float:
         """Return the latest monotonic time at which the link's `service` has to be called."""
         if self._session is not None:
-            return self._session.wake_at()
+            described = self._discovery if self._begun_at is not None else None
+            return min(self._session.wake_at(), described.wake_at() if described else inf)
         return 0.0 if self._probe and not self._probe.interest() else self._retry_at
 
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
@@ -295,9 +304,17 @@ class MqttLink:
             self._subscribe(session, now)
         if self._backoff.duplicate_client_id and self._online:
             self._confirm_client_id(now)
-        if self._discovery and (description := self._discovery.due(now)) is not None:
-            self._outbox.description(self._discovery.topic, description)
+        if self._discovery:
+            self._describe(self._discovery, now)
         self._send_outbox()
+
+    def _describe(self, discovery: "Discovery", now: float) -> None:
+        """Publish the discovery message if it is due, and then the states that it describes."""
+        if (description := discovery.due(now)) is not None:
+            self._outbox.description(discovery.topic, description)
+        if discovery.settled(now):
+            self._publisher.clear_documents(discovery.removed)
+            self._outbox.release()
 
     def _begin(self, session: Session, now: float) -> None:
         self._begun_at = self._last_packet_at = self._last_message_at = now
@@ -312,6 +329,8 @@ class MqttLink:
                 session.version,
             )
         self._version = session.version
+        if self._discovery:
+            self._outbox.hold()
         self._outbox.begin()
         self._subscribe(session, now)
 

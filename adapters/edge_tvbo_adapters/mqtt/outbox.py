@@ -5,6 +5,7 @@ The messages are of three kinds:
 - A state is retained, and only the newest state of a topic matters. It replaces an older one that
   is not sent yet, and it is published again after every reconnect, because a broker may lose its
   retained messages. The activation of a sleepy sensor is a state; the empty state withdraws it.
+  States that other messages describe can be held back until those are published.
 - A notice is stored until the broker has acknowledged it. If the connection breaks before that, the
   notice is sent again, so it may arrive twice.
 - A command is dropped when its time is over, and also if there is no session.
@@ -20,7 +21,7 @@ ends a session in which the oldest acknowledgement is overdue.
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import count
 from math import inf
 from typing import NamedTuple
@@ -63,10 +64,18 @@ class Outbox:
     ----------
     now : callable
         Returns the monotonic time, s.
+    described : collection of str
+        Topics of states that another message describes; `hold` holds these states back.
     """
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float] = time.monotonic,
+        described: Collection[str] = (),
+    ) -> None:
         self._now = now
+        self._described = described
+        self._holds = False
         self._states: dict[Key, Publication] = {}  # the newest on each topic
         self._waiting: dict[Key, Publication] = {}  # in the order of sending
         self._commands: dict[Key, Publication] = {}  # the same; they are sent first
@@ -93,7 +102,8 @@ class Outbox:
         self._states[topic] = Publication(
             topic, payload, retained=True, until=until, activates=activates
         )
-        self._append(topic, self._states[topic], first=activates is not None)
+        if not self._is_held(topic):
+            self._append(topic, self._states[topic], first=activates is not None)
 
     def description(self, topic: str, payload: bytes) -> None:
         """Queue a retained message that is published in this session only."""
@@ -154,9 +164,23 @@ class Outbox:
     def begin(self) -> None:
         """Begin a session: queue every state again, ahead of the messages that wait already."""
         self.open = True
-        self._waiting = self._states | self._waiting
-        for key in self._commands:
-            self._waiting.pop(key, None)
+        queued = self._states | self._waiting
+        self._waiting = {
+            key: each
+            for key, each in queued.items()
+            if key not in self._commands and not self._is_held(each.topic)
+        }
+
+    def hold(self) -> None:
+        """Hold back the described states until `release`."""
+        self._holds = True
+
+    def release(self) -> None:
+        """Queue every described state, also those that were sent before."""
+        self._holds = False
+        for key, state in self._states.items():
+            if state.topic in self._described:
+                self._append(key, state)
 
     def pop_ready(self) -> Iterator[Publication]:
         """Yield the messages that can be sent now; the caller calls `mark_sent` for each."""
@@ -222,6 +246,9 @@ class Outbox:
             if each.notice is not None and each.attempts < MAX_ATTEMPTS
         }
         self.lost += len(single) - len(self._waiting)
+
+    def _is_held(self, topic: str) -> bool:
+        return self._holds and topic in self._described
 
     def _next_queue(self) -> dict[Key, Publication] | None:
         """Return the queue with the next message; None if none can be sent now."""

@@ -1,6 +1,6 @@
 """Publisher: the topics and payloads of the daemon's messages, and which of them are retained."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
 
 import msgspec
@@ -21,6 +21,7 @@ from edge_tvbo_adapters.mqtt.topics import activation_payload, activation_topic,
 from edge_tvbo_adapters.payloads.of_field import activation
 
 LEVELS = {Hotspot: "hotspot", Alert: "alert", PublishedPosterior: "posterior"}  # of topics
+DOCUMENTS = ("selected", *LEVELS.values())  # of a field
 
 
 class Publisher:
@@ -110,6 +111,12 @@ class Publisher:
             self._outbox.state(topic, b"")
         for topic in retained_command_topics(former) - topics:
             self._outbox.description(topic, b"")
+
+    def clear_documents(self, fields: Iterable[str]) -> None:
+        """Clear the retained documents of removed fields."""
+        for field in fields:
+            for level in DOCUMENTS:
+                self._outbox.description(f"{self._base}/{field}/{level}", b"")
 
     def _activate(self, field: str, activate: Activate) -> None:
         settings = self._fields[field]

@@ -7,141 +7,348 @@ from typing import get_args
 
 import msgspec
 import pytest
+from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
+from edge_tvbo_adapters.homeassistant.device_classes import UNITS as DEVICE_CLASS_UNITS
+from edge_tvbo_adapters.homeassistant.device_classes import device_class
 from edge_tvbo_adapters.homeassistant.discovery import (
     BIRTH_DELAY_S,
     COPY_TIMEOUT_S,
-    DEVICE_CLASSES,
-    MAX_OPTIONS,
+    MAX_MESSAGE,
+    SETTLE_S,
     Discovery,
-    DiscoveryField,
     payload,
     topic_for,
     with_removals,
 )
+from edge_tvbo_adapters.homeassistant.entities import MAX_SENSORS
+from edge_tvbo_adapters.mqtt.commands import parse_request
 from hypothesis import example, given
 from hypothesis import strategies as st
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from support.ha_schema import check_message
 
 from edge_tvbo.config.settings import HomeAssistant
 from edge_tvbo.messages.documents import NoticeKind, Reason
 
 IDS = st.from_regex(r"[a-z0-9_-]{1,64}", fullmatch=True)
+NAMES = st.text(
+    st.characters(exclude_characters="/+#", exclude_categories=("C",)), min_size=1, max_size=64
+)
 SENSORS = st.lists(
     st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True), min_size=1, max_size=8, unique=True
 ).map(tuple)
 UNITS = st.sampled_from(["", "°C", "%", "lx", "dB", "dBA", "K", "km/h", "ppm"]) | st.text(
     max_size=32
 ).filter(lambda text: not text or text.strip())
-FIELDS = st.builds(
-    DiscoveryField,
-    SENSORS,
-    UNITS,
-    st.integers(0, 12),
-    st.none() | st.floats(0.01, 366 * 86400.0),
-    has_alert=st.booleans(),
-)
 
 
-def message_for(fields, instance="lab"):
-    return payload(instance, fields, "0.1.0")
+@st.composite
+def described_fields(draw):
+    """Draw a field with a device class that fits its unit."""
+    sensors, unit = draw(SENSORS), draw(UNITS)
+    named = draw(st.lists(st.sampled_from(sensors), unique=True))
+    kinds = [None, *(kind for kind, units in DEVICE_CLASS_UNITS.items() if unit in units)]
+    return DiscoveryField(
+        sensors=sensors,
+        unit=unit,
+        decimals=draw(st.integers(0, 12)),
+        names={sensor: draw(NAMES) for sensor in named},
+        objective=draw(st.sampled_from(("max", "min"))),
+        device_class=draw(st.sampled_from(kinds)),
+        spread_class="temperature_delta" if unit == "°C" else None,
+        has_model=draw(st.booleans()),
+        has_posterior=draw(st.booleans()),
+        has_alert=draw(st.booleans()),
+        energy_unit=draw(st.sampled_from([None, "", "J", "mAh"])),
+        has_batteries=draw(st.booleans()),
+    )
 
 
-def heat(*sensors, interval=600.0, unit="°C"):
-    return {"heat": DiscoveryField(sensors or ("a", "b"), unit, 2, interval)}
+FIELDS = described_fields()
+
+
+def message_for(fields, instance="lab", *, commands=True, **settings):
+    return payload(instance, HomeAssistant(**settings), fields, "0.1.0", commands=commands)
+
+
+def heat(*sensors, **settings):
+    settings = {"unit": "°C", "device_class": "temperature"} | settings
+    return {"heat": DiscoveryField(sensors=sensors or ("a", "b"), **settings)}
+
+
+def components_of(fields, **options):
+    return message_for(fields, **options)["components"]
 
 
 # --- the message --------------------------------------------------------------------------------
 
 
 @pytest.mark.acceptance(15)
-@given(IDS, st.dictionaries(IDS, FIELDS, max_size=3))
-def test_message_follows_the_schema_for_any_configuration(instance, fields):
-    message = check_message(msgspec.json.encode(message_for(fields, instance)))
+@given(IDS, st.dictionaries(IDS, FIELDS, max_size=3), st.booleans())
+def test_message_follows_the_schema_for_any_configuration(instance, fields, commands):
+    message = check_message(msgspec.json.encode(message_for(fields, instance, commands=commands)))
 
-    expected = 4 + sum(7 + field.has_alert for field in fields.values())
-    assert len(message["components"]) == expected
+    events = {"events", *(f"{name}_events" for name in fields)}
+    assert events <= message["components"].keys()
 
 
 @pytest.mark.acceptance(15)
 @given(st.dictionaries(IDS, FIELDS, min_size=1, max_size=2), st.data())
-def test_options_contain_every_published_state(fields, data):
+def test_options_contain_every_published_word(fields, data):
     field = data.draw(st.sampled_from(sorted(fields)))
-    components = message_for(fields)["components"]
+    components = components_of(fields)
 
-    assert set(components[f"{field}_selected"]["options"]) == set(fields[field].sensors)
     assert set(components[f"{field}_reason"]["options"]) == {each.value for each in Reason}
     assert set(components[f"{field}_events"]["event_types"]) == set(get_args(NoticeKind))
 
 
-SHORT = st.from_regex(r"[ab_-]{1,4}|hotspot|last|x_last", fullmatch=True)
+SHORT = st.from_regex(r"[ab_-]{1,4}|hotspot|last|x_last|poll|estimate_a|ignore", fullmatch=True)
+SHORT_SENSORS = st.lists(
+    st.from_regex(r"[ab_.-]{1,3}|a_selected", fullmatch=True), min_size=1, max_size=3, unique=True
+).map(tuple)
 
 
 def entities(instance, fields):
-    described = dict.fromkeys(fields, DiscoveryField(("s",), "", 2, None))
-    components = message_for(described, instance)["components"].items()
+    described = {
+        name: DiscoveryField(sensors=sensors, has_alert=True, energy_unit="J", has_batteries=True)
+        for name, sensors in fields.items()
+    }
+    components = components_of(described, instance=instance).items()
     return {(instance, key): each["unique_id"] for key, each in components}
 
 
-@given(st.dictionaries(SHORT, st.sets(SHORT, max_size=3), max_size=4))
-@example({"a": {"b_c"}, "a_b": {"c"}})
-@example({"a": {"b"}, "a_b": set()})  # the events of field b, and those of daemon a_b
+@given(st.dictionaries(SHORT, st.dictionaries(SHORT, SHORT_SENSORS, max_size=3), max_size=4))
+@example({"a": {"b_c": ("s",)}, "a_b": {"c": ("s",)}})
+@example({"a": {"b": ("s",)}, "a_b": {}})  # the events of field b, and those of daemon a_b
+@example({"a": {"b": ("c_selected", "c.d", "c_d"), "b_estimate_c": ("s",)}})
 def test_unique_ids_differ_for_any_names(daemons):
-    ids = {}
+    ids, expected = {}, 0
     for instance, fields in daemons.items():
         ids |= entities(instance, fields)
+        expected += 4 + sum(15 + 2 * len(sensors) for sensors in fields.values())
 
-    assert len(set(ids.values())) == len(ids) == sum(4 + 7 * len(f) for f in daemons.values())
+    assert len(set(ids.values())) == len(ids) == expected
 
 
 def test_unique_ids_stay_the_same():
-    assert entities("pi-1", ["b_c"])["pi-1", "b_c_hotspot_sd"] == "edge_tvbo_pi-1_b_c_hotspot_sd"
-    assert entities("pi_1", [])["pi_1", "reset"] == "edge_tvbo_piU1_reset"
+    ids = entities("pi-1", {"b_c": ("s",)})
+
+    assert ids["pi-1", "b_c_hotspot_sd"] == "edge_tvbo_pi-1_b_c_hotspot_sd"
+    assert entities("pi_1", {})["pi_1", "reset"] == "edge_tvbo_piU1_reset"
 
 
-@pytest.mark.parametrize("unit", DEVICE_CLASSES)
-def test_every_unit_is_allowed_for_its_device_class(unit):
-    check_message(msgspec.json.encode(message_for(heat(unit=unit))))
+# An entity with `expire_after` is unavailable after each change of the message, until its next
+# state; and a state that is not one of the options of a changed entity is an error.
+def test_no_state_expires_and_no_sensor_is_an_option_of_a_state():
+    components = components_of(heat())
+
+    assert not [key for key, each in components.items() if "expire_after" in each]
+    assert (
+        "options"
+        not in components["heat_selected"].keys() | components["heat_hotspot_sensor"].keys()
+    )
 
 
-def test_states_expire_after_three_intervals():
-    fixed = message_for(heat(interval=600.0))["components"]
-    following = message_for(heat(interval=None))["components"]
+def test_selected_sensor_is_unavailable_while_its_field_is_paused():
+    status, health = components_of(heat())["heat_selected"]["availability"]
 
-    assert {key for key, each in fixed.items() if each.get("expire_after") == 1800} == {
-        "heat_selected",
-        "heat_hotspot",
-        "heat_hotspot_sd",
+    assert status == {"topic": "edge_tvbo/lab/status"}
+    for paused, shown in ((True, "offline"), (False, "online")):
+        document = {"fields": {"heat": {"paused": paused}}}
+        assert rendered(health["value_template"], document) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "kind"),
+    [
+        ("heat", "°C", "temperature"),
+        ("wind", "m/s", "wind_speed"),
+        ("x", "m/s", "speed"),
+        ("humidity", "%", "humidity"),
+        ("soil-moisture", "%", "moisture"),
+        ("co2", "ppm", "carbon_dioxide"),
+        ("voc", "ppm", "volatile_organic_compounds_parts"),
+        ("pm2_5", "µg/m³", "pm25"),
+        ("fill-level", "%", None),
+        ("humidity", "g", None),
+        ("x", "ppm", None),
+        ("x", "", None),
+    ],
+)
+def test_device_class_follows_from_the_name_and_the_unit(name, unit, kind):
+    assert device_class(name, unit) == kind
+
+
+def test_every_device_class_allows_its_units():
+    for kind, units in DEVICE_CLASS_UNITS.items():
+        for unit in units:
+            field = DiscoveryField(sensors=("a",), unit=unit, device_class=kind)
+            check_message(msgspec.json.encode(message_for({"x": field})))
+
+
+def test_field_with_objective_min_has_a_coldest_spot():
+    components = components_of(heat(objective="min"))
+
+    assert components["heat_hotspot"]["name"] == "Heat coldest spot"
+    assert components["heat_hotspot_sensor"]["name"] == "Heat coldest spot sensor"
+    assert components["heat_hotspot_sd"]["name"] == "Heat coldest spot uncertainty"
+
+
+def test_policy_without_a_model_has_no_entities_of_a_model():
+    missing = components_of(heat()).keys() - components_of(heat(has_model=False)).keys()
+    of_the_hotspot = {"heat_hotspot", "heat_hotspot_sensor", "heat_hotspot_sd"}
+
+    assert missing == of_the_hotspot | {
+        *("heat_resets", "heat_last_reset", "heat_estimate_a", "heat_estimate_b")
     }
-    assert not [each for each in following.values() if "expire_after" in each]
 
 
-@pytest.mark.parametrize(("unit", "kind"), [("°C", "temperature"), ("lx", "illuminance")])
-def test_specific_unit_has_a_device_class(unit, kind):
-    hotspot = message_for(heat(unit=unit))["components"]["heat_hotspot"]
+def test_daemon_without_commands_has_no_controls():
+    components = components_of(heat(), commands=False)
+    platforms = {each["platform"] for each in components.values()}
 
-    assert (hotspot["device_class"], hotspot["unit_of_measurement"]) == (kind, unit)
-
-
-@pytest.mark.parametrize("unit", ["%", "ppm", "µg/m³", ""])
-def test_ambiguous_unit_has_no_device_class(unit):
-    assert "device_class" not in message_for(heat(unit=unit))["components"]["heat_hotspot"]
+    assert platforms == {"sensor", "binary_sensor", "event"}
 
 
-def test_many_sensors_are_not_listed_as_options():
-    few = tuple(f"s{n}" for n in range(MAX_OPTIONS))
-    listed = message_for(heat(*few))["components"]["heat_selected"]
-    free = message_for(heat(*few, "one-more"))["components"]["heat_selected"]
-
-    assert len(listed["options"]) == MAX_OPTIONS
-    assert "options" not in free and "device_class" not in free
+def test_number_of_resets_may_fall():
+    assert components_of(heat())["heat_resets"]["state_class"] == "total"
 
 
-def test_pause_switch_publishes_valid_commands():
-    switch = message_for(heat())["components"]["pause"]
+def test_sensors_are_disabled_at_first_and_absent_if_there_are_many():
+    components = components_of(heat(*(f"s{n}" for n in range(9))))
+    of_sensors = [key for key in components if key.startswith(("heat_estimate_", "heat_ignore_"))]
+    many = tuple(f"s{n}" for n in range(MAX_SENSORS))
+    listed = components_of(heat(*many)).keys() - components_of(heat(*many, "one-more")).keys()
 
-    assert json.loads(switch["payload_on"]) == {"paused": True}
-    assert json.loads(switch["payload_off"]) == {"paused": False}
-    assert switch["retain"] is False  # a retained command would be carried out at every start
+    assert len(of_sensors) == 2 * 9
+    assert not any(components[key]["enabled_by_default"] for key in of_sensors)
+    assert "heat_poll" in listed
+
+
+def test_device_and_origin_have_the_configured_links():
+    links = {"dashboard_url": "http://pi:8080/", "support_url": "https://wiki/pi"}
+    message = message_for(heat(), **links)
+
+    assert message["device"]["configuration_url"] == links["dashboard_url"]
+    assert message["origin"]["support_url"] == links["support_url"]
+    assert "configuration_url" not in message_for(heat())["device"]
+
+
+# --- templates and commands -----------------------------------------------------------------------
+
+ENVIRONMENT = ImmutableSandboxedEnvironment()  # as in Home Assistant
+ENVIRONMENT.filters["tojson"] = json.dumps
+ENVIRONMENT.globals["zip"] = zip
+
+
+def rendered(template, document=None, **variables):
+    return ENVIRONMENT.from_string(template).render(value_json=document, **variables)
+
+
+@given(SENSORS, st.data())
+def test_names_and_ids_are_translated_in_both_directions(sensors, data):
+    names = {sensor: data.draw(NAMES) for sensor in sensors if data.draw(st.booleans())}
+    sensor = data.draw(st.sampled_from(sensors))
+    components = components_of(heat(*sensors, names=names))
+    poll, selected = components["heat_poll"], components["heat_selected"]
+    shown = rendered(poll["value_template"], {"sensor": sensor})
+    request = json.loads(rendered(poll["command_template"], value=shown))
+
+    assert shown in poll["options"] and len(set(poll["options"])) == len(sensors)
+    assert request == {"field": "heat", "sensor": sensor}
+    name = rendered(selected["value_template"], {"sensor": sensor})
+    assert name == names.get(sensor, sensor)
+
+
+def test_state_of_a_removed_sensor_is_unknown_for_the_select():
+    poll = components_of(heat())["heat_poll"]
+
+    assert rendered(poll["value_template"], {"sensor": "gone"}) == "None"
+
+
+def test_estimate_is_found_by_the_name_of_the_sensor():
+    estimate = components_of(heat("a", "b.c"))["heat_estimate_b_dc"]
+    document = {"sensors": ["x", "b.c"], "mean": [1.0, 2.0], "std": [0.1, 0.2]}
+
+    assert rendered(estimate["value_template"], document) == "2.0"
+    attributes = json.loads(rendered(estimate["json_attributes_template"], document))
+    assert attributes == {"std": 0.2}
+    before = {"sensors": ["x"], "mean": [1.0], "std": [0.1]}  # before the sensor was added
+    assert rendered(estimate["value_template"], before) == "None"
+
+
+HEALTH = {
+    "paused": True,
+    "ignored": ["b"],
+    "energy": {"left": 7.5, "low_battery": ["a"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "state"),
+    [
+        ("heat_pause", "ON"),
+        ("heat_energy_left", "7.5"),
+        ("heat_low_battery", "ON"),
+    ],
+)
+def test_states_of_a_field_are_those_of_its_health(key, state):
+    component = components_of(heat(energy_unit="J", has_batteries=True))[key]
+    template = component["value_template"]
+
+    assert rendered(template, {"fields": {"heat": HEALTH}}) == state
+    assert rendered(template, {"fields": {}}) == "None"  # before the field was added
+
+
+def test_ignored_sensors_have_a_switch_each():
+    components = components_of(heat())
+    switch = components["heat_ignore_b"]
+
+    for sensor, ignored in (("a", "false"), ("b", "true")):
+        template = components[f"heat_ignore_{sensor}"]["value_template"]
+        assert rendered(template, {"fields": {"heat": HEALTH}}) == ignored
+    assert rendered(switch["value_template"], {"fields": {}}) == "false"
+    request = json.loads(rendered(switch["command_template"], value=switch["payload_off"]))
+    assert request == {"field": "heat", "sensor": "b", "ignored": False}
+
+
+def test_message_is_small_enough_for_the_shipped_broker_configuration():
+    sensors = tuple(f"mote-{n}" for n in range(1, 101))
+    many = {name: heat(*sensors[:60])["heat"] for name in ("temperature", "humidity")}
+    for fields in (heat(*sensors), many):
+        old = {f"old_{n}": {"platform": "sensor"} for n in range(2000)}
+        copy = json.dumps({"components": old}).encode()
+
+        assert len(msgspec.json.encode(with_removals(message_for(fields), copy))) <= MAX_MESSAGE
+    lab = components_of({"temperature": heat(*sensors[:46])["heat"]})
+    assert {"temperature_estimate_mote-46", "temperature_ignore_mote-46"} <= lab.keys()
+
+
+def test_pause_is_shown_if_one_field_is_paused():
+    pause = components_of(heat())["pause"]
+    fields = {"heat": {"paused": False}, "light": {"paused": True}}
+
+    assert rendered(pause["value_template"], {"fields": fields}) == "ON"
+    fields["light"]["paused"] = False
+    assert rendered(pause["value_template"], {"fields": fields}) == "OFF"
+
+
+@pytest.mark.parametrize(
+    ("key", "payload", "request_"),
+    [
+        ("pause", "payload_on", {"paused": True}),
+        ("pause", "payload_off", {"paused": False}),
+        ("heat_pause", "payload_on", {"field": "heat", "paused": True}),
+        ("heat_poll_again", "payload_press", {"field": "heat"}),
+        ("reset", "payload_press", {}),
+    ],
+)
+def test_controls_publish_valid_commands(key, payload, request_):
+    control = components_of(heat())[key]
+
+    assert json.loads(control[payload]) == request_
+    assert parse_request(control[payload].encode())
+    assert control["retain"] is False  # a retained command would be carried out at every start
 
 
 # --- the schedule -------------------------------------------------------------------------------
@@ -155,8 +362,9 @@ class Session:
     """A discovery schedule with a simulated clock, and the broker's copy of the message."""
 
     def __init__(self, fields, copy=b"", seed=0):
-        self.discovery = Discovery("lab", HomeAssistant(), fields, "0.1.0", Random(seed))
+        self.discovery = Discovery("lab", HomeAssistant(), message_for(fields), Random(seed))
         self.copy, self.now, self.published = copy, 0.0, 0
+        self.settled = []  # when the states could follow
 
     def connect(self):
         self.discovery.begin(self.now)
@@ -173,6 +381,8 @@ class Session:
             self.now += 0.5
             if (payload := self.discovery.due(self.now)) is not None:
                 self.copy, self.published = payload, self.published + 1
+            if self.discovery.settled(self.now):
+                self.settled.append(self.now)
         return self
 
 
@@ -212,9 +422,20 @@ def test_message_follows_a_birth_after_one_to_ten_seconds(seed):
     assert session.run(longest - shortest + 1.0).published == 2
 
 
+def test_states_follow_the_message_after_a_second():
+    first = Session(heat()).connect().run(10.0)
+    second = Session(heat(), first.copy).connect().run(10.0)
+
+    assert first.settled == [COPY_TIMEOUT_S + SETTLE_S]
+    assert second.settled == [0.5]  # the broker's copy is up to date
+    second.birth()
+    second.run(20.0)
+    assert len(second.settled) == 2 and second.published == 1
+
+
 @pytest.mark.acceptance(16)
 def test_entities_of_a_removed_field_are_removed():
-    both = heat() | {"light": DiscoveryField(("x",), "lx", 0, None)}
+    both = heat() | {"light": DiscoveryField(sensors=("x",), unit="lx")}
     before = Session(both).connect().run(10.0)
     after = Session(heat(), before.copy).connect().run(10.0)
     again = Session(heat(), after.copy).connect().run(10.0)
@@ -223,6 +444,7 @@ def test_entities_of_a_removed_field_are_removed():
     assert components["light_hotspot"] == {"platform": "sensor"}
     assert components["light_events"] == {"platform": "event"}
     assert (after.published, again.published) == (1, 0)
+    assert before.discovery.removed == set() and after.discovery.removed == {"light"}
 
 
 @pytest.mark.acceptance(16)
@@ -231,7 +453,7 @@ def test_removed_sensor_is_no_longer_an_option():
     after = Session(heat("a", "b"), before.copy).connect().run(10.0)
 
     assert after.published == 1
-    assert check_message(after.copy)["components"]["heat_selected"]["options"] == ["a", "b"]
+    assert check_message(after.copy)["components"]["heat_poll"]["options"] == ["a", "b"]
 
 
 @given(

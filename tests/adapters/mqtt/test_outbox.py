@@ -53,6 +53,24 @@ def test_a_new_session_sends_every_state_again_before_waiting_messages():
     assert outbox.lost == 0
 
 
+def test_described_states_follow_the_message_that_describes_them():
+    outbox, mids = Outbox(described={"field/x", "field/y"}), ids()
+    outbox.state("health", b"h1")
+    outbox.state("field/x", b"x1")
+    outbox.hold()
+    outbox.begin()
+    outbox.state("field/x", b"x2")
+    outbox.state("field/y", b"y1")
+    outbox.description("discovery", b"d1")
+    assert send_all(outbox, mids) == [b"h1", b"d1"]
+    outbox.release()
+    assert send_all(outbox, mids) == [b"x2", b"y1"]
+    outbox.state("field/x", b"x3")
+    assert send_all(outbox, mids) == [b"x3"]
+    outbox.release()  # after a later message, they are sent again
+    assert send_all(outbox, mids) == [b"x3", b"y1"]
+
+
 def test_an_acknowledged_notice_is_not_sent_again():
     outbox, mids = opened(), ids()
     outbox.notice("n", b"n1")

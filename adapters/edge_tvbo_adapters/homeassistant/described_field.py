@@ -1,0 +1,42 @@
+"""Described field: what the discovery message says about a field, and the names of its sensors."""
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+
+class DiscoveryField(msgspec.Struct, frozen=True, kw_only=True):
+    """The properties of one field that the discovery message describes."""
+
+    sensors: tuple[str, ...]
+    unit: str = ""
+    decimals: int = 2  # of values in `unit`
+    names: Mapping[str, str] = {}  # of sensors, if they differ from the ids
+    objective: Literal["max", "min"] = "max"
+    device_class: str | None = None  # of values in `unit`
+    spread_class: str | None = None  # of their standard deviations
+    has_model: bool = True  # whether the policy estimates values
+    has_posterior: bool = True  # whether the estimates of all sensors are published
+    has_alert: bool = False  # whether the hot spot has a threshold
+    energy_unit: str | None = None  # of the field's budget; None without a budget
+    has_batteries: bool = False  # whether sensors report the charge of their batteries
+
+
+def labels_of(field: DiscoveryField) -> dict[str, str]:
+    """Return the name of each sensor, with its id if several sensors have the same name."""
+    names = {sensor: field.names.get(sensor, sensor) for sensor in field.sensors}
+    once = {name for name in names.values() if list(names.values()).count(name) == 1}
+    return {
+        sensor: name if name in once else f"{name} ({sensor})" for sensor, name in names.items()
+    }
+
+
+def title_of(field: str) -> str:
+    return re.sub("[_-]+", " ", field).strip().capitalize() or field
+
+
+def escaped(sensor: str) -> str:
+    """Return a sensor's id in the characters of a component's key; different for different ids."""
+    return sensor.replace("_", "_u").replace(".", "_d")

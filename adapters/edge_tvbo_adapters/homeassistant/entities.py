@@ -1,0 +1,388 @@
+"""Entities of Home Assistant: the components of the discovery message.
+
+The state of each entity is on a retained topic, so that Home Assistant has it after a restart. No
+entity has `expire_after`, because every change of the message would make it unavailable until the
+next decision; an entity whose state is out of date has an availability of its own.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from edge_tvbo.messages.documents import NoticeKind, Reason
+from edge_tvbo_adapters.homeassistant.described_field import (
+    DiscoveryField,
+    escaped,
+    labels_of,
+    title_of,
+)
+from edge_tvbo_adapters.homeassistant.device_classes import STORED_ENERGY
+from edge_tvbo_adapters.homeassistant.templates import as_dict, named, of_health, of_posterior
+
+MAX_SENSORS = 100  # of a field, for entities and an option of each sensor
+
+Component = dict[str, Any]
+
+
+class Entities:
+    """Makes the entities of one daemon.
+
+    Parameters
+    ----------
+    instance : str
+        The daemon's name.
+    commands : bool
+        Whether the daemon executes commands; without them there are no switches and buttons.
+    """
+
+    def __init__(self, instance: str, *, commands: bool = True) -> None:
+        self.base = f"edge_tvbo/{instance}"
+        self._instance = instance
+        self._commands = commands
+
+    def of_daemon(self) -> dict[str, Component]:
+        """Return the entities of the daemon itself, by their keys."""
+        health = f"{self.base}/health"
+        paused = "value_json.fields.values() | selectattr('paused') | list"
+        entities = {
+            "problem": self._entity(
+                "problem",
+                "binary_sensor",
+                "Problem",
+                device_class="problem",
+                entity_category="diagnostic",
+                state_topic=health,
+                value_template="{{ 'ON' if value_json.problem else 'OFF' }}",
+                json_attributes_topic=health,
+                json_attributes_template="{{ {'reason': value_json.problem} | tojson }}",
+            ),
+            "events": self._events("events", "Events", f"{self.base}/event"),
+        }
+        if self._commands:
+            is_paused = f"{{{{ 'ON' if {paused} else 'OFF' }}}}"  # also if one field is paused
+            entities["pause"] = self._pause("pause", "Pause", {}, is_paused)
+            entities["reset"] = self._button(
+                "reset", "Reset model", "mdi:restart", "reset", {}, entity_category="config"
+            )
+        return entities
+
+    def of_field(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+        """Return the entities of the field `name`, by their keys."""
+        entities = self._of_decisions(name, field)
+        if field.has_model:
+            entities |= self._of_hotspot(name, field)
+        if field.has_alert:
+            entities |= self._of_alert(name, field)
+        entities |= self._of_energy(name, field)
+        entities["events"] = self._events(
+            f"{name}_events", f"{title_of(name)} events", f"{self.base}/{name}/event"
+        )
+        if self._commands:
+            entities |= self._of_commands(name, field)
+        return {f"{name}_{key}": entity for key, entity in entities.items()}
+
+    # --- the entities of a field ----------------------------------------------------------------
+
+    def _of_decisions(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+        entity, title, topic = self._of(name), title_of(name), f"{self.base}/{name}/selected"
+        is_paused = "'offline' if field.paused else 'online'"
+        entities = {
+            "selected": entity(
+                "selected",
+                "sensor",
+                f"{title} selected sensor",
+                icon="mdi:radar",
+                state_topic=topic,
+                value_template=f"{{{{ {named(field)} }}}}",
+                json_attributes_topic=topic,
+                availability=[
+                    *availability(self.base),
+                    {
+                        "topic": f"{self.base}/health",
+                        "value_template": of_health(name, is_paused, "'online'"),
+                    },
+                ],
+                availability_mode="all",
+            ),
+            "reason": entity(
+                "reason",
+                "sensor",
+                f"{title} reason",
+                device_class="enum",
+                entity_category="diagnostic",
+                options=[each.value for each in Reason],
+                state_topic=topic,
+                value_template="{{ value_json.reason }}",
+            ),
+        }
+        if field.has_model:
+            entities["resets"] = entity(
+                "resets",
+                "sensor",
+                f"{title} model resets",
+                entity_category="diagnostic",
+                state_class="total",  # it may fall: the daemon stores it from time to time
+                state_topic=topic,
+                value_template="{{ value_json.model.resets }}",
+            )
+            entities["last_reset"] = entity(
+                "last_reset",
+                "sensor",
+                f"{title} last model reset",
+                device_class="timestamp",
+                entity_category="diagnostic",
+                state_topic=topic,
+                value_template="{{ value_json.model.last_reset }}",
+            )
+        return entities
+
+    def _of_hotspot(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+        entity, topic = self._of(name), f"{self.base}/{name}/hotspot"
+        spot = f"{title_of(name)} {'hotspot' if field.objective == 'max' else 'coldest spot'}"
+        return {
+            "hotspot": entity(
+                "hotspot",
+                "sensor",
+                spot,
+                state_topic=topic,
+                value_template="{{ value_json.value }}",
+                json_attributes_topic=topic,
+                **_measured(field, field.device_class),
+            ),
+            "hotspot_sensor": entity(
+                "hotspot_sensor",
+                "sensor",
+                f"{spot} sensor",
+                icon="mdi:map-marker",
+                state_topic=topic,
+                value_template=f"{{{{ {named(field)} }}}}",
+            ),
+            "hotspot_sd": entity(
+                "hotspot_sd",
+                "sensor",
+                f"{spot} uncertainty",
+                entity_category="diagnostic",
+                state_topic=topic,
+                value_template="{{ value_json.std }}",
+                **_measured(field, field.spread_class),
+            ),
+        }
+
+    def _of_alert(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+        entity, topic = self._of(name), f"{self.base}/{name}/alert"
+        return {
+            "alert": entity(
+                "alert",
+                "binary_sensor",
+                f"{title_of(name)} alert",
+                device_class="problem",
+                state_topic=topic,
+                value_template="{{ 'ON' if value_json.active else 'OFF' }}",
+                json_attributes_topic=topic,
+            ),
+            "alert_threshold": entity(
+                "alert_threshold",
+                "sensor",
+                f"{title_of(name)} alert threshold",
+                entity_category="diagnostic",
+                state_topic=topic,
+                value_template="{{ value_json.threshold }}",
+                **_measured(field, field.device_class),
+            ),
+        }
+
+    def _of_energy(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+        entity, title, health = self._of(name), title_of(name), f"{self.base}/health"
+        entities = {}
+        if field.energy_unit is not None:
+            unit = {"unit_of_measurement": field.energy_unit} if field.energy_unit else {}
+            is_stored = field.energy_unit in STORED_ENERGY
+            entities["energy_left"] = entity(
+                "energy_left",
+                "sensor",
+                f"{title} energy left",
+                entity_category="diagnostic",
+                state_class="measurement",
+                state_topic=health,
+                value_template=of_health(name, "field.energy.left if field.energy else None"),
+                **unit,
+                **({"device_class": "energy_storage"} if is_stored else {}),
+            )
+        if field.has_batteries:
+            low = "field.energy.low_battery if field.energy else []"
+            names = of_health(name, f"{{'sensors': {low}}} | tojson", "{} | tojson")
+            entities["low_battery"] = entity(
+                "low_battery",
+                "binary_sensor",
+                f"{title} low battery",
+                device_class="battery",
+                entity_category="diagnostic",
+                state_topic=health,
+                value_template=of_health(name, f"'ON' if ({low}) else 'OFF'"),
+                json_attributes_topic=health,
+                json_attributes_template=names,
+            )
+        return entities
+
+    def _of_commands(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+        title, labels = title_of(name), labels_of(field)
+        is_paused = of_health(name, "'ON' if field.paused else 'OFF'")
+        entities = {
+            "pause": self._pause(f"{name}_pause", f"{title} pause", {"field": name}, is_paused),
+            "poll_again": self._button(
+                f"{name}_poll_again",
+                f"{title} poll again",
+                "mdi:refresh",
+                "activate",
+                {"field": name},
+            ),
+        }
+        if len(field.sensors) <= MAX_SENSORS:
+            ids = {label: sensor for sensor, label in labels.items()}
+            entities["poll"] = self._entity(
+                f"{name}_poll",
+                "select",
+                f"{title} poll sensor",
+                icon="mdi:target",
+                options=list(ids),
+                state_topic=f"{self.base}/{name}/selected",
+                value_template=f"{{{{ {as_dict(labels)}.get(value_json.sensor) }}}}",
+                command_topic=f"{self.base}/cmd/activate",
+                command_template=f"{{{{ {{'field': '{name}', 'sensor': {as_dict(ids)}[value]}}"
+                " | tojson }}",
+                retain=False,
+            )
+        return entities
+
+    # --- the entities of each sensor, which are disabled at first ---------------------------------
+
+    def of_sensors(self, name: str, field: DiscoveryField) -> Iterator[dict[str, Component]]:
+        """Yield the estimates of all sensors of a field, and the switches that ignore them.
+
+        Home Assistant makes the ids of these entities from their names.
+        """
+        if len(field.sensors) > MAX_SENSORS:
+            return
+        labels = labels_of(field)
+        if field.has_model and field.has_posterior:
+            yield dict(self._estimate(name, field, *each) for each in labels.items())
+        if self._commands:
+            yield dict(self._ignore(name, *each) for each in labels.items())
+
+    def _estimate(
+        self, name: str, field: DiscoveryField, sensor: str, label: str
+    ) -> tuple[str, Component]:
+        topic = f"{self.base}/{name}/posterior"
+        spread = f"{{'std': {of_posterior('std', sensor)}}}"
+        return self._of_sensor(
+            f"{name}_estimate_{escaped(sensor)}",
+            "sensor",
+            f"{title_of(name)} {label} estimate",
+            state_topic=topic,
+            value_template=f"{{{{ {of_posterior('mean', sensor)} }}}}",
+            json_attributes_topic=topic,
+            json_attributes_template=f"{{{{ {spread} | tojson }}}}",
+            **_measured(field, field.device_class),
+        )
+
+    def _ignore(self, name: str, sensor: str, label: str) -> tuple[str, Component]:
+        ignored = f"value_json.fields.get('{name}', {{}}).get('ignored', [])"
+        return self._of_sensor(
+            f"{name}_ignore_{escaped(sensor)}",
+            "switch",
+            f"{title_of(name)} {label} ignored",
+            entity_category="config",
+            state_topic=f"{self.base}/health",
+            value_template=f"{{{{ ('{sensor}' in {ignored}) | tojson }}}}",
+            command_topic=f"{self.base}/cmd/ignore",
+            command_template=f'{{"field":"{name}","sensor":"{sensor}","ignored":{{{{ value }}}}}}',
+            payload_on="true",
+            payload_off="false",
+        )
+
+    def _of_sensor(self, key: str, *rest: str, **settings: Any) -> tuple[str, Component]:
+        entity = self._entity(key, *rest, enabled_by_default=False, **settings)
+        del entity["default_entity_id"]
+        return key, entity
+
+    # --- entities of one kind -------------------------------------------------------------------
+
+    def _of(self, field: str) -> Any:
+        """Return a function that makes entities of `field`."""
+        return lambda key, *rest, **settings: self._entity(f"{field}_{key}", *rest, **settings)
+
+    def _entity(self, key: str, platform: str, name: str, **rest: Any) -> Component:
+        daemon = self._instance.replace("_", "U")  # so that the ids of a_b + c and a + b_c differ
+        readable = re.sub("[_.-]+", "_", f"edge_tvbo_{self._instance}_{key}").strip("_").lower()
+        return {
+            "platform": platform,
+            "unique_id": f"edge_tvbo_{daemon}_{key}",
+            "default_entity_id": f"{platform}.{readable}",
+            "name": name,
+            **rest,
+        }
+
+    def _events(self, key: str, name: str, topic: str) -> Component:
+        """Return an event entity, from whose `event_type` Home Assistant reads the kind."""
+        keys = (
+            "'event_type': value_json.event, 'text': value_json.text, 'sensor': value_json.sensor"
+        )
+        return self._entity(
+            key,
+            "event",
+            name,
+            event_types=list(get_args(NoticeKind)),
+            state_topic=topic,
+            value_template=f"{{{{ {{{keys}}} | tojson }}}}",
+        )
+
+    def _pause(self, key: str, name: str, request: dict[str, str], is_paused: str) -> Component:
+        on, off = (_json(request | {"paused": paused}) for paused in (True, False))
+        return self._entity(
+            key,
+            "switch",
+            name,
+            icon="mdi:pause",
+            entity_category="config",
+            state_topic=f"{self.base}/health",
+            value_template=is_paused,
+            state_on="ON",
+            state_off="OFF",
+            command_topic=f"{self.base}/cmd/pause",
+            payload_on=on,
+            payload_off=off,
+            retain=False,
+        )
+
+    def _button(
+        self, key: str, name: str, icon: str, verb: str, request: dict[str, str], **rest: Any
+    ) -> Component:
+        return self._entity(
+            key,
+            "button",
+            name,
+            icon=icon,
+            command_topic=f"{self.base}/cmd/{verb}",
+            payload_press=_json(request),
+            retain=False,
+            **rest,
+        )
+
+
+def availability(base: str) -> list[dict[str, str]]:
+    """Return the availability of all entities: whether the daemon is online."""
+    return [{"topic": f"{base}/status"}]
+
+
+def _json(request: dict[str, Any]) -> str:
+    return json.dumps(request, separators=(",", ":"))
+
+
+def _measured(field: DiscoveryField, device_class: str | None) -> Component:
+    return {
+        "state_class": "measurement",
+        "suggested_display_precision": field.decimals,
+        **({"unit_of_measurement": field.unit} if field.unit else {}),
+        **({"device_class": device_class} if device_class else {}),
+    }

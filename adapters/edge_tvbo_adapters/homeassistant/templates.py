@@ -1,0 +1,34 @@
+"""Templates of Home Assistant: how a state follows from a document of the daemon.
+
+A template also meets documents of an earlier configuration, in which a field or a sensor is missing
+that the message describes. It then returns `None`, and the state is unknown.
+"""
+
+import json
+from collections.abc import Mapping
+
+from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
+
+
+def of_health(name: str, expression: str, otherwise: str = "None") -> str:
+    """Return a template of `field`, the health of the field `name`; `otherwise` without it."""
+    return (
+        f"{{% set field = value_json.fields.get('{name}') %}}"
+        f"{{{{ ({expression}) if field else ({otherwise}) }}}}"
+    )
+
+
+def of_posterior(key: str, sensor: str) -> str:
+    """Return a template expression of the value of `sensor` in a list of the posterior."""
+    return f"dict(zip(value_json.sensors, value_json.{key})).get('{sensor}')"
+
+
+def named(field: DiscoveryField) -> str:
+    """Return a template expression of the name of `value_json.sensor`."""
+    if not field.names:
+        return "value_json.sensor"
+    return f"{as_dict(field.names)}.get(value_json.sensor, value_json.sensor)"
+
+
+def as_dict(entries: Mapping[str, str]) -> str:
+    return json.dumps(dict(entries), ensure_ascii=False)

@@ -75,6 +75,27 @@ SUITE ?= bookworm
 wheel-arm64:
 	$(AS_ROOT) deploy/arm64/test.sh wheel-arm64 $(SUITE)
 
+# Debian packages with compiled kernels, into dist/; deploy/debian. In clean roots of Debian: root, and some minutes.
+# SUITE=trixie is for version 13, ARCH=arm64 for a Raspberry Pi: emulated, a quarter of an hour.
+ARCH ?= $(shell dpkg --print-architecture 2>/dev/null)
+.PHONY: deb
+deb: man
+	$(AS_ROOT) deploy/debian/wheels.sh $(SUITE) $(ARCH)
+	deploy/debian/build.sh $(SUITE) $(ARCH)
+
+# On real systems, as root; tests/real/README.md says what each shows, and how long it takes.
+.PHONY: test-systemd test-container test-deb
+SUITES ?= bookworm trixie
+test-systemd:
+	@failed=0; for suite in $(SUITES); do $(AS_ROOT) tests/real/systemd/run.sh $$suite || failed=1; done; exit $$failed
+
+test-container:
+	@$(AS_ROOT) tests/real/container/run.sh
+
+test-deb:
+	@for suite in $(SUITES); do $(MAKE) --no-print-directory deb SUITE=$$suite || exit 1; done
+	@failed=0; for suite in $(SUITES); do $(AS_ROOT) tests/real/deb/run.sh $$suite || failed=1; done; exit $$failed
+
 # Side by side with others, into tests/benchmarks/RESULTS.md; a quarter of an hour on a quiet machine.
 # BoTorch wants torch, whose newest build brings gigabytes of CUDA; TORCH says which pip installs,
 # PyTorch's own index of CPU builds among them: make bench TORCH='torch --index-url ...'

@@ -54,7 +54,7 @@ machine_root() {
     mkdir -p "$state"
     rm -rf --one-file-system "$state/$1.new"
     packages=systemd-sysv,udev,dbus,kmod,procps,iproute2,curl,libstdc++6,python3,python3-venv
-    packages=$packages,mosquitto,mosquitto-clients,ca-certificates,tzdata,openssl,faketime
+    packages=$packages,mosquitto,mosquitto-clients,ca-certificates,tzdata,openssl,faketime,adduser
     mmdebstrap --quiet --mode=root --variant=apt --include="$packages" "$1" "$state/$1.new"
     mv "$state/$1.new" "$state/$1"
 }
@@ -76,6 +76,7 @@ machine() {
 # On a host whose process 1 is not systemd there is no machined to register with; on a host with
 # version 1 of control groups, systemd 257 and newer must be told to go on.
 boot() {
+    : >"$root.console"
     v1=
     [ -e /sys/fs/cgroup/cgroup.controllers ] ||
         v1='systemd.unified_cgroup_hierarchy=0 SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1'

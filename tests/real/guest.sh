@@ -62,3 +62,28 @@ configure() {
         s/^# history = .*/history = "64MiB"/' $conf
     systemctl restart mosquitto
 }
+
+# Connect to another address of this machine than loopback's, under the filter of the unit.
+no_other_machine() {
+    ip link set lo up
+    ip addr add 10.99.0.1/32 dev lo 2>/dev/null
+    local connect='import socket
+for address in "127.0.0.1", "10.99.0.1":
+    try:
+        socket.create_connection((address, 9464), 3)
+        print(address, "open", end="; ")
+    except OSError as error:
+        print(address, type(error).__name__, end="; ")' found
+    found=$(systemd-run -q --pipe --wait -p User=edge-tvbo -p IPAddressDeny=any \
+        -p IPAddressAllow=localhost python3 -c "$connect" 2>&1)
+    case $found in
+    *'10.99.0.1 PermissionError; ' | *'10.99.0.1 TimeoutError; ') pass 'no other machine' "$found" ;;
+    *)
+        if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+            fail 'no other machine' "$found"
+        else
+            skip 'no other machine' 'IPAddressDeny needs control groups of version 2'
+        fi
+        ;;
+    esac
+}

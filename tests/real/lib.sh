@@ -124,6 +124,7 @@ wheels() {
     case $1 in
     bookworm) python=3.11 ;;
     trixie) python=3.13 ;;
+    forky) python=3.14 ;;
     esac
     rm -rf "$2"
     mkdir -p "$2"

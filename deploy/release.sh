@@ -45,8 +45,7 @@ done
 
 sed -n "/^## $version/,/^## /{/^## /!p}" CHANGELOG.md >"$out/NOTES.md"
 if make -n sbom >/dev/null 2>&1; then
-    make --no-print-directory sbom
-    cp dist/*.cdx.json "$out/"
+    make --no-print-directory sbom && cp dist/*.cdx.json "$out/" || failed=1
 else
     echo "SKIP SBOM: there is no target sbom"
 fi

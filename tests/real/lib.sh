@@ -76,7 +76,6 @@ machine() {
 # On a host whose process 1 is not systemd there is no machined to register with; on a host with
 # version 1 of control groups, systemd 257 and newer must be told to go on.
 boot() {
-    : >"$root.console"
     v1=
     [ -e /sys/fs/cgroup/cgroup.controllers ] ||
         v1='systemd.unified_cgroup_hierarchy=0 SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1'
@@ -85,7 +84,9 @@ boot() {
         --private-network --boot --kill-signal=SIGRTMIN+3 $v1 </dev/null >"$root.console" 2>&1 &
     nspawn=$!
     tries=0
-    until grep -qi 'reached target.*multi-user' "$root.console"; do
+    until init=$(ps -o pid= --ppid $nspawn | tr -d ' ' | head -1) &&
+        [ "$(cat "/proc/$init/comm" 2>/dev/null)" = systemd ] &&
+        inside 'systemctl -q is-active multi-user.target' 2>/dev/null; do
         tries=$((tries + 1))
         if [ $tries -gt 240 ] || ! kill -0 $nspawn 2>/dev/null; then
             tail -5 "$root.console" >&2
@@ -94,7 +95,6 @@ boot() {
         fi
         sleep 0.5
     done
-    init=$(ps -o pid= --ppid $nspawn | tr -d ' ' | head -1)
 }
 
 # inside COMMAND...: run a shell command in the system, as root.
@@ -105,7 +105,7 @@ inside() {
 
 # Cut the power: no process of the system can do anything more.
 power_cut() {
-    kill -KILL "$init" "$nspawn"
+    kill -KILL "$init" "$nspawn" || :
     wait "$nspawn" 2>/dev/null || :
 }
 
@@ -124,7 +124,6 @@ wheels() {
     case $1 in
     bookworm) python=3.11 ;;
     trixie) python=3.13 ;;
-    forky) python=3.14 ;;
     esac
     rm -rf "$2"
     mkdir -p "$2"

@@ -85,6 +85,37 @@ SUITE ?= bookworm
 wheel-arm64:
 	$(AS_ROOT) deploy/arm64/test.sh wheel-arm64 $(SUITE)
 
+# Debian packages with compiled kernels, into dist/; deploy/debian. In clean roots of Debian: root, and some minutes.
+# SUITE=trixie is for version 13, ARCH=arm64 for a Raspberry Pi: emulated, a quarter of an hour.
+ARCH ?= $(shell dpkg --print-architecture 2>/dev/null)
+.PHONY: deb
+deb: man
+	$(AS_ROOT) deploy/debian/wheels.sh $(SUITE) $(ARCH)
+	deploy/debian/build.sh $(SUITE) $(ARCH)
+
+# Everything that a release consists of, into dist/release, each wheel checked in a clean root; root, and an hour for all.
+# SYSTEMS="bookworm-amd64 trixie-amd64" makes fewer.
+.PHONY: release
+release: man
+	@$(AS_ROOT) deploy/release.sh $(SYSTEMS)
+
+# On real systems, as root; tests/real/README.md says what each shows, and how long it takes.
+.PHONY: test-systemd test-container test-deb test-vm
+SUITES ?= bookworm trixie
+test-systemd:
+	@failed=0; for suite in $(SUITES); do $(AS_ROOT) tests/real/systemd/run.sh $$suite || failed=1; done; exit $$failed
+
+test-container:
+	@$(AS_ROOT) tests/real/container/run.sh
+
+test-deb:
+	@for suite in $(SUITES); do $(MAKE) --no-print-directory deb SUITE=$$suite || exit 1; done
+	@failed=0; for suite in $(SUITES); do $(AS_ROOT) tests/real/deb/run.sh $$suite || failed=1; done; exit $$failed
+
+# The package on emulated computers with ARM: its own kernel, control groups, and the clock of a Pi; half an hour each.
+test-vm:
+	@failed=0; for board in virt raspi3b; do $(AS_ROOT) tests/real/vm/run.sh $$board || failed=1; done; exit $$failed
+
 # Side by side with others, into tests/benchmarks/RESULTS.md; a quarter of an hour on a quiet machine.
 # BoTorch wants torch, whose newest build brings gigabytes of CUDA; TORCH says which pip installs,
 # PyTorch's own index of CPU builds among them: make bench TORCH='torch --index-url ...'

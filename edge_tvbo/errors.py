@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 MAX_WORD_LENGTH = 60  # characters of a misspelt name that are compared with the known ones
+DEBIAN_PACKAGE = "/usr/lib/edge-tvbo/"  # the directory of the Debian package
 
 
 class Code(StrEnum):
@@ -165,9 +166,13 @@ class MissingExtra(EdgeTvboError):
     code = Code.EXTRA
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(
-            f"{what} is not installed.\nInstall it with:  {install_command()} 'edge-tvbo[{extra}]'"
-        )
+        how = f"Install it with:  {install_command()} 'edge-tvbo[{extra}]'"
+        if __file__.startswith(DEBIAN_PACKAGE):
+            how = (
+                "The Debian package does not include it: install edge-tvbo with the extra "
+                f"'{extra}' in a virtual environment."
+            )
+        super().__init__(f"{what} is not installed.\n{how}")
         self._arguments = (what, extra)
 
     def __reduce__(self) -> tuple[Any, ...]:  # a worker process sends its errors pickled

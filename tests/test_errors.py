@@ -42,3 +42,13 @@ def test_every_error_that_a_person_meets_has_a_code_of_its_kind():
     shown = [each.code for each in kinds if each is not errors.PayloadError]
     assert len(set(shown)) == len(shown)
     assert errors.LinkError("away", Code.NAME).code is Code.NAME
+
+
+def test_the_debian_package_names_no_command_of_pip(monkeypatch):
+    monkeypatch.setattr(errors, "__file__", f"{errors.DEBIAN_PACKAGE}edge_tvbo/errors.py")
+
+    text = str(errors.MissingExtra("scipy", "science"))
+
+    assert "Debian package" in text
+    assert "'science'" in text
+    assert "pip" not in text

@@ -1,0 +1,170 @@
+#!/bin/sh
+# The Debian package on an emulated computer with a 64-bit ARM processor and a Linux of its own: READY,
+# decisions, control groups of version 2, and a power cut. The clock of raspi3b, as of a Pi, is wrong at the start.
+#
+#   sudo tests/real/vm/run.sh virt | raspi3b      after `make deb ARCH=arm64`
+set -eu
+here=$(dirname "$(realpath "$0")")
+# shellcheck source=tests/real/lib.sh
+. "$here/../lib.sh"
+
+board=${1:-raspi3b}
+checks=15
+minutes=25
+need_root
+need qemu-system-aarch64 qemu-system-arm
+need cpio cpio
+need mke2fs e2fsprogs
+need modprobe kmod
+need mmdebstrap mmdebstrap
+need qemu-aarch64-static qemu-user-static
+package=$(find "$project/dist" -name 'edge-tvbo_*~deb12u1_arm64.deb' | sort -V | tail -1)
+[ -n "$package" ] || skip_all "there is no package for arm64 in dist/:  make deb ARCH=arm64"
+base=$state/vm-bookworm
+vm=$state/vm-$board
+log=$state/vm-$board.log
+mkdir -p "$state" "$vm"
+
+# Debian for arm64, with a kernel that is only unpacked: its scripts would run for a quarter of an hour.
+make_base() {
+    [ ! -e "$base" ] || return 0
+    say "creating a root of Debian bookworm for arm64"
+    [ -e /proc/sys/fs/binfmt_misc/register ] || mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
+    [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] ||
+        tr -d '\n' </usr/lib/binfmt.d/qemu-aarch64.conf >/proc/sys/fs/binfmt_misc/register
+    rm -rf --one-file-system "$base.new"
+    packages=systemd-sysv,udev,dbus,kmod,procps,iproute2,curl,libstdc++6,python3,mosquitto,mosquitto-clients
+    mmdebstrap --quiet --mode=root --variant=apt --architectures=arm64 \
+        --include="$packages,adduser,tzdata" bookworm "$base.new"
+    cp /etc/hosts /etc/resolv.conf "$base.new/etc/"
+    mkdir "$base.new/kernel"
+    # shellcheck disable=SC2016 # the inner shell expands it
+    chroot "$base.new" sh -ec 'apt-get update -qq && cd /kernel && apt-get download -qq busybox-static \
+        $(apt-cache depends linux-image-arm64 | sed -n "s/.*Depends: \(linux-image-[0-9].*\)/\1/p" | head -1)'
+    for each in "$base.new"/kernel/*.deb; do
+        dpkg-deb --fsys-tarfile "$each" | tar -x --keep-directory-symlink -C "$base.new"
+    done
+    rm -r "$base.new/kernel"
+    mv "$base.new" "$base"
+}
+
+# An initial file system that loads the drivers of the disk, and goes on with the disk.
+make_initrd() {
+    kernel=$(ls "$base/lib/modules")
+    depmod -b "$base" "$kernel"
+    rm -rf "$vm/initrd"
+    mkdir -p "$vm/initrd/bin" "$vm/initrd/modules" "$vm/initrd/mnt" "$vm/initrd/proc" \
+        "$vm/initrd/sys" "$vm/initrd/dev"
+    cp "$base/bin/busybox" "$vm/initrd/bin/"
+    number=100
+    for name in ext4 virtio_pci virtio_mmio virtio_blk bcm2835 sdhci_iproc mmc_block; do
+        modprobe -d "$base" -S "$kernel" --show-depends $name 2>/dev/null || :
+    done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' | while read -r module; do
+        number=$((number + 1))
+        cp "$module" "$vm/initrd/modules/$number.ko"
+    done
+    cat >"$vm/initrd/init" <<'END'
+#!/bin/busybox sh
+export PATH=/bin
+/bin/busybox --install -s /bin
+mount -t devtmpfs dev /dev
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+for module in /modules/*; do insmod $module; done
+for word in $(cat /proc/cmdline); do
+    case $word in root=*) root=${word#root=} ;; esac
+done
+until [ -b $root ]; do sleep 1; done
+mount -t ext4 $root /mnt
+for each in dev proc sys; do mount --move /$each /mnt/$each; done
+exec switch_root /mnt /sbin/init
+END
+    chmod 755 "$vm/initrd/init"
+    (cd "$vm/initrd" && find . | cpio -o -H newc --quiet | gzip -1) >"$vm/initrd.img"
+    cp "$base/boot/vmlinuz-$kernel" "$vm/vmlinuz"
+    cp "$base/usr/lib/linux-image-$kernel/broadcom/bcm2837-rpi-3-b.dtb" "$vm/"
+}
+
+# The disk: the root with the package, and the script that runs the checks on the console. apt runs here, in an emulated
+# chroot: on the computer, dpkg would wait for its memory card for a quarter of an hour.
+make_disk() {
+    rm -rf --one-file-system "$vm/root"
+    cp -a "$base" "$vm/root"
+    rm -f "$vm/root/usr/sbin/policy-rc.d"
+    echo gateway >"$vm/root/etc/hostname"
+    printf '127.0.0.1 localhost\n127.0.1.1 gateway\n' >"$vm/root/etc/hosts"
+    echo '/dev/root / ext4 defaults,noatime 0 0' >"$vm/root/etc/fstab"
+    mkdir -p "$vm/root/var/log/journal"
+    cp "$package" "$vm/root/root/package.deb"
+    cp "$here/../guest.sh" "$here/guest-vm.sh" "$vm/root/root/"
+    if unshare --mount --pid --fork --mount-proc="$vm/root/proc" chroot "$vm/root" \
+        env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y /root/package.deb >"$vm/install" 2>&1; then
+        echo 'PASS apt install | emulated chroot' | tee -a "$log"
+    else
+        tail -3 "$vm/install"
+        echo 'FAIL apt install' | tee -a "$log"
+    fi
+    cat >"$vm/root/etc/systemd/system/checks.service" <<'END'
+[Unit]
+After=multi-user.target
+
+[Service]
+Type=simple
+ExecStart=/bin/sh -c 'bash /root/guest-vm.sh >/dev/console; sync; echo END >/dev/console'
+Environment=HOME=/root
+
+[Install]
+WantedBy=multi-user.target
+END
+    ln -s ../checks.service "$vm/root/etc/systemd/system/multi-user.target.wants/checks.service"
+    rm -f "$vm/disk.img"
+    mke2fs -q -t ext4 -E root_owner=0:0 -d "$vm/root" "$vm/disk.img" 4G
+    rm -rf --one-file-system "$vm/root"
+}
+
+# Start the computer, print its checks, and wait until it says END; then cut its power.
+power_on() {
+    common="-display none -serial file:$vm/console -no-reboot -kernel $vm/vmlinuz -initrd $vm/initrd.img"
+    append='rw panic=-1 quiet loglevel=1 systemd.show_status=false'
+    : >"$vm/console"
+    case $board in
+    virt)
+        # shellcheck disable=SC2086 # several words
+        setsid qemu-system-aarch64 -M virt -cpu cortex-a72 -m 1024 -smp 2 $common \
+            -append "root=/dev/vda console=ttyAMA0 $append" \
+            -drive if=none,id=disk,file="$vm/disk.img",format=raw -device virtio-blk-pci,drive=disk \
+            </dev/null >"$vm/qemu.log" 2>&1 &
+        ;;
+    raspi3b)
+        # shellcheck disable=SC2086 # several words
+        setsid qemu-system-aarch64 -M raspi3b -dtb "$vm/bcm2837-rpi-3-b.dtb" $common \
+            -append "root=/dev/mmcblk0 console=ttyAMA0,115200 $append" \
+            -drive if=sd,file="$vm/disk.img",format=raw </dev/null >"$vm/qemu.log" 2>&1 &
+        ;;
+    *) skip_all "the board is '$board'; it can be virt or raspi3b" ;;
+    esac
+    computer=$!
+    trap 'kill -KILL $computer 2>/dev/null || :' EXIT
+    end=$(($(date +%s) + minutes * 60))
+    until grep -q '^END' "$vm/console"; do
+        if [ "$(date +%s)" -gt $end ] || ! kill -0 $computer 2>/dev/null; then
+            say "the computer has not finished; see $vm/console and $vm/qemu.log"
+            break
+        fi
+        sleep 2
+    done
+    kill -KILL $computer 2>/dev/null || :
+    wait $computer 2>/dev/null || :
+    tr -d '\r' <"$vm/console" | grep -a '^PASS \|^FAIL \|^SKIP \|^     ' | tee -a "$log"
+}
+
+: >"$log"
+make_base
+make_initrd
+make_disk
+say "power on"
+power_on
+say "power on after the power was cut"
+power_on
+verdict $checks

@@ -200,7 +200,7 @@ sbom: build/sbom/stamp
 	@mkdir -p dist
 	build/sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 	-o dist/edge-tvbo.cdx.json deploy/requirements/runtime.txt
-	@cd dist && rm -f SHA256SUMS && sha256sum -- * > ../build/SHA256SUMS && mv ../build/SHA256SUMS .
+	@cd dist && rm -f SHA256SUMS && find . -type f -printf "%P\0" | sort -z | xargs -0 sha256sum -- > ../build/SHA256SUMS && mv ../build/SHA256SUMS .
 
 build/sbom/stamp: deploy/requirements/sbom.txt $(VENV)/pip.stamp
 	@$(BIN)/python -m venv build/sbom

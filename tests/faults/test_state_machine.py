@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from edge_tvbo_adapters.mqtt.outbox import Outbox
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -21,9 +20,6 @@ from support.twin_daemon import INTERVAL, REPLY_TIMEOUT, Disk, Process, WorldClo
 from edge_tvbo.daemon.clock import RELEASED
 from edge_tvbo.messages.events import Reading
 
-# Whether a command that expires before it leaves comes back to the controller. If not, a sensor may
-# be blamed and charged while the connection is too slow.
-EXPIRED_COMMANDS_RETURN = hasattr(Outbox, "recall")
 STEPS_OF_RUN = 50
 MAX_QUEUED = 200  # messages in the outbox
 TIMES = (1.0, 30.0, REPLY_TIMEOUT, REPLY_TIMEOUT + 5, INTERVAL / 2, INTERVAL, 3.5 * INTERVAL)
@@ -203,8 +199,6 @@ class Faults(RuleBasedStateMachine):
 
     @invariant()
     def only_commands_that_left_are_blamed_and_charged(self):
-        if not EXPIRED_COMMANDS_RETURN:
-            return
         assert set(self.process.blamed) <= self.delivered
         charged = self.process.spent - self.process.spent_before
         assert charged <= self.paid + 1  # one command may not have left yet

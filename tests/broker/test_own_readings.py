@@ -94,7 +94,7 @@ def test_eight_days_are_recorded_exported_fitted_and_compared(
         fitted = program("fit", str(source), *TRAINING_DAYS, "--output", str(model))
         assert fitted.returncode == 0, fitted.stderr
         regrets[source.name] = with_model(lab, model)
-    record_property("regret of days 7 and 8", regrets)
+    record_property("regret of days 7 and 8", str(regrets))
     assert list(regrets.values()) == [pytest.approx(regrets[wide.name], rel=0.01)] * len(regrets)
 
     model = tmp_path / "own.model.json"

@@ -11,11 +11,13 @@ probabilities are those in the field's unit.
   configured one, and its median has not been below the release level since.
 """
 
+from collections.abc import Sequence
 from math import erfc, isfinite, sqrt
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.errors import SnapshotError
@@ -33,6 +35,8 @@ class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     active: bool
     since: float
     announced: bool | None = None  # None in the snapshot of an old version: like `active`
+    threshold: float | None = None  # that was set by command, in the field's unit
+    configured: float | None = None  # the one in the settings when it was set
 
 
 class AlertMonitor:
@@ -58,16 +62,30 @@ class AlertMonitor:
     """
 
     def __init__(self, field: SensorField, settings: AlertSettings) -> None:
-        self.threshold = settings.threshold
-        self.release = release_level(field, settings)
-        self._threshold = field.to_model(self.threshold)
-        self._release = field.to_model(self.release)
+        self._field = field
+        self._settings = settings
+        self._use(settings.threshold)
         self._probability = settings.probability
         self._beyond = np.zeros(len(field), np.int64)  # 1 if the last readings are beyond it
         self._estimated = False
         self._announced = False  # the state that the last event reported
         self.active = False
         self.since = 0.0
+
+    def set_threshold(self, threshold: float, values: Sequence[float]) -> bool:
+        """Set the threshold, in the field's unit, until another one is set or configured.
+
+        `values` contains the last reading of each sensor. Return whether the threshold has changed.
+        """
+        if threshold == self.threshold:
+            return False
+        self._use(threshold)
+        self._estimated = False
+        self._beyond[:] = [
+            isfinite(value) and bool(self._field.to_model(value) > self._threshold)
+            for value in values
+        ]
+        return True
 
     def observe(self, arm: int, y: float) -> None:
         """Note a reading of `arm` that the model uses."""
@@ -127,7 +145,15 @@ class AlertMonitor:
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state for `check` and `restore`."""
-        held = _Held(self._estimated, self.active, self.since, self._announced)
+        set_by_command = None if self.threshold == self._settings.threshold else self.threshold
+        held = _Held(
+            self._estimated,
+            self.active,
+            self.since,
+            self._announced,
+            set_by_command,
+            self._settings.threshold,
+        )
         return {"alert": encode_struct(held), "alert_beyond": self._beyond}
 
     def check(self, state: dict[str, Any]) -> None:
@@ -136,7 +162,12 @@ class AlertMonitor:
             return
         check_arrays({"alert_beyond": self._beyond}, state)
         beyond = state["alert_beyond"]
-        if not isfinite(_held(state).since) or ((beyond != 0) & (beyond != 1)).any():
+        held = _held(state)
+        if (
+            not isfinite(held.since)
+            or not isfinite(held.threshold or 0.0)
+            or ((beyond != 0) & (beyond != 1)).any()
+        ):
             raise SnapshotError("The snapshot's alert is invalid.")
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -144,7 +175,16 @@ class AlertMonitor:
         held = _held(state) if "alert" in state else _Held(False, False, 0.0)
         self._estimated, self.active, self.since = held.estimated, held.active, held.since
         self._announced = held.active if held.announced is None else held.announced
+        is_unchanged = held.configured == self._settings.threshold
+        chosen = held.threshold if is_unchanged else None
+        self._use(self._settings.threshold if chosen is None else chosen)
         self._beyond[:] = state.get("alert_beyond", 0)
+
+    def _use(self, threshold: float) -> None:
+        self.threshold = threshold
+        self.release = release_level(self._field, replace(self._settings, threshold=threshold))
+        self._threshold = self._field.to_model(self.threshold)
+        self._release = self._field.to_model(self.release)
 
 
 def _held(state: dict[str, Any]) -> _Held:

@@ -17,7 +17,8 @@ With ``next_activation = "at-once"``, all are selected and activated when the in
 `ActivationRequested` activates another sensor in the running interval, and is the last activation
 of this interval. The controller then no longer waits for replies of sensors that were activated
 before. After `PauseRequested`, no sensor is activated until `ResumeRequested`. `IgnoreRequested`
-takes one sensor out of use (see `ignored_sensors`), or uses it again.
+takes one sensor out of use (see `ignored_sensors`), or uses it again. `ThresholdRequested` sets
+the threshold of the alert.
 
 If the settings say that no commands are sent (the mode "advise"), the selected sensor is only
 recommended. Then no sensor can time out, and no energy is charged, because the controller cannot
@@ -81,6 +82,7 @@ from edge_tvbo.messages.events import (
     Reading,
     ResetRequested,
     ResumeRequested,
+    ThresholdRequested,
     Unreadable,
 )
 from edge_tvbo.messages.formatting import rfc3339
@@ -150,6 +152,8 @@ class Controller:
                 return self._force_sensor(state.arms[sensor], at)
             case IgnoreRequested(sensor=sensor, ignored=ignored, at=at):
                 return self._set_ignored(state.arms[sensor], at, ignored=ignored)
+            case ThresholdRequested(threshold=threshold, at=at):
+                return self._set_threshold(threshold, at)
             case BatteryReported():
                 return self._readings.handle_battery(event)
             case _:
@@ -221,6 +225,11 @@ class Controller:
         """Return whether `sensor` has the energy for one more activation."""
         energy = self._state.energy
         return energy is None or bool(energy.affordable()[self._state.arms[sensor]])
+
+    @property
+    def plausible(self) -> tuple[float, float]:
+        """The lowest and the highest plausible reading, in the field's unit."""
+        return self._state.plausible
 
     def hotspot(self, at: float) -> Hotspot | None:
         """Return the sensor with the highest estimate; None before the first reading."""
@@ -421,6 +430,14 @@ class Controller:
         state.reports.restart(arm, at)
         kind: NoticeKind = "sensor-ignored" if ignored else "sensor-used"
         return [state.notice(kind, at, state.sensors[arm]), *state.update_alert(at)]
+
+    def _set_threshold(self, threshold: float, at: float) -> list[Command]:
+        state = self._state
+        if state.alerts is None:
+            return state.reject("no-alert", f"{threshold:g}")
+        if not state.alerts.monitor.set_threshold(threshold, state.filter.values):
+            return []
+        return [state.notice("threshold-set", at), *state.update_alert(at)]
 
     def _reset_model(self, at: float) -> list[Command]:
         self.policy.reset()

@@ -52,7 +52,7 @@ def _field(
         spread_class="temperature_delta" if has_delta else None,
         has_model=not isinstance(controller.policy, ModelFreePolicy),
         has_posterior=len(field.sensors) <= own.publish_posterior,
-        has_alert=own.alert is not None,
+        thresholds=controller.plausible if own.alert else None,
         energy_unit=energy.unit if energy and energy.field_budget is not None else None,
         has_batteries=energy is not None and energy.battery is not None,
     )

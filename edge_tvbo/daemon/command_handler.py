@@ -12,6 +12,7 @@ from edge_tvbo.messages.events import (
     PauseRequested,
     ResetRequested,
     ResumeRequested,
+    ThresholdRequested,
     Unreadable,
 )
 
@@ -74,6 +75,8 @@ class CommandHandler:
                 return [self._activation(fields, request, at)]
             case "ignore":
                 return self._ignoring(fields, request, at)
+            case "threshold":
+                return self._thresholds(fields, request, at)
             case "status":
                 return []
 
@@ -129,6 +132,37 @@ class CommandHandler:
                     "to stop the field.",
                 )
         return [(field, IgnoreRequested(sensor, request.ignored, at)) for field in having]
+
+    def _thresholds(
+        self, fields: list[str], request: Request, at: float
+    ) -> list[tuple[str, Event]]:
+        """Return ``(field, event)`` for each field with an alert, or raise `PayloadError`."""
+        threshold = request.threshold
+        if threshold is None:
+            raise PayloadError(
+                "missing-threshold", 'The request has no threshold; add {"threshold": 27.5}.'
+            )
+        having = [each for each in fields if self._controllers[each].settings.alert]
+        if not having:
+            raise PayloadError(
+                "no-alert",
+                f"No alert is configured for {', '.join(fields)}; add alert = {{ threshold = ... }}"
+                " to the field.",
+            )
+        if len(having) > 1:
+            raise PayloadError(
+                "ambiguous-field",
+                f'Several fields have an alert: {", ".join(having)}. Add {{"field": "<name>"}}.',
+            )
+        (field,) = having
+        lowest, highest = self._controllers[field].plausible
+        if not lowest < threshold < highest:
+            raise PayloadError(
+                "implausible-threshold",
+                f"The threshold {threshold:g} is not within the plausible range of {field}, "
+                f"{lowest:g} to {highest:g}.",
+            )
+        return [(field, ThresholdRequested(threshold, at))]
 
     def _fields_with(self, fields: list[str], sensor: str | None) -> tuple[str, list[str]]:
         """Return the sensor of a request, and the fields that have it; or raise `PayloadError`."""

@@ -58,6 +58,7 @@ NoticeKind = Literal[
     "sensor-ignored",
     "sensor-implausible",
     "sensor-used",
+    "threshold-set",
     "all-suspect",
     "some-back",
     "inputs-silent",
@@ -170,7 +171,7 @@ class Health(msgspec.Struct, frozen=True):
     unacknowledged_s: float = 0.0  # how long the oldest PUBACK of the broker has been awaited
 
 
-Verb = Literal["pause", "resume", "reset", "activate", "ignore", "status"]
+Verb = Literal["pause", "resume", "reset", "activate", "ignore", "threshold", "status"]
 Transaction = (
     Annotated[str, msgspec.Meta(max_length=64)]
     | Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
@@ -185,6 +186,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sensor: str | None = None  # for `activate` (null: the last one again) and `ignore`
     paused: bool = True  # for `pause`: False resumes, so that a switch needs only one topic
     ignored: bool = True  # for `ignore`: False uses the sensor again
+    threshold: float | None = None  # for `threshold`: that of the alert, in the field's unit
     transaction: Transaction = None  # returned with the response
 
 

@@ -99,6 +99,13 @@ class ActivationRequested(msgspec.Struct, frozen=True):
     at: float
 
 
+class ThresholdRequested(msgspec.Struct, frozen=True):
+    """A user sets the threshold of the field's alert."""
+
+    threshold: float  # in the field's unit
+    at: float
+
+
 class IgnoreRequested(msgspec.Struct, frozen=True):
     """A user sets whether a sensor is ignored: neither selected nor used for the model."""
 
@@ -123,4 +130,5 @@ Event = (
     | ResetRequested
     | ActivationRequested
     | IgnoreRequested
+    | ThresholdRequested
 )

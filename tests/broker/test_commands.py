@@ -142,7 +142,12 @@ def test_an_alert_is_an_event_and_a_retained_state(gateway, operator, peer, brok
     late = peer(broker.port, f"{BASE}/lab/alert")
     late.wait(lambda: late.received)
     operator.peer.wait(lambda: operator.last("health")["fields"]["lab"]["alert"])
+    refused = operator.request("threshold", threshold=1000)
+    operator.request("threshold", field="lab", threshold=35.5)
+    operator.peer.wait(lambda: operator.last("lab/alert")["threshold"] == 35.5)
+    operator.peer.wait(lambda: not operator.last("lab/alert")["active"])
     gateway.stop()
+    assert "not within the plausible range of lab" in refused["error"]
     state = json.loads(late.received[0][1])
 
     assert late.received[0][2], "retained"
@@ -172,6 +177,7 @@ def test_an_impossible_command_is_answered_with_the_allowed_values(gateway, oper
         operator.request("pause", field="attic"),
         operator.request("pause", feild="lab"),
         operator.request("explode"),
+        operator.request("threshold", threshold=25),
     ]
     operator.request("pause")
     mistakes.append(operator.request("activate", sensor="a"))
@@ -186,6 +192,7 @@ def test_an_impossible_command_is_answered_with_the_allowed_values(gateway, oper
         "the fields are lab",
         "feild",
         "pause, resume",
+        "No alert is configured for lab",
         "resume",
     ]
     for mistake, words in zip(mistakes, [*expected, "allowed"], strict=True):

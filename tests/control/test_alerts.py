@@ -13,13 +13,14 @@ from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.control.alerts import AlertMonitor, release_level
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.messages.commands import Notify
+from edge_tvbo.messages.commands import Notify, Reject
 from edge_tvbo.messages.events import (
     ClockStepped,
     IgnoreRequested,
     IntervalElapsed,
     Reading,
     ResetRequested,
+    ThresholdRequested,
 )
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
@@ -187,6 +188,43 @@ def test_quiet_hours_delay_events_and_lose_no_change(readings, begin, length):
         snapshot = controller.snapshot()
         controller = controller_of(settings)
         controller.restore(snapshot)
+
+
+def test_threshold_that_a_command_sets_counts_at_once_and_survives_a_restart():
+    controller = controller_of()
+    read(controller, "b", 22.5, 1.0)
+    assert alerts(controller.handle(ThresholdRequested(22.0, 2.0))) == ["alert"]
+    assert controller.handle(ThresholdRequested(22.0, 3.0)) == []
+    other = controller_of()
+    other.restore(controller.snapshot())
+    assert (other.alert(4.0).threshold, other.alert(4.0).release) == (22.0, 21.0)
+    assert read(other, "b", 16.0, 5.0) == ["alert-over"]
+    changed = controller_of(AlertSettings(threshold=25.0))
+    changed.restore(controller.snapshot())
+    assert changed.alert(4.0).threshold == 25.0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.floats(15, 25)), max_size=20),
+    st.sampled_from(["tv-gp-ucb", "auto"]),
+)
+def test_raised_threshold_is_as_if_it_had_been_configured(readings, policy):
+    """Each sensor's last reading decides; none is between release level and threshold."""
+    low = controller_of(AlertSettings(threshold=20.5, hysteresis=0.0), policy)
+    high = controller_of(AlertSettings(threshold=23.0, hysteresis=0.0), policy)
+    for n, (arm, value) in enumerate(readings):
+        for controller in (low, high):
+            read(controller, NAMES[arm], value, 3.0 * (n + 1))
+    low.handle(ThresholdRequested(23.0, 100.0))
+    known, set_later = high.alert(101.0), low.alert(101.0)
+    assert (known is None) == (set_later is None)
+    if known is not None:
+        assert (known.readings, known.probability) == (set_later.readings, set_later.probability)
+
+
+def test_without_an_alert_no_threshold_can_be_set():
+    controller = controller_of(alert=None)
+    assert controller.handle(ThresholdRequested(22.0, 2.0)) == [Reject("no-alert", "22")]
 
 
 def test_alert_of_a_silent_sensor_stays_until_it_is_ignored():

@@ -38,6 +38,9 @@ PLATFORMS = {  # beyond COMMON; sensor.py, binary_sensor.py, event.py, switch.py
     | {"command_template"},
     "button": {"command_topic", "payload_press", "retain"},
     "select": STATE | {"command_topic", "command_template", "options", "retain"},
+    "number": STATE
+    | {"command_topic", "command_template", "min", "max", "step", "mode", "retain"}
+    | {"unit_of_measurement"},
 }
 REQUIRED = {
     "sensor": {"state_topic"},
@@ -46,6 +49,7 @@ REQUIRED = {
     "switch": {"command_topic"},
     "button": {"command_topic"},
     "select": {"command_topic", "options"},
+    "number": {"command_topic"},
 }
 STATE_CLASSES = {"measurement", "total", "total_increasing"}
 _GASES = {"ppb", "ppm", "μg/m³"}
@@ -154,7 +158,12 @@ def check_component(component, device_name):
         assert key not in component or TOPIC.match(component[key])
     if "availability" in component:
         check_availability(component)
-    is_settable = platform in ("switch", "button", "select")  # sensor.py: `config` is for these
+    is_settable = platform in (
+        "switch",
+        "button",
+        "select",
+        "number",
+    )  # sensor.py: `config` is for these
     categories = {"diagnostic", "config"} if is_settable else {"diagnostic"}
     assert component.get("entity_category", "diagnostic") in categories
     if platform == "event":
@@ -162,6 +171,9 @@ def check_component(component, device_name):
         assert types and len(types) == len(set(types)) and all(isinstance(e, str) for e in types)
     if platform == "select":
         assert component["options"] and len(set(component["options"])) == len(component["options"])
+    if platform == "number":  # number.py, validate_config
+        assert component["min"] < component["max"] and component["step"] >= 1e-3
+        assert component["mode"] in ("auto", "box", "slider")
     if platform == "sensor":
         check_sensor(component)
 

@@ -7,7 +7,7 @@ next decision; an entity whose state is out of date has an availability of its o
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 from edge_tvbo.messages.documents import NoticeKind, Reason
@@ -72,8 +72,9 @@ class Entities:
         entities = self._of_decisions(name, field)
         if field.has_model:
             entities |= self._of_hotspot(name, field)
-        if field.has_alert:
+        if field.thresholds:
             entities |= self._of_alert(name, field)
+            entities["alert_threshold"] = self._threshold(name, field, *field.thresholds)
         entities |= self._of_energy(name, field)
         entities["events"] = self._events(
             f"{name}_events", f"{title_of(name)} events", f"{self.base}/{name}/event"
@@ -181,16 +182,41 @@ class Entities:
                 value_template="{{ 'ON' if value_json.active else 'OFF' }}",
                 json_attributes_topic=topic,
             ),
-            "alert_threshold": entity(
+        }
+
+    def _threshold(
+        self, name: str, field: DiscoveryField, lowest: float, highest: float
+    ) -> Component:
+        """Return the entity of the alert's threshold, which commands can set."""
+        entity, title = self._of(name), f"{title_of(name)} alert threshold"
+        shown = {
+            "state_topic": f"{self.base}/{name}/alert",
+            "value_template": "{{ value_json.threshold }}",
+        }
+        if not self._commands:
+            return entity(
                 "alert_threshold",
                 "sensor",
-                f"{title_of(name)} alert threshold",
+                title,
                 entity_category="diagnostic",
-                state_topic=topic,
-                value_template="{{ value_json.threshold }}",
+                **shown,
                 **_measured(field, field.device_class),
-            ),
-        }
+            )
+        return entity(
+            "alert_threshold",
+            "number",
+            title,
+            entity_category="config",
+            command_topic=f"{self.base}/cmd/threshold",
+            command_template=f'{{"field": "{name}", "threshold": {{{{ value }}}}}}',
+            min=round(lowest, field.decimals),
+            max=round(highest, field.decimals),
+            step=10.0 ** -min(field.decimals, 3),
+            mode="box",
+            retain=False,
+            **shown,
+            **_unit_and_class(field, field.device_class),
+        )
 
     def _of_energy(self, name: str, field: DiscoveryField) -> dict[str, Component]:
         entity, title, health = self._of(name), title_of(name), f"{self.base}/health"
@@ -308,7 +334,7 @@ class Entities:
 
     # --- entities of one kind -------------------------------------------------------------------
 
-    def _of(self, field: str) -> Any:
+    def _of(self, field: str) -> Callable[..., Component]:
         """Return a function that makes entities of `field`."""
         return lambda key, *rest, **settings: self._entity(f"{field}_{key}", *rest, **settings)
 
@@ -383,6 +409,12 @@ def _measured(field: DiscoveryField, device_class: str | None) -> Component:
     return {
         "state_class": "measurement",
         "suggested_display_precision": field.decimals,
+        **_unit_and_class(field, device_class),
+    }
+
+
+def _unit_and_class(field: DiscoveryField, device_class: str | None) -> Component:
+    return {
         **({"unit_of_measurement": field.unit} if field.unit else {}),
         **({"device_class": device_class} if device_class else {}),
     }

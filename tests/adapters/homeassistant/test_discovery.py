@@ -58,7 +58,7 @@ def described_fields(draw):
         spread_class="temperature_delta" if unit == "°C" else None,
         has_model=draw(st.booleans()),
         has_posterior=draw(st.booleans()),
-        has_alert=draw(st.booleans()),
+        thresholds=draw(st.sampled_from([None, (-40.0, 60.5)])),
         energy_unit=draw(st.sampled_from([None, "", "J", "mAh"])),
         has_batteries=draw(st.booleans()),
     )
@@ -110,7 +110,9 @@ SHORT_SENSORS = st.lists(
 
 def entities(instance, fields):
     described = {
-        name: DiscoveryField(sensors=sensors, has_alert=True, energy_unit="J", has_batteries=True)
+        name: DiscoveryField(
+            sensors=sensors, thresholds=(0.0, 9.0), energy_unit="J", has_batteries=True
+        )
         for name, sensors in fields.items()
     }
     components = components_of(described, instance=instance).items()

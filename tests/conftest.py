@@ -21,6 +21,8 @@ from support.settings import VERSION
 
 from edge_tvbo.errors import MissingExtra
 
+collect_ignore = ["real"]  # scripts that root runs on real systems: tests/real/README.md
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts a command in the background with SIGINT ignored, and every process that the
     # tests start would inherit that: Ctrl-C would end none of them.

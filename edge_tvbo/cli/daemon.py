@@ -9,7 +9,6 @@ import click
 from edge_tvbo.cli.options import buildable_settings_of, duration, settings_of
 from edge_tvbo.cli.output import EX_USAGE, print_json
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra, error_text
-from edge_tvbo.messages.formatting import counted
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.mqtt.connection_check import CheckResult
@@ -74,6 +73,7 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
     there is no error, 1 if the broker is not as CONFIG describes it, and 2 if CONFIG is invalid.
     """
     from edge_tvbo.config.loader import origins
+    from edge_tvbo.messages.formatting import counted
 
     try:
         settings = buildable_settings_of(config)

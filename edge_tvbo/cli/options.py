@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.messages.formatting import counted
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -239,6 +238,7 @@ def _recording_of(
 
 def _understood(recording: "Recording") -> "Recording":
     """Print what was understood of own data; return their complete rows."""
+    from edge_tvbo.messages.formatting import counted
     from edge_tvbo.simulation.completeness import complete_rows, understood
 
     click.echo(recording.source, err=True)

@@ -67,7 +67,7 @@ def test_texts_have_the_names_of_the_sensors_and_the_decision_has_the_id():
     decision = decision_of(policy, choice, np.array([True, True, False]), names)
 
     assert decision.sensor == "b"
-    assert decision.text.startswith("Küche: 21.0 ± 1.5 °C; it could be as high as 24 °C")
+    assert decision.text.startswith("Küche: 21.0 ± 1.5 °C; it could be as high as 24.0 °C")
     assert decision.factors[1].startswith("next is Living room with")
     assert decision.factors[-1].startswith("Loft is backed off")
 
@@ -86,7 +86,7 @@ def test_runner_up_has_its_bound_where_the_choice_is_certain():
     policy = KnownPosterior(mean=[3.0, 1.0, 2.0], std=[0.0, 0.5, 0.1])
     choice = Choice(0, "a", 3.0, 0.0, 3.0, 2.0)
 
-    assert factors_of(policy, choice) == ["its bound is 23 °C", "next is c with 22.2 °C"]
+    assert factors_of(policy, choice) == ["its bound is 23.00 °C", "next is c with 22.20 °C"]
 
 
 def test_ineligible_sensors_are_listed_by_their_bounds():
@@ -96,7 +96,7 @@ def test_ineligible_sensors_are_listed_by_their_bounds():
     factors = factors_of(policy, choice, np.array([True, False, False]))
 
     assert factors == [
-        "its bound is 23 °C",
+        "its bound is 23.00 °C",
         "b is backed off until interval 9: it has sent no reading yet",
         "c is backed off until interval 9: its last reading is 18 min old",
     ]

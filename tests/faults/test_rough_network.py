@@ -162,8 +162,8 @@ def test_over_random_faults_of_the_network_a_daemon_decides_on_and_does_not_grow
     waits, samples = [], []
     try:
         gateway.boot()
-        database = gateway.state.with_suffix(".readings.db")
-        gateway.wait(database.exists)  # from then on, the daemon holds it open
+        log = gateway.state.with_suffix(".readings.db-wal")
+        gateway.wait(log.exists)  # from then on, the daemon holds the database and its log open
         before = resources(gateway)
         for fault, way in faults:
             fault(gateway.proxy, way, chance)

@@ -169,7 +169,7 @@ class JumpingClock:
 class HouseLink:
     """The daemon's link to the house; what the daemon publishes is dropped."""
 
-    online, unacknowledged_s = True, 0.0
+    online, unacknowledged_s, inputs_silent = True, 0.0, False
 
     def __init__(self, fields):
         from edge_tvbo_adapters.mqtt.subscriber import Subscriber
@@ -188,6 +188,9 @@ class HouseLink:
         return received
 
     def requests(self):
+        return ()
+
+    def recall(self, field):
         return ()
 
     def alive(self, now):

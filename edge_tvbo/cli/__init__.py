@@ -42,8 +42,8 @@ SECTIONS = {  # commands as --help lists them, each with the module that defines
         "bound": "experiments",
     },
     "Editors and shells": {
-        "schema": "init",
-        "completion": "init",
+        "schema": "editors",
+        "completion": "editors",
     },
 }
 MODULES = {name: module for section in SECTIONS.values() for name, module in section.items()}

@@ -10,8 +10,9 @@ from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.messages.declared_types import is_struct
 from edge_tvbo.models.beta import LogBeta
+from edge_tvbo.policy.built_in import BUILT_IN
 from edge_tvbo.policy.registry import policies, settings_class
-from edge_tvbo.policy.settings import BUILT_IN, PolicySettings
+from edge_tvbo.policy.settings import PolicySettings
 
 
 class Entry(NamedTuple):

@@ -14,7 +14,8 @@ from msgspec import Meta
 from edge_tvbo.config import field_types
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.config.kernel_settings import Kernel
-from edge_tvbo.policy.settings import DEFAULT_POLICY, PolicySettings
+from edge_tvbo.policy.built_in import DEFAULT_POLICY
+from edge_tvbo.policy.settings import PolicySettings
 
 Position = tuple[float, float]  # m
 _FILE = {

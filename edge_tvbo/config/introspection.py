@@ -14,8 +14,9 @@ from edge_tvbo.messages.declared_types import (
     split,
     without_none,
 )
+from edge_tvbo.policy.built_in import BUILT_IN, DEFAULT_POLICY
 from edge_tvbo.policy.registry import find_settings_class, parameters_of
-from edge_tvbo.policy.settings import BUILT_IN, DEFAULT_POLICY, PolicySettings
+from edge_tvbo.policy.settings import PolicySettings
 
 
 class Setting(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import Any
 
 from edge_tvbo.config import deprecated, environment
 from edge_tvbo.config.credentials import access_warnings
-from edge_tvbo.config.cross_checks import CrossChecks
+from edge_tvbo.config.cross_checks import cross_check
 from edge_tvbo.config.errors import (
     WHOLE,
     ConfigErrors,
@@ -56,7 +56,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     """
     raw, report = _read(path)
     good = read_table(Settings, raw, (), report)
-    CrossChecks(report, path.parent, payloads).apply(good)
+    cross_check(good, path.parent, payloads, report)
     for warning in (*report.warnings, *access_warnings(path)):
         log.warning("%s", warning)
     if found := report.findings():

@@ -23,8 +23,9 @@ from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.errors import Code, ConfigError
 from edge_tvbo.messages.declared_types import allowed_values, choices, convert, is_struct
+from edge_tvbo.policy.built_in import BUILT_IN
 from edge_tvbo.policy.registry import find_settings_class, policies
-from edge_tvbo.policy.settings import BUILT_IN, PolicySettings
+from edge_tvbo.policy.settings import PolicySettings
 
 Values = dict[str, Any]
 _INVALID: Any = object()

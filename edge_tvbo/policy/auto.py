@@ -11,8 +11,8 @@ from edge_tvbo.models.posteriors.base import Posterior
 from edge_tvbo.models.snapshot import decode_snapshot, read_bytes
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Mask
+from edge_tvbo.policy.auto_settings import AutoSettings
 from edge_tvbo.policy.base import Choice, UpperConfidence
-from edge_tvbo.policy.settings import AutoSettings
 
 FIRST_WIDTH, LAST_WIDTH = 1.0, 0.5  # of the bound, without readings and with many
 NEXT_WIDTH = 3.0  # of the bound, for the other sensors of an interval with several activations

@@ -18,7 +18,7 @@ from edge_tvbo.models.snapshot import (
 from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.numerics.types import Array, Indices, Mask
 from edge_tvbo.policy.base import Choice, ObserveResult
-from edge_tvbo.policy.settings import (
+from edge_tvbo.policy.baseline_settings import (
     DUcbSettings,
     OracleSettings,
     RandomSettings,

@@ -6,7 +6,7 @@ from edge_tvbo.models.posteriors.select import make_fitted_posterior, make_poste
 from edge_tvbo.models.temporal_models import Static, TimeVarying, UncertaintyInjection
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import UpperConfidence
-from edge_tvbo.policy.settings import (
+from edge_tvbo.policy.gp_settings import (
     GpUcbSettings,
     IgpUcbSettings,
     TvGpUcbSettings,

@@ -6,7 +6,7 @@ from edge_tvbo.models.posteriors.select import make_fitted_posterior, make_poste
 from edge_tvbo.models.temporal_models import Momentum, Sigmoid
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import UpperConfidence
-from edge_tvbo.policy.settings import MtvGpUcbSettings, TtvGpUcbSettings
+from edge_tvbo.policy.gp_settings import MtvGpUcbSettings, TtvGpUcbSettings
 
 INITIAL_MOMENTUM = (0.97, 0.5)  # ε and α from which the first fit of MTV starts
 INITIAL_TAU = 100.0  # τ from which the first fit of TTV starts

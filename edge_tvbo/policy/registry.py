@@ -15,7 +15,8 @@ import msgspec
 from edge_tvbo.errors import ConfigError, hint
 from edge_tvbo.messages.declared_types import allowed_values, convert
 from edge_tvbo.plugins import Registry
-from edge_tvbo.policy.settings import BUILT_IN, PolicySettings
+from edge_tvbo.policy.built_in import BUILT_IN
+from edge_tvbo.policy.settings import PolicySettings
 
 if TYPE_CHECKING:
     from edge_tvbo.models.domain import Field
@@ -90,7 +91,7 @@ def make_policy(name: str, field: "Field", /, **parameters: Any) -> "Policy":
         The arms, their prior covariance and the noise variance.
     **parameters
         Parameters of the policy, such as ``delta_b=0.1``. Each field of the policy's settings
-        struct in `edge_tvbo.policy.settings` is a parameter. The value of `beta` can also be a
+        struct is a parameter. The value of `beta` can also be a
         schedule object, such as ``LogBeta(0.8, 0.4)``.
 
     Returns
@@ -135,7 +136,7 @@ def read_settings(kind: type[PolicySettings], parameters: Mapping[str, Any]) -> 
 
     If arguments are wrong, a `ConfigError` that lists all mistakes is raised.
 
-    >>> from edge_tvbo.policy.settings import TvGpUcbSettings
+    >>> from edge_tvbo.policy.gp_settings import TvGpUcbSettings
     >>> read_settings(TvGpUcbSettings, {"epsilon": 0.01}).epsilon
     0.01
     """

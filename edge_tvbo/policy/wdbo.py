@@ -6,7 +6,7 @@ from edge_tvbo.models.posteriors.select import make_pruned_posterior
 from edge_tvbo.models.temporal_models import TimeVarying
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import UpperConfidence
-from edge_tvbo.policy.settings import WDboSettings
+from edge_tvbo.policy.wdbo_settings import WDboSettings
 
 
 def make_w_dbo(settings: WDboSettings, field: Field) -> UpperConfidence:

@@ -14,7 +14,7 @@ from support.paths import DEPLOY
 
 from edge_tvbo.cli import main
 from edge_tvbo.policy import needing_positions, policies
-from edge_tvbo.policy.settings import DEFAULT_POLICY
+from edge_tvbo.policy.built_in import DEFAULT_POLICY
 
 MISTAKES = """\
 instance = "lab"

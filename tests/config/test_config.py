@@ -32,8 +32,10 @@ from edge_tvbo.daemon.build_controllers import controllers
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.policy import policies
+from edge_tvbo.policy.auto_settings import AutoSettings
+from edge_tvbo.policy.gp_settings import EtGpUcbSettings
 from edge_tvbo.policy.registry import parameters_of, settings_class
-from edge_tvbo.policy.settings import AutoSettings, EtGpUcbSettings, PolicySettings
+from edge_tvbo.policy.settings import PolicySettings
 from edge_tvbo.training.covariance import train, with_structure
 from edge_tvbo.training.model_file import write
 

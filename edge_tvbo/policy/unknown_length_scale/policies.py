@@ -19,7 +19,7 @@ from edge_tvbo.models.beta import Beta, beta_schedule
 from edge_tvbo.models.domain import Arm, Field
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import ObserveResult, UpperConfidence
-from edge_tvbo.policy.settings import (
+from edge_tvbo.policy.length_scale_settings import (
     AGpUcbSettings,
     LbGpUcbSettings,
     LnbGpUcbSettings,

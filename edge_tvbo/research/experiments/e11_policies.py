@@ -9,7 +9,7 @@ import numpy as np
 
 from edge_tvbo.models.beta import Beta
 from edge_tvbo.models.domain import Field
-from edge_tvbo.policy.settings import HYPERPRIOR
+from edge_tvbo.policy.length_scale_settings import HYPERPRIOR
 from edge_tvbo.policy.unknown_length_scale.candidates import (
     Growth,
     Hypothesis,

@@ -1,0 +1,46 @@
+"""Input silence: whether no sensor has sent a message for too long."""
+
+from math import inf
+
+MAX_SILENCE_FACTOR = 8  # limit / the configured limit; it doubles after each useless reconnect
+
+
+class InputSilence:
+    """Compares the time since the last message of a sensor with a limit.
+
+    Parameters
+    ----------
+    configured : float, optional
+        The limit until a silence was too long, s; None for no limit.
+    """
+
+    def __init__(self, configured: float | None) -> None:
+        self._configured = configured or inf
+        self._limit = self._configured
+        self._since = 0.0  # monotonic
+        self.expects_readings = True
+
+    @property
+    def persists(self) -> bool:
+        """Whether no sensor has sent a message since a silence was too long."""
+        return self.expects_readings and self._limit > self._configured
+
+    def begin(self, now: float) -> None:
+        """Measure the silence from `now`, the beginning of a session."""
+        self._since = now
+
+    def end(self, now: float) -> None:
+        """Restore the configured limit, because a sensor has sent a message."""
+        self._since, self._limit = now, self._configured
+
+    def is_too_long(self, now: float) -> bool:
+        """Return whether the silence has reached its limit; without expected readings never."""
+        if not self.expects_readings:
+            self._since = now
+        return now - self._since >= self._limit
+
+    def extend(self) -> float:
+        """Return the limit, s, and double it for the next silence."""
+        limit = self._limit
+        self._limit = min(2.0 * limit, MAX_SILENCE_FACTOR * self._configured)
+        return limit

@@ -1,0 +1,122 @@
+"""Reconnection: when the link may connect again, and whether a second client uses its id."""
+
+import socket
+from random import Random
+
+from edge_tvbo.config.mqtt_settings import Mqtt
+from edge_tvbo.errors import Code
+from edge_tvbo_adapters.mqtt.backoff import SHORT_SESSION_S, Backoff
+from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt, open_socket
+from edge_tvbo_adapters.mqtt.outage_log import OutageLog
+from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, not_connected
+
+
+class Reconnection:
+    """Decides when the next session starts, and logs why the last one ended.
+
+    If the broker ended a session soon after its beginning, the broker is immediately probed with a
+    TCP connection. If the broker does not accept the connection, the broker was restarted. If it
+    accepts the connection, another client with the same id may have replaced this client.
+
+    Parameters
+    ----------
+    mqtt : Mqtt
+        The broker, and the bounds of the waits.
+    client_id : str
+        The link's client id.
+    rng : Random
+        Draws the waits.
+    outage : OutageLog
+        Logs the problems.
+    """
+
+    def __init__(self, mqtt: Mqtt, client_id: str, rng: Random, outage: OutageLog) -> None:
+        self._mqtt = mqtt
+        self._client_id = client_id
+        self._backoff = Backoff(mqtt.reconnect.min, mqtt.reconnect.max, rng)
+        self._outage = outage
+        self._probe: Attempt[socket.socket] | None = None
+        self.at = 0.0  # monotonic time of the next attempt, or of the end of the probe
+
+    @property
+    def duplicate_client_id(self) -> bool:
+        """Whether another client with the same id seems to end the link's sessions."""
+        return self._backoff.duplicate_client_id
+
+    def interest(self) -> tuple[int, int] | None:
+        """Return the probe's file descriptor and the events to wait for; None without a probe."""
+        return self._probe.interest() if self._probe else None
+
+    def wake_at(self) -> float:
+        """Return the latest monotonic time at which `is_due` has to be called."""
+        return 0.0 if self._probe and not self._probe.interest() else self.at
+
+    def is_due(self, now: float) -> bool:
+        """Return whether to start a session; the result of a probe is awaited first."""
+        if self._probe is not None:
+            self._finish_probe(self._probe, now)
+            return False
+        return now >= self.at
+
+    def attempt_failed(self, problem: ConnectionProblem, now: float, *, was_reached: bool) -> None:
+        """Wait after an attempt to connect failed; `was_reached`: TCP connected to the broker."""
+        if not was_reached:
+            self._backoff.clear()
+        self._outage.failed(problem)
+        self._wait(now)
+
+    def session_ended(
+        self, problem: ConnectionProblem, lasted: float, now: float, *, by_broker: bool
+    ) -> None:
+        """Wait, or probe the broker, after a session ended that `lasted` so many seconds."""
+        self._outage.lost(problem, now)
+        self._backoff.ended(lasted, by_broker=by_broker)
+        if by_broker and lasted < SHORT_SESSION_S:
+            self._probe = Attempt(lambda: open_socket(self._mqtt), socket.socket.close)
+            self.at = now + CONNECT_TIMEOUT_S
+            self._outage.waits(0.0)
+        else:
+            self._wait(now)
+
+    def confirm_client_id(self, lasted: float) -> bool:
+        """Return whether the session has `lasted` long enough: no other client uses the id."""
+        if lasted < SHORT_SESSION_S:
+            return False
+        self._backoff.clear()
+        return True
+
+    def abandon_probe(self) -> None:
+        """Close the socket of the probe, if there is one."""
+        if self._probe is not None:
+            self._probe.abandon()
+        self._probe = None
+
+    def _finish_probe(self, probe: Attempt[socket.socket], now: float) -> None:
+        result = probe.result()
+        if result is None:
+            self.at = now + CONNECT_TIMEOUT_S
+            return
+        self._probe = None
+        if isinstance(result, Exception):
+            self._backoff.clear()
+            self._outage.failed(not_connected(result, self._mqtt, CONNECT_TIMEOUT_S))
+        else:
+            result.close()
+            if self.duplicate_client_id:
+                self._outage.failed(self._duplicate_client_id())
+        self._wait(now)
+
+    def _duplicate_client_id(self) -> ConnectionProblem:
+        return ConnectionProblem(
+            f"another client seems to use the client id {self._client_id!r} too: the broker "
+            "accepts connections, but ends every session within seconds; set mqtt.client_id to an "
+            "id that no other client uses; if the broker uses logins as client ids, add a second "
+            "login as [mqtt.readonly]",
+            Code.CLIENT_ID,
+            lasting=True,
+        )
+
+    def _wait(self, now: float) -> None:
+        wait = self._backoff.wait()
+        self.at = now + wait
+        self._outage.waits(wait)

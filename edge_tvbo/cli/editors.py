@@ -1,0 +1,37 @@
+"""Commands that print files for editors and shells."""
+
+import json
+
+import click
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON Schema of a configuration.
+
+    Editors use the schema to complete and check a configuration while it is written.
+    """
+    from edge_tvbo.config.json_schema import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=1, ensure_ascii=False))
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print a completion script for a shell.
+
+    It completes commands, options and their values.
+
+    \b
+    bash:  edge-tvbo completion bash > ~/.local/share/bash-completion/completions/edge-tvbo
+    zsh:   edge-tvbo completion zsh > ~/.zfunc/_edge-tvbo       (with ~/.zfunc in fpath)
+    fish:  edge-tvbo completion fish > ~/.config/fish/completions/edge-tvbo.fish
+    """  # noqa: D301 - click wants the character itself
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    root = context.find_root().command
+    click.echo(kind(root, {}, "edge-tvbo", "_EDGE_TVBO_COMPLETE").source())

@@ -1,0 +1,238 @@
+"""Fields of a first configuration, from sensors that are named or found on the broker."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from edge_tvbo.cli.init_prompts import Answers
+from edge_tvbo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from edge_tvbo.config.mqtt_settings import Mqtt
+    from edge_tvbo.setup.config_template import FieldValues
+    from edge_tvbo.setup.sensor_discovery import Discovery, Quantity, SensorGroup
+
+MAX_LISTED_GROUPS = 9  # groups of sensors that are printed
+QUANTITY = "{quantity}"  # stands for the quantity in --topic
+Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]
+
+
+class NothingFound(ConfigError):
+    """No message on the broker was a reading of the wanted quantities."""
+
+
+def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
+    """Return the values of each field, from the sensors that are named or found."""
+    if answers.sensors:
+        return _named_sensors(answers)
+    if answers.seconds is None:
+        raise ConfigError(
+            "There are no sensors.\nName them:  --sensor hall --sensor attic\n"
+            "Or find them by listening to the broker:  --listen 60s"
+        )
+    return _found_sensors(answers, password, choose)
+
+
+def _named_sensors(answers: Answers) -> "list[FieldValues]":
+    """Return the values of a field for each quantity of the sensors that are named."""
+    from edge_tvbo.setup.config_template import FieldValues, SourceValues
+    from edge_tvbo.setup.sensor_discovery import known_quantity
+
+    names = answers.quantities or ("temperature",)
+    if len(names) > 1 and QUANTITY not in answers.topic and answers.value is None:
+        raise ConfigError(
+            f"The quantities {', '.join(names)} cannot have the same topic. Write {QUANTITY} where"
+            f" the topics differ:  --topic 'home/{{sensor}}/{QUANTITY}'"
+        )
+    quantities = [known_quantity(name) for name in names]
+    return [
+        FieldValues(
+            name=name,
+            sources=(
+                SourceValues(
+                    sensors={sensor: sensor for sensor in answers.sensors},
+                    topic=answers.topic.replace(QUANTITY, name),
+                    payload=answers.payload,
+                    value=None if answers.value is None else answers.value.replace(QUANTITY, name),
+                ),
+            ),
+            unit=quantity.unit if answers.unit is None else answers.unit,
+            mean=20.0 if answers.mean is None else answers.mean,
+            spread=quantity.spread if answers.spread is None else answers.spread,
+        )
+        for name, quantity in zip(names, quantities, strict=True)
+    ]
+
+
+def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
+    """Return the values of a field for each quantity of the chosen groups of sensors."""
+    from edge_tvbo.setup.sensor_discovery import shown
+
+    discovery = _listen(answers, password)
+    groups = _groups(discovery, answers)
+    chosen = choose(groups, answers)
+    if discovery.unusable:
+        unusable = ", ".join(map(shown, discovery.unusable))
+        click.echo(f"Sensors with names that cannot be used are left out: {unusable}", err=True)
+    if answers.mode == "live":
+        _check_commands(chosen)
+    fields: dict[tuple[Quantity, str], list[SensorGroup]] = {}
+    for group in sorted(chosen, key=lambda each: _mode(each, answers) == "advise"):
+        fields.setdefault((group.quantity, _mode(group, answers)), []).append(group)
+    return [_field_of_groups(each, answers) for each in fields.values()]
+
+
+def _mode(group: "SensorGroup", answers: Answers) -> str:
+    """Return how the sensors of a group are activated; all sensors of a field have one mode."""
+    return "advise" if answers.mode == "advise" or not group.activate else group.activate.mode
+
+
+def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldValues":
+    """Return the values of a field with a source for each of `groups`, of the same quantity."""
+    from msgspec.structs import replace
+
+    from edge_tvbo.setup.config_template import FieldValues, SourceValues
+    from edge_tvbo.setup.sensor_discovery import ids
+
+    sources: list[SourceValues] = []
+    readings: dict[str, float] = {}
+    seen: set[tuple[str, str]] = set()  # topics and names in them: a sensor may have several values
+    for group in groups:
+        names = [name for name in group.readings if (group.topic, name) not in seen]
+        seen |= {(group.topic, name) for name in names}
+        sensors = ids(names, readings)
+        readings |= {sensor: group.readings[name] for sensor, name in sensors.items()}
+        if sensors:
+            sources.append(
+                SourceValues(
+                    sensors=sensors,
+                    topic=group.topic,
+                    payload=group.integration,
+                    value=group.value,
+                    activate=group.activate,
+                )
+            )
+    every = replace(groups[0], readings=readings)
+    return FieldValues(
+        name=every.quantity.name,
+        sources=tuple(sources),
+        unit=every.quantity.unit if answers.unit is None else answers.unit,
+        mean=every.center if answers.mean is None else answers.mean,
+        spread=every.spread if answers.spread is None else answers.spread,
+    )
+
+
+def _check_commands(groups: "list[SensorGroup]") -> None:
+    """Print which sensors cannot be activated; raise `ConfigError` if none can."""
+    from edge_tvbo.setup.sensor_discovery import source_name
+
+    without = [each for each in groups if each.activate is None]
+    integrations = " and ".join(dict.fromkeys(source_name(each.integration) for each in without))
+    if len(without) == len(groups):
+        raise ConfigError(
+            f"There is no known command for sensors of {integrations}; use --mode advise."
+        )
+    if without:
+        click.echo(
+            f"There is no known command for sensors of {integrations}: they get a field of their"
+            " own, in the mode advise.",
+            err=True,
+        )
+
+
+def _listen(answers: Answers, password: str | None) -> "Discovery":
+    """Listen to the broker for some time, and return the sensors that were found."""
+    from edge_tvbo_adapters.mqtt.listen import listen
+    from edge_tvbo_adapters.payloads import all_presets, make_codec
+
+    from edge_tvbo.setup.sensor_discovery import Discovery
+
+    discovery = Discovery(all_presets(), make_codec)
+    address, seconds = f"{answers.host}:{answers.port}", answers.seconds or 0.0
+    click.echo(f"Listening to {address} for {seconds:g} s; Ctrl-C ends it earlier.", err=True)
+    with suppress(KeyboardInterrupt):
+        listen(_mqtt(answers, password), "init", seconds, discovery.add_message)
+    return discovery
+
+
+def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
+    from edge_tvbo.config.field_types import Secret
+    from edge_tvbo.config.mqtt_settings import Mqtt, Tls
+
+    if answers.password_file is not None:
+        password = answers.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+    return Mqtt(
+        host=answers.host,
+        port=answers.port,
+        username=answers.user,
+        password=None if password is None else Secret(password),
+        tls=Tls() if answers.tls else None,
+    )
+
+
+def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
+    """Print and return the groups of sensors of the wanted quantities."""
+    wanted = answers.quantities
+    groups = [
+        each
+        for each in discovery.groups()
+        if not wanted or each.quantity.name in wanted or each.value in wanted
+    ]
+    for number, group in enumerate(groups[:MAX_LISTED_GROUPS], 1):
+        click.echo(f"{number:>3}  {group.describe()}")
+    found = {each for group in groups for each in (group.quantity.name, group.value)}
+    if not groups or not found.issuperset(wanted):
+        raise NothingFound(_nothing_found(discovery, answers, found))
+    return groups[:MAX_LISTED_GROUPS]
+
+
+def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
+    """Return the first group of each quantity that the options name, with its other sources.
+
+    If the options name no quantity, it is the quantity of the first group.
+    """
+    from edge_tvbo.setup.sensor_discovery import companions
+
+    firsts = [
+        next(each for each in groups if wanted in (each.quantity.name, each.value))
+        for wanted in dict.fromkeys(answers.quantities)
+    ]
+    every = [companions(first, groups) for first in firsts or groups[:1]]
+    return [group for each in every for group in each]
+
+
+def chosen_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
+    """Return the groups that the user chooses; without a prompt if there is no choice."""
+    if len(groups) <= max(1, len(set(answers.quantities))):
+        return groups
+    usual = [groups.index(each) + 1 for each in first_groups(groups, answers)]
+
+    def read(text: str) -> list[int]:
+        words = text.replace(",", " ").split()
+        numbers = [int(each) if each.isdecimal() else 0 for each in words]
+        if not numbers or not all(0 < each <= len(groups) for each in numbers):
+            raise click.BadParameter(f"{text!r} is not a list of numbers from 1 to {len(groups)}.")
+        return sorted(set(numbers))
+
+    chosen = click.prompt(
+        "Numbers of the groups to use, separated by spaces; each quantity becomes a field",
+        default=" ".join(map(str, usual)),
+        value_proc=read,
+    )
+    return [groups[number - 1] for number in chosen]
+
+
+def _nothing_found(discovery: "Discovery", answers: Answers, found: Iterable[object]) -> str:
+    from edge_tvbo.setup.sensor_discovery import shown
+
+    missing = [each for each in answers.quantities if each not in set(found)]
+    of = f" of {', '.join(missing)}" if missing else ""
+    topics = ", ".join(shown(topic) for topic in discovery.unknown)
+    return (
+        f"None of {discovery.messages} messages in {answers.seconds:g} s was a reading{of} of a"
+        f" known integration{'. Topics of other messages: ' + topics if topics else ''}.\n"
+        "Listen for longer, or name the sensors and their topic:\n"
+        "    edge-tvbo init --sensor hall --topic 'home/{sensor}/temperature' --payload json"
+    )

@@ -1,0 +1,126 @@
+"""Answers for a first configuration, and the prompts of `init` for them."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from edge_tvbo.cli.options import DEFAULT
+
+
+class Answers(NamedTuple):
+    """Values for a first configuration, from options and prompts."""
+
+    host: str
+    port: int
+    user: str | None
+    password_file: Path | None
+    tls: bool
+    seconds: float | None  # how long to listen; None: do not listen
+    sensors: tuple[str, ...]
+    quantities: tuple[str, ...]
+    topic: str
+    payload: str
+    value: str | None
+    unit: str | None
+    interval: str
+    mode: str
+    mean: float | None
+    spread: float | None
+
+
+def prompted(context: click.Context, answers: Answers) -> Answers:
+    """Prompt for the values that no option sets, and return `answers` with these values.
+
+    A prompt is repeated until its answer is valid.
+    """
+
+    def is_missing(name: str) -> bool:
+        return context.get_parameter_source(name) is DEFAULT
+
+    if is_missing("host"):
+        answers = ask_for_broker(answers)
+    if is_missing("seconds") and not answers.sensors:
+        if click.confirm("Listen to the broker for a minute, to find the sensors?", default=True):
+            answers = answers._replace(seconds=60.0)
+        else:
+            answers = ask_for_sensors(answers)
+    if is_missing("interval"):
+        interval = click.prompt(
+            "How often is a sensor selected?", default=answers.interval, value_proc=interval_text
+        )
+        answers = answers._replace(interval=interval)
+    if is_missing("mode") and not answers.sensors:
+        live = click.confirm("Also activate the selected sensor?", default=False)
+        answers = answers._replace(mode="live" if live else "advise")
+    return answers
+
+
+def ask_for_broker(answers: Answers) -> Answers:
+    """Prompt for the broker, and return `answers` with its user, host and port."""
+
+    def read(address: str) -> Answers:
+        return _with_broker(answers, address)
+
+    shown = answers.host if answers.port == 1883 else f"{answers.host}:{answers.port}"
+    asked: Answers = click.prompt(
+        "Broker (host, host:port or user@host)", default=shown, value_proc=read
+    )
+    return asked
+
+
+def _with_broker(answers: Answers, address: str) -> Answers:
+    """Return `answers` with the user, host and port of an address such as ``user@host:port``.
+
+    Raises `click.BadParameter` if the address is invalid.
+    """
+    from edge_tvbo.config.field_types import host as checked_host
+
+    user, _, place = address.strip().rpartition("@")
+    host, _, port = place.partition(":") if place.count(":") == 1 else (place, "", "")
+    if port and not (port.isdecimal() and 0 < int(port) < 65536):
+        raise click.BadParameter(f"{port!r} is not a port; write the broker as host:1883.")
+    try:
+        checked_host(host)
+    except ValueError as error:
+        hint = str(error) or "write the broker as host, host:1883 or user@host"
+        raise click.BadParameter(f"{host!r} is not a host; {hint}.") from None
+    return answers._replace(
+        host=host,
+        port=int(port) if port else answers.port,
+        user=user or answers.user,
+    )
+
+
+def ask_for_sensors(answers: Answers) -> Answers:
+    sensors = click.prompt("Ids of the sensors, separated by spaces", value_proc=_sensor_ids)
+    return answers._replace(sensors=sensors, seconds=None, mode="advise")
+
+
+def _sensor_ids(text: str) -> tuple[str, ...]:
+    """Return the ids in a text, each once; raises `click.BadParameter` for an invalid id."""
+    from edge_tvbo.setup.sensor_discovery import is_id
+
+    named = tuple(dict.fromkeys(text.replace(",", " ").split()))
+    wrong = [each for each in named if not is_id(each)]
+    if wrong or not named:
+        what = f"{wrong[0]!r} is not an id" if wrong else "there is no id"
+        raise click.BadParameter(
+            f"{what}; an id has 1 to 64 of the characters A-Z a-z 0-9 _ . - and no space."
+        )
+    return named
+
+
+def interval_text(text: str) -> str:
+    """Return the text of an interval; raises `click.BadParameter` if it is invalid."""
+    from edge_tvbo.config.field_types import interval
+
+    text = text.strip()
+    try:
+        interval(text)
+    except ValueError as error:
+        hint = f" {error}" if str(error) else ""
+        raise click.BadParameter(
+            f'{text!r} is not an interval, 10ms to 366d, such as "10min", or "on-reading".{hint}'
+        ) from None
+    return text

@@ -1,0 +1,94 @@
+"""Cross checks of the daemon's own tables: [mqtt], [state], and secrets in files."""
+
+from pathlib import Path
+
+from edge_tvbo.config import credentials, sensor_positions
+from edge_tvbo.config.errors import KeyPath, Report, shown
+from edge_tvbo.config.field_types import Secret, duration_text
+from edge_tvbo.config.reader import Values
+from edge_tvbo.errors import Code
+
+
+def check_mqtt(mqtt: Values, base: Path, report: Report) -> None:
+    """Check the logins, the files for TLS and the waits of the table [mqtt]."""
+    _check_login(mqtt, ("mqtt",), base, report)
+    if mqtt.get("readonly"):
+        _check_login(mqtt["readonly"], ("mqtt", "readonly"), base, report)
+    if mqtt.get("tls"):
+        credentials.check_tls(mqtt["tls"], base, report)
+    reconnect = mqtt.get("reconnect", {})
+    if reconnect.get("min", 0) > reconnect.get("max", float("inf")):
+        longest = duration_text(reconnect["max"])
+        report.add(
+            ("mqtt", "reconnect", "min"),
+            f"is {duration_text(reconnect['min'])}; allowed: at most reconnect.max, {longest}",
+            code=Code.CONTRADICTION,
+        )
+
+
+def _check_login(login: Values, path: KeyPath, base: Path, report: Report) -> None:
+    file = login.get("password_file")
+    read_secret(login, path, "password", base, report)
+    if login.get("password") and "username" in login and login["username"] is None:
+        report.add(
+            (*path, "password_file" if file else "password"),
+            "is set without username; add username",
+            code=Code.CONTRADICTION,
+        )
+
+
+def read_secret(table: Values, path: KeyPath, name: str, base: Path, report: Report) -> None:
+    """Read the secret `name` from its file, if the table names a file."""
+    key, file = f"{name}_file", table.get(f"{name}_file")
+    if table.get(name) and file:
+        report.add(
+            (*path, key),
+            f"is set together with {name}; remove one of them",
+            code=Code.CONTRADICTION,
+        )
+    elif file:
+        table[key] = credentials.credential_path(file, base, report)
+        table[name] = _secret(table[key], (*path, key), name, report)
+
+
+def _secret(file: Path, key: KeyPath, name: str, report: Report) -> Secret | None:
+    try:
+        text = file.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        report.add(
+            key,
+            f"is {shown(str(file))}, which {sensor_positions.unreadable(error)}",
+            code=Code.NAMED_FILE,
+        )
+        return None
+    report.warnings += credentials.access_warnings(file)
+    if not text:
+        report.add(
+            key,
+            f"is {shown(str(file))}, which is an empty file; write the {name} to it",
+            code=Code.NAMED_FILE,
+        )
+    return Secret(text)
+
+
+def check_state(state: Values, base: Path, report: Report) -> None:
+    """Check the state directory, and make its path relative to `base`."""
+    if state.get("history") and state.get("dir") == "":
+        report.add(
+            ("state", "history"),
+            "is set without state.dir; set dir to the directory for the history",
+            code=Code.CONTRADICTION,
+        )
+    if not state.get("dir"):
+        return
+    directory = base / state["dir"]
+    state["dir"] = str(directory)
+    try:
+        if directory.exists() and not directory.is_dir():
+            report.add(
+                ("state", "dir"),
+                f"is {shown(str(directory))}, a file; allowed: a directory",
+                code=Code.NAMED_FILE,
+            )
+    except OSError:
+        pass  # the daemon reports it when it needs the directory

@@ -1,0 +1,79 @@
+"""Cross checks of a field's energy budgets and batteries."""
+
+from collections.abc import Collection
+
+from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, shown
+from edge_tvbo.config.reader import Values
+from edge_tvbo.config.source_checks import check_format, sources_of
+from edge_tvbo.config.topic_checks import check_topic_names
+from edge_tvbo.errors import Code
+
+
+def check_energy(
+    energy: Values, field: Values, path: KeyPath, payloads: Collection[str] | None, report: Report
+) -> None:
+    """Check the budgets, the sensors and the batteries of the table `energy` of a field."""
+    if field.get("interval") == "on-reading":
+        report.add(
+            path,
+            'cannot be combined with interval = "on-reading", which activates a sensor in '
+            'every interval; set a duration, such as interval = "10min"',
+            code=Code.CONTRADICTION,
+        )
+    for sensor in energy.get("sensors", ()):
+        if sensor not in field.get("sensors", (sensor,)):
+            report.add(
+                (*path, "sensors", sensor),
+                "is not one of the sensors",
+                did_you_mean(sensor, field["sensors"]),
+                code=Code.UNKNOWN_NAME,
+            )
+    _check_budgets(energy, field.get("sensors", ()), path, report)
+    _check_battery(energy.get("battery") or {}, field, path[:-1], report)
+    payload = (energy.get("battery") or {}).get("payload")
+    check_format(payload, (*path, "battery", "payload"), payloads, report)
+
+
+def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, report: Report) -> None:
+    """Check that each budget pays for one activation; a sensor's own budget may be 0."""
+    if not {"cost", "budget", "field_budget", "sensors"} <= set(energy):
+        return
+    usual = float(energy["cost"])
+    costs = dict.fromkeys((*sensors, *energy["sensors"]), usual)
+    for sensor, own in energy["sensors"].items():
+        if own.get("cost") is not None:
+            costs[sensor] = own["cost"]
+    budgets: dict[KeyPath, tuple[float | None, float]] = {
+        (*path, "budget"): (energy["budget"], usual),
+        (*path, "field_budget"): (energy["field_budget"], min(costs.values(), default=0.0)),
+    }
+    for sensor, own in energy["sensors"].items():
+        key = "cost" if own.get("budget") is None else "budget"
+        budget = energy["budget"] if own.get("budget") is None else own["budget"]
+        if own.get("budget") != 0:
+            budgets[*path, "sensors", sensor, key] = (budget, costs[sensor])
+    for setting, (budget, cost) in budgets.items():
+        if budget is not None and budget < cost:
+            report.add(
+                setting,
+                f"does not allow any activation: the budget of a period is {budget:g}, and an "
+                f"activation costs {cost:g}; raise the budget or lower the cost",
+                code=Code.CONTRADICTION,
+            )
+
+
+def _check_battery(battery: Values, field: Values, path: KeyPath, report: Report) -> None:
+    """Check that the topic of the batteries differs from that of the readings."""
+    if not battery.get("topic"):
+        return
+    readings = [reading for _, reading in sources_of(field)]
+    keys = ("topic", "payload", "settings")
+    if any(all(battery.get(key) == each.get(key) for key in keys) for each in readings):
+        report.add(
+            (*path, "energy", "battery", "topic"),
+            f"is {shown(battery['topic'])}, from which the same value is read as from the "
+            'readings; set `value`, such as value = "battery"',
+            code=Code.TWICE,
+        )
+    if battery["topic"] not in [each.get("topic") for each in readings]:
+        check_topic_names(field.get("sensors", ()), field, path, report)

@@ -1,0 +1,158 @@
+"""Cross checks of one field: its times, its model, its sensors and its policy."""
+
+from pathlib import Path
+
+from edge_tvbo.config import sensor_positions
+from edge_tvbo.config.controller_settings import ROUNDING
+from edge_tvbo.config.errors import KeyPath, Report, shown
+from edge_tvbo.config.field_types import duration_text
+from edge_tvbo.config.reader import Values
+from edge_tvbo.errors import Code
+from edge_tvbo.policy.settings import PolicySettings
+
+
+def check_times(field: Values, path: KeyPath, report: Report) -> None:
+    """Check the times and numbers of activations of a field, and add the missing defaults."""
+    if "interval" not in field:
+        return
+    interval = field["interval"]
+    on_reading = interval == "on-reading"
+    sensors = _per_interval(field, path, report)
+    field.setdefault("reply_timeout", 120.0 if on_reading else interval / max(5, sensors))
+    field.setdefault("max_age", 600.0 if on_reading else interval)
+    if not on_reading and field["reply_timeout"] > interval:
+        report.add(
+            (*path, "reply_timeout"),
+            f"is {duration_text(field['reply_timeout'])}; allowed: at most the interval, "
+            f"{duration_text(interval)}",
+            code=Code.CONTRADICTION,
+        )
+    elif not on_reading and field["reply_timeout"] * sensors > interval * (1 + ROUNDING):
+        report.add(
+            (*path, "reply_timeout"),
+            f"is {duration_text(field['reply_timeout'])}, but up to {sensors} sensors are "
+            "activated in an interval, one after the other; allowed: at most the interval / "
+            f"{sensors}, {duration_text(interval / sensors)}",
+            'next_activation = "at-once" allows the whole interval',
+            code=Code.CONTRADICTION,
+        )
+
+
+def _per_interval(field: Values, path: KeyPath, report: Report) -> int:
+    """Check how many sensors are activated in an interval.
+
+    Return the highest number of sensors that are activated one after the other.
+    """
+    survey, each = field.get("survey"), field.get("per_interval", 1)
+    planned = {(*path, "per_interval"): each}
+    if survey:
+        planned[*path, "survey", "per_interval"] = survey.get("per_interval", 2)
+    M = len(field.get("sensors", ()))
+    for key, number in planned.items():
+        if number > 1 and field["interval"] == "on-reading":
+            report.add(
+                key,
+                f'is {number}, which cannot be combined with interval = "on-reading": each '
+                "reply begins the next interval, which activates one sensor; set a duration, "
+                'such as interval = "10min"',
+                code=Code.CONTRADICTION,
+            )
+    if each > M > 0:
+        report.add(
+            (*path, "per_interval"),
+            f"is {each}; allowed: at most the number of sensors, {M}",
+            code=Code.CONTRADICTION,
+        )
+    if survey and survey.get("per_interval", each + 1) <= each:
+        report.add(
+            (*path, "survey", "per_interval"),
+            f"is {survey['per_interval']}; allowed: more than the {each} of per_interval",
+            code=Code.CONTRADICTION,
+        )
+    return 1 if field.get("next_activation") == "at-once" else max(planned.values())
+
+
+def check_prior(field: Values, path: KeyPath, base: Path, report: Report) -> None:
+    """Check that a field has either a model file or a kernel that fits its positions."""
+    if not {"model", "kernel", "positions"} <= set(field):
+        return
+    model, kernel, positions = field["model"], field["kernel"], field["positions"]
+    if model and kernel:
+        report.add(
+            (*path, "kernel"),
+            "is set together with model; remove one of them",
+            code=Code.CONTRADICTION,
+        )
+    if not (model or kernel):
+        report.add(
+            path,
+            "has neither model nor kernel; `edge-tvbo fit` writes a model, and"
+            ' kernel = { name = "exchangeable", ... } needs no recorded days',
+            code=Code.MISSING,
+        )
+    if kernel:
+        _check_kernel(kernel, positions, (*path, "kernel"), report)
+    if model:
+        field["model"] = _readable_file(base / model, (*path, "model"), report)
+
+
+def _check_kernel(kernel: Values, positions: object, path: KeyPath, report: Report) -> None:
+    if kernel.get("name", "exchangeable") == "exchangeable":
+        return
+    if kernel.get("length_scale", 1.0) is None:
+        report.add(
+            (*path, "length_scale"),
+            "is missing; allowed: a number, above 0",
+            "Distance over which the correlation falls, in m",
+            code=Code.MISSING,
+        )
+    if positions is None:
+        report.add(
+            path,
+            'needs positions = { id = [x, y], ... }; name = "exchangeable" needs none',
+            code=Code.MISSING,
+        )
+
+
+def _readable_file(file: Path, path: KeyPath, report: Report) -> Path:
+    """Return `file`, after a check that it can be read."""
+    try:
+        with file.open("rb"):
+            pass
+    except (OSError, ValueError) as error:
+        report.add(
+            path,
+            f"is {shown(str(file))}, which {sensor_positions.unreadable(error)}",
+            code=Code.NAMED_FILE,
+        )
+    return file
+
+
+def check_sensors(field: Values, path: KeyPath, base: Path, report: Report) -> None:
+    """Check that no sensor is listed twice, and read the positions from their file."""
+    sensors = field.get("sensors", ())
+    seen: dict[str, int] = {}
+    for index, sensor in enumerate(sensors):
+        if seen.setdefault(sensor, index) != index:
+            report.add(
+                (*path, "sensors", index),
+                f"repeats the id {shown(sensor)}; each id is allowed once",
+                code=Code.TWICE,
+            )
+    if field.get("positions") is not None:
+        field["positions"] = sensor_positions.of_sensors(
+            field["positions"], base, tuple(seen), (*path, "positions"), report
+        )
+
+
+def check_policy(field: Values, path: KeyPath, report: Report) -> None:
+    """Check that the policy's parameters agree with each other and with the field."""
+    policy: PolicySettings | None = field.get("policy")
+    if policy is None:
+        return
+    found = list(policy.conflicts())
+    if field.get("model", "") is None and {"sensors", "positions"} <= set(field):
+        found += policy.field_conflicts(field["sensors"], field["positions"] is not None)
+    for conflict in found:
+        key = (*path, conflict.parameter)
+        report.add(key, conflict.problem, code=Code.CONTRADICTION)

@@ -1,0 +1,130 @@
+"""Cross checks of the sources of a field's readings: their sensors and their formats."""
+
+from collections.abc import Collection
+
+from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, listed, shown
+from edge_tvbo.config.reader import Values
+from edge_tvbo.errors import Code
+
+DEFAULT_COMMANDS = {  # payloads of commands by mode; "1" for every other mode
+    "sleepy": '{"seq": {interval}, "expires_at": {expires_at}}',
+    "lorawan": "",  # the payload format makes the command
+}
+
+
+def sources_of(field: Values) -> list[tuple[KeyPath, Values]]:
+    """Return the settings of each source of a field's readings, with the key in the field."""
+    if sources := field.get("readings"):
+        return [(("readings", index), each) for index, each in enumerate(sources)]
+    reading = field.get("reading") or {}
+    return [(("reading",), {**reading, "sensors": field.get("sensors", ())})]
+
+
+def commands_of(field: Values) -> list[tuple[KeyPath, Values]]:
+    """Return the settings of the command to each source's sensors, with the key in the field."""
+    if sources := field.get("readings"):
+        each_key = ((("readings", index, "activate"), each) for index, each in enumerate(sources))
+        return [(key, each.get("activate", {})) for key, each in each_key]
+    return [(("activate",), field.get("activate", {}))]
+
+
+def check_sources(field: Values, path: KeyPath, report: Report) -> None:
+    """Check which sensors each source has, and add the missing defaults of the sources."""
+    reading, sources = field.get("reading", {}), field.get("readings", ({},))
+    if reading is None and not sources:
+        report.add(
+            (*path, "reading"),
+            "is missing; allowed: a table",
+            "Topic and format of the readings; with several sources, tables "
+            f"[[{dotted((*path, 'readings'))}]]",
+            code=Code.MISSING,
+        )
+    elif reading is not None and sources:
+        report.add(
+            (*path, "readings"),
+            "is set together with reading; remove one of them",
+            code=Code.CONTRADICTION,
+        )
+    activate = field.get("activate", {})
+    mode = activate.get("mode", "advise")
+    activate.setdefault("payload", DEFAULT_COMMANDS.get(mode, "1"))
+    for source in sources:
+        for key in {"topic", "payload"} & set(activate):
+            source.get("activate", {}).setdefault(key, activate[key])
+    _check_sensors_of_sources(sources, field, (*path, "readings"), report)
+
+
+def _check_sensors_of_sources(
+    sources: tuple[Values, ...], field: Values, path: KeyPath, report: Report
+) -> None:
+    """Check that each sensor has one source; a source without `sensors` gets all others."""
+    sensors, named = field.get("sensors", ()), dict[str, int]()
+    for index, source in enumerate(sources):
+        for place, sensor in enumerate(source.get("sensors", ())):
+            key = (*path, index, "sensors", place)
+            if sensor not in sensors:
+                report.add(
+                    key,
+                    f"is {shown(sensor)}, which is not one of the sensors",
+                    did_you_mean(sensor, sensors),
+                    code=Code.UNKNOWN_NAME,
+                )
+            elif sensor in named:
+                first = dotted((*path, named[sensor]))
+                report.add(
+                    key,
+                    f"is {shown(sensor)}, which {first} already has; each sensor has one source",
+                    code=Code.TWICE,
+                )
+            named.setdefault(sensor, index)
+    others = tuple(sensor for sensor in dict.fromkeys(sensors) if sensor not in named)
+    open_ended = [index for index, each in enumerate(sources) if "sensors" not in each]
+    for index in open_ended[1:]:
+        report.add(
+            (*path, index, "sensors"),
+            f"is missing, and so it is in {dotted((*path, open_ended[0]))}; only one source "
+            "can have all the other sensors",
+            code=Code.MISSING,
+        )
+    for index in open_ended[:1]:
+        sources[index]["sensors"] = others
+        if sensors and not others:
+            report.add(
+                (*path, index),
+                "has no sensor, because the other sources name all of them; remove this table "
+                "or name its sensors",
+                code=Code.CONTRADICTION,
+            )
+    if sources and others and not open_ended and "readings" in field:
+        report.add(
+            path,
+            f"has no source for the sensors {listed(others)}; name them in the `sensors` of a "
+            "table, or leave `sensors` out of one table",
+            code=Code.MISSING,
+        )
+
+
+def check_readings(
+    field: Values, path: KeyPath, payloads: Collection[str] | None, report: Report
+) -> None:
+    """Check the format and the scale of the readings of each source."""
+    for key, reading in sources_of(field):
+        check_format(reading.get("payload"), (*path, *key, "payload"), payloads, report)
+        if reading.get("scale") == 0:
+            report.add(
+                (*path, *key, "scale"),
+                "is 0, so every reading would have the same value; allowed: any other number",
+            )
+
+
+def check_format(
+    payload: str | None, path: KeyPath, payloads: Collection[str] | None, report: Report
+) -> None:
+    """Check that a payload format is one of `payloads`; None skips the check."""
+    if payload is not None and payloads is not None and payload not in payloads:
+        report.add(
+            path,
+            f"is {shown(payload)}; allowed formats: {listed(sorted(payloads), max_words=99)}",
+            did_you_mean(payload, payloads),
+            code=Code.UNKNOWN_NAME,
+        )

@@ -1,0 +1,132 @@
+"""Cross checks of MQTT topics: within a field, and between the fields."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, shown
+from edge_tvbo.config.field_types import OWN_TOPICS
+from edge_tvbo.config.reader import Values
+from edge_tvbo.config.source_checks import commands_of, sources_of
+from edge_tvbo.errors import Code
+
+
+def check_topics(field: Values, path: KeyPath, report: Report) -> None:
+    """Check the topics of a field, and the names of its sensors in them."""
+    for sensors in _senders(field):
+        check_topic_names(sensors, field, path, report)
+    for key, command in commands_of(field):
+        mode = field.get("activate", {}).get("mode", "advise")
+        if mode != "advise" and command.get("topic", "") is None:
+            report.add(
+                (*path, *key, "topic"),
+                f"is missing; mode {mode} needs a topic with {{sensor}}",
+                code=Code.MISSING,
+            )
+    for sensor in field.get("names", ()):
+        if sensor not in field.get("sensors", (sensor,)):
+            report.add(
+                (*path, "names", sensor),
+                "is not one of the sensors",
+                did_you_mean(sensor, field["sensors"]),
+                code=Code.UNKNOWN_NAME,
+            )
+    for key, table in (*sources_of(field), *commands_of(field)):
+        topic = table.get("topic")
+        if topic and topic.startswith("{sensor}/") and OWN_TOPICS in field.get("sensors", ()):
+            report.add(
+                (*path, *key, "topic"),
+                f"begins with {{sensor}}, so the sensor {OWN_TOPICS} would use topics of the "
+                "daemon; rename the sensor, or change the topic",
+            )
+
+
+def check_topic_names(
+    sensors: Collection[str], field: Values, path: KeyPath, report: Report
+) -> None:
+    """Check that no two of the `sensors` have the same name in topics."""
+    first: dict[str, str] = {}
+    for sensor in dict.fromkeys(sensors):
+        name = field.get("names", {}).get(sensor, sensor)
+        other = first.setdefault(name, sensor)
+        if other != sensor:
+            key = sensor if sensor in field["names"] else other
+            report.add(
+                (*path, "names", key),
+                f"is {shown(name)}, so {other} and {sensor} have the same topics; each sensor "
+                "needs its own name",
+                code=Code.TWICE,
+            )
+
+
+def _senders(field: Values) -> list[tuple[str, ...]]:
+    """Return groups of sensors that only their names in topics tell apart.
+
+    Sources with the same topic but different options read several values of one device. Sensors
+    that sleep each need a topic of their own for the retained command.
+    """
+    groups: dict[Any, tuple[str, ...]] = {}
+    for (_, command), (_, source) in zip(commands_of(field), sources_of(field), strict=True):
+        keys = [(source.get("topic"), *sorted(source.get("settings", {}).items()))]
+        if field.get("activate", {}).get("mode") == "sleepy":
+            keys.append((command.get("topic"), "command"))
+        for key in keys:
+            groups[key] = groups.get(key, ()) + tuple(source.get("sensors", ()))
+    return list(dict.fromkeys(groups.values()))
+
+
+def check_between_fields(fields: Mapping[str, Values], report: Report) -> None:
+    """Check that no two topics of the fields, for readings or for commands, are in conflict."""
+    readings: dict[Any, str] = {}
+    command_topics: dict[str, str] = {}
+    topics = {
+        source.get("topic"): name
+        for name, field in fields.items()
+        for _, source in sources_of(field)
+    }
+    for name, field in fields.items():
+        path = ("fields", name)
+        for key, source in sources_of(field):
+            topic = source.get("topic")
+            same = (topic, source.get("settings", {}).get("value"))
+            if topic and (first := readings.setdefault(same, name)) != name:
+                report.add(
+                    (*path, *key, "topic"),
+                    f"is {shown(topic)}, which is also the topic of "
+                    f"{dotted(('fields', first))}; fields with the same topic need different "
+                    "settings `value`",
+                    code=Code.TWICE,
+                )
+        if field.get("activate", {}).get("mode") == "sleepy":
+            _check_command_topics(name, field, command_topics, report)
+        for key, command in commands_of(field):
+            if command.get("topic") and command["topic"] in topics:
+                other = dotted(("fields", topics[command["topic"]]))
+                report.add(
+                    (*path, *key, "topic"),
+                    f"is {shown(command['topic'])}, which is the reading topic of {other}; "
+                    "allowed: any other topic",
+                    code=Code.TWICE,
+                )
+
+
+def _check_command_topics(
+    name: str, field: Values, command_topics: dict[str, str], report: Report
+) -> None:
+    """Check that no earlier field retains commands on a command topic of the field `name`.
+
+    If two fields retained commands on the same topic, each field would clear the commands of
+    the other.
+    """
+    names = field.get("names", {})
+    for (key, command), (_, source) in zip(commands_of(field), sources_of(field), strict=True):
+        topic = command.get("topic") or ""
+        for sensor in source.get("sensors", ()):
+            own_topic = topic.replace("{sensor}", names.get(sensor, sensor))
+            if topic and (first := command_topics.setdefault(own_topic, name)) != name:
+                report.add(
+                    ("fields", name, *key, "topic"),
+                    f"is {shown(topic)}, on which {dotted(('fields', first))} also sends "
+                    f"commands to {sensor}; allowed: a topic that no other field uses",
+                    code=Code.TWICE,
+                )
+                return

@@ -1,0 +1,75 @@
+"""Settings of ``auto`` and ``kalman-ucb``, which use training days if there are any."""
+
+from collections.abc import Collection, Iterator
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from edge_tvbo.policy.settings import BETA_HELP, BetaValue, Conflict, PolicySettings, Probability
+
+
+class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
+    """Learns level, course, season and rates of change of each sensor from the readings.
+
+    It needs no rate of change and no reset times. Recorded training days, if there are any, are
+    what it has heard first. With more than 500 sensors, its model has low rank. In a field without
+    a structural model, it is a mixture of static and changing models.
+    """
+
+    maker: ClassVar[str] = "edge_tvbo.policy.auto:make_auto"
+
+    delta_b: Annotated[
+        Probability,
+        Meta(
+            description="Probability that the event trigger resets the static model although the "
+            "field did not change."
+        ),
+    ] = 0.1
+    length_scale: Annotated[
+        Literal["learned"] | None,
+        Meta(
+            description="Whether the length scale is learned too; this needs sensor positions. "
+            "If it is learned, only the variance of the trained model is used, not its kernel "
+            "or course."
+        ),
+    ] = None
+    beta: Annotated[
+        BetaValue | None,
+        Meta(
+            description=f"{BETA_HELP} If it is not set, the bound becomes narrower while the "
+            "policy learns: from 1 to 0.5 standard deviations."
+        ),
+    ] = None
+
+    def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
+        """Yield a conflict if the length scale is to be learned without positions."""
+        if self.length_scale is not None and not has_positions:
+            yield Conflict(
+                "length_scale",
+                f'is "{self.length_scale}", which needs positions = {{ id = [x, y], ... }}',
+            )
+
+
+class KalmanUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="kalman-ucb"):
+    """The textbook baseline: the mean by time of day, and a Kalman filter around it.
+
+    Without training days, the mean is constant.
+    """
+
+    maker: ClassVar[str] = "edge_tvbo.policy.kalman_ucb:make_kalman_ucb"
+
+    width: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=100,
+            description="Width of the confidence bound in standard deviations. `compare` and "
+            "`replay` choose it on the last quarter of the training days.",
+        ),
+    ] = 0.5
+
+
+TRAINED = (
+    AutoSettings,
+    KalmanUcbSettings,
+)

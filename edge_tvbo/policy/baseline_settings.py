@@ -1,0 +1,96 @@
+"""Settings of the baselines, which have no model of the field."""
+
+from collections.abc import Collection, Iterator
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from edge_tvbo.errors import hint
+from edge_tvbo.policy.settings import Conflict, Count, PolicySettings, Positive
+
+
+class RExp3Settings(PolicySettings, frozen=True, kw_only=True, tag="rexp3"):
+    """RExp3: exponential weights, without a model (Besbes, Gur & Zeevi 2014, algorithm 1)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_rexp3"
+
+    period: Annotated[
+        Count, Meta(description="Number of intervals after which all weights are made equal.")
+    ] = 100
+    gamma: Annotated[
+        Annotated[float, Meta(gt=0, le=1)] | None,
+        Meta(
+            description="Share of the draws that are uniform. If it is not set, it is "
+            "min(1, √(M ln M / ((e - 1) period))) for M sensors (theorem 2)."
+        ),
+    ] = None
+
+
+class DUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="d-ucb"):
+    """D-UCB: bounds on discounted means, without a model (Garivier & Moulines 2011, alg. 1)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_d_ucb"
+
+    gamma: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="Factor that multiplies the weight of each reading in each interval.",
+        ),
+    ] = 0.99
+    xi: Annotated[
+        Positive,
+        Meta(description="Exploration weight. The theory requires a value above 1/2."),
+    ] = 0.5
+
+
+class OracleSettings(PolicySettings, frozen=True, kw_only=True, tag="oracle"):
+    """The sensor with the highest last reading; there is no regret if all sensors are read."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_oracle"
+
+
+class RandomSettings(PolicySettings, frozen=True, kw_only=True, tag="random"):
+    """A sensor that is drawn at random in each interval, with equal probabilities."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_random"
+
+
+class RoundRobinSettings(PolicySettings, frozen=True, kw_only=True, tag="round-robin"):
+    """The sensors in turn; the first is number `seed` modulo the number of sensors."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_round_robin"
+
+
+class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):
+    """The same sensor in all intervals; if it is not eligible, the next eligible sensor."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_static"
+
+    sensor: Annotated[
+        str | None,
+        Meta(
+            description="Id of the sensor. If it is not set, the sensor is number `seed` modulo "
+            "the number of sensors."
+        ),
+    ] = None
+
+    def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
+        """Yield a conflict if the field does not have the sensor."""
+        if self.sensor is not None and self.sensor not in sensors:
+            yield Conflict(
+                "sensor",
+                f'is "{self.sensor}"; allowed: one of the sensors of the field.'
+                f"{hint(self.sensor, sensors)}",
+            )
+
+
+BASELINES = (
+    RExp3Settings,
+    DUcbSettings,
+    OracleSettings,
+    RandomSettings,
+    RoundRobinSettings,
+    StaticSettings,
+)

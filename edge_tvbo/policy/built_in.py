@@ -1,0 +1,17 @@
+"""Built-in policies: the settings structs of all of them, and the default policy."""
+
+from edge_tvbo.policy.auto_settings import TRAINED, AutoSettings
+from edge_tvbo.policy.baseline_settings import BASELINES
+from edge_tvbo.policy.gp_settings import GIVEN_LENGTH_SCALE
+from edge_tvbo.policy.length_scale_settings import LEARNED_LENGTH_SCALE
+from edge_tvbo.policy.settings import PolicySettings
+from edge_tvbo.policy.wdbo_settings import WDboSettings
+
+BUILT_IN: tuple[type[PolicySettings], ...] = (
+    *TRAINED,
+    *GIVEN_LENGTH_SCALE,
+    *LEARNED_LENGTH_SCALE,
+    WDboSettings,
+    *BASELINES,
+)
+DEFAULT_POLICY = AutoSettings()  # used if a configuration names no policy

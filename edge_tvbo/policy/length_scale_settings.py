@@ -1,0 +1,180 @@
+"""Settings of the policies that learn the length scale of the field."""
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from edge_tvbo.policy.settings import (
+    BETA_HELP,
+    BetaValue,
+    KeptReadings,
+    PolicySettings,
+    Positive,
+    Probability,
+)
+
+HYPERPRIOR = (3.0, 6.0)  # shape and rate: the defaults of BoTorch ([LB] section 5)
+Exponent = Annotated[float, Meta(ge=0, le=2)]
+PositivePair = tuple[Positive, Positive]
+
+LengthScale = Annotated[
+    Positive | None,
+    Meta(
+        description="The longest length scale considered, in the unit of the positions. If it is "
+        "not set, it is the longest side of the area."
+    ),
+]
+FirstLengthScale = Annotated[
+    Positive | None,
+    Meta(
+        description="Length scale from which the search starts, in the unit of the positions. If "
+        "it is not set, it is the longest side of the area."
+    ),
+]
+Smoothness = Annotated[
+    Positive,
+    Meta(
+        description="Smoothness ν of the Matérn kernel. Above 100 the kernel is the squared "
+        "exponential.",
+        extra={"infinity": True},
+    ),
+]
+NormBound = Annotated[
+    Positive,
+    Meta(
+        description="Bound on the norm of the field under the longest length scale, in units of "
+        "the prior standard deviation."
+    ),
+]
+FailureProbability = Annotated[
+    Probability, Meta(description="Probability that a confidence bound is wrong.")
+]
+Growth = Annotated[
+    Exponent,
+    Meta(
+        description="Exponent a in g(t) = max(t0, t^a). The shortest length scale considered in "
+        "interval t is the longest one divided by g(t). t0 admits five candidates at the start."
+    ),
+]
+NormGrowth = Annotated[
+    Exponent,
+    Meta(description="Exponent c in t^c, the factor by which the largest norm considered grows."),
+]
+Ratio = Annotated[
+    Annotated[float, Meta(gt=1, le=100)] | None,
+    Meta(
+        description="Ratio of one candidate length scale to the next. If it is not set, it is "
+        "e^(1/d) in d dimensions ([LB] definition 3.1)."
+    ),
+]
+HyperPrior = Annotated[
+    PositivePair | None,
+    Meta(
+        description="Shape and rate of a Gamma prior on the length scale, which is a share of the "
+        "longest side of the area. If it is not set, there is no such prior."
+    ),
+]
+RegressionBeta = Annotated[
+    BetaValue | None,
+    Meta(
+        description=f"{BETA_HELP} If it is not set, the width is the agnostic one, "
+        "B + σ √(2(γ + 1 + ln 1/δ)) ([LB] theorem 2.1)."
+    ),
+]
+
+
+class AGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="a-gp-ucb"):
+    """A-GP-UCB: the length scale shrinks on a schedule (Berkenkamp, Schoellig & Krause 2019).
+
+    The length scale is θ_t = θ0 / g(t) and the bound on the norm is B_t = b(t) g(t)^d B0, with θ0
+    the parameter `length_scale` and B0 the parameter `bound`.
+    """
+
+    maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_a_gp_ucb"
+    needs_positions: ClassVar[bool] = True
+
+    length_scale: LengthScale = None
+    nu: Smoothness = 2.5
+    bound: NormBound = 1.0
+    delta: FailureProbability = 0.1
+    growth: Growth = 0.5
+    norm_growth: NormGrowth = 0.0
+    ratio: Ratio = None
+    beta: RegressionBeta = None
+    window: KeptReadings = 256
+
+
+class LbGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="lb-gp-ucb"):
+    """LB-GP-UCB: regret balancing over length scales ([LB] algorithm 1)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_lb_gp_ucb"
+    needs_positions: ClassVar[bool] = True
+
+    length_scale: LengthScale = None
+    nu: Smoothness = 2.5
+    bound: NormBound = 1.0
+    delta: FailureProbability = 0.1
+    growth: Growth = 0.5
+    ratio: Ratio = None
+    beta: RegressionBeta = None
+    window: KeptReadings = 256
+
+
+class LnbGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="lnb-gp-ucb"):
+    """LNB-GP-UCB: regret balancing over length scales and norms ([LB] algorithm 3)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_lnb_gp_ucb"
+    needs_positions: ClassVar[bool] = True
+
+    length_scale: LengthScale = None
+    nu: Smoothness = 2.5
+    bound: NormBound = 1.0
+    delta: FailureProbability = 0.1
+    growth: Growth = 0.5
+    norm_growth: NormGrowth = 0.5
+    ratio: Ratio = None
+    beta: RegressionBeta = None
+    window: KeptReadings = 256
+
+
+class MleGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mle-gp-ucb"):
+    """GP-UCB whose length scale is fitted by maximum likelihood each interval ([LB] section 5)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_mle_gp_ucb"
+    needs_positions: ClassVar[bool] = True
+
+    length_scale: FirstLengthScale = None
+    nu: Smoothness = 2.5
+    bound: NormBound = 1.0
+    delta: FailureProbability = 0.1
+    prior: HyperPrior = None
+    beta: RegressionBeta = None
+    window: KeptReadings = 256
+
+
+class McmcGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mcmc-gp-ucb"):
+    """GP-UCB with bounds averaged over sampled length scales ([LB] section 5)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_mcmc_gp_ucb"
+    needs_positions: ClassVar[bool] = True
+
+    length_scale: FirstLengthScale = None
+    nu: Smoothness = 2.5
+    bound: NormBound = 1.0
+    delta: FailureProbability = 0.1
+    prior: HyperPrior = HYPERPRIOR
+    samples: Annotated[
+        int,
+        Meta(ge=1, le=1024, description="Number of length scales that are drawn in each interval."),
+    ] = 8
+    beta: RegressionBeta = None
+    window: KeptReadings = 256
+
+
+LEARNED_LENGTH_SCALE = (
+    AGpUcbSettings,
+    LbGpUcbSettings,
+    LnbGpUcbSettings,
+    MleGpUcbSettings,
+    McmcGpUcbSettings,
+)

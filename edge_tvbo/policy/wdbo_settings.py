@@ -1,0 +1,30 @@
+"""Settings of the policy ``w-dbo``."""
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from edge_tvbo.models.beta import DEFAULT_BETA
+from edge_tvbo.policy.settings import Beta, PolicySettings, WindowLength
+
+
+class WDboSettings(PolicySettings, frozen=True, kw_only=True, tag="w-dbo"):
+    """W-DBO: TV-GP-UCB that removes stale readings (Bardou, Thiran & Ranieri 2024)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.wdbo:make_w_dbo"
+
+    epsilon: Annotated[
+        float, Meta(ge=0, lt=1, description="Share of the field that is new in each interval.")
+    ] = 0.03
+    alpha: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Largest relative change of the predictions that removed readings may "
+            "cause during one correlation time. The correlation time follows from epsilon.",
+        ),
+    ] = 0.25
+    window: Annotated[
+        WindowLength, Meta(description="Largest number of readings that the model keeps.")
+    ] = 128
+    beta: Beta = DEFAULT_BETA

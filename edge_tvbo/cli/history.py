@@ -12,7 +12,6 @@ import click
 from edge_tvbo.cli.options import settings_of
 from edge_tvbo.cli.output import print_json, printable
 from edge_tvbo.errors import ConfigError, DataError, LinkError, error_text
-from edge_tvbo.messages.formatting import duration, named, rfc3339
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.storage.history_reader import HistoryReader
@@ -239,6 +238,8 @@ def _problem(retained: "RetainedState", settings: "Settings") -> str:
 
 
 def _online(retained: "RetainedState") -> str:
+    from edge_tvbo.messages.formatting import duration, rfc3339
+
     health = retained.health
     if health is None:
         return "online"
@@ -262,6 +263,8 @@ def _field_lines(
 
 
 def _decision_text(decision: "Decision | None", names: Mapping[str, str]) -> str:
+    from edge_tvbo.messages.formatting import named
+
     if decision is None:
         return "no decision yet"
     before = f", after {', '.join(named(decision.earlier, names))}" if decision.earlier else ""
@@ -270,6 +273,7 @@ def _decision_text(decision: "Decision | None", names: Mapping[str, str]) -> str
 
 def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
     from edge_tvbo.control import history_text
+    from edge_tvbo.messages.formatting import named
 
     each = health.fields[field]
     suspects = ", ".join(named(each.suspects, names))

@@ -20,7 +20,6 @@ from edge_tvbo.cli.init_prompts import (
 )
 from edge_tvbo.cli.options import POSITIVE, duration, settings_of
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError, error_text
-from edge_tvbo.messages.formatting import listed, named
 
 if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
@@ -117,6 +116,8 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
         fields = make_fields(answers, password, first_groups)
         written = _write(config, _template_values(config, answers, fields), password)
     click.echo(f"Wrote {config}:")
+    from edge_tvbo.messages.formatting import listed, named
+
     for name, field in written.fields.items():
         sensors = listed(named(field.sensors, field.sensor_names), MAX_LISTED_SENSORS)
         click.echo(f"- {name}, mode {field.activate.mode}: {sensors}")
